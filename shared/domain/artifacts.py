@@ -1,0 +1,231 @@
+"""Artifacts as values, and the rules about them that need no storage (contract 7)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Literal
+
+from shared.domain.task import Run, State, Task
+from shared.errors import InputError, RequestConflict
+
+CLOCK_DRIFT = timedelta(minutes=15)
+"""How long ago an artifact may expire when it is created."""
+AFTER_EXCEPTION = timedelta(minutes=25)
+"""For so long after its end an exception run still takes artifacts (contract 7.1)."""
+MAX_RUN = 1000
+"""The largest number of a run."""
+MAX_NAME = 1024
+"""Characters of a name."""
+MAX_DETAILS = 15_000
+"""Characters of what a type stores of its own: URL, name, or message."""
+MAX_BLOCK = 4000 << 20
+"""Bytes of one block: what a bare PUT can bring straight to a blob."""
+MAX_PUT = 5000 << 20
+"""Bytes of a blob that is written with one request."""
+MAX_UNFINISHED = 100
+"""`blob` artifacts of a run whose upload is under way."""
+MAX_PARTS = 50_000
+"""Blocks of a blob."""
+OPAQUE = "application/octet-stream"
+"""Said of content whose declared type cannot stand in a header."""
+DEFAULT_TYPE = "application/binary"
+PUBLIC_PREFIX = "public/"
+
+UploadMode = Literal["direct", "relay", "auto"]
+
+
+class StorageType(StrEnum):
+    """Where the content of an artifact is."""
+
+    S3 = "s3"
+    OBJECT = "object"
+    BLOB = "blob"
+    AZURE = "azure"
+    REFERENCE = "reference"
+    LINK = "link"
+    ERROR = "error"
+
+
+ANNOUNCED_AT_ONCE = frozenset({StorageType.REFERENCE, StorageType.LINK, StorageType.ERROR})
+"""Types that are complete when they are created (contract 7.5)."""
+FINISHED_LATER = frozenset({StorageType.OBJECT, StorageType.BLOB})
+"""Types that are there only after a call that says so."""
+
+
+class Upload(StrEnum):
+    """How the content of an artifact comes into its blob."""
+
+    NONE = "none"
+    """There is none."""
+    DIRECT = "direct"
+    """A bare PUT brings a block, which this service commits."""
+    RELAY = "relay"
+    """A PUT to this service."""
+    CLIENT = "client"
+    """The client writes the blob itself, as a whole."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """An artifact of a run. Types that have no blob are settled from the start."""
+
+    name: str
+    storage_type: StorageType
+    content_type: str
+    expires: datetime
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What the type needs: `url`; `artifact`; `reason` and `message`; hashes and lengths; `uploadId`."""
+    upload: Upload = Upload.NONE
+    content_length: int | None = None
+    """Bytes, as the request stated."""
+    is_present: bool = False
+    """Whether the content is known to be there."""
+    is_settled: bool = False
+    """Whether `encoding` and `length` have been looked at since the content came."""
+    encoding: str = ""
+    """Content-Encoding of the blob."""
+    length: int | None = None
+    """Bytes of the blob."""
+
+    @property
+    def has_blob(self) -> bool:
+        return self.upload is not Upload.NONE
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether it is for readers as if it was not there: its upload has not been finished (trap 43)."""
+        return self.storage_type in FINISHED_LATER and not self.is_present
+
+    @property
+    def known_length(self) -> int | None:
+        """Bytes of the content, once known."""
+        return self.content_length if self.length is None else self.length
+
+
+def digest(name: str) -> str:
+    """Stands for a name wherever that does not fit."""
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
+
+
+def check_expires(expires: datetime, now: datetime) -> None:
+    """Raises InputError for an artifact that has expired already."""
+    if expires < now - CLOCK_DRIFT:
+        raise InputError("`expires` must be in the future")
+
+
+def check_within_task(expires: datetime, task_expires: datetime) -> None:
+    """Raises InputError for an artifact that would outlive its task."""
+    if expires > task_expires:
+        raise InputError("the artifact must not expire after its task")
+
+
+def check_stored(artifact: Artifact) -> None:
+    """Raises InputError for an artifact that is too large to be kept: its name, or what its type stores."""
+    if len(artifact.name) > MAX_NAME:
+        raise InputError(f"the name must not have more than {MAX_NAME} characters")
+    if sum(len(str(value)) for value in artifact.details.values()) > MAX_DETAILS:
+        raise InputError(f"the artifact's properties must not have more than {MAX_DETAILS} characters")
+
+
+def check_unfinished(run: Run) -> None:
+    """Raises RequestConflict for too many `blob` artifacts at once that are not complete."""
+    if len(run.unfinished) > MAX_UNFINISHED:
+        raise RequestConflict(f"{MAX_UNFINISHED} `blob` artifacts are not complete yet: complete some of them")
+
+
+def known_run(task: Task | None, run_id: int) -> Run:
+    """The run that an artifact is for. Raises InputError if there is none, or nobody has claimed it (trap 8)."""
+    if task is None:
+        raise InputError("there is no such task")
+    if run_id > task.last_run_id:
+        raise InputError(f"task {task.task_id} has no run {run_id}")
+    run = task.runs[run_id]
+    if run.worker_group is None or run.worker_id is None:
+        raise InputError(f"run {run_id} of task {task.task_id} has not been claimed")
+    return run
+
+
+def check_run_takes_artifacts(run: Run, now: datetime) -> None:
+    """Raises RequestConflict unless the run is running, or an exception of the last minutes (contract 7.1)."""
+    if run.state is State.RUNNING:
+        return
+    if run.state is State.EXCEPTION and run.resolved is not None and now < run.resolved + AFTER_EXCEPTION:
+        return
+    raise RequestConflict(f"the run is {run.state.value}: artifacts can be created only while it is running")
+
+
+def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
+    """What a repeated creation makes of a stored artifact (contract 7.3). Raises RequestConflict.
+
+    The content counts as not looked at again, since it may be replaced.
+    """
+    if wanted.storage_type is not StorageType.LINK and wanted.content_type != stored.content_type:
+        raise RequestConflict("the artifact exists with another content type")
+    if wanted.expires < stored.expires:
+        raise RequestConflict("the artifact exists and expires later")
+    to_link = (stored.storage_type, wanted.storage_type) == (StorageType.REFERENCE, StorageType.LINK)
+    same = stored.storage_type is wanted.storage_type and (
+        stored.storage_type is StorageType.REFERENCE or stored.details == wanted.details
+    )
+    if not same and not to_link:
+        raise RequestConflict("the artifact exists with other content")
+    if stored.storage_type is StorageType.BLOB and stored.is_present:
+        return replace(stored, expires=wanted.expires)
+    return replace(wanted, content_type=stored.content_type, content_length=stored.content_length)
+
+
+def upload_of(mode: UploadMode, content_length: int | None) -> Upload:
+    """How an `s3` artifact comes: straight where the request states the length, unless the mode decides.
+
+    Workers that state it take any 2xx for an answer; older ones may insist on 200 (design 8). Raises InputError for
+    what no block can hold.
+    """
+    if content_length is not None and content_length > MAX_BLOCK:
+        raise InputError(f"an `s3` artifact must not have more than {MAX_BLOCK} bytes")
+    if mode == "auto":
+        return Upload.RELAY if content_length is None else Upload.DIRECT
+    return Upload.DIRECT if mode == "direct" else Upload.RELAY
+
+
+def part_id(number: int) -> str:
+    """Id of the block that is one part of a `blob` artifact, before base64."""
+    return f"part{number:05d}"
+
+
+def outlives_blocks(deadline: datetime, now: datetime) -> bool:
+    """Whether the task may be unresolved for longer than a block waits for its commit (a week, with a margin)."""
+    return deadline > now + timedelta(days=6)
+
+
+_GZIP = b"\x1f\x8b\x08"
+_IS_GZIP = ("gzip", "tgz", "x-tar", "x-compressed", "x-gtar", "svgz")
+_GZIP_NAMES = (".gz", ".tgz", ".taz", ".svgz", ".crate", ".apk", ".rds", ".rda", ".rdata", ".gzip", ".z", ".cpgz")
+
+
+def detected_encoding(name: str, content_type: str, head: bytes) -> str:
+    """Content encoding of what came without one: gzip's magic in what is not declared to be gzip itself.
+
+    `head` is the content's first three bytes or more.
+    """
+    if not head.startswith(_GZIP):
+        return ""
+    declared = content_type.lower()
+    if any(word in declared for word in _IS_GZIP) or name.lower().endswith(_GZIP_NAMES):
+        return ""
+    return "gzip"
+
+
+def as_header(text: str, otherwise: str) -> str:
+    """A text that can stand in a header: `otherwise` when it holds anything but printable ASCII."""
+    return text if text and text.isascii() and text.isprintable() else otherwise
+
+
+def disposition(name: str) -> str:
+    """Content-Disposition: shown in place, and saved under the last part of the name."""
+    last = name.rstrip("/").rsplit("/", 1)[-1] or "artifact"
+    quoted = last.replace("\\", "\\\\").replace('"', '\\"')
+    return f'inline; filename="{quoted}"'

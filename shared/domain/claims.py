@@ -1,0 +1,299 @@
+"""Claims as pure functions: the table of a polled message, claiming, reclaiming, expiring (design 4, contract 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum, auto
+
+from shared.domain import announcements
+from shared.domain.effects import (
+    AddPendingRow,
+    Ahead,
+    ChangePoolRows,
+    Decision,
+    MoveClaim,
+    NoDecision,
+    PutClaim,
+    PutPending,
+    RemoveMessage,
+    TakeLease,
+    row_of,
+)
+from shared.domain.task import RETRY_OF, Resolved, Run, State, Task, Ticket
+from shared.domain.transitions import (
+    hold_pending,
+    interrupt,
+    known_run,
+    refuse_after_deadline,
+    resolve,
+    resolved_again,
+    with_retry,
+)
+from shared.errors import RequestConflict
+
+COMMIT_MAY_COME = 300.0
+"""Seconds during which a message without its state is taken for one whose commit is under way (design 4)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Worker:
+    """Who claims."""
+
+    worker_group: str
+    worker_id: str
+
+
+LATEST_COMMIT = timedelta(minutes=2)
+"""No commit is sent later than this after its call's first write ahead: readers of what is ahead wait for longer."""
+
+
+class Verdict(Enum):
+    """What to do with a pending message that was polled (design 4, the table)."""
+
+    REMOVE = auto()
+    """The run is resolved, the deadline has passed, or the message does not count any more."""
+    CLAIM = auto()
+    """The last run is pending: claim it."""
+    HIDE = auto()
+    """The last run is claimed: hide the message until takenUntil."""
+    CLAIM_NEXT = auto()
+    """The claim of the last run has expired and a retry is left: resolve it and claim the next, in one commit."""
+    EXHAUST = auto()
+    """The claim of the last run has expired and no retry is left: resolve the task, then remove the message."""
+    LATER = auto()
+    """The message's commit may be under way: put it back for a while."""
+
+
+def judge(task: Task | None, hint_id: str, age: float, now: datetime) -> Verdict:
+    """What to do with a message of that hintId and age in seconds. The message's own run is only a hint."""
+    if task is not None and (task.is_resolved or task.deadline <= now):
+        return Verdict.REMOVE
+    if task is None or not task.runs or task.hint_id != hint_id:
+        return Verdict.LATER if age < COMMIT_MAY_COME else Verdict.REMOVE
+    run = task.last_run
+    if run.state is State.PENDING:
+        return Verdict.CLAIM
+    if run.taken_until is not None and run.taken_until > now:
+        return Verdict.HIDE
+    return Verdict.CLAIM_NEXT if task.retries_left > 0 else Verdict.EXHAUST
+
+
+class NotClaimed(NoDecision):
+    """The message in hand leads to no claim; the verdict says what becomes of it."""
+
+    def __init__(self, task: Task, verdict: Verdict) -> None:
+        super().__init__(verdict.name)
+        self.task = task
+        self.verdict = verdict
+
+
+def decide(
+    task: Task, hint_id: str, age: float, worker: Worker, ticket: Ticket, taken_until: datetime, now: datetime
+) -> Decision:
+    """The decision on a message in hand. Raises NotClaimed."""
+    verdict = judge(task, hint_id, age, now)
+    if verdict is Verdict.CLAIM:
+        return claim(task, worker, ticket, taken_until, now)
+    if verdict is Verdict.CLAIM_NEXT:
+        return claim_next(task, worker, ticket, taken_until, now)
+    if verdict is Verdict.EXHAUST:
+        return exhaust(task, ticket, now)
+    raise NotClaimed(task, verdict)
+
+
+def claim(task: Task, worker: Worker, ticket: Ticket, taken_until: datetime, now: datetime) -> Decision:
+    """The pending last run becomes the worker's; the message that was polled becomes its lease (contract 5.1)."""
+    run_id = task.last_run_id
+    after = _claimed(task, worker, taken_until, now)
+    return Decision(
+        task=after,
+        ahead=(
+            PutClaim(task_id=task.task_id, run_id=run_id, taken_until=taken_until),
+            take_lease(task, run_id, ticket, taken_until),
+        ),
+        after=(
+            (
+                ChangePoolRows(
+                    task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),), add=(row_of(after, run_id),)
+                ),
+            ),
+        ),
+        events=(announcements.running(after, run_id),),
+    )
+
+
+def claim_next(task: Task, worker: Worker, ticket: Ticket, taken_until: datetime, now: datetime) -> Decision:
+    """The last run's claim has expired: it is resolved, and its retry claimed, in one commit (design 4)."""
+    run_id = task.last_run_id
+    retried = with_retry(task, run_id, Resolved.CLAIM_EXPIRED, now)
+    decision = claim(retried, worker, ticket, taken_until, now)
+    assert decision.task is not None
+    rows = ChangePoolRows(
+        task_queue_id=task.task_queue_id,
+        remove=(row_of(task, run_id),),
+        add=(row_of(decision.task, run_id + 1),),
+    )
+    return replace(
+        decision,
+        after=((rows,), _removal(task.tickets.claim)),
+        events=(
+            announcements.exception(retried, run_id),
+            announcements.pending(retried, run_id + 1),
+            *decision.events,
+        ),
+    )
+
+
+def exhaust(task: Task, ticket: Ticket, now: datetime) -> Decision:
+    """The last run's claim has expired and no retry is left: the task is resolved, then the message removed."""
+    decision = resolve(task, task.last_run_id, Resolved.CLAIM_EXPIRED, now)
+    return replace(decision, after=((*_removal(task.tickets.claim), RemoveMessage(ticket=ticket)),))
+
+
+def claim_by_task(
+    task: Task, run_id: int, worker: Worker, taken_until: datetime, now: datetime, hint_id: str
+) -> Decision:
+    """claimTask: as `claim`, but with a lease message of its own, since old workers delete the one they polled.
+
+    A repeat by the same worker changes nothing. Naming the run after an expired one claims the retry.
+    """
+    refuse_after_deadline(task, now)
+    if run_id == task.last_run_id + 1 and _has_expired(task, now) and task.retries_left > 0:
+        expired = claim_next(task, worker, _NO_TICKET, taken_until, now)
+        return _with_own_lease(expired, hint_id, taken_until)
+    run = known_run(task, run_id)
+    if run_id != task.last_run_id:
+        raise RequestConflict(f"run {run_id} of task {task.task_id} is not the last one")
+    if run.by_claim_task and run.is_held_by(worker.worker_group, worker.worker_id):
+        return Decision(task=None, events=(announcements.running(task, run_id),))
+    if run.state is not State.PENDING:
+        raise RequestConflict(f"run {run_id} of task {task.task_id} is {run.state.value}, not pending")
+    return _with_own_lease(claim(task, worker, _NO_TICKET, taken_until, now), hint_id, taken_until)
+
+
+_NO_TICKET = Ticket(queue="", message_id="", pop_receipt="")
+
+
+def _with_own_lease(decision: Decision, hint_id: str, taken_until: datetime) -> Decision:
+    task = decision.task
+    assert task is not None
+    run_id = task.last_run_id
+    lease = PutPending(
+        task_queue_id=task.task_queue_id,
+        priority=task.priority,
+        task_id=task.task_id,
+        run_id=run_id + 1,
+        hint_id=hint_id,
+        visible=taken_until,
+    )
+    ahead: tuple[Ahead, ...] = tuple(effect for effect in decision.ahead if not isinstance(effect, TakeLease))
+    claimed = task.with_run(run_id, replace(task.last_run, by_claim_task=True))
+    return replace(decision, task=replace(claimed, hint_id=hint_id), ahead=(*ahead, lease))
+
+
+def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare_hint_id: str) -> Decision:
+    """reclaimTask: takenUntil moves forward, never back; both messages move before the commit (contract 5.4)."""
+    run = known_run(task, run_id)
+    refuse_after_deadline(task, now)
+    if run_id != task.last_run_id or run.state is not State.RUNNING:
+        raise RequestConflict(f"run {run_id} of task {task.task_id} is {run.state.value}, not running as the last run")
+    until = max(taken_until, run.taken_until or taken_until)
+    return Decision(
+        task=task.with_run(run_id, replace(run, taken_until=until)),
+        ahead=(
+            MoveClaim(ticket=task.tickets.claim, task_id=task.task_id, run_id=run_id, taken_until=until),
+            hold_pending(task, run_id + 1, spare_hint_id, until),
+        ),
+    )
+
+
+class NotExpired(NoDecision):
+    """A due claim message finds nothing to expire; `again` is when to look again, None never."""
+
+    def __init__(self, again: datetime | None) -> None:
+        super().__init__(str(again))
+        self.again = again
+
+
+def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id: str) -> Decision:
+    """A claim message, put at that time, is due (design 4): the claim expires if it was not renewed.
+
+    After the deadline it is left to the deadline message. A run that was retried or exhausted before has its index
+    rows put right and its events announced again, since its claim message goes only after them. Raises NotExpired.
+    """
+    if task.deadline <= now:
+        raise NotExpired(None)
+    run = task.runs[run_id] if run_id <= task.last_run_id else None
+    if run is None or run.state is State.PENDING:
+        raise NotExpired(now + _LOOK_AGAIN if now - put < LATEST_COMMIT else None)
+    if run.state is State.RUNNING and run.taken_until is not None:
+        if run.taken_until > now:
+            raise NotExpired(run.taken_until)
+        return _expired(task, run_id, now, spare_hint_id)
+    if run_id < task.last_run_id and task.runs[run_id + 1].reason_created in RETRY_OF.values():
+        return _audit_retried(task, run_id)
+    if run.reason_resolved is Resolved.CLAIM_EXPIRED and run_id == task.last_run_id:
+        return resolved_again(task, run_id)
+    raise NotExpired(None)
+
+
+_LOOK_AGAIN = timedelta(seconds=2)
+"""A claim message whose claim may be about to commit is looked at again after this."""
+
+
+def _expired(task: Task, run_id: int, now: datetime, spare_hint_id: str) -> Decision:
+    decision = interrupt(task, run_id, Resolved.CLAIM_EXPIRED, now, spare_hint_id)
+    if decision.task is None or decision.task.is_resolved:
+        return decision
+    # The message is visible from now on, so the new run's row is there before anybody can claim it.
+    row = AddPendingRow(task_queue_id=task.task_queue_id, row=row_of(decision.task, run_id + 1))
+    rows = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),))
+    return replace(decision, ahead=(hold_pending(task, run_id + 1, spare_hint_id, None), row), after=((rows,),))
+
+
+def _audit_retried(task: Task, run_id: int) -> Decision:
+    next_run = task.runs[run_id + 1]
+    is_pending = run_id + 1 == task.last_run_id and next_run.state is State.PENDING
+    rows = ChangePoolRows(
+        task_queue_id=task.task_queue_id,
+        remove=(row_of(task, run_id),),
+        add=(row_of(task, run_id + 1),) if is_pending else (),
+    )
+    events = (announcements.exception(task, run_id), announcements.pending(task, run_id + 1))
+    return Decision(task=None, after=((rows,),), events=events)
+
+
+def take_lease(task: Task, run_id: int, ticket: Ticket, taken_until: datetime) -> TakeLease:
+    """The message in hand becomes the lease of the run: the next run's message, invisible until takenUntil."""
+    return TakeLease(
+        ticket=ticket,
+        task_queue_id=task.task_queue_id,
+        task_id=task.task_id,
+        run_id=run_id + 1,
+        hint_id=task.hint_id,
+        visible=taken_until,
+    )
+
+
+def _claimed(task: Task, worker: Worker, taken_until: datetime, now: datetime) -> Task:
+    run: Run = replace(
+        task.last_run,
+        state=State.RUNNING,
+        worker_group=worker.worker_group,
+        worker_id=worker.worker_id,
+        taken_until=taken_until,
+        started=now,
+    )
+    return task.with_run(task.last_run_id, run)
+
+
+def _has_expired(task: Task, now: datetime) -> bool:
+    if task.state is not State.RUNNING:
+        return False
+    until = task.last_run.taken_until
+    return until is not None and until <= now
+
+
+def _removal(ticket: Ticket | None) -> tuple[RemoveMessage, ...]:
+    return () if ticket is None else (RemoveMessage(ticket=ticket),)

@@ -1,0 +1,104 @@
+"""Rules for a new task: dates, and dependencies as they are found (contract 3.3, 3.5, 3.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from shared.domain.dates import format_date
+from shared.domain.definition import Definition, same_json
+from shared.domain.routes import check_routes
+from shared.domain.task import Created, Run, State, Task
+from shared.errors import InputError, RequestConflict
+
+CLOCK_DRIFT = timedelta(minutes=15)
+"""How far `created` may be off, and a deadline beyond its limit (contract 3.3)."""
+LATEST_EXPIRES = datetime(9999, 12, 1, tzinfo=UTC)
+"""What comes after a task (its group, its cleaning up) must still have a date."""
+
+
+def check_definition(definition: Definition, now: datetime, max_deadline: timedelta) -> None:
+    """The semantic rules that need no storage. Raises InputError."""
+    if not now - CLOCK_DRIFT <= definition.created <= now + CLOCK_DRIFT:
+        raise InputError(f"`created` must be within 15 minutes of the present time, {format_date(now)}")
+    if definition.created > definition.deadline:
+        raise InputError("`deadline` must not be before `created`")
+    if definition.deadline < now:
+        raise InputError("`deadline` must be in the future")
+    if definition.deadline > now + max_deadline + CLOCK_DRIFT:
+        raise InputError(f"`deadline` must be at most {max_deadline.days} days in the future")
+    if definition.expires > LATEST_EXPIRES:
+        raise InputError(f"`expires` must not be after {format_date(LATEST_EXPIRES)}")
+    if definition.expires < definition.deadline:
+        raise InputError("`expires` must not be before `deadline`")
+    for scope in definition.scopes:
+        if scope.endswith("**"):
+            raise InputError(f"scope {scope!r} must not end with two stars")
+    try:
+        check_routes(definition.routes)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def initial_task(definition: Definition) -> Task:
+    """The task before its first run."""
+    return Task(
+        task_id=definition.task_id,
+        task_queue_id=definition.task_queue_id,
+        scheduler_id=definition.scheduler_id,
+        project_id=definition.project_id,
+        task_group_id=definition.task_group_id,
+        priority=definition.priority,
+        retries=definition.retries,
+        retries_left=definition.retries,
+        deadline=definition.deadline,
+        expires=definition.expires,
+        dependencies=len(definition.dependencies),
+    )
+
+
+def with_first_run(task: Task, now: datetime, hint_id: str) -> Task:
+    """The task with its run 0 pending."""
+    run = Run(state=State.PENDING, reason_created=Created.SCHEDULED, scheduled=now, generation=task.generation)
+    return replace(task.with_run(0, run), hint_id=hint_id)
+
+
+def judge_dependencies(definition: Definition, task: Task, found: Mapping[str, Task | None]) -> Task:
+    """The new task with those dependencies satisfied that were resolved when they were read.
+
+    `found` has every dependency but the task itself. Raises InputError for missing ones and for those that expire
+    before this task's deadline.
+    """
+    missing = [task_id for task_id, required in found.items() if required is None]
+    if missing:
+        raise InputError(f"`dependencies` names tasks that do not exist: {', '.join(missing[:100])}")
+    early = [
+        task_id
+        for task_id, required in found.items()
+        if required is not None and required.expires < definition.deadline
+    ]
+    if early:
+        raise InputError(f"`dependencies` names tasks that expire before the deadline: {', '.join(early[:100])}")
+    satisfied = 0
+    for index, task_id in enumerate(definition.dependencies):
+        required = found.get(task_id)
+        if required is not None and satisfies(definition, required.state):
+            satisfied |= 1 << index
+    return replace(task, satisfied=satisfied)
+
+
+def satisfies(dependent: Definition, state: State) -> bool:
+    """Whether a required task in that state unblocks the dependent (contract 6)."""
+    return state is State.COMPLETED or (state.is_resolved and not dependent.requires_completed)
+
+
+def refuse_other_definition(wanted: Definition, existing: Definition, task: Task) -> None:
+    """createTask again is fine for an equal definition (contract 3.5). Raises RequestConflict.
+
+    A task whose priority was changed has another definition.
+    """
+    stored = existing.at_priority(task.priority)
+    if not same_json(wanted.body, stored):
+        names = sorted(name for name in wanted.body if not same_json(wanted.body[name], stored.get(name)))
+        raise RequestConflict(f"task {wanted.task_id} exists with another definition; these differ: {', '.join(names)}")

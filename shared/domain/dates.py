@@ -1,0 +1,54 @@
+"""Times as the contract writes and accepts them (contract 0.1 Date, 3.3)."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+
+_DATE_TIME = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:([Zz])|([+-])(\d\d)(?::?(\d\d))?)?", re.ASCII
+)
+
+
+def parse_date(text: str) -> datetime:
+    """Reads any accepted form; extra digits are truncated to milliseconds, a missing offset means UTC.
+
+    Raises ValueError for impossible dates, missing seconds, hour 24 and anything else.
+    """
+    match = _DATE_TIME.fullmatch(text)
+    if match is None:
+        raise ValueError("not a date-time")
+    year, month, day, hour, minute, second, fraction, _, sign, offset_hours, offset_minutes = match.groups()
+    milliseconds = int((fraction or "0")[:3].ljust(3, "0"))
+    zone = UTC
+    if sign:
+        offset = timedelta(hours=int(offset_hours), minutes=int(offset_minutes or 0))
+        if offset >= timedelta(days=1) or int(offset_minutes or 0) > 59:
+            raise ValueError("impossible offset")
+        zone = timezone(-offset if sign == "-" else offset)
+    try:
+        local = datetime(
+            int(year), int(month), int(day), int(hour), int(minute), int(second), milliseconds * 1000, tzinfo=zone
+        )
+        return local.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("out of range") from error
+
+
+def format_date(moment: datetime) -> str:
+    """`YYYY-MM-DDTHH:mm:ss.sssZ`, always with milliseconds and in UTC."""
+    utc = moment.astimezone(UTC)
+    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z" if utc.year > 999 else _early(utc)
+
+
+def _early(utc: datetime) -> str:
+    """strftime does not pad years below 1000."""
+    return f"{utc.year:04d}-{utc:%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
+
+
+def a_year_after(moment: datetime) -> datetime:
+    """The same date a calendar year later; 29 February becomes 1 March (contract 3.3)."""
+    try:
+        return moment.replace(year=moment.year + 1)
+    except ValueError:
+        return moment.replace(year=moment.year + 1, month=3, day=1)

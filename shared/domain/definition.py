@@ -1,0 +1,103 @@
+"""A task's definition: immutable from its creation on (contract 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, cast
+
+from shared.domain.dates import parse_date
+from shared.domain.priority import Priority
+
+Json = Mapping[str, Any]
+"""A JSON object as parsed."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What createTask was given, with every default filled in and every date normalised (contract 3.1).
+
+    `body` is the object that the `task` endpoint answers, except that its priority is the one at creation.
+    """
+
+    task_id: str
+    body: Json
+
+    @cached_property
+    def task_queue_id(self) -> str:
+        return str(self.body["taskQueueId"])
+
+    @property
+    def scheduler_id(self) -> str:
+        return str(self.body["schedulerId"])
+
+    @property
+    def project_id(self) -> str:
+        return str(self.body["projectId"])
+
+    @property
+    def task_group_id(self) -> str:
+        return str(self.body["taskGroupId"])
+
+    @cached_property
+    def dependencies(self) -> tuple[str, ...]:
+        return tuple(self.body["dependencies"])
+
+    @cached_property
+    def dependency_index(self) -> Mapping[str, int]:
+        """Position of each dependency: the bit that stands for it in the satisfied set."""
+        return {task_id: index for index, task_id in enumerate(self.dependencies)}
+
+    @property
+    def requires_completed(self) -> bool:
+        """Whether only completed dependencies satisfy (`all-completed`), or resolved ones as well."""
+        return bool(self.body["requires"] == "all-completed")
+
+    @property
+    def routes(self) -> tuple[str, ...]:
+        return tuple(self.body["routes"])
+
+    @property
+    def priority(self) -> Priority:
+        return cast("Priority", self.body["priority"])
+
+    @property
+    def retries(self) -> int:
+        return int(self.body["retries"])
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        return tuple(self.body["scopes"])
+
+    @property
+    def tags(self) -> Json:
+        return cast("Json", self.body["tags"])
+
+    @cached_property
+    def created(self) -> datetime:
+        return parse_date(self.body["created"])
+
+    @cached_property
+    def deadline(self) -> datetime:
+        return parse_date(self.body["deadline"])
+
+    @cached_property
+    def expires(self) -> datetime:
+        return parse_date(self.body["expires"])
+
+    def at_priority(self, priority: Priority) -> Json:
+        """The definition as it reads after priority changes."""
+        return self.body if priority == self.priority else {**self.body, "priority": priority}
+
+
+def same_json(left: Any, right: Any) -> bool:
+    """Deep equality of JSON values (contract 3.5): 1 equals 1.0, but no boolean equals a number (trap 24)."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(same_json(left[key], right[key]) for key in left)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(same_json, left, right))
+    return bool(left == right)

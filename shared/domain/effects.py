@@ -1,0 +1,221 @@
+"""What a transition asks for besides the commit of the status row. Data only; the executor carries it out (design 5).
+
+Write-ahead effects are put before the commit, the others follow it (design 2.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from shared.domain.events import TaskEvent
+from shared.domain.priority import Priority
+from shared.domain.task import Run, State, Task, Ticket
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutPending:
+    """A new pending message for a run. `visible` in the future makes it the lease of a claim; None means at once."""
+
+    task_queue_id: str
+    priority: Priority
+    task_id: str
+    run_id: int
+    hint_id: str
+    visible: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HoldPending:
+    """Move the pending message to `visible`, as one for `run_id`; None means at once.
+
+    When somebody else holds it, a new one with `spare_hint_id` takes its place.
+    """
+
+    ticket: Ticket | None
+    task_queue_id: str
+    priority: Priority
+    task_id: str
+    run_id: int
+    hint_id: str
+    spare_hint_id: str
+    visible: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TakeLease:
+    """Hide the message in hand until takenUntil, as the one of the run after the claimed one.
+
+    When it is not in hand any more, the claim must not happen: whoever has it claims.
+    """
+
+    ticket: Ticket = field(compare=False)
+    task_queue_id: str
+    task_id: str
+    run_id: int
+    hint_id: str
+    visible: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutClaim:
+    """A claim message, visible at takenUntil."""
+
+    task_id: str
+    run_id: int
+    taken_until: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MoveClaim:
+    """Move the claim message to a later takenUntil, or put a new one when it is lost."""
+
+    ticket: Ticket | None
+    task_id: str
+    run_id: int
+    taken_until: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutDeadline:
+    """A deadline message, visible at deadline + delay."""
+
+    task_id: str
+    task_group_id: str
+    scheduler_id: str
+    deadline: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutResolved:
+    """A resolved message of a run."""
+
+    task_id: str
+    run_id: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolRow:
+    """Index row of a pending or running run in its pool's partition."""
+
+    state: State
+    scheduled: datetime
+    started: datetime | None = None
+    task_id: str
+    run_id: int
+    priority: Priority
+    deadline: datetime
+    """Of the task: a pending run past it does not count any more."""
+    worker_group: str = ""
+    worker_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AddPendingRow:
+    """Index a pending run in its pool."""
+
+    task_queue_id: str
+    row: PoolRow
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SetRowPriority:
+    """Note another band in the index row of a pending run."""
+
+    task_queue_id: str
+    row: PoolRow
+    """As it was, with the old priority."""
+    priority: Priority
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AddActive:
+    """Count the task as unresolved in its group, in this generation."""
+
+    task_group_id: str
+    task_id: str
+    generation: int
+
+
+Ahead = (
+    PutPending
+    | HoldPending
+    | TakeLease
+    | PutClaim
+    | MoveClaim
+    | PutDeadline
+    | PutResolved
+    | AddPendingRow
+    | SetRowPriority
+    | AddActive
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RemoveMessage:
+    """Remove a message; that it is gone or held by somebody is as good."""
+
+    ticket: Ticket
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShowPending:
+    """Make the lease visible at once, as the message of the retry run; when it is held, it appears by itself later."""
+
+    ticket: Ticket
+    task_queue_id: str
+    task_id: str
+    run_id: int
+    hint_id: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangePoolRows:
+    """Replace index rows of a pool. A row to remove that is not there may stand in the other state: either goes."""
+
+    task_queue_id: str
+    remove: tuple[PoolRow, ...] = ()
+    add: tuple[PoolRow, ...] = ()
+
+
+After = RemoveMessage | ShowPending | ChangePoolRows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """The outcome of a transition. `task` is the state to commit; None when nothing changes (an idempotent repeat)."""
+
+    task: Task | None
+    ahead: tuple[Ahead, ...] = ()
+    after: tuple[tuple[After, ...], ...] = ()
+    """Stages: what is in one runs in parallel, and each starts when the one before is done."""
+    events: tuple[TaskEvent, ...] = field(default=())
+
+
+class NoDecision(Exception):
+    """A transition finds that it is not its turn; nothing changes."""
+
+
+def row_of(task: Task, run_id: int) -> PoolRow:
+    """The index row that stands, or stood last, for a run of the task."""
+    run: Run = task.runs[run_id]
+    if run.started is None:
+        return PoolRow(
+            state=State.PENDING,
+            scheduled=run.scheduled,
+            task_id=task.task_id,
+            run_id=run_id,
+            priority=task.priority,
+            deadline=task.deadline,
+        )
+    return PoolRow(
+        state=State.RUNNING,
+        scheduled=run.scheduled,
+        started=run.started,
+        task_id=task.task_id,
+        run_id=run_id,
+        priority=task.priority,
+        deadline=task.deadline,
+        worker_group=run.worker_group or "",
+        worker_id=run.worker_id or "",
+    )
