@@ -1,0 +1,30 @@
+"""Everything that a deployment has in its storage account and its Service Bus namespace, by name.
+
+One list for the templates that make it (infra/entities.json) and for the backup; the queues of pools are not in it,
+since they are made on their first need.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from shared.auth import client_store, role_store
+from shared.events import exchanges
+from shared.storage import artifact_keys, keys
+from shared.storage.messages import INTERNAL_QUEUES
+
+TABLES: Final = (
+    keys.TASKS,
+    keys.GROUPS,
+    keys.POOLS,
+    keys.DIRECTORY,
+    keys.EXPIRY,
+    client_store.TABLE,
+    role_store.TABLE,
+)
+"""The truth first: in a copy that is made in this order, projections are newer than what they project."""
+
+QUEUES: Final = tuple(name for queue in INTERNAL_QUEUES for name in (queue, f"{queue}-poison"))
+CONTAINERS: Final = (keys.DEFINITIONS, artifact_keys.PRIVATE, artifact_keys.PUBLIC)
+TOPICS: Final = exchanges.TOPICS
+"""Without the deployment's prefix."""

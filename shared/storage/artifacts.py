@@ -1,0 +1,229 @@
+"""Rows of artifacts in their task's partition, and of uploads that wait for their commit (design 3)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from shared.domain.artifacts import MAX_RUN, Artifact, StorageType, Upload
+from shared.domain.dates import format_date, parse_date
+from shared.storage import artifact_keys, keys
+from shared.storage.codec import SCHEMA, check_schema, compact
+from shared.storage.interface import (
+    MAX_OPERATIONS,
+    Create,
+    Delete,
+    Merge,
+    Operation,
+    Refusal,
+    Replace,
+    Row,
+    Storage,
+    TransactionRefused,
+    Upsert,
+    Value,
+)
+
+_PER_TRANSACTION = MAX_OPERATIONS // 2
+
+
+class RunInactive(Exception):
+    """The run has no upload guard: it is not running."""
+
+
+class ArtifactChanged(Exception):
+    """There is an artifact of that name, or it has changed since it was read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stored:
+    """An artifact as read, and where."""
+
+    task_id: str
+    run_id: int
+    artifact: Artifact
+    etag: str
+
+    @property
+    def container(self) -> str:
+        """The container of its blob."""
+        return artifact_keys.container(self.artifact.name)
+
+    @property
+    def path(self) -> str:
+        """The path of its blob."""
+        return artifact_keys.path(self.task_id, self.run_id, self.artifact.name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waiting:
+    """An upload whose block waits, or may wait, for its commit."""
+
+    task_id: str
+    run_id: int
+    name: str
+    content_type: str
+    key: str
+    etag: str
+
+
+class ArtifactStore:
+    """Reads and writes artifacts. The condition "the run is running" is a guard row in the same transaction."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._tables = storage.tables
+
+    async def write(self, task_id: str, run_id: int, artifact: Artifact, *, etag: str | None, guarded: bool) -> None:
+        """Creates the artifact, or replaces the one that was read with that ETag: one request.
+
+        Raises RunInactive (only if `guarded`), ArtifactChanged.
+        """
+        guard: list[Operation] = [Merge(keys.upload(run_id), {})] if guarded else []
+        operations = guard + operations_for(run_id, artifact, etag=etag)
+        try:
+            await self._tables.transact(keys.TASKS, task_id, operations)
+        except TransactionRefused as refused:
+            if guarded and refused.index == 0:
+                raise RunInactive from refused
+            raise ArtifactChanged from refused
+
+    async def get(self, task_id: str, run_id: int, name: str) -> Stored | None:
+        """One point read."""
+        if run_id > MAX_RUN:
+            return None
+        row = await self._tables.get(keys.TASKS, task_id, artifact_keys.artifact(run_id, name))
+        if row is None:
+            return None
+        return Stored(task_id=task_id, run_id=run_id, artifact=decode(row), etag=row.etag)
+
+    async def page(self, task_id: str, run_id: int, start: str, limit: int) -> tuple[list[Artifact], str | None]:
+        """A page of a run's artifacts in the order of names, and where the next one starts."""
+        if run_id > MAX_RUN:
+            return [], None
+        first, end = artifact_keys.artifacts(run_id)
+        page = await self._tables.query(keys.TASKS, task_id, start=max(start, first), end=end, limit=limit)
+        return [decode(row) for row in page.rows], page.resume
+
+    async def note(self, stored: Stored, artifact: Artifact) -> bool:
+        """Notes what has been found out about the content; False when the artifact has changed meanwhile."""
+        key = artifact_keys.artifact(stored.run_id, artifact.name)
+        try:
+            await self._tables.transact(keys.TASKS, stored.task_id, [Replace(key, encode(artifact), stored.etag)])
+        except TransactionRefused:
+            return False
+        return True
+
+    async def arrived(self, task_id: str, run_id: int, name: str, *, encoding: str, length: int) -> bool:
+        """Notes that the content has come through this service; False when there is no such artifact any more."""
+        values: dict[str, Value] = {"isPresent": True, "isSettled": True, "encoding": encoding, "length": length}
+        try:
+            await self._tables.transact(keys.TASKS, task_id, [Merge(artifact_keys.artifact(run_id, name), values)])
+        except TransactionRefused as refused:
+            if refused.refusal is Refusal.MISSING:
+                return False
+            raise
+        return True
+
+    async def delete(self, stored: Stored) -> bool:
+        """Deletes an artifact with its waiting upload; False when it has changed since it was read."""
+        run_id, name = stored.run_id, stored.artifact.name
+        row = Delete(artifact_keys.artifact(run_id, name), stored.etag)
+        waiting = [Delete(artifact_keys.direct(run_id, name))] if stored.artifact.upload is Upload.DIRECT else []
+        try:
+            await self._tables.transact(keys.TASKS, stored.task_id, [row, *waiting])
+        except TransactionRefused as refused:
+            if refused.index == 0 or not waiting:
+                return False
+        else:
+            return True
+        try:  # its upload has been committed
+            await self._tables.transact(keys.TASKS, stored.task_id, [row])
+        except TransactionRefused:
+            return False
+        return True
+
+    async def waiting(self, task_id: str, run_id: int, name: str) -> Waiting | None:
+        """The upload of one artifact, if it waits."""
+        row = await self._tables.get(keys.TASKS, task_id, artifact_keys.direct(run_id, name))
+        return None if row is None else decode_waiting(row)
+
+    async def committed(self, task_id: str, uploads: Sequence[Waiting]) -> list[Waiting]:
+        """Notes that uploads are committed, fifty a request. Answers those announced again, or deleted, meanwhile."""
+        remaining, left = list(uploads), []
+        while remaining:
+            batch = remaining[:_PER_TRANSACTION]
+            operations: list[Operation] = []
+            for upload in batch:
+                key = artifact_keys.artifact(upload.run_id, upload.name)
+                operations += [Delete(upload.key, upload.etag), Merge(key, {"isPresent": True, "isSettled": False})]
+            try:
+                await self._tables.transact(keys.TASKS, task_id, operations)
+            except TransactionRefused as refused:
+                left.append(batch[refused.index // 2])
+                remaining.remove(left[-1])
+            else:
+                del remaining[:_PER_TRANSACTION]
+        return left
+
+
+def operations_for(run_id: int, artifact: Artifact, *, etag: str | None) -> list[Operation]:
+    """What writes an artifact: new, or in place of the one with that ETag."""
+    key = artifact_keys.artifact(run_id, artifact.name)
+    values = encode(artifact)
+    operations: list[Operation] = [Create(key, values) if etag is None else Replace(key, values, etag)]
+    if artifact.upload is Upload.DIRECT:
+        waiting: dict[str, Value] = {"name": artifact.name, "contentType": artifact.content_type}
+        operations.append(Upsert(artifact_keys.direct(run_id, artifact.name), waiting))
+    return operations
+
+
+def decode_waiting(row: Row) -> Waiting:
+    """A row of an upload."""
+    return Waiting(
+        task_id=row.partition,
+        run_id=int(row.key.split("~")[1]),
+        name=str(row.values["name"]),
+        content_type=str(row.values["contentType"]),
+        key=row.key,
+        etag=row.etag,
+    )
+
+
+def encode(artifact: Artifact) -> dict[str, Value]:
+    """Properties of an artifact's row; an unknown number has none."""
+    values: dict[str, Value | None] = {
+        "schema": SCHEMA,
+        "name": artifact.name,
+        "storageType": artifact.storage_type.value,
+        "contentType": artifact.content_type,
+        "expires": format_date(artifact.expires),
+        "details": compact(artifact.details).decode(),
+        "upload": artifact.upload.value,
+        "contentLength": artifact.content_length,
+        "isPresent": artifact.is_present,
+        "isSettled": artifact.is_settled,
+        "encoding": artifact.encoding,
+        "length": artifact.length,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def decode(row: Row) -> Artifact:
+    """An artifact's row. Raises StorageUnavailable when later code has written it."""
+    check_schema(row)
+    values = row.values
+    return Artifact(
+        name=str(values["name"]),
+        storage_type=StorageType(str(values["storageType"])),
+        content_type=str(values["contentType"]),
+        expires=parse_date(str(values["expires"])),
+        details=json.loads(str(values["details"])),
+        upload=Upload(str(values["upload"])),
+        content_length=cast("int | None", values.get("contentLength")),
+        is_present=bool(values["isPresent"]),
+        is_settled=bool(values["isSettled"]),
+        encoding=str(values["encoding"]),
+        length=cast("int | None", values.get("length")),
+    )

@@ -1,0 +1,220 @@
+"""Azure Blob Storage behind `interface.Blobs`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from azure.storage.blob import BlobBlock, BlobType, ContentSettings
+from azure.storage.blob.aio import BlobClient, ContainerClient
+
+from shared.storage import limits
+from shared.storage.interface import BlobMissing, BlobProperties
+from shared.storage.pipeline import REFUSALS, Patience, Refused, unavailable
+
+_NO_CONTAINER = "ContainerNotFound"
+T = TypeVar("T")
+
+
+class AzureBlobs:
+    """Containers of one account. A container that does not exist yet is made by the first write."""
+
+    def __init__(
+        self,
+        open_blob: Callable[[str, str], BlobClient],
+        open_container: Callable[[str], ContainerClient],
+        patience: Patience,
+    ) -> None:
+        self._open_blob = open_blob
+        self._open_container = open_container
+        self._patience = patience
+        self._made: set[str] = set()
+
+    async def ensure(self, container: str) -> None:
+        """Make the container if it does not exist; no request once this process knows. Raises StorageUnavailable."""
+        if container not in self._made:
+            await self._make(container)
+            self._made.add(container)
+
+    async def upload(
+        self,
+        container: str,
+        path: str,
+        content: bytes,
+        *,
+        content_type: str,
+        content_encoding: str = "",
+        content_disposition: str = "",
+    ) -> None:
+        """See `interface.Blobs.upload`."""
+        await self._write(
+            container,
+            lambda: self._open_blob(container, path).upload_blob(
+                content,
+                BlobType.BLOCKBLOB,
+                len(content),
+                overwrite=True,
+                content_settings=_settings(content_type, content_encoding, content_disposition),
+                error_map=REFUSALS,
+                patience=self._transfer(len(content)),
+            ),
+        )
+
+    async def download(self, container: str, path: str, *, limit: int | None = None) -> bytes:
+        """See `interface.Blobs.download`. The bytes as stored: a content encoding is not undone."""
+        if limit is not None and limit < 1:
+            raise ValueError(f"a limit of {limit} bytes")
+        try:
+            with unavailable():
+                stream = await self._open_blob(container, path).download_blob(
+                    offset=None if limit is None else 0,
+                    length=limit,
+                    decompress=False,
+                    error_map=REFUSALS,
+                )
+                return await stream.readall()
+        except Refused as answer:
+            if answer.code == "InvalidRange":  # asked for the start of an empty blob
+                return b""
+            raise _missing_or(answer, path) from None
+
+    async def properties(self, container: str, path: str) -> BlobProperties | None:
+        """See `interface.Blobs.properties`. Raises StorageUnavailable."""
+        try:
+            with unavailable():
+                found = await self._open_blob(container, path).get_blob_properties(error_map=REFUSALS)
+        except Refused as answer:
+            if answer.status == 404:
+                return None
+            raise
+        return BlobProperties(
+            length=found.size,
+            content_type=found.content_settings.content_type or "",
+            content_encoding=found.content_settings.content_encoding or "",
+            content_disposition=found.content_settings.content_disposition or "",
+            etag=found.etag,
+        )
+
+    async def put_block(self, container: str, path: str, block_id: str, content: bytes) -> None:
+        """See `interface.Blobs.put_block`. `block_id` is the id before base64; all of a blob are equally long.
+
+        Raises ValueError when they are not.
+        """
+        limits.check_block_id(block_id)
+        try:
+            await self._write(
+                container,
+                lambda: self._open_blob(container, path).stage_block(
+                    block_id, content, len(content), error_map=REFUSALS, patience=self._transfer(len(content))
+                ),
+            )
+        except Refused as answer:
+            if answer.code == "InvalidBlobOrBlock":
+                raise ValueError("the ids of a blob's blocks are not equally long") from None
+            raise
+
+    async def commit_blocks(
+        self,
+        container: str,
+        path: str,
+        block_ids: Sequence[str],
+        *,
+        content_type: str,
+        content_encoding: str,
+        content_disposition: str = "",
+    ) -> bool:
+        """See `interface.Blobs.commit_blocks`."""
+        for block_id in block_ids:
+            limits.check_block_id(block_id)
+        try:
+            await self._write(
+                container,
+                lambda: self._open_blob(container, path).commit_block_list(
+                    [BlobBlock(block_id) for block_id in block_ids],
+                    content_settings=_settings(content_type, content_encoding, content_disposition),
+                    error_map=REFUSALS,
+                ),
+            )
+        except Refused as answer:
+            if answer.code == "InvalidBlockList":
+                return False
+            raise
+        return True
+
+    async def set_headers(
+        self, container: str, path: str, *, content_type: str, content_encoding: str, content_disposition: str = ""
+    ) -> None:
+        """See `interface.Blobs.set_headers`."""
+        try:
+            with unavailable():
+                await self._open_blob(container, path).set_http_headers(
+                    _settings(content_type, content_encoding, content_disposition), error_map=REFUSALS
+                )
+        except Refused as answer:
+            raise _missing_or(answer, path) from None
+
+    async def delete(self, container: str, path: str) -> None:
+        """See `interface.Blobs.delete`."""
+        try:
+            with unavailable():
+                await self._open_blob(container, path).delete_blob(error_map=REFUSALS)
+        except Refused as answer:
+            if answer.status != 404:
+                raise
+
+    async def list_paths(self, container: str, prefix: str, *, limit: int = 1000) -> list[str]:
+        """See `interface.Blobs.list_paths`. Further pages are read until there are `limit` paths or no more."""
+        limits.check_page(limit)
+        pages = (
+            self._open_container(container)
+            .list_blob_names(name_starts_with=prefix, results_per_page=limit, error_map=REFUSALS)
+            .by_page()
+        )
+        paths: list[str] = []
+        try:
+            with unavailable():
+                async for page in pages:
+                    paths += [path async for path in page]
+                    if len(paths) >= limit:
+                        break
+        except Refused as answer:
+            if answer.status != 404:
+                raise
+        return list(islice(paths, limit))
+
+    async def _write(self, container: str, send: Callable[[], Awaitable[T]]) -> T:
+        """Send a write; when the container is missing, make it and send again."""
+        try:
+            with unavailable():
+                return await send()
+        except Refused as answer:
+            if answer.code != _NO_CONTAINER:
+                raise
+        await self._make(container)
+        with unavailable():
+            return await send()
+
+    async def _make(self, container: str) -> None:
+        try:
+            with unavailable():
+                await self._open_container(container).create_container(error_map=REFUSALS)
+        except Refused as answer:
+            if answer.code != "ContainerAlreadyExists":
+                raise
+
+    def _transfer(self, length: int) -> float:
+        """Seconds that a request with so many bytes may take."""
+        return self._patience.total + length / self._patience.bytes_per_second
+
+
+def _settings(content_type: str, content_encoding: str, content_disposition: str) -> ContentSettings:
+    return ContentSettings(
+        content_type=content_type,
+        content_encoding=content_encoding or None,
+        content_disposition=content_disposition or None,
+    )
+
+
+def _missing_or(answer: Refused, path: str) -> Exception:
+    return BlobMissing(path) if answer.status == 404 else answer

@@ -1,0 +1,187 @@
+"""Domain values to table properties and back. Columns stay readable for an operator in a storage browser."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from shared.domain.dates import format_date, parse_date
+from shared.domain.definition import Definition
+from shared.domain.priority import Priority
+from shared.domain.task import Created, Resolved, Run, State, Task, Ticket, Tickets
+from shared.storage.interface import Row, StorageUnavailable, Value
+
+SCHEMA = 1
+"""Version of the columns that this code writes, kept in each row so that old and new code can run side by side."""
+READABLE = frozenset({1})
+"""Versions that it reads. A new version is read one release before it is written (docs/operations.md)."""
+
+_CHUNK = 60_000
+"""Bytes of a packed definition per property; a property holds 64 KiB."""
+_SPILL_ABOVE = 480_000
+"""Bytes of a packed definition beyond which it goes to a blob; an entity holds 1 MiB, emulators count base64."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackedDefinition:
+    """A definition as stored: compressed JSON, in the row or in a blob."""
+
+    content: bytes
+    spilled_to: str | None
+
+    @property
+    def weight(self) -> int:
+        """Bytes that caching it is counted with."""
+        return 4 * len(self.content) + 1000
+
+    def unpack(self, task_id: str) -> Definition:
+        return Definition(task_id=task_id, body=json.loads(zlib.decompress(self.content)))
+
+
+def pack_definition(definition: Definition) -> PackedDefinition:
+    """Compresses a definition; a large one is spilled under a path that names its content."""
+    content = zlib.compress(compact(definition.body), 6)
+    if len(content) <= _SPILL_ABOVE:
+        return PackedDefinition(content=content, spilled_to=None)
+    digest = hashlib.sha256(content).hexdigest()[:32]
+    return PackedDefinition(content=content, spilled_to=f"{definition.task_id}/{digest}")
+
+
+def split_definition(packed: PackedDefinition) -> dict[str, Value]:
+    """Properties of the definition row."""
+    if packed.spilled_to is not None:
+        return {"schema": SCHEMA, "blob": packed.spilled_to}
+    row: dict[str, Value] = {"schema": SCHEMA}
+    for index, at in enumerate(range(0, len(packed.content), _CHUNK)):
+        row[f"part{index:02d}"] = packed.content[at : at + _CHUNK]
+    return row
+
+
+def check_schema(row: Row) -> None:
+    """Raises StorageUnavailable for a row that newer code has written: so a process that is about to be replaced lets
+    calls and messages be tried again, by the process that comes after it, instead of misreading the row."""
+    schema = row.values.get("schema", SCHEMA)
+    if schema not in READABLE:
+        raise StorageUnavailable(f"a row has schema {schema!r}, which this version cannot read")
+
+
+def decode_definition(row: Row) -> PackedDefinition:
+    """The definition row; the content of a spilled one is still in its blob. Raises StorageUnavailable."""
+    check_schema(row)
+    if "blob" in row.values:
+        return PackedDefinition(content=b"", spilled_to=str(row.values["blob"]))
+    parts = sorted(name for name in row.values if name.startswith("part"))
+    return PackedDefinition(content=b"".join(cast("bytes", row.values[name]) for name in parts), spilled_to=None)
+
+
+def encode_task(task: Task) -> dict[str, Value]:
+    """Properties of the status row."""
+    return {
+        "schema": SCHEMA,
+        "state": task.state.value,
+        "taskQueueId": task.task_queue_id,
+        "schedulerId": task.scheduler_id,
+        "projectId": task.project_id,
+        "taskGroupId": task.task_group_id,
+        "priority": task.priority,
+        "retries": task.retries,
+        "retriesLeft": task.retries_left,
+        "deadline": format_date(task.deadline),
+        "expires": format_date(task.expires),
+        "dependencies": task.dependencies,
+        "satisfied": task.satisfied.to_bytes((task.dependencies + 7) // 8, "little"),
+        "runs": compact([_encode_run(run) for run in task.runs]).decode(),
+        "generation": task.generation,
+        "sequence": task.sequence,
+        "hintId": task.hint_id,
+        "tickets": compact(_encode_tickets(task.tickets)).decode(),
+        "operationId": task.operation_id,
+    }
+
+
+def decode_task(row: Row) -> Task:
+    """The status row. Raises StorageUnavailable."""
+    check_schema(row)
+    values = row.values
+    return Task(
+        task_id=row.partition,
+        task_queue_id=str(values["taskQueueId"]),
+        scheduler_id=str(values["schedulerId"]),
+        project_id=str(values["projectId"]),
+        task_group_id=str(values["taskGroupId"]),
+        priority=cast("Priority", values["priority"]),
+        retries=cast("int", values["retries"]),
+        retries_left=cast("int", values["retriesLeft"]),
+        deadline=parse_date(str(values["deadline"])),
+        expires=parse_date(str(values["expires"])),
+        dependencies=cast("int", values["dependencies"]),
+        satisfied=int.from_bytes(cast("bytes", values["satisfied"]), "little"),
+        runs=tuple(_decode_run(run) for run in json.loads(str(values["runs"]))),
+        generation=cast("int", values["generation"]),
+        sequence=cast("int", values["sequence"]),
+        hint_id=str(values["hintId"]),
+        tickets=_decode_tickets(json.loads(str(values["tickets"]))),
+        operation_id=str(values["operationId"]),
+    )
+
+
+def compact(value: Any) -> bytes:
+    """JSON without spaces, in UTF-8."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+_RUN_DATES = ("takenUntil", "started", "resolved")
+
+
+def _encode_run(run: Run) -> dict[str, Any]:
+    stored = run.as_json(0)
+    del stored["runId"]
+    stored["generation"] = run.generation
+    if run.by_claim_task:
+        stored["byClaimTask"] = True
+    if run.unfinished:
+        stored["unfinished"] = list(run.unfinished)
+    return stored
+
+
+def _decode_run(stored: Mapping[str, Any]) -> Run:
+    dates = {name: parse_date(stored[name]) for name in _RUN_DATES if name in stored}
+    reason = stored.get("reasonResolved")
+    return Run(
+        state=State(stored["state"]),
+        reason_created=Created(stored["reasonCreated"]),
+        scheduled=parse_date(stored["scheduled"]),
+        generation=stored["generation"],
+        worker_group=stored.get("workerGroup"),
+        worker_id=stored.get("workerId"),
+        taken_until=dates.get("takenUntil"),
+        started=dates.get("started"),
+        reason_resolved=None if reason is None else Resolved(reason),
+        resolved=dates.get("resolved"),
+        by_claim_task=stored.get("byClaimTask", False),
+        unfinished=tuple(stored.get("unfinished", ())),
+    )
+
+
+_TICKETS = ("pending", "claim", "deadline")
+
+
+def _encode_tickets(tickets: Tickets) -> dict[str, list[str]]:
+    found = {name: getattr(tickets, name) for name in _TICKETS}
+    return {
+        name: [ticket.queue, ticket.message_id, ticket.pop_receipt]
+        for name, ticket in found.items()
+        if ticket is not None
+    }
+
+
+def _decode_tickets(stored: Mapping[str, list[str]]) -> Tickets:
+    tickets = {
+        name: Ticket(queue=queue, message_id=message_id, pop_receipt=pop_receipt)
+        for name, (queue, message_id, pop_receipt) in stored.items()
+    }
+    return Tickets(**tickets)

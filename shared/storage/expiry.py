@@ -1,0 +1,101 @@
+"""The Expiry table: what to delete, by the hour in which it expires, so that nothing is ever scanned (design 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from shared.domain.artifacts import digest
+from shared.domain.definition import Definition
+from shared.storage import keys
+from shared.storage.interface import Row, Storage, Upsert, Value
+
+KEPT = timedelta(minutes=30)
+"""How long something is kept after its expiration (contract 14.3)."""
+SETTLED = timedelta(minutes=10)
+"""An hour's bucket is looked at this long after the hour is over: nothing is added to it any more."""
+FIRST_LOOK_BACK = timedelta(days=1)
+"""Where a new deployment starts to look."""
+
+_CURSOR = "cursor"
+_NEVER = datetime(9999, 12, 31, tzinfo=UTC)
+"""Nothing can be added to the last moments that a date can tell."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expiring:
+    """Something to delete once its hour is over."""
+
+    bucket: str
+    key: str
+    kind: str
+    words: tuple[str, ...]
+    values: Mapping[str, Value]
+
+
+class ExpiryStore:
+    """Writes rows ahead of what they will clean up, and hands them out when they are due."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._tables = storage.tables
+
+    async def task(self, definition: Definition) -> None:
+        """A task, with its group membership, edges and artifacts."""
+        await self.write(definition.expires, "task", (definition.task_id,), {"taskGroupId": definition.task_group_id})
+
+    async def group(self, task_group_id: str, expires: datetime) -> None:
+        """A group; it is its header that says whether this is its latest expiration."""
+        await self.write(expires, "group", (task_group_id,), {})
+
+    async def worker(self, task_queue_id: str, worker_group: str, worker_id: str, expires: datetime) -> None:
+        """A worker; it is its row that says whether it has been seen since."""
+        words = (keys.pool(task_queue_id), worker_group, worker_id)
+        await self.write(expires, "worker", words, {"taskQueueId": task_queue_id})
+
+    async def client(self, client_id: str, key: str, expires: datetime) -> None:
+        """A client of the auth API that asked to be deleted on its expiration."""
+        await self.write(expires, "client", (key,), {"clientId": client_id})
+
+    async def artifact(self, task_id: str, run_id: int, name: str, expires: datetime) -> None:
+        """An artifact that expires before its task; its row says whether this is its latest expiration."""
+        await self.write(expires, "artifact", (task_id, str(run_id), digest(name)), {"name": name})
+
+    async def upload(self, task_id: str, run_id: int, name: str, until: datetime) -> None:
+        """An upload that no resolution may commit in time: not to delete, but to commit once its URL has expired."""
+        await self.write(until, "upload", (task_id, str(run_id), digest(name)), {"name": name})
+
+    async def write(self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]) -> None:
+        """Files something under the hour in which it may go."""
+        bucket = keys.hour(min(expires, _NEVER) + KEPT)
+        await self._tables.transact(keys.EXPIRY, bucket, [Upsert(keys.expiring(kind, *words), values)])
+
+    async def due(self, bucket: str, start: str) -> tuple[list[Expiring], str | None]:
+        """A page of a bucket, and where the next one starts."""
+        page = await self._tables.query(keys.EXPIRY, bucket, start=start, end="\x7f")
+        return [_decode(row) for row in page.rows], page.resume
+
+    async def file_again(self, expiring: Expiring, expires: datetime) -> None:
+        """It turns out to expire later."""
+        await self.write(expires, expiring.kind, expiring.words, expiring.values)
+
+    async def next_hour(self, now: datetime) -> datetime:
+        """The first hour whose bucket is not finished."""
+        row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
+        if row is None:
+            return _hour(now - FIRST_LOOK_BACK)
+        return datetime.strptime(str(row.values["hour"]), "%Y-%m-%dT%H").replace(tzinfo=UTC)
+
+    async def finished(self, hour: datetime) -> None:
+        """The bucket of the hour is empty for good."""
+        following = keys.hour(hour + timedelta(hours=1))
+        await self._tables.transact(keys.EXPIRY, _CURSOR, [Upsert(_CURSOR, {"hour": following})])
+
+
+def _hour(moment: datetime) -> datetime:
+    return moment.replace(minute=0, second=0, microsecond=0)
+
+
+def _decode(row: Row) -> Expiring:
+    kind, *words = row.key.split("~")
+    return Expiring(bucket=row.partition, key=row.key, kind=kind, words=tuple(words), values=dict(row.values))

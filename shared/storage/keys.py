@@ -1,0 +1,129 @@
+"""Tables, their partition and row keys (design 3). Row keys of one kind are neighbours, so a range query reads them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from shared.domain.dates import format_date
+from shared.domain.effects import PoolRow
+
+TASKS = "Tasks"
+GROUPS = "Groups"
+POOLS = "Pools"
+DIRECTORY = "Directory"
+EXPIRY = "Expiry"
+
+TASK_DEFINITION = "task.definition"
+TASK_OPEN = "task.open"
+TASK_STATUS = "task.status"
+TASK_ROWS = ("task.", "task/")
+"""The range of the three rows that make a task; nothing else lies in it."""
+
+GROUP = "group"
+POOL = "pool"
+PROVISIONER = "provisioner"
+
+DEFINITIONS = "definitions"
+"""The container of definitions that do not fit into a row."""
+
+
+def upload(run_id: int) -> str:
+    """Guard: exists from the claim to the resolution of the run."""
+    return f"upload~{run_id:04d}"
+
+
+def dependent(task_id: str) -> str:
+    """Edge in the required task's partition: "I unblock that task"."""
+    return f"dependent~{task_id}"
+
+
+DEPENDENTS = ("dependent~", "dependent\x7f")
+
+
+def scheduler(scheduler_id: str) -> str:
+    """Guard: exists while the group has this scheduler and is not sealed."""
+    return f"scheduler~{scheduler_id}"
+
+
+def member(task_id: str) -> str:
+    """A task of the group, with what listing it needs."""
+    return f"member~{task_id}"
+
+
+MEMBERS = ("member~", "member\x7f")
+
+
+def active(task_id: str, generation: int) -> str:
+    """An unresolved task of the group."""
+    return f"active~{task_id}~{generation:04d}"
+
+
+ACTIVE = ("active~", "active\x7f")
+ACTIVE_AND_GROUP = ("active~", "group\x7f")
+"""One range: every active row, then the group's header."""
+
+
+def pool(task_queue_id: str) -> str:
+    """Partition of a pool: the slash of the taskQueueId is not allowed in keys."""
+    return task_queue_id.replace("/", "~")
+
+
+def pending(row: PoolRow) -> str:
+    """Index row of a pending run, in the order in which runs were scheduled."""
+    return f"pending~{format_date(row.scheduled)}~{row.task_id}~{row.run_id:04d}"
+
+
+def claimed(row: PoolRow) -> str:
+    """Index row of a running run, in the order of claims."""
+    assert row.started is not None, "a claimed run has started"
+    return f"claimed~{format_date(row.started)}~{row.task_id}~{row.run_id:04d}"
+
+
+PENDING = ("pending~", "pending\x7f")
+CLAIMED = ("claimed~", "claimed\x7f")
+CLAIMED_AND_PENDING = (CLAIMED[0], PENDING[1])
+"""One range: every index row of the pool, and nothing else."""
+
+
+def worker(worker_group: str, worker_id: str) -> str:
+    """A worker of the pool, with its recent tasks."""
+    return f"worker~{worker_group}~{worker_id}"
+
+
+WORKERS = ("worker~", "worker\x7f")
+
+
+def quarantine(worker_group: str, worker_id: str, moment: datetime, slugid: str) -> str:
+    """One entry of a worker's quarantine history; the latest comes first."""
+    latest_first = 10**15 - int(moment.timestamp() * 1000)
+    return f"{quarantines(worker_group, worker_id)[0]}{latest_first:015d}~{slugid}"
+
+
+def quarantines(worker_group: str, worker_id: str) -> tuple[str, str]:
+    """The range of a worker's quarantine history."""
+    prefix = f"quarantine~{worker_group}~{worker_id}"
+    return f"{prefix}~", f"{prefix}\x7f"
+
+
+def listed(name: str) -> str:
+    """Row of a task queue or a provisioner in the directory: a dot sorts among the characters of ids as the slash does,
+    so listings are in the order of ids."""
+    return name.replace("/", ".")
+
+
+def of_provisioner(provisioner_id: str) -> tuple[str, str]:
+    """The range of a provisioner's task queues in the directory."""
+    return f"{provisioner_id}.", f"{provisioner_id}.\x7f"
+
+
+LISTED = ("", "\x7f")
+
+
+def hour(moment: datetime) -> str:
+    """Expiry bucket that covers the moment."""
+    return f"{moment:%Y-%m-%dT%H}"
+
+
+def expiring(kind: str, *words: str) -> str:
+    """Row of something to delete in its bucket."""
+    return "~".join((kind, *words))

@@ -1,0 +1,288 @@
+"""Messages in Azure queues: names, bodies, visibility (design 3). Bodies are base64 of JSON."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from shared.domain.dates import format_date
+from shared.domain.priority import PRIORITIES, Priority
+from shared.domain.task import Ticket
+from shared.runtime import Runtime
+from shared.storage.interface import Message, Receipt, ReceiptLost, Storage
+from shared.telemetry.instruments import EVENTS_DEFERRED, POISONED
+
+CLAIM_QUEUE = "claim"
+DEADLINE_QUEUE = "deadline"
+RESOLVED_QUEUE = "resolved"
+EVENTS_QUEUE = "events"
+GROUP_QUEUE = "group-jobs"
+INTERNAL_QUEUES = (CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, EVENTS_QUEUE, GROUP_QUEUE)
+"""The queues whose messages wake functions. No SAS ever covers them."""
+
+LONGEST_DELAY = timedelta(days=7) - timedelta(hours=1)
+"""Visibility delays end at 7 days: a longer timer is put again when it comes up (design 3)."""
+RESOLVED_DELAY = 1.0
+"""Seconds before a resolved message is looked at: its commit is under way."""
+
+
+class MalformedMessage(ValueError):
+    """A message that this service did not write."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PendingMessage:
+    """A message of a pending queue. `run_id` is a hint only: the status row decides."""
+
+    task_id: str
+    run_id: int
+    hint_id: str
+    ticket: Ticket
+    inserted: datetime
+    dequeue_count: int
+
+
+def pending_queue(task_queue_id: str, priority: Priority) -> str:
+    """The queue of a pool's band: hashed, since ids do not fit the rules for queue names; 1 is the highest."""
+    digest = hashlib.sha256(task_queue_id.encode()).digest()[:15]
+    name = base64.b32encode(digest).decode().lower()
+    return f"pending-{name}-{PRIORITIES.index(priority) + 1}"
+
+
+def poison_queue(queue: str) -> str:
+    """Where messages of an internal queue go that cannot be handled: the Functions host's own name for it."""
+    return f"{queue}-poison"
+
+
+def encode_body(body: Mapping[str, Any]) -> str:
+    """Text of a message."""
+    return base64.b64encode(json.dumps(body, separators=(",", ":")).encode()).decode()
+
+
+def decode_body(text: str) -> dict[str, Any]:
+    """The JSON object of a message's text. Raises MalformedMessage."""
+    try:
+        body = json.loads(base64.b64decode(text, validate=True))
+    except (binascii.Error, ValueError, RecursionError) as error:
+        raise MalformedMessage("not base64 of JSON") from error
+    if not isinstance(body, dict):
+        raise MalformedMessage("not a JSON object")
+    return body
+
+
+class Signer:
+    """Signs what a pending message says, so that a worker cannot name another task (design 4).
+
+    The first key signs; all of them verify, so that keys can be rotated.
+    """
+
+    def __init__(self, signing_keys: Sequence[str]) -> None:
+        self._keys = [key.encode() for key in signing_keys]
+
+    def sign(self, task_queue_id: str, task_id: str, run_id: int, hint_id: str) -> str:
+        return self._signature(self._keys[0], task_queue_id, task_id, run_id, hint_id)
+
+    def verifies(self, signature: str, task_queue_id: str, task_id: str, run_id: int, hint_id: str) -> bool:
+        given = signature.encode(errors="replace")
+        expected = [self._signature(key, task_queue_id, task_id, run_id, hint_id).encode() for key in self._keys]
+        return any(hmac.compare_digest(given, each) for each in expected)
+
+    @staticmethod
+    def _signature(key: bytes, task_queue_id: str, task_id: str, run_id: int, hint_id: str) -> str:
+        text = "\n".join(("pending", task_queue_id, task_id, str(run_id), hint_id))
+        return base64.b64encode(hmac.digest(key, text.encode(errors="replace"), "sha256")).decode()
+
+
+class Messages:
+    """Puts, moves and removes the messages that the service knows of."""
+
+    def __init__(self, storage: Storage, runtime: Runtime, signer: Signer, deadline_delay: timedelta) -> None:
+        self._queues = storage.queues
+        self._now = runtime.now
+        self._meter = runtime.meter
+        self._signer = signer
+        self._deadline_delay = deadline_delay
+
+    async def put_pending(
+        self,
+        task_queue_id: str,
+        priority: Priority,
+        task_id: str,
+        run_id: int,
+        hint_id: str,
+        visible: datetime | None,
+    ) -> Ticket:
+        """A pending message, at once or as a lease."""
+        queue = pending_queue(task_queue_id, priority)
+        text = self._pending_text(queue, task_queue_id, task_id, run_id, hint_id)
+        return _ticket(queue, await self._queues.put(queue, text, visible_in=self._delay(visible)))
+
+    async def move_pending(
+        self,
+        ticket: Ticket,
+        task_queue_id: str,
+        task_id: str,
+        run_id: int,
+        hint_id: str,
+        visible: datetime | None,
+    ) -> Ticket:
+        """Moves a pending message in time and to another run. Raises ReceiptLost."""
+        text = self._pending_text(ticket.queue, task_queue_id, task_id, run_id, hint_id)
+        return await self._move(ticket, visible, text)
+
+    async def delay_pending(self, ticket: Ticket, seconds: float) -> None:
+        """Shows a pending message again after so many seconds, unless somebody else has it by now."""
+        try:
+            await self._queues.update(ticket.queue, _receipt(ticket), visible_in=seconds)
+        except ReceiptLost:
+            return
+
+    async def poll(
+        self, task_queue_id: str, priority: Priority, *, count: int, hidden_for: float
+    ) -> list[PendingMessage]:
+        """Takes up to `count` pending messages of a band; what this service did not write is removed."""
+        queue = pending_queue(task_queue_id, priority)
+        taken = await self._queues.get(queue, count=count, hidden_for=hidden_for)
+        messages: list[PendingMessage] = []
+        for message in taken:
+            try:
+                messages.append(self.read_pending(task_queue_id, message))
+            except MalformedMessage:
+                await self.remove(_ticket(queue, message.receipt))
+        return messages
+
+    async def head(self, task_queue_id: str, priority: Priority) -> datetime | None:
+        """When the first visible message of a band was put; None when nothing is visible."""
+        found = await self._queues.peek(pending_queue(task_queue_id, priority))
+        return found[0].inserted if found else None
+
+    def read_pending(self, task_queue_id: str, message: Message) -> PendingMessage:
+        """A pending message of that pool, its signature verified. Raises MalformedMessage.
+
+        The band is not signed: who names another one names a queue in which the message's receipt is worth nothing.
+        """
+        body = decode_body(message.text)
+        task_id, run_id, hint_id, signature, priority = (body.get(name) for name in _PENDING_FIELDS)
+        if not (
+            isinstance(task_id, str)
+            and isinstance(run_id, int)
+            and isinstance(hint_id, str)
+            and isinstance(signature, str)
+            and priority in PRIORITIES
+            and self._signer.verifies(signature, task_queue_id, task_id, run_id, hint_id)
+        ):
+            raise MalformedMessage("not signed by this service for this pool")
+        return PendingMessage(
+            task_id=task_id,
+            run_id=run_id,
+            hint_id=hint_id,
+            ticket=_ticket(pending_queue(task_queue_id, priority), message.receipt),
+            inserted=message.inserted,
+            dequeue_count=message.dequeue_count,
+        )
+
+    async def put_claim(self, task_id: str, run_id: int, taken_until: datetime, put: datetime | None = None) -> Ticket:
+        """A claim message, visible at takenUntil. `put` says when it was first put."""
+        body = {"taskId": task_id, "runId": run_id, "put": format_date(put or self._now())}
+        return await self._put(CLAIM_QUEUE, body, self._delay(taken_until))
+
+    async def move_claim(self, ticket: Ticket, taken_until: datetime) -> Ticket:
+        """Moves a claim message to another takenUntil. Raises ReceiptLost."""
+        return await self._move(ticket, taken_until, None)
+
+    async def put_deadline(
+        self, task_id: str, task_group_id: str, scheduler_id: str, deadline: datetime, put: datetime | None = None
+    ) -> Ticket:
+        """A deadline message, visible some time after the deadline, or earlier when that is more than 7 days away."""
+        body = {
+            "taskId": task_id,
+            "taskGroupId": task_group_id,
+            "schedulerId": scheduler_id,
+            "put": format_date(put or self._now()),
+        }
+        return await self._put(DEADLINE_QUEUE, body, self._delay(deadline + self._deadline_delay))
+
+    async def put_resolved(
+        self,
+        task_id: str,
+        run_id: int,
+        *,
+        put: datetime | None = None,
+        visible_in: float = RESOLVED_DELAY,
+        more: Mapping[str, Any] | None = None,
+    ) -> Ticket:
+        """A resolved message. `put` says when it was first put, `more` how its handling goes on."""
+        body = {"taskId": task_id, "runId": run_id, "put": format_date(put or self._now()), **(more or {})}
+        return await self._put(RESOLVED_QUEUE, body, visible_in)
+
+    async def put_pointer(self, pointer: str) -> Ticket:
+        """A pointer to an event that could not be sent."""
+        self._meter.add(EVENTS_DEFERRED)
+        return await self._put(EVENTS_QUEUE, {"pointer": pointer}, 0)
+
+    async def put_group_job(self, body: Mapping[str, Any], delay: float) -> Ticket:
+        """A job on a whole task group."""
+        return await self._put(GROUP_QUEUE, body, delay)
+
+    async def put_again(self, queue: str, body: Mapping[str, Any], delay: float) -> Ticket:
+        """A message of an internal queue, once more, after a delay in seconds."""
+        return await self._put(queue, body, delay)
+
+    async def poison(self, queue: str, text: str) -> None:
+        """Keeps a message that cannot be handled where an operator looks for it."""
+        self._meter.add(POISONED, queue)
+        await self._queues.put(poison_queue(queue), base64.b64encode(text.encode()).decode())
+
+    async def remove(self, ticket: Ticket) -> None:
+        """Removes a message; when it is gone or somebody holds it, its reader will know that it is surplus."""
+        try:
+            await self._queues.delete(ticket.queue, _receipt(ticket))
+        except ReceiptLost:
+            return
+
+    async def _put(self, queue: str, body: Mapping[str, Any], delay: float) -> Ticket:
+        return _ticket(queue, await self._queues.put(queue, encode_body(body), visible_in=delay))
+
+    async def _move(self, ticket: Ticket, visible: datetime | None, text: str | None) -> Ticket:
+        receipt = await self._queues.update(ticket.queue, _receipt(ticket), visible_in=self._delay(visible), text=text)
+        return _ticket(ticket.queue, receipt)
+
+    def _pending_text(self, queue: str, task_queue_id: str, task_id: str, run_id: int, hint_id: str) -> str:
+        body = {
+            "taskId": task_id,
+            "runId": run_id,
+            "hintId": hint_id,
+            "signature": self._signer.sign(task_queue_id, task_id, run_id, hint_id),
+            "priority": _priority_of(queue),
+        }
+        return encode_body(body)
+
+    def _delay(self, visible: datetime | None) -> float:
+        """Seconds from now, within what a queue allows."""
+        if visible is None:
+            return 0
+        return min(max((visible - self._now()).total_seconds(), 0), LONGEST_DELAY.total_seconds())
+
+
+_PENDING_FIELDS = ("taskId", "runId", "hintId", "signature", "priority")
+
+
+def _priority_of(queue: str) -> Priority:
+    """The band of a pending queue: so that a message which a worker hands in says where it lies."""
+    return PRIORITIES[int(queue.rsplit("-", 1)[1]) - 1]
+
+
+def _ticket(queue: str, receipt: Receipt) -> Ticket:
+    return Ticket(queue=queue, message_id=receipt.message_id, pop_receipt=receipt.pop_receipt)
+
+
+def _receipt(ticket: Ticket) -> Receipt:
+    """Of a ticket only id and pop receipt are sent."""
+    return Receipt(message_id=ticket.message_id, pop_receipt=ticket.pop_receipt, visible=datetime.min)

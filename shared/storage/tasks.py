@@ -1,0 +1,200 @@
+"""The Tasks table: definitions, status rows and their guards (design 3). The status row is never cached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from shared.domain.definition import Definition
+from shared.domain.task import State, Task
+from shared.errors import ResourceNotFound
+from shared.storage import keys
+from shared.storage.artifact_keys import EDGES_AND_UPLOADS, IS_UPLOAD
+from shared.storage.artifacts import Waiting, decode_waiting
+from shared.storage.codec import (
+    PackedDefinition,
+    decode_definition,
+    decode_task,
+    encode_task,
+    split_definition,
+)
+from shared.storage.definitions import DefinitionCache
+from shared.storage.interface import (
+    Create,
+    Delete,
+    Operation,
+    Refusal,
+    Replace,
+    Row,
+    Storage,
+    TransactionRefused,
+    Upsert,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loaded:
+    """A task as read: what the next commit is conditional on, and what never changes about it."""
+
+    task: Task
+    etag: str
+    definition: Definition
+
+
+class CommitLost(Exception):
+    """Another call has committed since the task was read: read again and decide again."""
+
+
+class TaskExists(Exception):
+    """createTask met a task of that id."""
+
+
+class TaskStore:
+    """Reads and commits tasks. One commit is one entity-group transaction: the status row with its guards."""
+
+    def __init__(self, storage: Storage, cache: DefinitionCache) -> None:
+        self._tables = storage.tables
+        self._blobs = storage.blobs
+        self._cache = cache
+
+    async def load(self, task_id: str) -> Loaded | None:
+        """The task with its definition: one request (one more for a spilled definition that is not cached)."""
+        cached = self._cache.get(task_id)
+        if cached is not None:
+            row = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
+            return None if row is None else Loaded(task=decode_task(row), etag=row.etag, definition=cached)
+        start, end = keys.TASK_ROWS
+        page = await self._tables.query(keys.TASKS, task_id, start=start, end=end)
+        rows = {row.key: row for row in page.rows}
+        if page.resume is not None and keys.TASK_STATUS not in rows:
+            rest = await self._tables.query(keys.TASKS, task_id, start=page.resume, end=end)
+            rows |= {row.key: row for row in rest.rows}
+        status, definition = rows.get(keys.TASK_STATUS), rows.get(keys.TASK_DEFINITION)
+        if status is None or definition is None:
+            return None
+        return Loaded(
+            task=decode_task(status), etag=status.etag, definition=await self._definition(task_id, definition)
+        )
+
+    async def known(self, task_id: str) -> Loaded:
+        """As `load`. Raises ResourceNotFound."""
+        loaded = await self.load(task_id)
+        if loaded is None:
+            raise ResourceNotFound(f"task {task_id} does not exist")
+        return loaded
+
+    async def status(self, task_id: str) -> Task | None:
+        """The status row alone: one point read."""
+        row = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
+        return None if row is None else decode_task(row)
+
+    async def definition(self, task_id: str) -> Definition | None:
+        """The definition: no request when cached."""
+        cached = self._cache.get(task_id)
+        if cached is not None:
+            return cached
+        row = await self._tables.get(keys.TASKS, task_id, keys.TASK_DEFINITION)
+        return None if row is None else await self._definition(task_id, row)
+
+    async def spill(self, packed: PackedDefinition) -> None:
+        """Writes a definition that does not fit into a row to its blob, ahead of the commit."""
+        if packed.spilled_to is not None:
+            await self._blobs.upload(
+                keys.DEFINITIONS, packed.spilled_to, packed.content, content_type="application/zlib"
+            )
+
+    async def create(self, definition: Definition, packed: PackedDefinition, task: Task, *, own_edge: bool) -> Loaded:
+        """Commits a new task. `own_edge`: it depends on itself. Raises TaskExists."""
+        operations: list[Operation] = [
+            Create(keys.TASK_STATUS, encode_task(task)),
+            Create(keys.TASK_DEFINITION, split_definition(packed)),
+        ]
+        if not task.is_resolved:
+            operations.append(Create(keys.TASK_OPEN, {}))
+        if own_edge:
+            operations.append(Upsert(keys.dependent(task.task_id), {}))
+        try:
+            etags = await self._tables.transact(keys.TASKS, task.task_id, operations)
+        except TransactionRefused as refused:
+            if refused.refusal is Refusal.EXISTS:
+                raise TaskExists from refused
+            raise
+        self._cache.put(definition, packed.weight)
+        return Loaded(task=task, etag=etags[0], definition=definition)
+
+    async def commit(self, loaded: Loaded, task: Task, beside: Sequence[Operation] = ()) -> Loaded:
+        """Commits the next state of a task that was read, and with it `beside`, on other rows. Raises CommitLost."""
+        before = loaded.task
+        committed = replace(task, sequence=before.sequence + 1)
+        operations: list[Operation] = [Replace(keys.TASK_STATUS, encode_task(committed), loaded.etag)]
+        guards = _guards(before, committed)
+        operations += [*guards, *beside]
+        try:
+            etags = await self._tables.transact(keys.TASKS, task.task_id, operations)
+        except TransactionRefused as refused:
+            if refused.index == 0 or refused.index > len(guards):
+                raise CommitLost from refused
+            raise
+        return Loaded(task=committed, etag=etags[0], definition=loaded.definition)
+
+    async def touch_edge(self, required: str, dependent: str) -> str | None:
+        """Writes the edge "required unblocks dependent". The ETag if it is new, None if it stood already: touched."""
+        key = keys.dependent(dependent)
+        try:
+            return (await self._tables.transact(keys.TASKS, required, [Create(key, {})]))[0]
+        except TransactionRefused:
+            await self._tables.transact(keys.TASKS, required, [Upsert(key, {})])
+            return None
+
+    async def remove_edge(self, required: str, dependent: str, etag: str) -> None:
+        """Removes an edge if it is still as it was written or read."""
+        await self._remove(required, keys.dependent(dependent), etag)
+
+    async def edges(self, required: str, *, start: str | None = None, limit: int) -> tuple[list[Row], str | None]:
+        """A page of edges out of a task in the order of taskId, and where the next one starts."""
+        return await self._range(required, keys.DEPENDENTS, start, limit)
+
+    async def edges_and_uploads(
+        self, required: str, *, start: str | None = None, limit: int
+    ) -> tuple[list[Row], list[Waiting], str | None]:
+        """As `edges`; after the last edge come the uploads that wait for their commit."""
+        rows, resume = await self._range(required, EDGES_AND_UPLOADS, start, limit)
+        uploads = [decode_waiting(row) for row in rows if row.key.startswith(IS_UPLOAD)]
+        return rows[: len(rows) - len(uploads)], uploads, resume
+
+    async def _range(
+        self, task_id: str, bounds: tuple[str, str], start: str | None, limit: int
+    ) -> tuple[list[Row], str | None]:
+        page = await self._tables.query(keys.TASKS, task_id, start=start or bounds[0], end=bounds[1], limit=limit)
+        return list(page.rows), page.resume
+
+    async def _remove(self, partition: str, key: str, etag: str) -> None:
+        try:
+            await self._tables.transact(keys.TASKS, partition, [Delete(key, etag)])
+        except TransactionRefused:
+            return
+
+    async def _definition(self, task_id: str, row: Row) -> Definition:
+        packed = decode_definition(row)
+        if packed.spilled_to is not None:
+            packed = replace(packed, content=await self._blobs.download(keys.DEFINITIONS, packed.spilled_to))
+        definition = packed.unpack(task_id)
+        self._cache.put(definition, packed.weight)
+        return definition
+
+
+def _guards(before: Task, after: Task) -> list[Operation]:
+    """Guard rows that follow from the change of state (design 3)."""
+    operations: list[Operation] = []
+    if after.is_resolved and not before.is_resolved:
+        operations.append(Delete(keys.TASK_OPEN))
+    if before.is_resolved and not after.is_resolved:
+        operations.append(Create(keys.TASK_OPEN, {}))
+    for run_id, run in enumerate(after.runs):
+        was_running = run_id < len(before.runs) and before.runs[run_id].state is State.RUNNING
+        is_running = run.state is State.RUNNING
+        if was_running and not is_running:
+            operations.append(Delete(keys.upload(run_id)))
+        if is_running and not was_running:
+            operations.append(Create(keys.upload(run_id), {}))
+    return operations

@@ -1,0 +1,244 @@
+"""Worker rows in their pool's partition, with the history of their quarantines (contract 8, design 3)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from shared.domain.dates import format_date, parse_date
+from shared.runtime import Runtime
+from shared.storage import keys
+from shared.storage.codec import compact
+from shared.storage.interface import (
+    MAX_OPERATIONS,
+    Create,
+    Delete,
+    Operation,
+    Replace,
+    Row,
+    Storage,
+    TransactionRefused,
+    Value,
+)
+from shared.storage.partitions import delete_rows
+
+QUARANTINE_STALE = timedelta(seconds=30)
+"""How old a process's knowledge of a quarantine may be (design 2.8)."""
+SEEN_EVERY = timedelta(minutes=30)
+"""A worker that claims nothing is written this often at most (contract 8)."""
+LIFE = timedelta(days=1)
+"""How long a worker is remembered after it was seen."""
+RECENT_TASKS = 20
+NEVER_QUARANTINED = timedelta(days=3650)
+"""A new worker's quarantine ended this long ago (contract 8)."""
+HISTORY = 50
+"""The latest entries of a quarantine history are shown."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerRecord:
+    """What is known of a worker. `etag` is empty for one that has no row yet."""
+
+    task_queue_id: str
+    worker_group: str
+    worker_id: str
+    first_claim: datetime
+    last_active: datetime
+    expires: datetime
+    quarantine_until: datetime
+    recent_tasks: tuple[tuple[str, int], ...] = ()
+    """taskId and runId of the last claims, oldest first."""
+    etag: str = ""
+
+    def is_quarantined(self, now: datetime) -> bool:
+        return self.quarantine_until > now
+
+    def claimed(self, tasks: list[tuple[str, int]], now: datetime) -> WorkerRecord:
+        """The worker was seen now, and has claimed these runs."""
+        return replace(
+            self,
+            last_active=now,
+            expires=max(self.expires, now + LIFE),
+            recent_tasks=(*self.recent_tasks, *tasks)[-RECENT_TASKS:],
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quarantine:
+    """An entry of the history: who set which end, when and why."""
+
+    client_id: str
+    updated: datetime
+    until: datetime
+    info: str
+
+
+class WorkerStore:
+    """Reads worker rows, remembered for a short while, and writes them."""
+
+    def __init__(self, storage: Storage, runtime: Runtime) -> None:
+        self._storage = storage
+        self._tables = storage.tables
+        self._now = runtime.now
+        self._slugid = runtime.slugid
+        self._known: dict[tuple[str, str, str], tuple[datetime, WorkerRecord]] = {}
+
+    async def known(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord:
+        """The worker, as it is or as it would be written first; up to 30 s old."""
+        remembered = self._known.get((task_queue_id, worker_group, worker_id))
+        if remembered is not None and self._now() - remembered[0] < QUARANTINE_STALE:
+            return remembered[1]
+        return await self.read(task_queue_id, worker_group, worker_id)
+
+    async def read(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord:
+        """As `known`, but as it is now: one request."""
+        record = await self.existing(task_queue_id, worker_group, worker_id)
+        if record is None:
+            now = self._now()
+            record = WorkerRecord(
+                task_queue_id=task_queue_id,
+                worker_group=worker_group,
+                worker_id=worker_id,
+                first_claim=now,
+                last_active=now,
+                expires=now + LIFE,
+                quarantine_until=now - NEVER_QUARANTINED,
+            )
+            self._remember(record)
+        return record
+
+    async def existing(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord | None:
+        """The worker as it is now, None if it has no row: one request."""
+        row = await self._tables.get(keys.POOLS, keys.pool(task_queue_id), keys.worker(worker_group, worker_id))
+        if row is None:
+            return None
+        record = _decode(row)
+        self._remember(record)
+        return record
+
+    async def page(self, task_queue_id: str, start: str, limit: int) -> tuple[list[WorkerRecord], str | None]:
+        """A page of a pool's workers, expired ones included, and where the next one starts."""
+        page = await self._tables.query(
+            keys.POOLS, keys.pool(task_queue_id), start=start, end=keys.WORKERS[1], limit=limit
+        )
+        return [_decode(row) for row in page.rows], page.resume
+
+    def was_seen(self, task_queue_id: str, worker_group: str, worker_id: str) -> bool:
+        """Whether this process knows that the worker was written as seen not long ago: no request."""
+        remembered = self._known.get((task_queue_id, worker_group, worker_id))
+        return remembered is not None and not self.is_due(remembered[1])
+
+    def is_due(self, record: WorkerRecord) -> bool:
+        """Whether a worker that has claimed nothing should be written as seen."""
+        return not record.etag or self._now() - record.last_active >= SEEN_EVERY
+
+    def write(self, record: WorkerRecord) -> Operation:
+        """The operation that writes the worker, on condition that nobody has written it since it was read."""
+        key = keys.worker(record.worker_group, record.worker_id)
+        values = _encode(record)
+        return Replace(key, values, record.etag) if record.etag else Create(key, values)
+
+    def written(self, record: WorkerRecord, etag: str) -> None:
+        """Remembers what was written."""
+        self._remember(replace(record, etag=etag))
+
+    async def put(self, record: WorkerRecord) -> WorkerRecord:
+        """Writes a worker. Raises TransactionRefused when it has changed since it was read."""
+        etags = await self._tables.transact(keys.POOLS, keys.pool(record.task_queue_id), [self.write(record)])
+        self.written(record, etags[0])
+        return replace(record, etag=etags[0])
+
+    async def quarantine(self, record: WorkerRecord, entry: Quarantine) -> WorkerRecord:
+        """Writes a worker with an entry of its history. Raises TransactionRefused when it has changed since."""
+        key = keys.quarantine(record.worker_group, record.worker_id, entry.updated, self._slugid())
+        etags = await self._tables.transact(
+            keys.POOLS, keys.pool(record.task_queue_id), [self.write(record), Create(key, _encode_entry(entry))]
+        )
+        self.written(record, etags[0])
+        return replace(record, etag=etags[0])
+
+    async def history(self, task_queue_id: str, worker_group: str, worker_id: str) -> list[Quarantine]:
+        """The latest entries of a worker's history, oldest first: one request."""
+        start, end = keys.quarantines(worker_group, worker_id)
+        page = await self._tables.query(keys.POOLS, keys.pool(task_queue_id), start=start, end=end, limit=HISTORY)
+        return [_decode_entry(row) for row in reversed(page.rows)]
+
+    async def remove(self, record: WorkerRecord) -> bool:
+        """Removes a worker with its history, unless it has been written since: False."""
+        partition = keys.pool(record.task_queue_id)
+        history = await self._history_keys(record)
+        room = MAX_OPERATIONS - 1
+        await delete_rows(self._storage, keys.POOLS, partition, history[room:])
+        operations = [Delete(keys.worker(record.worker_group, record.worker_id), record.etag)]
+        operations.extend(Delete(key) for key in history[:room])
+        try:
+            await self._tables.transact(keys.POOLS, partition, operations)
+        except TransactionRefused:
+            return False
+        return True
+
+    async def _history_keys(self, record: WorkerRecord) -> list[str]:
+        start, end = keys.quarantines(record.worker_group, record.worker_id)
+        found: list[str] = []
+        at: str | None = start
+        while at is not None:
+            page = await self._tables.query(keys.POOLS, keys.pool(record.task_queue_id), start=at, end=end, select=())
+            found.extend(row.key for row in page.rows)
+            at = page.resume
+        return found
+
+    def _remember(self, record: WorkerRecord) -> None:
+        if len(self._known) > _REMEMBERED:
+            self._known.clear()
+        self._known[(record.task_queue_id, record.worker_group, record.worker_id)] = (self._now(), record)
+
+
+_REMEMBERED = 20_000
+
+
+def _encode(record: WorkerRecord) -> dict[str, Value]:
+    return {
+        "taskQueueId": record.task_queue_id,
+        "workerGroup": record.worker_group,
+        "workerId": record.worker_id,
+        "firstClaim": format_date(record.first_claim),
+        "lastDateActive": format_date(record.last_active),
+        "expires": format_date(record.expires),
+        "quarantineUntil": format_date(record.quarantine_until),
+        "recentTasks": compact([list(task) for task in record.recent_tasks]).decode(),
+    }
+
+
+def _encode_entry(entry: Quarantine) -> dict[str, Value]:
+    return {
+        "clientId": entry.client_id,
+        "updatedAt": format_date(entry.updated),
+        "quarantineUntil": format_date(entry.until),
+        "quarantineInfo": entry.info,
+    }
+
+
+def _decode_entry(row: Row) -> Quarantine:
+    values = row.values
+    return Quarantine(
+        client_id=str(values["clientId"]),
+        updated=parse_date(str(values["updatedAt"])),
+        until=parse_date(str(values["quarantineUntil"])),
+        info=str(values["quarantineInfo"]),
+    )
+
+
+def _decode(row: Row) -> WorkerRecord:
+    values = row.values
+    return WorkerRecord(
+        task_queue_id=str(values["taskQueueId"]),
+        worker_group=str(values["workerGroup"]),
+        worker_id=str(values["workerId"]),
+        first_claim=parse_date(str(values["firstClaim"])),
+        last_active=parse_date(str(values["lastDateActive"])),
+        expires=parse_date(str(values["expires"])),
+        quarantine_until=parse_date(str(values["quarantineUntil"])),
+        recent_tasks=tuple((task_id, run_id) for task_id, run_id in json.loads(str(values["recentTasks"]))),
+        etag=row.etag,
+    )
