@@ -1,0 +1,68 @@
+"""A circuit breaker: while something is down calls fail at once, and one at a time tries again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class Breaker:
+    """Opens after `threshold` failures in a row. Not for several threads.
+
+    While it is open nothing is tried until a pause is over: `first_pause` seconds, doubling with every failed try up
+    to `longest_pause`. Then a single attempt is let through, the probe; its outcome decides.
+    """
+
+    def __init__(
+        self,
+        monotonic: Callable[[], float],
+        *,
+        threshold: int = 1,
+        first_pause: float = 1,
+        longest_pause: float = 30,
+    ) -> None:
+        self._monotonic = monotonic
+        self._threshold = threshold
+        self._first_pause = first_pause
+        self._longest_pause = longest_pause
+        self._failures = 0
+        self._pause = 0.0
+        self._retry_at = 0.0
+        self._probe: object | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the last word was a failure too many."""
+        return self._pause > 0
+
+    def blocks(self) -> bool:
+        """Whether an attempt must not be made now."""
+        return self.is_open and (self._probe is not None or self._monotonic() < self._retry_at)
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Around an attempt that `blocks` allowed; outcomes are told by `succeeded` and `failed`."""
+        token = object()
+        if self.is_open:
+            self._probe = token
+        try:
+            yield
+        finally:
+            if self._probe is token:
+                self._probe = None
+
+    def succeeded(self) -> None:
+        """An attempt worked: closed again."""
+        self._failures = 0
+        self._pause = 0.0
+        self._probe = None
+
+    def failed(self) -> None:
+        """An attempt failed. A late failure of one that began before the breaker opened changes nothing."""
+        if self.is_open and self._probe is None:
+            return
+        self._failures += 1
+        self._probe = None
+        if self._failures >= self._threshold:
+            self._pause = min(self._pause * 2 or self._first_pause, self._longest_pause)
+            self._retry_at = self._monotonic() + self._pause

@@ -1,0 +1,253 @@
+"""One topic's sender: opened once, shared by every call of the process, opened again when it fails.
+
+Calls that publish while a send is under way are sent together in the next one. Everything that is sent is somebody's
+who still waits: when the last of them has left, the send is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from azure.servicebus.aio import ServiceBusSender
+from azure.servicebus.exceptions import (
+    MessageSizeExceededError,
+    MessagingEntityDisabledError,
+    MessagingEntityNotFoundError,
+    ServiceBusAuthorizationError,
+    ServiceBusQuotaExceededError,
+    ServiceBusServerBusyError,
+)
+
+from shared.events.breaker import Breaker
+from shared.events.link import Link
+from shared.events.messages import EventMessage
+
+OPEN_SECONDS = 10.0
+"""How long opening a connection may take. It goes on when callers have left: the next one finds it open."""
+
+IDLE_SECONDS = 200.0
+"""A connection that was idle for longer is not used again: Service Bus closes it after 240 s."""
+
+MAX_BATCH = 500
+"""Messages in one send at most; their size is bounded by the link as well."""
+
+_logger = logging.getLogger(__name__)
+
+REFUSALS = (
+    MessageSizeExceededError,
+    MessagingEntityDisabledError,
+    MessagingEntityNotFoundError,
+    ServiceBusAuthorizationError,
+    ServiceBusQuotaExceededError,
+    ServiceBusServerBusyError,
+)
+"""Service Bus answered, and the answer was no: trying again at once won't help, and other topics may do well."""
+
+
+class SendTimeout(Exception):
+    """Service Bus did not answer in time."""
+
+
+class Blocked(Exception):
+    """Not tried, since Service Bus has been failing."""
+
+
+@dataclass(slots=True, eq=False)
+class _Item:
+    """A message that somebody waits for."""
+
+    message: EventMessage
+    timeout: float
+    done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Channel:
+    """Sends to one topic. `connectivity` is shared by the channels of a namespace, `refusals` is this topic's."""
+
+    def __init__(
+        self,
+        topic: str,
+        make_sender: Callable[[], ServiceBusSender],
+        connectivity: Breaker,
+        refusals: Breaker,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._topic = topic
+        self._make_sender = make_sender
+        self._connectivity = connectivity
+        self._refusals = refusals
+        self._monotonic = monotonic
+        self._used_at = monotonic()
+        self._waiting: deque[_Item] = deque()
+        self._callers = 0
+        self._pump: asyncio.Task[None] | None = None
+        self._opening: asyncio.Task[Link] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def send(self, messages: Sequence[EventMessage], timeout: float) -> list[tuple[EventMessage, Exception]]:
+        """Sends the messages and answers those that were not accepted, with the reason."""
+        if self._connectivity.blocks() or self._refusals.blocks():
+            return [(message, Blocked()) for message in messages]
+        with self._connectivity.attempt(), self._refusals.attempt():
+            items = [_Item(message, timeout) for message in messages]
+            self._waiting.extend(items)
+            self._callers += 1
+            if self._pump is None:
+                self._pump = asyncio.create_task(self._run())
+            try:
+                _, late = await asyncio.wait([item.done for item in items], timeout=timeout)
+                if late:
+                    self._note(SendTimeout())
+            finally:
+                self._leave(items)
+            return [(item.message, problem) for item in items if (problem := _problem(item.done)) is not None]
+
+    async def close(self) -> None:
+        """Gives up what is under way and closes the connection."""
+        if self._pump is not None:
+            self._pump.cancel()
+            await asyncio.wait([self._pump])
+        if self._opening is not None and not self._opening.done():
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
+        self._discard()
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _leave(self, items: Sequence[_Item]) -> None:
+        """What a caller no longer waits for is not sent any more, unless it is under way for others."""
+        self._callers -= 1
+        for item in items:
+            item.done.cancel()
+        if self._callers == 0 and self._pump is not None:
+            self._pump.cancel()
+            self._pump = None
+            self._waiting.clear()
+            self._discard()
+
+    async def _run(self) -> None:
+        """Sends batch after batch while somebody waits."""
+        try:
+            while batch := self._take():
+                await self._send_or_fail(batch)
+        finally:
+            if self._pump is asyncio.current_task():
+                self._pump = None
+
+    def _take(self) -> list[_Item]:
+        batch: list[_Item] = []
+        while self._waiting and len(batch) < MAX_BATCH:
+            item = self._waiting.popleft()
+            if not item.done.done():
+                batch.append(item)
+        return batch
+
+    async def _send_or_fail(self, batch: list[_Item]) -> None:
+        try:
+            async with asyncio.timeout(max(item.timeout for item in batch)):
+                await self._send_batch(batch)
+        except TimeoutError:
+            self._discard()
+            self._fail(batch, SendTimeout())
+        except Exception as error:
+            self._fail(batch, error)
+        else:
+            self._connectivity.succeeded()
+            self._refusals.succeeded()
+
+    async def _send_batch(self, batch: list[_Item]) -> None:
+        """Sends on the open link, and once more on a new one if that fails: a link dies of idleness, too."""
+        try:
+            await self._transfer(batch)
+        except REFUSALS:
+            raise
+        except Exception as error:
+            _logger.info("sending to %s again after %s", self._topic, type(error).__name__)
+            self._discard()
+            await self._transfer(batch)
+
+    async def _transfer(self, batch: list[_Item]) -> None:
+        """One send for as many of the batch as fit; the others go to the head of the line."""
+        link = await self._link()
+        count = await link.send([item.message for item in batch])
+        if count == 0:
+            _finish(batch[0], MessageSizeExceededError())
+            count = 1
+        for item in batch[:count]:
+            _finish(item, None)
+        self._waiting.extendleft(reversed(batch[count:]))
+        del batch[count:]
+
+    async def _link(self) -> Link:
+        """The open link. An opening that takes longer than a call waits goes on by itself."""
+        if self._monotonic() - self._used_at > IDLE_SECONDS:
+            self._discard()
+        self._used_at = self._monotonic()
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+            self._opening.add_done_callback(_look_at)
+        opening = self._opening
+        try:
+            return await asyncio.shield(opening)
+        except Exception:
+            if self._opening is opening:
+                self._opening = None
+            raise
+
+    async def _open(self) -> Link:
+        async with asyncio.timeout(OPEN_SECONDS):
+            return await Link.open(self._make_sender())
+
+    def _discard(self) -> None:
+        """Forget the link, so that the next send opens another. One that is still being opened is kept."""
+        opening = self._opening
+        if opening is None or not opening.done():
+            return
+        self._opening = None
+        if not opening.cancelled() and opening.exception() is None:
+            self._close_later(opening.result())
+
+    def _close_later(self, link: Link) -> None:
+        """Closing may take a while, which no caller should wait for; it holds no message."""
+        task = asyncio.create_task(link.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    def _fail(self, batch: Sequence[_Item], error: Exception) -> None:
+        self._note(error)
+        for item in batch:
+            _finish(item, error)
+
+    def _note(self, error: Exception) -> None:
+        """Tell the breaker that the failure is about."""
+        _logger.warning("cannot send to %s: %s", self._topic, type(error).__name__)
+        breaker = self._refusals if isinstance(error, REFUSALS) else self._connectivity
+        breaker.failed()
+
+
+def _finish(item: _Item, error: Exception | None) -> None:
+    if item.done.done():
+        return
+    if error is None:
+        item.done.set_result(None)
+    else:
+        item.done.set_exception(error)
+
+
+def _problem(done: asyncio.Future[None]) -> Exception | None:
+    """What went wrong with a message whose caller is about to leave."""
+    if done.cancelled():
+        return SendTimeout()
+    error = done.exception()
+    assert error is None or isinstance(error, Exception), "only exceptions are set on items"
+    return error
+
+
+def _look_at(opening: asyncio.Task[Link]) -> None:
+    """An opening that fails when nobody waits any more is no news: the next caller opens again."""
+    if not opening.cancelled():
+        opening.exception()

@@ -1,0 +1,25 @@
+"""Routing-key patterns as topic exchanges read them, for consumers that judge a message themselves (contract 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from shared.domain.routes import routes_of
+
+
+def matches(pattern: str, key: str) -> bool:
+    """Whether the pattern matches the routing key: `*` is exactly one word, `#` zero or more."""
+    words = key.split(".")
+    ends = {0}
+    for word in pattern.split("."):
+        if word == "#":
+            ends = set(range(min(ends), len(words) + 1)) if ends else set()
+        else:
+            ends = {end + 1 for end in ends if end < len(words) and word in ("*", words[end])}
+    return len(words) in ends
+
+
+def selects(pattern: str, properties: Mapping[str, str]) -> bool:
+    """Whether a message with these application properties has a key, primary or custom, that the pattern matches."""
+    keys = [properties.get("routingKey", ""), *(f"route.{route}" for route in routes_of(properties))]
+    return any(matches(pattern, key) for key in keys)

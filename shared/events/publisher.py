@@ -1,0 +1,109 @@
+"""Sends events to their Service Bus topics, within a bounded time, at least once (design 2.5).
+
+The SDK gives every sender a connection of its own: its switch for sharing one is off, and Service Bus takes only one
+`$cbs` link a connection, which each of its senders would open. So a process has one connection for each topic that it
+publishes to, opened by the first message and shared by all calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from azure.core.credentials_async import AsyncTokenCredential
+from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
+
+from shared.events.breaker import Breaker
+from shared.events.channel import Channel
+from shared.events.messages import EventMessage
+
+PUBLISH_SECONDS = 1.5
+"""How long `publish` waits by default."""
+
+REFUSALS_IN_A_ROW = 3
+"""So many sends that a topic refused, and the next ones are not tried for a while."""
+
+
+class EventsUnavailable(Exception):
+    """Not every message was accepted. `unsent` are those that were not, though one of them may still arrive."""
+
+    def __init__(self, unsent: Sequence[EventMessage], reason: str) -> None:
+        super().__init__(f"{len(unsent)} messages could not be sent: {reason}")
+        self.unsent = tuple(unsent)
+
+
+class EventPublisher:
+    """The process's connections to Service Bus. Nothing is held back: what `publish` has not sent, it forgets."""
+
+    def __init__(
+        self,
+        client: ServiceBusClient,
+        *,
+        topic_prefix: str = "",
+        timeout: float = PUBLISH_SECONDS,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._prefix = topic_prefix
+        self._timeout = timeout
+        self._monotonic = monotonic
+        self._connectivity = Breaker(monotonic)
+        self._channels: dict[str, Channel] = {}
+
+    @classmethod
+    def from_connection_string(
+        cls, connection_string: str, *, topic_prefix: str = "", timeout: float = PUBLISH_SECONDS
+    ) -> Self:
+        """Connects with a key. Raises ValueError if the string cannot be read."""
+        client = ServiceBusClient.from_connection_string(connection_string, retry_total=0)
+        return cls(client, topic_prefix=topic_prefix, timeout=timeout)
+
+    @classmethod
+    def from_identity(
+        cls,
+        namespace: str,
+        credential: AsyncTokenCredential,
+        *,
+        topic_prefix: str = "",
+        timeout: float = PUBLISH_SECONDS,
+    ) -> Self:
+        """Connects to a fully qualified namespace with an identity, which the caller closes."""
+        client = ServiceBusClient(namespace, credential, retry_total=0)
+        return cls(client, topic_prefix=topic_prefix, timeout=timeout)
+
+    async def publish(self, messages: Sequence[EventMessage], timeout: float | None = None) -> None:
+        """Returns when Service Bus has accepted all; topics are sent to side by side.
+
+        `timeout` is in seconds. Raises EventsUnavailable when it is over or when sending failed, at once while Service
+        Bus is known to be down. It may be called again with the same messages: duplicate detection hides repeats.
+        """
+        by_topic: dict[str, list[EventMessage]] = {}
+        for message in messages:
+            by_topic.setdefault(message.topic, []).append(message)
+        limit = self._timeout if timeout is None else timeout
+        outcomes = await asyncio.gather(*(self._channel(topic).send(group, limit) for topic, group in by_topic.items()))
+        failures = [failure for outcome in outcomes for failure in outcome]
+        if failures:
+            reasons = sorted({type(problem).__name__ for _, problem in failures})
+            raise EventsUnavailable([message for message, _ in failures], ", ".join(reasons))
+
+    async def close(self) -> None:
+        """Closes all connections; calls under way fail."""
+        await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+        self._channels.clear()
+        await self._client.close()
+
+    def _channel(self, topic: str) -> Channel:
+        channel = self._channels.get(topic)
+        if channel is None:
+            refusals = Breaker(self._monotonic, threshold=REFUSALS_IN_A_ROW)
+            name = self._prefix + topic
+            channel = Channel(name, lambda: self._open_later(name), self._connectivity, refusals, self._monotonic)
+            self._channels[topic] = channel
+        return channel
+
+    def _open_later(self, topic: str) -> ServiceBusSender:
+        """A sender that is not open yet. Without the SDK's keep-alive task, which delays every error by up to 1 s."""
+        return self._client.get_topic_sender(topic, keep_alive=0)
