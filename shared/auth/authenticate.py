@@ -1,0 +1,142 @@
+"""Who calls, and what he may do: from a request to a Caller (contract 11.4, 11.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from shared.auth import credentials, hawk
+from shared.auth import scopes as scope_rules
+from shared.auth.clients import Client, Keyring
+from shared.auth.expansion import ASSUME, Roles
+from shared.auth.scopes import Expression, ScopeSet
+from shared.errors import AuthenticationFailed, InsufficientScopes
+
+ANONYMOUS = f"{ASSUME}anonymous"
+"""What every request holds, with or without credentials."""
+_MAX_LISTED = 10_000
+"""The longest list of scopes in a message, in characters: a task may name very many."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """Who sent a request. `client_id` is None without credentials; `expires` None when they never end."""
+
+    client_id: str | None
+    scopes: ScopeSet
+    """Expanded, in normal form."""
+    expires: datetime | None = None
+
+    def satisfies(self, expression: Expression) -> bool:
+        """Whether this caller may do what needs the expression."""
+        return scope_rules.satisfies(self.scopes, expression)
+
+    def require(self, expression: Expression) -> None:
+        """Raises InsufficientScopes, naming what is missing but not what is held (contract 11.7)."""
+        lacking = scope_rules.missing(self.scopes, expression)
+        if lacking is None:
+            return
+        who = f"Client ID {self.client_id}" if self.client_id is not None else "Anonymous"
+        raise InsufficientScopes(
+            f"{who} does not have sufficient scopes and is missing the following scopes:\n\n"
+            f"```\n{_listed(lacking)}\n```\n\n"
+            "This request requires the caller to satisfy the following scope expression:\n\n"
+            f"```\n{_listed(expression)}\n```"
+        )
+
+
+def _listed(expression: Expression) -> str:
+    text = scope_rules.describe(expression)
+    return text if len(text) <= _MAX_LISTED else f"{text[:_MAX_LISTED]}\n…"
+
+
+class Authenticator:
+    """Verifies requests to one site against a keyring."""
+
+    def __init__(self, keyring: Keyring, root_url: str, now: Callable[[], datetime]) -> None:
+        """Raises ValueError when the root URL is none."""
+        self._keyring = keyring
+        self._site = hawk.Site.of(root_url)
+        self._now = now
+
+    async def caller(self, method: str, targets: Sequence[str], headers: Mapping[str, str], body: bytes) -> Caller:
+        """Who sent this request.
+
+        `targets` are the request targets that the client may have signed, all meaning the routed request (see
+        `targets`); of `headers` (names in lower case) authorization and content-type are used; `body` is as sent.
+        Raises AuthenticationFailed when credentials were given and do not hold, and StorageUnavailable. Not to be
+        called for endpoints without scopes: they never look at credentials (contract 11.7).
+        """
+        header = headers.get("authorization", "").strip()
+        with_bewit = [target for target in targets if hawk.has_bewit(target)]
+        if not header and not with_bewit:
+            return Caller(client_id=None, scopes=(await self._keyring.roles()).expand([ANONYMOUS]))
+        if header and with_bewit:
+            raise AuthenticationFailed("Multiple authentications")
+        if header:
+            signed, resources = hawk.parse_header(header), list(targets)
+        else:
+            if method.upper() not in ("GET", "HEAD"):
+                raise AuthenticationFailed("A bewit is for GET only")
+            parsed = [hawk.parse_bewit(target) for target in with_bewit]
+            signed, resources = parsed[0][0], [resource for _, resource in parsed]
+        return await self._verify(signed, method, resources, headers.get("content-type", ""), body)
+
+    async def _verify(
+        self, signed: hawk.Signed, method: str, resources: list[str], content_type: str, body: bytes
+    ) -> Caller:
+        now = self._now()
+        ext = hawk.parse_ext(signed.ext)
+        certificate = credentials.parse_certificate(ext["certificate"]) if "certificate" in ext else None
+        issuer = await self._keyring.client(certificate.issuer or signed.id if certificate else signed.id)
+        if issuer is None:
+            raise AuthenticationFailed("Bad mac, or no such client")
+        # The MAC comes first: only who holds a key learns more, and only for him more is computed.
+        keys = [issuer.access_token]
+        if certificate is not None:
+            keys = [credentials.temporary_access_token(token, certificate.seed) for token in issuer.issuing_tokens]
+        key = hawk.check_mac(signed, keys=keys, method=method, resources=resources, site=self._site)
+        hawk.check_time(signed, now)
+        hawk.check_payload(signed, content_type=content_type, body=body)
+        _check_active(issuer, now)
+        roles = await self._keyring.roles()
+        held, expires = roles.expand(issuer.scopes), issuer.expires
+        if certificate is not None:
+            credentials.check_window(certificate, now)
+            credentials.check_signature(certificate, signed.id, issuer.issuing_tokens[key])
+            _check_issuer(certificate, signed.id, held)
+            held = roles.expand(certificate.scopes)
+            expires = min(certificate.expires, expires or certificate.expires)
+        await self._keyring.used(issuer)
+        if "authorizedScopes" in ext:
+            held = _restricted(held, ext["authorizedScopes"], roles)
+        return Caller(client_id=signed.id, scopes=roles.expand([*held, ANONYMOUS]), expires=expires)
+
+
+def _check_active(client: Client, now: datetime) -> None:
+    if client.disabled:
+        raise AuthenticationFailed("Client is disabled")
+    if client.expires is not None and client.expires < now:
+        raise AuthenticationFailed("Client has expired")
+
+
+def _check_issuer(certificate: credentials.Certificate, client_id: str, issuing: ScopeSet) -> None:
+    """Nobody issues what he has not, nor a name that he may not create (contract 11.3)."""
+    if certificate.issuer is not None:
+        if certificate.issuer == client_id:
+            raise AuthenticationFailed("ext.certificate.issuer must differ from the client id")
+        if f"auth:create-client:{client_id}" not in issuing:
+            raise AuthenticationFailed("The issuer may not create credentials of this name")
+    if not all(scope in issuing for scope in certificate.scopes):
+        raise AuthenticationFailed("ext.certificate.scopes go beyond the issuer's scopes")
+
+
+def _restricted(held: ScopeSet, authorized: object, roles: Roles) -> ScopeSet:
+    """The scopes that the caller left himself: some of those that he has (contract 11.4)."""
+    if not isinstance(authorized, list) or not all(map(scope_rules.is_valid, authorized)):
+        raise AuthenticationFailed("ext.authorizedScopes must be an array of valid scopes")
+    available = roles.expand([*held, ANONYMOUS])
+    if not all(scope in available for scope in authorized):
+        raise AuthenticationFailed("ext.authorizedScopes go beyond the caller's scopes")
+    return ScopeSet(authorized)

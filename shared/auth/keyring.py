@@ -1,0 +1,155 @@
+"""The keyring of a deployment: static clients, then the Clients and Roles tables behind a short-lived cache."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
+
+from shared.auth.client_store import ClientChanged, ClientRecord, ClientStore
+from shared.auth.clients import Client
+from shared.auth.expansion import Roles
+from shared.auth.role_store import RoleSnapshot, RoleStore
+from shared.auth.vault import CannotOpen, Vault
+from shared.storage.interface import StorageUnavailable
+
+STALENESS = timedelta(seconds=60)
+"""How long a client or the roles are kept: how late other processes see a change (design 2.8)."""
+ABSENCE_STALENESS = timedelta(seconds=5)
+"""The same for a client that does not exist: it may be one that is just being created."""
+USE_NOTED_EVERY = timedelta(hours=1)
+_MAX_CLIENTS = 2000
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class _Cache(Generic[T]):
+    """Keeps what was read for a while."""
+
+    def __init__(self, now: Callable[[], datetime], capacity: int, absence: timedelta = STALENESS) -> None:
+        self._now = now
+        self._capacity = capacity
+        self._absence = absence
+        self._entries: OrderedDict[str, tuple[T, datetime]] = OrderedDict()
+        self._changes = 0
+
+    async def get(self, key: str, read: Callable[[], Awaitable[T]]) -> T:
+        """What is kept, or what is read now."""
+        entry = self._entries.get(key)
+        if entry is not None and self._is_fresh(*entry):
+            return entry[0]
+        started, changes = self._now(), self._changes
+        value = await read()
+        if changes == self._changes:  # else it may be from before the change
+            self._keep(key, value, started)
+        return value
+
+    def put(self, key: str, value: T) -> None:
+        """This has just been written."""
+        self._keep(key, value, self._now())
+
+    def forget(self, key: str) -> None:
+        """It has just been changed."""
+        self._changes += 1
+        self._entries.pop(key, None)
+
+    def _is_fresh(self, value: T, read: datetime) -> bool:
+        return timedelta(0) <= self._now() - read < (self._absence if value is None else STALENESS)
+
+    def _keep(self, key: str, value: T, read: datetime) -> None:
+        self._entries[key] = (value, read)
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._capacity:
+            self._entries.popitem(last=False)
+
+
+@dataclass(frozen=True)
+class _Known:
+    client: Client
+    record: ClientRecord
+
+
+class TableKeyring:
+    """See `clients.Keyring`. A change made through this process is seen by it at once, by others within 60 s."""
+
+    def __init__(
+        self,
+        static: Iterable[Client],
+        clients: ClientStore,
+        roles: RoleStore,
+        vault: Vault,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._static = {client.client_id: client for client in static}
+        self._clients = clients
+        self._roles = roles
+        self._vault = vault
+        self._now = now
+        self._known: _Cache[_Known | None] = _Cache(now, _MAX_CLIENTS, ABSENCE_STALENESS)
+        self._snapshot: _Cache[RoleSnapshot] = _Cache(now, 1)
+
+    def is_static(self, client_id: str) -> bool:
+        """Whether a client comes from settings and can't be changed through the API."""
+        return client_id in self._static or client_id.startswith("static/")
+
+    async def client(self, client_id: str) -> Client | None:
+        """The client of that id. Raises StorageUnavailable."""
+        if client_id in self._static:
+            return self._static[client_id]
+        known = await self._known.get(client_id, lambda: self._read(client_id))
+        return known.client if known else None
+
+    async def roles(self) -> Roles:
+        """All roles. Raises StorageUnavailable."""
+        return (await self._snapshot.get("", self._roles.load)).roles
+
+    async def used(self, client: Client) -> None:
+        """Notes the use at most once an hour, of all processes together. What goes wrong there is left for later."""
+        if client.client_id in self._static:
+            return
+        try:
+            known = await self._known.get(client.client_id, lambda: self._read(client.client_id))
+            if known is not None and self._now() - known.record.last_date_used >= USE_NOTED_EVERY:
+                await self._note_use(known)
+        except (ClientChanged, StorageUnavailable) as error:
+            _log.info("use of a client not noted", extra={"clientId": client.client_id, "reason": type(error).__name__})
+            self.forget_client(client.client_id)
+
+    async def _note_use(self, known: _Known) -> None:
+        """By its ETag: of several processes one succeeds, and a change in between is never overwritten."""
+        sealed = known.record.sealed_token
+        if not self._vault.is_current(sealed):
+            sealed = self._vault.seal(known.client.client_id, known.client.access_token)
+        record = await self._clients.mark_used(known.record, self._now(), sealed)
+        self._known.put(known.client.client_id, _Known(known.client, record))
+
+    def forget_client(self, client_id: str) -> None:
+        """This client has just been changed."""
+        self._known.forget(client_id)
+
+    def forget_roles(self) -> None:
+        """Roles have just been changed."""
+        self._snapshot.forget("")
+
+    async def _read(self, client_id: str) -> _Known | None:
+        record = await self._clients.load(client_id)
+        if record is None:
+            return None
+        try:
+            token = self._vault.open(client_id, record.sealed_token)
+        except CannotOpen:
+            _log.error("access token cannot be decrypted with any key", extra={"clientId": client_id})
+            return None
+        client = Client(
+            client_id=record.client_id,
+            access_token=token,
+            scopes=record.scopes,
+            expires=record.expires,
+            disabled=record.disabled,
+        )
+        return _Known(client, record)

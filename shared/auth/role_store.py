@@ -1,0 +1,114 @@
+"""The Roles table: all roles in one partition, with a header that every change moves on (design 3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from shared.auth.client_store import pack_scopes, unpack_scopes
+from shared.auth.expansion import Roles
+from shared.domain.dates import format_date, parse_date
+from shared.storage.interface import Create, Delete, Merge, Operation, Row, Tables, TransactionRefused, Upsert, Value
+
+TABLE = "Roles"
+_PARTITION = "roles"
+_HEADER = "header"
+_ROLE = "role~"
+_UNSAFE = re.compile(r"[^A-Za-z0-9!$&()*+,.:;<=>@\[\]^_`{|}-]")
+
+
+class RolesChanged(Exception):
+    """Somebody else has changed a role since the roles were read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleRecord:
+    """All that is stored of a role."""
+
+    role_id: str
+    scopes: tuple[str, ...]
+    description: str
+    created: datetime
+    last_modified: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleSnapshot:
+    """All roles at one time. Written against this snapshot, a change is refused when there was another one."""
+
+    records: Mapping[str, RoleRecord]
+    etag: str | None
+    """Of the header; None before the first change."""
+    roles: Roles
+
+    @classmethod
+    def of(cls, records: Mapping[str, RoleRecord], etag: str | None) -> RoleSnapshot:
+        return cls(
+            records=records,
+            etag=etag,
+            roles=Roles({role_id: record.scopes for role_id, record in records.items()}),
+        )
+
+
+class RoleStore:
+    """Reads and writes the Roles table. Everything may raise StorageUnavailable."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def load(self) -> RoleSnapshot:
+        """All roles. The header comes first, so that a change while reading makes its ETag stale."""
+        rows: list[Row] = []
+        start: str | None = _HEADER
+        while start is not None:
+            page = await self._tables.query(TABLE, _PARTITION, start=start, end="role\x7f")
+            rows.extend(page.rows)
+            start = page.resume
+        records = [_decode(row) for row in rows if row.key.startswith(_ROLE)]
+        etag = next((row.etag for row in rows if row.key == _HEADER), None)
+        return RoleSnapshot.of({record.role_id: record for record in records}, etag)
+
+    async def put(self, snapshot: RoleSnapshot, record: RoleRecord) -> None:
+        """Adds or replaces a role. Raises RolesChanged, and ValueError when it is too large for a row."""
+        await self._write(snapshot, Upsert(role_key(record.role_id), _encode(record)))
+
+    async def delete(self, snapshot: RoleSnapshot, role_id: str) -> None:
+        """Removes a role of the snapshot. Raises RolesChanged."""
+        await self._write(snapshot, Delete(role_key(role_id)))
+
+    async def _write(self, snapshot: RoleSnapshot, operation: Operation) -> None:
+        """One transaction with the header: roles are judged together (cycles), so they change one at a time."""
+        note: dict[str, Value] = {"lastChanged": operation.key}
+        header = Create(_HEADER, note) if snapshot.etag is None else Merge(_HEADER, note, snapshot.etag)
+        try:
+            await self._tables.transact(TABLE, _PARTITION, [header, operation])
+        except TransactionRefused:
+            raise RolesChanged from None
+
+
+def role_key(role_id: str) -> str:
+    """Characters that keys may not hold, and those that escape them, as a tilde and two hexadecimal digits."""
+    return _ROLE + _UNSAFE.sub(lambda match: f"~{ord(match[0]):02x}", role_id)
+
+
+def _encode(record: RoleRecord) -> dict[str, Value]:
+    return {
+        "roleId": record.role_id,
+        "description": record.description,
+        "created": format_date(record.created),
+        "lastModified": format_date(record.last_modified),
+        **pack_scopes(record.scopes),
+    }
+
+
+def _decode(row: Row) -> RoleRecord:
+    values = row.values
+    return RoleRecord(
+        role_id=str(values["roleId"]),
+        scopes=unpack_scopes(values),
+        description=str(values["description"]),
+        created=parse_date(str(values["created"])),
+        last_modified=parse_date(str(values["lastModified"])),
+    )
