@@ -1,0 +1,46 @@
+"""What the service needs of the world besides storage: time, ids, chance, waiting, and somebody who watches.
+
+Passed in, never reached for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from shared.telemetry.meter import Meter
+from shared.telemetry.tracing import NoTracer, Tracer
+
+
+def utc_now() -> datetime:
+    """The present time in UTC, truncated to milliseconds as everything that the contract stores (contract 3.3)."""
+    now = datetime.now(UTC)
+    return now.replace(microsecond=now.microsecond // 1000 * 1000)
+
+
+def new_slugid() -> str:
+    """A fresh v4 UUID in URL-safe base64 without padding: 22 characters, never starting with a dash."""
+    raw = bytearray(uuid.uuid4().bytes)
+    raw[0] &= 0x7F
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """So that tests can decide all of it."""
+
+    now: Callable[[], datetime] = utc_now
+    slugid: Callable[[], str] = new_slugid
+    jitter: Callable[[], float] = random.random
+    """A number in [0, 1) for back-off; not for secrets."""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits for so many seconds."""
+    meter: Meter = field(default_factory=Meter)
+    """Takes what is measured."""
+    tracer: Tracer = field(default_factory=NoTracer)
+    """Takes what a call goes through."""

@@ -1,0 +1,184 @@
+"""Puts the use-cases together on their storage, events and settings: the one place that knows all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from shared.artifact_services import ArtifactServices, assemble_artifacts
+from shared.auth.authenticate import Authenticator
+from shared.auth.client_store import ClientStore
+from shared.auth.clients import Client, root_client
+from shared.auth.keyring import TableKeyring
+from shared.auth.role_store import RoleStore
+from shared.auth.vault import Vault
+from shared.runtime import Runtime
+from shared.settings import Settings
+from shared.storage.definitions import DefinitionCache
+from shared.storage.directory import DirectoryStore
+from shared.storage.expiry import ExpiryStore
+from shared.storage.groups import GroupStore
+from shared.storage.interface import Storage
+from shared.storage.messages import Messages, Signer
+from shared.storage.pool_index import PoolIndex
+from shared.storage.pools import PoolStore
+from shared.storage.tasks import TaskStore
+from shared.storage.workers import WorkerStore
+from shared.usecases.announcer import Announcer, Publisher
+from shared.usecases.back_off import BackOff
+from shared.usecases.batches import Batches
+from shared.usecases.clients import ClientAccounts
+from shared.usecases.create import CreateTask
+from shared.usecases.directory import Directory
+from shared.usecases.executor import Executor, Stores
+from shared.usecases.expiration import Expiration
+from shared.usecases.gauges import Gauges
+from shared.usecases.group_check import GroupCheck
+from shared.usecases.group_jobs import GroupJobs
+from shared.usecases.groups import Groups
+from shared.usecases.lifecycle import Lifecycle
+from shared.usecases.membership import Membership
+from shared.usecases.poll_urls import PollUrls
+from shared.usecases.polling import Poller, PollIntervals
+from shared.usecases.pool_views import PoolViews
+from shared.usecases.presence import Presence
+from shared.usecases.reconciler import Reconciler
+from shared.usecases.redelivery import Redelivery
+from shared.usecases.resolution import Resolution
+from shared.usecases.roles import RoleAccounts
+from shared.usecases.starvation import Starvation
+from shared.usecases.timers import Timers
+from shared.usecases.work import Issuer, Work
+from shared.usecases.workers import Workers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """The use-cases of one process."""
+
+    settings: Settings
+    runtime: Runtime
+    stores: Stores
+    authenticator: Authenticator
+    create_task: CreateTask
+    lifecycle: Lifecycle
+    work: Work
+    poll_urls: PollUrls
+    back_off: BackOff
+    timers: Timers
+    resolution: Resolution
+    redelivery: Redelivery
+    groups: Groups
+    group_jobs: GroupJobs
+    batches: Batches
+    artifacts: ArtifactServices
+    directory: Directory
+    workers: Workers
+    pool_views: PoolViews
+    gauges: Gauges
+    expiration: Expiration
+    reconciler: Reconciler
+    keyring: TableKeyring
+    clients: ClientAccounts
+    roles: RoleAccounts
+
+
+def assemble(settings: Settings, runtime: Runtime, storage: Storage, publisher: Publisher) -> Services:
+    """The use-cases on the given storage and publisher."""
+    delay = timedelta(seconds=settings.deadline_delay_seconds)
+    signer = Signer([key.get_secret_value() for key in settings.message_signing_keys])
+    messages = Messages(storage, runtime, signer, delay)
+    pools = PoolStore(storage, runtime)
+    starvation = Starvation(pools, runtime, timedelta(seconds=settings.starvation_seconds))
+    poller = Poller(messages, pools, runtime, _intervals(settings), starvation)
+    back_off = BackOff(runtime.now)
+
+    def wake(task_queue_id: str) -> None:
+        poller.wake(task_queue_id)
+        back_off.worked(task_queue_id)
+
+    cache = DefinitionCache(settings.definition_cache_bytes)
+    stores = Stores(
+        tasks=TaskStore(storage, cache),
+        groups=GroupStore(storage),
+        pools=pools,
+        messages=messages,
+        announcer=Announcer(publisher, messages, wake, settings.event_size_limit),
+        runtime=runtime,
+    )
+    executor = Executor(stores)
+    expiry = ExpiryStore(storage)
+    workers, directory = WorkerStore(storage, runtime), DirectoryStore(storage, expiry, runtime)
+    index = PoolIndex(storage)
+    group_check = GroupCheck(stores)
+    reconciler = Reconciler(stores, executor)
+    clients, roles = ClientStore(storage.tables), RoleStore(storage.tables)
+    vault = Vault([key.get_secret_value() for key in settings.access_token_keys])
+    keyring = TableKeyring([_root(settings)], clients, roles, vault, runtime.now)
+    issuer = Issuer(client_id=settings.root_client_id, access_token=settings.root_access_token.get_secret_value())
+    artifacts = assemble_artifacts(settings, stores, storage, expiry, issuer)
+    return Services(
+        settings=settings,
+        runtime=runtime,
+        stores=stores,
+        authenticator=Authenticator(keyring, settings.root_url, runtime.now),
+        create_task=CreateTask(
+            stores,
+            Membership(stores.groups, expiry),
+            expiry,
+            timedelta(days=settings.max_task_deadline_days),
+        ),
+        lifecycle=Lifecycle(stores, executor),
+        work=Work(
+            stores,
+            executor,
+            poller,
+            reconciler,
+            Presence(stores, workers, directory, expiry),
+            issuer,
+            settings.claim_timeout,
+        ),
+        poll_urls=_poll_urls(settings, runtime, storage, pools),
+        back_off=back_off,
+        timers=Timers(stores, executor, group_check, delay),
+        resolution=Resolution(stores, executor, group_check, artifacts.uploads),
+        redelivery=Redelivery(stores),
+        groups=Groups(stores),
+        group_jobs=GroupJobs(stores, executor),
+        batches=Batches(stores),
+        artifacts=artifacts,
+        directory=Directory(directory),
+        workers=Workers(stores, executor, workers, directory, index, expiry),
+        pool_views=PoolViews(stores, index),
+        gauges=Gauges(stores, index, storage.queues),
+        reconciler=reconciler,
+        expiration=Expiration(
+            storage, expiry, stores.groups, workers, directory, clients, artifacts.expiry, cache, runtime
+        ),
+        keyring=keyring,
+        clients=ClientAccounts(clients, keyring, vault, expiry, runtime),
+        roles=RoleAccounts(roles, keyring, runtime),
+    )
+
+
+def _poll_urls(settings: Settings, runtime: Runtime, storage: Storage, pools: PoolStore) -> PollUrls:
+    return PollUrls(
+        storage.access,
+        pools,
+        runtime,
+        life=timedelta(seconds=settings.poll_url_seconds),
+        hidden_for=settings.poll_visibility_seconds,
+    )
+
+
+def _root(settings: Settings) -> Client:
+    previous = settings.root_access_token_previous
+    return root_client(
+        settings.root_client_id,
+        settings.root_access_token.get_secret_value(),
+        previous.get_secret_value() if previous else None,
+    )
+
+
+def _intervals(settings: Settings) -> PollIntervals:
+    return PollIntervals(busy=settings.poll_interval_seconds, idle=settings.idle_poll_interval_seconds)

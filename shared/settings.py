@@ -1,0 +1,227 @@
+"""The app settings. A bad or missing one stops the start with a message that names it."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+
+class SettingsError(ValueError):
+    """The settings cannot be used; the message names each bad one and never shows a secret's value."""
+
+
+_Words = Annotated[list[SecretStr], NoDecode]
+
+
+class Settings(BaseSettings):
+    """Every setting that the app reads, by its name in upper case (docs/settings.md)."""
+
+    model_config = SettingsConfigDict(
+        case_sensitive=False, extra="ignore", hide_input_in_errors=True, env_ignore_empty=True
+    )
+
+    taskcluster_root_url: str = Field(
+        pattern=r"^https?://[^/?#\s]+/?$",
+        description="Root URL of the deployment, as clients sign it: scheme, host and port, no path.",
+    )
+    root_client_id: str = Field(
+        default="static/taskcluster/root",
+        pattern=r"^[A-Za-z0-9!@/:.+|_-]+$",
+        description="Client id of the static root client, for bootstrapping; it has the scopes `*`.",
+    )
+    root_access_token: SecretStr = Field(
+        description="Access token of the root client: 22 to 66 characters of A-Z a-z 0-9 _ -. "
+        "The queue signs task credentials with it."
+    )
+    root_access_token_previous: SecretStr | None = Field(
+        default=None,
+        description="The root client's token before a rotation: credentials signed with it stay valid until they "
+        "expire.",
+    )
+    message_signing_keys: _Words = Field(
+        description="Keys that sign pending messages, separated by commas; the first signs, all verify.",
+    )
+    access_token_keys: _Words = Field(
+        description="Keys (32 bytes in URL-safe base64) that encrypt clients' access tokens at rest, separated by "
+        "commas; the first encrypts, all decrypt.",
+    )
+    storage_connection_string: SecretStr | None = Field(
+        default=None,
+        description="Connection string of the storage account. Leave it out to use the identity with "
+        "STORAGE_ACCOUNT_NAME.",
+    )
+    storage_account_name: str | None = Field(
+        default=None, description="Storage account, when the app's managed identity is used instead of a key."
+    )
+    storage_account_key: SecretStr | None = Field(
+        default=None,
+        description="Account key for signed URLs, where user delegation cannot serve; everything else uses the "
+        "identity.",
+    )
+    servicebus_connection_string: SecretStr | None = Field(
+        default=None,
+        description="Connection string of the Service Bus namespace. Leave it out to use the identity with "
+        "SERVICEBUS_NAMESPACE.",
+    )
+    servicebus_namespace: str | None = Field(
+        default=None,
+        description="Fully qualified Service Bus namespace, when the app's managed identity is used.",
+    )
+    managed_identity_client_id: str | None = Field(
+        default=None, description="Client id of the user-assigned managed identity, when there is one."
+    )
+    topic_prefix: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9._/-]{0,100}$",
+        description="Prefix of the event topics' names.",
+    )
+    event_size_limit: int = Field(
+        default=256_000,
+        ge=10_000,
+        description="Bytes that an event may have in the namespace's tier (Standard 256 KB, Premium more).",
+    )
+    publish_timeout_seconds: float = Field(
+        default=1.5, gt=0, le=10, description="How long a call waits for Service Bus before it keeps a pointer."
+    )
+    claim_timeout_seconds: float = Field(
+        default=1200, ge=1, le=86_400, description="How long a claim lasts until it must be renewed."
+    )
+    deadline_delay_seconds: float = Field(
+        default=60, ge=0, le=3600, description="How long after its deadline a task is resolved by it."
+    )
+    long_poll_seconds: float = Field(
+        default=20, ge=0, le=25, description="How long claimWork waits for work; clients give up after 30 s."
+    )
+    poll_interval_seconds: float = Field(
+        default=1, gt=0, le=60, description="Pause between two looks at a pool's queues while somebody waits."
+    )
+    idle_poll_interval_seconds: float = Field(
+        default=2, gt=0, le=60, description="The same after half a minute in which nothing was found."
+    )
+    max_task_deadline_days: int = Field(
+        default=5, ge=1, le=365, description="How far in the future a task's deadline may be."
+    )
+    starvation_seconds: float = Field(
+        default=0,
+        ge=0,
+        description="When not 0: a band whose oldest task has waited longer than this goes first.",
+    )
+    poll_url_seconds: float = Field(
+        default=1800, ge=60, le=86_400, description="Life of the signed URLs that pollTaskUrls hands out."
+    )
+    poll_visibility_seconds: int = Field(
+        default=300, ge=1, le=604_800, description="How long a message polled by a signed URL stays hidden."
+    )
+    artifact_put_seconds: float = Field(
+        default=2700, ge=60, le=86_400, description="Life of the signed URLs for uploading an artifact."
+    )
+    artifact_get_seconds: float = Field(
+        default=1800, ge=60, le=86_400, description="Life of the signed URLs for reading an artifact."
+    )
+    artifact_upload_mode: Literal["direct", "relay", "auto"] = Field(
+        default="auto",
+        description="How bare PUTs of `s3` artifacts reach the blob: straight (`direct`), through this service "
+        "(`relay`), or by whether the request states contentLength (`auto`).",
+    )
+    artifact_relay_limit_bytes: int = Field(
+        default=64 * 1024 * 1024, ge=1024, description="The largest upload that the relay takes; 413 beyond."
+    )
+    public_artifact_base_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^?#\s]+$",
+        description="Where `public/` artifacts can be read without a signature (a CDN or a public container).",
+    )
+    definition_cache_bytes: int = Field(
+        default=64 * 1024 * 1024, ge=0, description="Memory for definitions that a process keeps."
+    )
+    app_version: str = Field(default="development", description="What the version endpoint tells.")
+    applicationinsights_connection_string: SecretStr | None = Field(
+        default=None,
+        description="Application Insights that gets traces and metrics. With APPLICATIONINSIGHTS_AUTHENTICATION_STRING "
+        "by managed identity.",
+    )
+    otel_exporter_otlp_endpoint: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^?#\s]+$",
+        description="OTLP collector (HTTP) that gets traces, metrics and logs. Other OTEL_* variables are "
+        "OpenTelemetry's own: docs/observability.md.",
+    )
+    otel_traces_exporter: Literal["otlp", "none"] = Field(
+        default="otlp", description="Whether the collector gets traces."
+    )
+    otel_metrics_exporter: Literal["otlp", "none"] = Field(
+        default="otlp", description="Whether the collector gets metrics."
+    )
+    otel_logs_exporter: Literal["otlp", "none"] = Field(default="otlp", description="Whether the collector gets logs.")
+    otel_sdk_disabled: bool = Field(default=False, description="Turns all exporters off.")
+
+    @field_validator("message_signing_keys", "access_token_keys", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return [word.strip() for word in value.split(",") if word.strip()]
+        return value
+
+    @field_validator("message_signing_keys", "access_token_keys")
+    @classmethod
+    def _not_empty(cls, value: list[SecretStr]) -> list[SecretStr]:
+        if not value:
+            raise ValueError("at least one key is needed")
+        return value
+
+    @field_validator("root_access_token", "root_access_token_previous")
+    @classmethod
+    def _token(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            token = value.get_secret_value()
+            if not 22 <= len(token) <= 66 or not token.replace("-", "").replace("_", "").isalnum():
+                raise ValueError("22 to 66 characters of A-Z a-z 0-9 _ - are needed")
+        return value
+
+    def model_post_init(self, context: Any, /) -> None:
+        if (self.storage_connection_string is None) == (self.storage_account_name is None):
+            raise SettingsError("set exactly one of STORAGE_CONNECTION_STRING and STORAGE_ACCOUNT_NAME")
+        if (self.servicebus_connection_string is None) == (self.servicebus_namespace is None):
+            raise SettingsError("set exactly one of SERVICEBUS_CONNECTION_STRING and SERVICEBUS_NAMESPACE")
+
+    @property
+    def root_url(self) -> str:
+        """Without a trailing slash."""
+        return self.taskcluster_root_url.rstrip("/")
+
+    @property
+    def exports_telemetry(self) -> bool:
+        """Whether traces, metrics or logs go anywhere."""
+        return not self.otel_sdk_disabled and (
+            self.applicationinsights_connection_string is not None or self.otel_exporter_otlp_endpoint is not None
+        )
+
+    def exports_otlp(self, signal: Literal["traces", "metrics", "logs"]) -> bool:
+        """Whether the collector gets this."""
+        chosen = {
+            "traces": self.otel_traces_exporter,
+            "metrics": self.otel_metrics_exporter,
+            "logs": self.otel_logs_exporter,
+        }
+        return self.otel_exporter_otlp_endpoint is not None and chosen[signal] == "otlp"
+
+    @property
+    def claim_timeout(self) -> timedelta:
+        return timedelta(seconds=self.claim_timeout_seconds)
+
+
+def load_settings() -> Settings:
+    """The settings from the environment. Raises SettingsError that names what is wrong."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        lines = []
+        for problem in json.loads(error.json(include_input=False, include_url=False, include_context=False)):
+            name = str(problem["loc"][0]).upper() if problem["loc"] else "settings"
+            text = "is missing" if problem["type"] == "missing" else problem["msg"]
+            lines.append(f"{name}: {text}")
+        raise SettingsError("; ".join(lines)) from None

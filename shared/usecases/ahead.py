@@ -1,0 +1,171 @@
+"""Write ahead: what a state needs is put before it commits, and taken back if the call is refused (design 2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from shared.concurrency import together
+from shared.domain.claims import LATEST_COMMIT
+from shared.domain.effects import (
+    AddActive,
+    AddPendingRow,
+    Ahead,
+    HoldPending,
+    MoveClaim,
+    PutClaim,
+    PutDeadline,
+    PutPending,
+    PutResolved,
+    SetRowPriority,
+    TakeLease,
+)
+from shared.domain.task import Task, Ticket
+from shared.errors import ServiceUnavailable
+from shared.runtime import Runtime
+from shared.storage.groups import GroupStore
+from shared.storage.interface import ReceiptLost
+from shared.storage.messages import Messages
+from shared.storage.pools import PoolStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Written:
+    ticket: Ticket | None = None
+    hint_id: str | None = None
+    take_back: Callable[[], Awaitable[None]] | None = None
+    """Undoes the write; None when this call did not make the row or message, so that it is not its to remove."""
+
+
+class WriteAhead:
+    """What one call has written ahead so far. An effect that is asked for again is not written again."""
+
+    def __init__(self, messages: Messages, pools: PoolStore, groups: GroupStore, runtime: Runtime) -> None:
+        self._messages = messages
+        self._pools = pools
+        self._groups = groups
+        self._now = runtime.now
+        self._first: datetime | None = None
+        self._written: dict[Ahead, _Written] = {}
+
+    async def ensure(self, effects: Sequence[Ahead]) -> None:
+        """Writes, in parallel, those that are not written yet.
+
+        Raises ReceiptLost when a message that is to become a lease is not in hand any more, StorageUnavailable.
+        """
+        missing = [effect for effect in effects if effect not in self._written]
+        if missing:
+            self.begin()
+        await together(*(self._write(effect) for effect in missing))
+
+    def begin(self) -> None:
+        """Something is being written ahead: the commit must follow soon."""
+        self._first = self._first or self._now()
+
+    def refuse_late_commit(self) -> None:
+        """Raises ServiceUnavailable when the commit would come too late for those who read what is ahead."""
+        if self._first is not None and self._now() - self._first > LATEST_COMMIT:
+            raise ServiceUnavailable("the call took too long; send it again")
+
+    def in_force(self, task: Task, effects: Sequence[Ahead]) -> Task:
+        """The task with the tickets, and the hintId, of what was written for it."""
+        for effect in effects:
+            written = self._written[effect]
+            if isinstance(effect, PutPending | HoldPending | TakeLease):
+                tickets = replace(task.tickets, pending=written.ticket)
+                task = replace(task, tickets=tickets, hint_id=written.hint_id or task.hint_id)
+            elif isinstance(effect, PutClaim | MoveClaim):
+                task = replace(task, tickets=replace(task.tickets, claim=written.ticket))
+            elif isinstance(effect, PutDeadline):
+                task = replace(task, tickets=replace(task.tickets, deadline=written.ticket))
+        return task
+
+    def ticket(self, effect: Ahead) -> Ticket | None:
+        """The message that an effect put or moved."""
+        return self._written[effect].ticket
+
+    async def withdraw(self, keep: Sequence[Ahead] = ()) -> None:
+        """Takes back what this call alone has put ahead, but for what is to be kept."""
+        surplus = [effect for effect in self._written if effect not in keep]
+        undone = [self._written.pop(effect).take_back for effect in surplus]
+        await together(*(take_back() for take_back in undone if take_back is not None))
+
+    async def _write(self, effect: Ahead) -> None:
+        self._written[effect] = await self._carry_out(effect)
+
+    async def _carry_out(self, effect: Ahead) -> _Written:
+        match effect:
+            case PutPending():
+                return await self._put_pending(effect, effect.hint_id)
+            case HoldPending():
+                return await self._hold_pending(effect)
+            case TakeLease():
+                return _Written(ticket=await self._move(effect, effect.ticket), hint_id=effect.hint_id)
+            case PutClaim():
+                return self._new(await self._messages.put_claim(effect.task_id, effect.run_id, effect.taken_until))
+            case MoveClaim():
+                return await self._move_claim(effect)
+            case PutDeadline():
+                ticket = await self._messages.put_deadline(
+                    effect.task_id, effect.task_group_id, effect.scheduler_id, effect.deadline
+                )
+                return self._new(ticket)
+            case PutResolved():
+                return self._new(await self._messages.put_resolved(effect.task_id, effect.run_id))
+            case AddPendingRow():
+                return await self._add_pending_row(effect)
+            case SetRowPriority():
+                return await self._set_row_priority(effect)
+            case AddActive():
+                return await self._add_active(effect)
+
+    def _new(self, ticket: Ticket, hint_id: str | None = None) -> _Written:
+        return _Written(ticket=ticket, hint_id=hint_id, take_back=lambda: self._messages.remove(ticket))
+
+    async def _put_pending(self, effect: PutPending | HoldPending, hint_id: str) -> _Written:
+        await self._pools.ensure_band(effect.task_queue_id, effect.priority)
+        ticket = await self._messages.put_pending(
+            effect.task_queue_id, effect.priority, effect.task_id, effect.run_id, hint_id, effect.visible
+        )
+        return self._new(ticket, hint_id)
+
+    async def _hold_pending(self, effect: HoldPending) -> _Written:
+        if effect.ticket is not None:
+            try:
+                return _Written(ticket=await self._move(effect, effect.ticket))
+            except ReceiptLost:
+                pass  # somebody else holds the message: from the commit on, it is the new one that counts
+        return await self._put_pending(effect, effect.spare_hint_id)
+
+    async def _move(self, effect: HoldPending | TakeLease, ticket: Ticket) -> Ticket:
+        return await self._messages.move_pending(
+            ticket, effect.task_queue_id, effect.task_id, effect.run_id, effect.hint_id, effect.visible
+        )
+
+    async def _move_claim(self, effect: MoveClaim) -> _Written:
+        if effect.ticket is not None:
+            try:
+                return _Written(ticket=await self._messages.move_claim(effect.ticket, effect.taken_until))
+            except ReceiptLost:
+                pass  # it has just fired: its handler finds a later takenUntil, and the new one replaces it
+        return self._new(await self._messages.put_claim(effect.task_id, effect.run_id, effect.taken_until))
+
+    async def _add_pending_row(self, effect: AddPendingRow) -> _Written:
+        etag = await self._pools.add_pending(effect.task_queue_id, effect.row)
+        if etag is None:
+            return _Written()
+        return _Written(take_back=lambda: self._pools.remove_pending(effect.task_queue_id, effect.row, etag))
+
+    async def _set_row_priority(self, effect: SetRowPriority) -> _Written:
+        pool, row = effect.task_queue_id, effect.row
+        await self._pools.set_priority(pool, row, effect.priority)
+        return _Written(take_back=lambda: self._pools.set_priority(pool, row, row.priority))
+
+    async def _add_active(self, effect: AddActive) -> _Written:
+        etag = await self._groups.add_active(effect.task_group_id, effect.task_id, effect.generation)
+        if etag is None:
+            return _Written()
+        return _Written(
+            take_back=lambda: self._groups.remove_active(effect.task_group_id, effect.task_id, effect.generation, etag)
+        )

@@ -1,0 +1,62 @@
+"""Acknowledged means announced: events go out, or a pointer to them is kept until they do (design 2.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from shared.concurrency import together
+from shared.domain.events import Event, Exchange, GroupEvent, TaskEvent
+from shared.events.messages import EventMessage, render, render_group
+from shared.events.pointers import to_json
+from shared.events.publisher import EventsUnavailable
+from shared.storage.messages import Messages
+from shared.storage.tasks import Loaded
+
+
+class Publisher(Protocol):
+    """Sends messages to their topics."""
+
+    async def publish(self, messages: Sequence[EventMessage]) -> None:
+        """Returns when all are accepted. Raises EventsUnavailable after a bounded wait."""
+        ...
+
+
+class Announcer:
+    """Announces what has been committed."""
+
+    def __init__(self, publisher: Publisher, messages: Messages, wake: Callable[[str], None], size_limit: int) -> None:
+        """`wake` is told each task queue that got a pending run in this process; `size_limit` in bytes an event."""
+        self._publisher = publisher
+        self._messages = messages
+        self._wake = wake
+        self._size_limit = size_limit
+
+    async def announce(self, events: Sequence[TaskEvent], loaded: Loaded) -> None:
+        """Publishes a task's events, or keeps pointers to them. Raises StorageUnavailable when neither works."""
+        if any(event.exchange is Exchange.TASK_PENDING for event in events):
+            self._wake(loaded.task.task_queue_id)
+        await self._send([self.rendered(event, loaded) for event in events])
+
+    async def announce_group(self, event: GroupEvent) -> None:
+        """Publishes a group's event, or keeps a pointer to it. Raises StorageUnavailable when neither works."""
+        await self._send([render_group(event)])
+
+    async def publish(self, event: Event, loaded: Loaded | None) -> None:
+        """Publishes without a pointer to fall back on. Raises EventsUnavailable."""
+        if isinstance(event, GroupEvent):
+            await self._publisher.publish([render_group(event)])
+        elif loaded is not None:
+            await self._publisher.publish([self.rendered(event, loaded)])
+
+    def rendered(self, event: TaskEvent, loaded: Loaded) -> EventMessage:
+        """The message of a task's event."""
+        return render(event, loaded.definition, loaded.task, self._size_limit)
+
+    async def _send(self, messages: Sequence[EventMessage]) -> None:
+        if not messages:
+            return
+        try:
+            await self._publisher.publish(messages)
+        except EventsUnavailable as error:
+            await together(*(self._messages.put_pointer(to_json(message.event)) for message in error.unsent))

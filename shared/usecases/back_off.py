@@ -1,0 +1,71 @@
+"""Advice to those who ask for work where there is none: come back later, and later (design 4, contract 15.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+WINDOW = timedelta(seconds=10)
+FREE = 20
+"""Vain requests for a pool in one window that cost nobody a pause."""
+HIGHEST = 7
+LONGEST = 2 ** (HIGHEST - 1)
+"""Seconds of the longest advice."""
+_MOST_POOLS = 10_000
+
+
+@dataclass
+class _Traffic:
+    began: datetime
+    count: int = 0
+    level: int = 0
+
+
+class BackOff:
+    """Counts vain requests for each pool in this process, in windows of 10 s.
+
+    A window with more than FREE of them doubles the advice, one with less than half as many halves it, and work ends
+    it. A long poll has waited before it gets the advice.
+    """
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self._pools: dict[str, _Traffic] = {}
+
+    def in_vain(self, task_queue_id: str) -> int:
+        """Another request has found nothing, or has only asked for URLs. Answers the advice in seconds, 0 for none."""
+        now = self._now()
+        traffic = self._pools.get(task_queue_id)
+        if traffic is None:
+            self._make_room(now)
+            traffic = self._pools[task_queue_id] = _Traffic(began=now)
+        _roll(traffic, now)
+        traffic.count += 1
+        return int(2 ** (traffic.level - 1)) if traffic.level else 0
+
+    def worked(self, task_queue_id: str) -> None:
+        """There is work."""
+        self._pools.pop(task_queue_id, None)
+
+    def _make_room(self, now: datetime) -> None:
+        if len(self._pools) < _MOST_POOLS:
+            return
+        for traffic in self._pools.values():
+            _roll(traffic, now)
+        self._pools = {name: traffic for name, traffic in self._pools.items() if traffic.count or traffic.level}
+
+
+def _roll(traffic: _Traffic, now: datetime) -> None:
+    """Closes the windows that have passed."""
+    passed = int((now - traffic.began) / WINDOW)
+    if passed <= 0:
+        return
+    if traffic.count > FREE:
+        traffic.level = min(traffic.level + 1, HIGHEST)
+    elif traffic.count <= FREE // 2:
+        traffic.level -= 1
+    quiet = passed - 1
+    traffic.level = max(traffic.level - quiet, 0)
+    traffic.began += passed * WINDOW
+    traffic.count = 0

@@ -1,0 +1,244 @@
+"""Clients as the auth API manages them: who may make, change and remove them, and what is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from shared.auth.client_store import (
+    MAX_CLIENT_ID,
+    ClientChanged,
+    ClientExists,
+    ClientRecord,
+    ClientStore,
+    is_client_id,
+    row_key,
+)
+from shared.auth.keyring import TableKeyring
+from shared.auth.scopes import ScopeSet
+from shared.auth.vault import CannotOpen, Vault
+from shared.domain.dates import format_date, parse_date
+from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
+from shared.runtime import Runtime
+from shared.storage.expiry import ExpiryStore
+
+REPEATABLE = timedelta(minutes=15)
+"""How long after its creation an equal createClient counts as a repeat of the same call."""
+_ATTEMPTS = 5
+
+Authorise = Callable[[Sequence[str]], Awaitable[None]]
+"""Raises InsufficientScopes unless the caller may make the call, granting these scopes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientRequest:
+    """What createClient and updateClient are given. `scopes` None: none for a new client, unchanged for another."""
+
+    description: str
+    expires: datetime
+    scopes: tuple[str, ...] | None
+    delete_on_expiration: bool
+
+    @classmethod
+    def of(cls, body: dict[str, Any]) -> ClientRequest:
+        """From a body that fits its schema. Raises InputError."""
+        scopes = body.get("scopes")
+        refuse_double_stars(scopes or [])
+        try:
+            expires = parse_date(body["expires"])
+        except ValueError:
+            raise InputError("expires must be a date and time") from None
+        return cls(
+            description=body["description"],
+            expires=expires,
+            scopes=None if scopes is None else tuple(scopes),
+            delete_on_expiration=body.get("deleteOnExpiration", False),
+        )
+
+
+class ClientAccounts:
+    """The registered clients. Static ones, from the settings, are not among them and can't be changed here.
+
+    Everything may raise StorageUnavailable.
+    """
+
+    def __init__(
+        self, clients: ClientStore, keyring: TableKeyring, vault: Vault, expiry: ExpiryStore, runtime: Runtime
+    ) -> None:
+        self._clients = clients
+        self._keyring = keyring
+        self._vault = vault
+        self._expiry = expiry
+        self._runtime = runtime
+
+    async def page(self, prefix: str, *, start: str, limit: int) -> tuple[list[dict[str, Any]], str | None]:
+        """Clients whose id starts with the prefix, from a key on, and the key at which the next page starts."""
+        records, resume = await self._clients.page(prefix, start=start, limit=limit)
+        return [await self._described(record) for record in records], resume
+
+    async def get(self, client_id: str) -> dict[str, Any]:
+        """One client, without its token. Raises ResourceNotFound."""
+        return await self._described(await self._existing(client_id))
+
+    async def create(self, client_id: str, request: ClientRequest, authorise: Authorise) -> dict[str, Any]:
+        """Makes a client and answers it with its token, which nobody can read again.
+
+        A repeat within 15 minutes answers the same. Raises InputError, InsufficientScopes, RequestConflict.
+        """
+        self._refuse_static(client_id)
+        if not is_client_id(client_id):
+            raise InputError(f"a client id has at most {MAX_CLIENT_ID} characters")
+        await authorise(request.scopes or ())
+        now = self._runtime.now()
+        token = self._new_token()
+        record = ClientRecord(
+            client_id=client_id,
+            sealed_token=self._vault.seal(client_id, token),
+            description=request.description,
+            scopes=request.scopes or (),
+            expires=request.expires,
+            disabled=False,
+            delete_on_expiration=request.delete_on_expiration,
+            created=now,
+            last_modified=now,
+            last_date_used=now,
+            last_rotated=now,
+        )
+        await self._schedule_deletion(record)
+        try:
+            record = await _fitting(self._clients.create(record))
+        except ClientExists:
+            record, token = await self._same_client(client_id, request, now)
+        self._keyring.forget_client(client_id)
+        return {**await self._described(record), "accessToken": token}
+
+    async def update(self, client_id: str, request: ClientRequest, authorise: Authorise) -> dict[str, Any]:
+        """Changes a client; what it had already needs no scopes of the caller.
+
+        Raises InputError, ResourceNotFound, InsufficientScopes, ServiceUnavailable.
+        """
+
+        async def changed(record: ClientRecord) -> ClientRecord:
+            had = ScopeSet(record.scopes)
+            scopes = record.scopes if request.scopes is None else request.scopes
+            await authorise([scope for scope in scopes if scope not in had])
+            changed = replace(
+                record,
+                description=request.description,
+                expires=request.expires,
+                scopes=scopes,
+                delete_on_expiration=request.delete_on_expiration,
+                last_modified=self._runtime.now(),
+            )
+            await self._schedule_deletion(changed)
+            return changed
+
+        return await self._described(await self._change(client_id, changed))
+
+    async def set_disabled(self, client_id: str, disabled: bool) -> dict[str, Any]:
+        """Switches a client off or on. Raises InputError, ResourceNotFound, ServiceUnavailable."""
+
+        async def changed(record: ClientRecord) -> ClientRecord:
+            return replace(record, disabled=disabled)
+
+        return await self._described(await self._change(client_id, changed))
+
+    async def reset_access_token(self, client_id: str) -> dict[str, Any]:
+        """A new token in place of the old one. Raises InputError, ResourceNotFound, ServiceUnavailable."""
+        token = self._new_token()
+
+        async def changed(record: ClientRecord) -> ClientRecord:
+            sealed = self._vault.seal(client_id, token)
+            return replace(record, sealed_token=sealed, last_rotated=self._runtime.now())
+
+        return {**await self._described(await self._change(client_id, changed)), "accessToken": token}
+
+    async def delete(self, client_id: str) -> None:
+        """Removes a client; fine when there is none. Raises InputError."""
+        self._refuse_static(client_id)
+        if is_client_id(client_id):
+            await self._clients.delete(client_id)
+        self._keyring.forget_client(client_id)
+
+    async def _change(self, client_id: str, changed: Callable[[ClientRecord], Awaitable[ClientRecord]]) -> ClientRecord:
+        """Read, decide, write by ETag; again when somebody else was faster."""
+        self._refuse_static(client_id)
+        for attempt in range(_ATTEMPTS):
+            record = await changed(await self._existing(client_id))
+            try:
+                written = await _fitting(self._clients.replace(record))
+            except ClientChanged:
+                await self._runtime.sleep(self._runtime.jitter() * 0.05 * 2**attempt)
+                continue
+            self._keyring.forget_client(client_id)
+            return written
+        raise ServiceUnavailable("the client is being changed by others; send the call again")
+
+    async def _existing(self, client_id: str) -> ClientRecord:
+        record = await self._clients.load(client_id)
+        if record is None:
+            raise ResourceNotFound(f"Client {client_id} not found")
+        return record
+
+    async def _same_client(self, client_id: str, request: ClientRequest, now: datetime) -> tuple[ClientRecord, str]:
+        """The client that is there already, if this call is the repeat of the one that made it."""
+        record = await self._existing(client_id)
+        same = (
+            record.description == request.description
+            and record.expires == request.expires
+            and record.scopes == (request.scopes or ())
+            and record.delete_on_expiration == request.delete_on_expiration
+            and not record.disabled
+            and now - record.created <= REPEATABLE
+        )
+        if same:
+            try:
+                return record, self._vault.open(client_id, record.sealed_token)
+            except CannotOpen:
+                pass  # made with a key that is gone: no repeat of ours
+        raise RequestConflict(f"There is a client {client_id} already, and it is another one")
+
+    async def _schedule_deletion(self, record: ClientRecord) -> None:
+        """Ahead of the client itself: whoever cleans up looks at the client before he removes it."""
+        if record.delete_on_expiration:
+            due = max(record.expires, self._runtime.now())
+            await self._expiry.client(record.client_id, row_key(record.client_id), due)
+
+    async def _described(self, record: ClientRecord) -> dict[str, Any]:
+        roles = await self._keyring.roles()
+        return {
+            "clientId": record.client_id,
+            "expires": format_date(record.expires),
+            "deleteOnExpiration": record.delete_on_expiration,
+            "description": record.description,
+            "created": format_date(record.created),
+            "lastModified": format_date(record.last_modified),
+            "lastDateUsed": format_date(record.last_date_used),
+            "lastRotated": format_date(record.last_rotated),
+            "scopes": list(record.scopes),
+            "expandedScopes": list(roles.expand(record.scopes)),
+            "disabled": record.disabled,
+        }
+
+    def _new_token(self) -> str:
+        return self._runtime.slugid() + self._runtime.slugid()
+
+    def _refuse_static(self, client_id: str) -> None:
+        if self._keyring.is_static(client_id):
+            raise InputError(f"{client_id} is a static client: it can be changed in the settings only")
+
+
+def refuse_double_stars(scopes: Sequence[str]) -> None:
+    """Raises InputError for scopes that end in two stars (contract 11.5)."""
+    for scope in scopes:
+        if scope.endswith("**"):
+            raise InputError(f"scopes must not end with `**`: {scope}")
+
+
+async def _fitting(write: Awaitable[ClientRecord]) -> ClientRecord:
+    try:
+        return await write
+    except ValueError as error:
+        raise InputError(f"the client is too large: {error}") from None

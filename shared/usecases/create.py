@@ -1,0 +1,181 @@
+"""createTask and defineTask (design 6, contract 2.4, 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from shared.concurrency import in_waves, together
+from shared.domain import announcements
+from shared.domain.creation import (
+    check_definition,
+    initial_task,
+    judge_dependencies,
+    refuse_other_definition,
+    with_first_run,
+)
+from shared.domain.definition import Definition
+from shared.domain.effects import AddPendingRow, Ahead, row_of
+from shared.domain.events import TaskEvent
+from shared.domain.task import State, Task
+from shared.domain.transitions import put_deadline, put_pending
+from shared.errors import ApiError, ServiceUnavailable
+from shared.storage.codec import PackedDefinition, pack_definition
+from shared.storage.expiry import ExpiryStore
+from shared.storage.groups import MemberExists
+from shared.storage.tasks import Loaded, TaskExists
+from shared.telemetry.transitions import note_transition
+from shared.usecases.ahead import WriteAhead
+from shared.usecases.executor import Stores
+from shared.usecases.membership import Membership
+
+EDGES_AT_A_TIME = 64
+"""How many dependencies are written and read in parallel."""
+
+
+@dataclass
+class _Attempt:
+    """One call of createTask: what it makes, and what it has to take back if it is refused."""
+
+    definition: Definition
+    packed: PackedDefinition
+    task: Task
+    ahead: WriteAhead
+    now: datetime
+    take_back: list[Callable[[], Awaitable[None]]]
+    member_stood: bool = False
+    """A call before this one has added the member: its task may exist, or its commit be under way."""
+
+    async def withdraw(self) -> None:
+        await together(self.ahead.withdraw(), *(undo() for undo in self.take_back))
+
+
+class CreateTask:
+    """Accepts a new task: everything that it needs is ahead of the one commit that makes it exist."""
+
+    def __init__(self, stores: Stores, membership: Membership, expiry: ExpiryStore, max_deadline: timedelta) -> None:
+        self._stores = stores
+        self._membership = membership
+        self._expiry = expiry
+        self._max_deadline = max_deadline
+
+    async def __call__(self, definition: Definition) -> Task:
+        """Creates the task, or finds it created with an equal definition; answers its present status.
+
+        Raises InputError, RequestConflict, ServiceUnavailable, StorageUnavailable.
+        """
+        runtime = self._stores.runtime
+        now = runtime.now()
+        check_definition(definition, now, self._max_deadline)
+        task = initial_task(definition)
+        if not definition.dependencies:
+            task = with_first_run(task, now, runtime.slugid())
+        attempt = _Attempt(
+            definition=definition,
+            packed=pack_definition(definition),
+            task=replace(task, operation_id=runtime.slugid()),
+            ahead=self._stores.write_ahead(),
+            now=now,
+            take_back=[],
+        )
+        try:
+            return await self._create(attempt)
+        except ApiError:
+            await attempt.withdraw()
+            raise
+
+    async def _create(self, attempt: _Attempt) -> Task:
+        found = await self._put_ahead(attempt)
+        if attempt.member_stood:
+            existing = await self._stores.tasks.load(attempt.definition.task_id)
+            if existing is not None:
+                return await self._found(attempt, existing)
+            await self._membership.touch(attempt.definition)
+        if found:
+            await self._judge(attempt, found)
+        return await self._commit(attempt)
+
+    async def _put_ahead(self, attempt: _Attempt) -> Mapping[str, Task | None]:
+        """Everything that the task needs, in parallel; answers its dependencies as they were read."""
+        definition = attempt.definition
+        attempt.ahead.begin()
+        required = [task_id for task_id in definition.dependencies if task_id != definition.task_id]
+        found: dict[str, Task | None] = {}
+
+        async def link(task_id: str) -> None:
+            found[task_id] = await self._link(attempt, task_id)
+
+        await together(
+            attempt.ahead.ensure(self._needs(attempt.task)),
+            self._join(attempt),
+            self._expiry.task(definition),
+            self._stores.tasks.spill(attempt.packed),
+            in_waves(EDGES_AT_A_TIME, link, required),
+        )
+        return found
+
+    def _needs(self, task: Task) -> tuple[Ahead, ...]:
+        deadline = put_deadline(task)
+        if task.state is not State.PENDING:
+            return (deadline,)
+        row = AddPendingRow(task_queue_id=task.task_queue_id, row=row_of(task, 0))
+        return (deadline, put_pending(task, 0), row)
+
+    async def _join(self, attempt: _Attempt) -> None:
+        definition = attempt.definition
+        try:
+            etags = await self._membership.join(definition, attempt.packed)
+        except MemberExists:
+            attempt.member_stood = True
+        else:
+            attempt.take_back.append(lambda: self._membership.leave(definition, etags))
+
+    async def _link(self, attempt: _Attempt, required: str) -> Task | None:
+        """The edge first, then the read: what resolves after the read finds the edge (design 5)."""
+        dependent = attempt.definition.task_id
+        etag = await self._stores.tasks.touch_edge(required, dependent)
+        if etag is not None:
+            attempt.take_back.append(lambda: self._stores.tasks.remove_edge(required, dependent, etag))
+        return await self._stores.tasks.status(required)
+
+    async def _judge(self, attempt: _Attempt, found: Mapping[str, Task | None]) -> None:
+        """Dependencies that are satisfied already; a task that waits for nothing gets its first run."""
+        attempt.task = judge_dependencies(attempt.definition, attempt.task, found)
+        if attempt.task.is_free:
+            now = self._stores.runtime.now()
+            attempt.task = with_first_run(attempt.task, now, self._stores.runtime.slugid())
+            await attempt.ahead.ensure(self._needs(attempt.task))
+
+    async def _commit(self, attempt: _Attempt) -> Task:
+        needs = self._needs(attempt.task)
+        definition = attempt.definition
+        task = attempt.ahead.in_force(attempt.task, needs)
+        attempt.ahead.refuse_late_commit()
+        try:
+            created = await self._stores.tasks.create(
+                definition, attempt.packed, task, own_edge=definition.task_id in definition.dependencies
+            )
+        except TaskExists:
+            existing = await self._stores.tasks.load(definition.task_id)
+            if existing is None:
+                raise ServiceUnavailable("the task has just expired; send the call again") from None
+            if existing.task.operation_id != task.operation_id:
+                return await self._found(attempt, existing)
+            created = existing  # the answer to our own write was lost, and the SDK sent it again
+        note_transition(self._stores.runtime.meter, None, task)
+        await self._announce(created)
+        return created.task
+
+    async def _found(self, attempt: _Attempt, existing: Loaded) -> Task:
+        """The task is there already: if it is the same one, announce it again and take back what this call put."""
+        refuse_other_definition(attempt.definition, existing.definition, existing.task)
+        await self._announce(existing)
+        await attempt.ahead.withdraw()
+        return existing.task
+
+    async def _announce(self, loaded: Loaded) -> None:
+        events: list[TaskEvent] = [announcements.defined(loaded.task)]
+        if loaded.task.last_run_id == 0 and loaded.task.state is State.PENDING:
+            events.append(announcements.pending(loaded.task, 0))
+        await self._stores.announcer.announce(events, loaded)

@@ -1,0 +1,137 @@
+"""Carries decisions out in the one order that is crash-safe: ahead, commit, after, announce (design 2, 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from shared.concurrency import both, together
+from shared.domain.effects import After, Ahead, ChangePoolRows, Decision, NoDecision, RemoveMessage, ShowPending
+from shared.domain.task import Task
+from shared.errors import ApiError, ResourceNotFound, ServiceUnavailable
+from shared.runtime import Runtime
+from shared.storage.groups import GroupStore
+from shared.storage.interface import ReceiptLost
+from shared.storage.messages import Messages
+from shared.storage.pools import PoolStore
+from shared.storage.tasks import CommitLost, Loaded, TaskStore
+from shared.telemetry.transitions import note_transition
+from shared.usecases.ahead import WriteAhead
+from shared.usecases.announcer import Announcer
+
+TRIES = 5
+"""How often a commit that loses its race is decided again before the call answers 503."""
+FIRST_WAIT = 0.05
+"""Seconds; doubled with each lost race, with full jitter."""
+
+Decide = Callable[[Loaded, datetime], Decision]
+"""A transition applied to a task as read. Raises ApiError to refuse."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stores:
+    """What use-cases read and write."""
+
+    tasks: TaskStore
+    groups: GroupStore
+    pools: PoolStore
+    messages: Messages
+    announcer: Announcer
+    runtime: Runtime
+
+    def write_ahead(self) -> WriteAhead:
+        """An empty account of what a call writes ahead."""
+        return WriteAhead(self.messages, self.pools, self.groups, self.runtime)
+
+
+class Executor:
+    """Runs one transition of one task."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._runtime = stores.runtime
+
+    async def run(self, task_id: str, decide: Decide, *, beside_read: Sequence[Ahead] = ()) -> Loaded:
+        """Reads the task, decides, and carries the decision out; answers the task as it is then.
+
+        `beside_read` is what every outcome but a refusal needs, put while the task is being read.
+        Raises ResourceNotFound, what `decide` raises, ServiceUnavailable, StorageUnavailable.
+        """
+        ahead = self._stores.write_ahead()
+        read, _ = await both(self._stores.tasks.load(task_id), ahead.ensure(beside_read))
+        if read is None:
+            await ahead.withdraw()
+            raise ResourceNotFound(f"task {task_id} does not exist")
+        return await self.carry_out(read, decide, ahead)
+
+    async def carry_out(self, read: Loaded, decide: Decide, ahead: WriteAhead) -> Loaded:
+        """As `run`, for a task that was read already."""
+        committed, decision = await self.commit(read, decide, ahead)
+        await self.follow_up(committed, decision)
+        return committed
+
+    async def commit(self, read: Loaded, decide: Decide, ahead: WriteAhead) -> tuple[Loaded, Decision]:
+        """Decides and commits, again when a race is lost; what is ahead of a refused call is taken back."""
+        for attempt in range(TRIES):
+            try:
+                decision = decide(read, self._runtime.now())
+                await ahead.ensure(decision.ahead)
+            except (ApiError, NoDecision, ReceiptLost):
+                await ahead.withdraw()
+                raise
+            try:
+                committed = await self._commit(read, decision, ahead)
+            except CommitLost:
+                await self._runtime.sleep(self._runtime.jitter() * FIRST_WAIT * 2**attempt)
+                latest = await self._stores.tasks.load(read.task.task_id)
+                if latest is None:
+                    await ahead.withdraw()
+                    raise ResourceNotFound(f"task {read.task.task_id} does not exist") from None
+                read = latest
+                continue
+            if decision.task is not None:
+                note_transition(self._runtime.meter, read.task, decision.task)
+            await ahead.withdraw(keep=decision.ahead)
+            return committed, decision
+        await ahead.withdraw()
+        raise ServiceUnavailable(f"task {read.task.task_id} is contended; send the call again")
+
+    async def follow_up(self, committed: Loaded, decision: Decision) -> None:
+        """Everything after the commit; the events go out beside the first stage, before any later one."""
+        first, *later = decision.after or ((),)
+        announced = self._stores.announcer.announce(decision.events, committed)
+        await together(announced, *(self._carry_out(effect) for effect in first))
+        for stage in later:
+            await together(*(self._carry_out(effect) for effect in stage))
+
+    async def _commit(self, read: Loaded, decision: Decision, ahead: WriteAhead) -> Loaded:
+        if decision.task is None:
+            return read
+        operation_id = self._runtime.slugid()
+        task: Task = replace(ahead.in_force(decision.task, decision.ahead), operation_id=operation_id)
+        ahead.refuse_late_commit()
+        try:
+            return await self._stores.tasks.commit(read, task)
+        except CommitLost:
+            latest = await self._stores.tasks.load(task.task_id)
+            if latest is not None and latest.task.operation_id == operation_id:
+                return latest  # the answer to our own write was lost, and the SDK sent it again
+            raise
+
+    async def _carry_out(self, effect: After) -> None:
+        match effect:
+            case RemoveMessage():
+                await self._stores.messages.remove(effect.ticket)
+            case ShowPending():
+                await self._show_pending(effect)
+            case ChangePoolRows():
+                await self._stores.pools.change([effect], effect.task_queue_id)
+
+    async def _show_pending(self, effect: ShowPending) -> None:
+        try:
+            await self._stores.messages.move_pending(
+                effect.ticket, effect.task_queue_id, effect.task_id, effect.run_id, effect.hint_id, None
+            )
+        except ReceiptLost:
+            return  # whoever holds the lease lets it go, or it shows itself at takenUntil

@@ -1,0 +1,70 @@
+"""Whether a task group has just been resolved (design 5)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from shared.domain.events import Exchange, GroupEvent
+from shared.domain.task import Task
+from shared.storage.groups import Active, Group
+from shared.usecases.executor import Stores
+
+SURPLUS_AFTER = timedelta(minutes=5)
+"""An active row whose task is not in that generation by then belongs to a call that died, or to one long past."""
+_ROWS = 5
+"""Active rows looked at in one request: nearly always the first one ends the check."""
+
+
+class GroupCheck:
+    """Announces a group once per time that it resolves."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    async def check(self, task_group_id: str) -> float | None:
+        """Announces the group if a check is due and no active row is left.
+
+        Answers the seconds after which to check again, where a row must grow old enough to be called surplus.
+        Raises StorageUnavailable.
+        """
+        while True:
+            rows, group = await self._stores.groups.active(task_group_id, limit=_ROWS)
+            for row in rows:
+                task = await self._stores.tasks.status(row.task_id)
+                if task is not None and task.generation == row.generation:
+                    await self._see_to(task, row)
+                    return None
+                wait = SURPLUS_AFTER - (self._stores.runtime.now() - row.written)
+                if wait > timedelta(0):
+                    return wait.total_seconds() + 1
+                await self._stores.groups.remove_active(task_group_id, row.task_id, row.generation, row.etag)
+            if rows:
+                continue
+            if group is not None and group.due:
+                await self._announce(group)
+            return None
+
+    async def _see_to(self, task: Task, row: Active) -> None:
+        """The task is unresolved, or its own handler is to come and will check.
+
+        Where it is resolved and the row has stood for long all the same (two reruns met, and one died), the handler
+        is called once more.
+        """
+        resolved = task.last_run.resolved if task.is_resolved else None
+        if resolved is not None:
+            stood = self._stores.runtime.now() - max(resolved, row.written)
+            if stood > SURPLUS_AFTER:
+                await self._stores.messages.put_resolved(task.task_id, task.last_run_id)
+
+    async def _announce(self, group: Group) -> None:
+        await self._stores.announcer.announce_group(
+            GroupEvent(
+                exchange=Exchange.TASK_GROUP_RESOLVED,
+                task_group_id=group.task_group_id,
+                scheduler_id=group.scheduler_id,
+                occasion=group.due,
+                expires=group.expires,
+                sealed=group.sealed,
+            )
+        )
+        await self._stores.groups.clear_due(group)

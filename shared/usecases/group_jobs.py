@@ -1,0 +1,141 @@
+"""Calls on every unresolved task of a group: cancel, change priority (design 2.6, 6; contract 2.4).
+
+A job message that was put first carries on when the call dies or runs out of time; it goes when nothing is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from shared.concurrency import in_waves
+from shared.domain import transitions
+from shared.domain.effects import Decision
+from shared.domain.priority import Priority
+from shared.errors import RequestConflict, ResourceNotFound
+from shared.storage.groups import Active
+from shared.storage.tasks import Loaded
+from shared.usecases.executor import Decide, Executor, Stores
+
+WIDTH = 32
+"""Tasks at a time."""
+CALL_SECONDS = 15.0
+"""For so long an HTTP call works itself; the job does the rest."""
+JOB_SECONDS = 240.0
+"""For so long one run of the job works; then it puts itself again."""
+JOB_DELAY = 60.0
+"""Seconds until the job of a call starts: the call should have done it by then."""
+COMMIT_MAY_COME = timedelta(minutes=5)
+"""An active row without a task may belong to a createTask under way: the job looks at it again for so long."""
+YOUNG_AGAIN = 30.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupJob:
+    """What to do with each unresolved task of a group."""
+
+    task_group_id: str
+    kind: Literal["cancel", "priority"]
+    new_priority: Priority | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """The tasks that were changed, and how many seconds to wait for what is left; None when nothing is."""
+
+    changed: list[str]
+    again: float | None
+
+
+class GroupJobs:
+    """Runs jobs, in the call and in the queue-triggered function alike."""
+
+    def __init__(self, stores: Stores, executor: Executor) -> None:
+        self._stores = stores
+        self._executor = executor
+
+    async def call(self, job: GroupJob) -> list[str]:
+        """The job, as far as a call's time allows; answers the tasks that were changed.
+
+        Raises StorageUnavailable, ServiceUnavailable: the job goes on without the call.
+        """
+        ticket = await self._stores.messages.put_group_job(_body(job), JOB_DELAY)
+        progress = await self._work(job, CALL_SECONDS)
+        if progress.again is None:
+            await self._stores.messages.remove(ticket)
+        return progress.changed
+
+    async def job_due(self, job: GroupJob) -> None:
+        """The job where no call is left to do it."""
+        progress = await self._work(job, JOB_SECONDS)
+        if progress.again is not None:
+            await self._stores.messages.put_group_job(_body(job), progress.again)
+
+    async def size(self, task_group_id: str) -> int:
+        """How many tasks the group has: one request per thousand."""
+        count, start = await self._stores.groups.count_members(task_group_id, None)
+        while start is not None:
+            more, start = await self._stores.groups.count_members(task_group_id, start)
+            count += more
+        return count
+
+    async def _work(self, job: GroupJob, seconds: float) -> Progress:
+        until = self._stores.runtime.now() + timedelta(seconds=seconds)
+        changed: list[str] = []
+        young = False
+        start: str | None = None
+        while True:
+            rows, start = await self._stores.groups.active_page(job.task_group_id, start)
+            for at in range(0, len(rows), WIDTH):
+                if self._stores.runtime.now() >= until:
+                    return Progress(changed=changed, again=0)
+                for outcome in await in_waves(WIDTH, self._one(job), rows[at : at + WIDTH]):
+                    changed.extend(outcome.changed)
+                    young = young or outcome.again is not None
+            if start is None:
+                return Progress(changed=changed, again=YOUNG_AGAIN if young else None)
+
+    def _one(self, job: GroupJob) -> Callable[[Active], Awaitable[Progress]]:
+        async def change(row: Active) -> Progress:
+            try:
+                changed = await self._change(job, row)
+            except ResourceNotFound:
+                age = self._stores.runtime.now() - row.written
+                return Progress(changed=[], again=YOUNG_AGAIN if age < COMMIT_MAY_COME else None)
+            except RequestConflict:
+                return Progress(changed=[], again=None)
+            return Progress(changed=[row.task_id] if changed else [], again=None)
+
+        return change
+
+    async def _change(self, job: GroupJob, row: Active) -> bool:
+        """Whether this job has changed the task now."""
+        changed = False
+        hint_id = self._stores.runtime.slugid()
+        decide = self._transition(job, hint_id)
+
+        def deciding(read: Loaded, now: datetime) -> Decision:
+            nonlocal changed
+            decision = decide(read, now)
+            changed = decision.task is not None
+            return decision
+
+        await self._executor.run(row.task_id, deciding)
+        return changed
+
+    @staticmethod
+    def _transition(job: GroupJob, hint_id: str) -> Decide:
+        if job.kind == "cancel":
+            return lambda read, now: transitions.cancel(read.task, now)
+        priority = job.new_priority
+        assert priority is not None, "a priority job names its priority"
+        return lambda read, now: transitions.change_priority(read.task, priority, now, hint_id)
+
+
+def _body(job: GroupJob) -> dict[str, object]:
+    body: dict[str, object] = {"taskGroupId": job.task_group_id, "kind": job.kind}
+    if job.new_priority is not None:
+        body["newPriority"] = job.new_priority
+    return body

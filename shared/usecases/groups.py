@@ -1,0 +1,137 @@
+"""Task groups: listing and sealing (contract 2.4, 3.4, 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from shared.concurrency import both, in_waves
+from shared.domain.definition import Json
+from shared.domain.events import Exchange, GroupEvent
+from shared.domain.priority import Priority
+from shared.errors import InputError, ResourceNotFound, ServiceUnavailable
+from shared.storage import keys
+from shared.storage.groups import Active, Group, GroupChanged, Member
+from shared.usecases.executor import Stores
+
+READS = 32
+"""Tasks read in parallel."""
+TRIES = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """A task in a listing."""
+
+    definition: Json
+    status: Json
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedTasks:
+    """A page of tasks, and the key at which the next one starts."""
+
+    tasks: list[Listed]
+    resume: str | None
+
+
+class Groups:
+    """Reads and seals task groups."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    async def known(self, task_group_id: str) -> Group:
+        """The group's header. Raises ResourceNotFound."""
+        group = await self._stores.groups.header(task_group_id)
+        if group is None:
+            raise ResourceNotFound(f"task group {task_group_id} does not exist")
+        return group
+
+    async def list(self, task_group_id: str, *, start: str, limit: int) -> tuple[Group, ListedTasks]:
+        """A page of the group in the order of taskId: resolved tasks from their member rows, the others read.
+
+        Raises ResourceNotFound, InputError for a start outside of the group.
+        """
+        first = page_start(start, keys.MEMBERS)
+        if limit == 0:
+            return await self.known(task_group_id), ListedTasks(tasks=[], resume=None)
+        group, ((members, resume), active) = await both(
+            self.known(task_group_id),
+            both(self._stores.groups.members(task_group_id, first, limit), self._active(task_group_id, first)),
+        )
+        listed = await in_waves(READS, lambda member: self._listed(member, active.get(member.task_id)), members)
+        return group, ListedTasks(tasks=[each for each in listed if each is not None], resume=resume)
+
+    async def seal(self, group: Group) -> Group:
+        """Seals the group for good; a repeat answers the first time and announces it again."""
+        for _ in range(TRIES):
+            if group.sealed is None:
+                now = self._stores.runtime.now()
+                try:
+                    await self._stores.groups.seal(group, now)
+                except GroupChanged:
+                    group = await self.known(group.task_group_id)
+                    continue
+                group = replace(group, sealed=now)
+            await self._stores.announcer.announce_group(sealed_event(group))
+            return group
+        raise ServiceUnavailable("the task group is contended; send the call again")
+
+    async def announce_priority(self, group: Group, priority: Priority, affected: int) -> None:
+        """taskGroupPriorityChanged, also when no task was affected."""
+        await self._stores.announcer.announce_group(
+            GroupEvent(
+                exchange=Exchange.TASK_GROUP_PRIORITY_CHANGED,
+                task_group_id=group.task_group_id,
+                scheduler_id=group.scheduler_id,
+                occasion=self._stores.runtime.slugid(),
+                new_priority=priority,
+                tasks_affected=affected,
+            )
+        )
+
+    async def _active(self, task_group_id: str, first_member: str) -> Mapping[str, Active]:
+        """The active rows from the page's first task on, by task."""
+        task_id = first_member.partition("~")[2]
+        found: dict[str, Active] = {}
+        start: str | None = keys.ACTIVE[0] + task_id
+        while start is not None:
+            rows, start = await self._stores.groups.active_page(task_group_id, start)
+            found |= {row.task_id: row for row in rows}
+        return found
+
+    async def _listed(self, member: Member, active: Active | None) -> Listed | None:
+        if active is None and member.final is not None and member.definition is not None:
+            definition = member.definition.at_priority(member.final["priority"])
+            return Listed(definition=definition, status=member.final)
+        return await read_listed(self._stores, member.task_id)
+
+
+async def read_listed(stores: Stores, task_id: str) -> Listed | None:
+    """A task as listings show it; None for one that does not exist (yet, or any more)."""
+    loaded = await stores.tasks.load(task_id)
+    if loaded is None:
+        return None
+    return Listed(definition=loaded.definition.at_priority(loaded.task.priority), status=loaded.task.as_json())
+
+
+def page_start(start: str, within: tuple[str, str]) -> str:
+    """Where a page starts: at the first key, or at that of a token. Raises InputError for one of another listing."""
+    if not start:
+        return within[0]
+    if not within[0] <= start < within[1]:
+        raise InputError("invalid continuationToken")
+    return start
+
+
+def sealed_event(group: Group) -> GroupEvent:
+    """taskGroupSealed: sealing happens once, so its repeats are the same event."""
+    return GroupEvent(
+        exchange=Exchange.TASK_GROUP_SEALED,
+        task_group_id=group.task_group_id,
+        scheduler_id=group.scheduler_id,
+        occasion="sealed",
+        expires=group.expires,
+        sealed=group.sealed,
+    )

@@ -1,0 +1,106 @@
+"""Joining a task group: its scheduler and its seal are conditions of the transaction, not of a read (design 3)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared.concurrency import both
+from shared.domain.definition import Definition
+from shared.errors import RequestConflict, ServiceUnavailable
+from shared.storage.codec import PackedDefinition
+from shared.storage.expiry import ExpiryStore
+from shared.storage.groups import Group, GroupChanged, GroupExists, GroupStore, GuardMissing
+
+MARGIN = timedelta(hours=1)
+"""How far ahead a group's expiration is set, so that the next tasks need not move it again (contract 3.4)."""
+TRIES = 5
+_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What this process knows of a group; the expiration only grows."""
+
+    scheduler_id: str
+    expires: datetime
+
+
+class Membership:
+    """Adds tasks to groups, making a group with its first task."""
+
+    def __init__(self, groups: GroupStore, expiry: ExpiryStore) -> None:
+        self._groups = groups
+        self._expiry = expiry
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+
+    async def join(self, definition: Definition, packed: PackedDefinition) -> tuple[str, str]:
+        """Adds the task as an active member; the ETags of its rows, to take it back with.
+
+        Raises MemberExists, RequestConflict (another scheduler, or sealed), ServiceUnavailable.
+        """
+        for _ in range(TRIES):
+            known = self._known.get(definition.task_group_id)
+            try:
+                if known is not None and known.expires >= definition.expires:
+                    return await self._groups.join(definition, packed)
+                return await self._join_or_found(definition, packed)
+            except GuardMissing:
+                self._known.pop(definition.task_group_id, None)
+            except (GroupExists, GroupChanged):
+                continue
+        raise ServiceUnavailable("the task group is contended; send the call again")
+
+    async def touch(self, definition: Definition) -> None:
+        """Keeps the rows that an earlier call has added. Raises RequestConflict, ServiceUnavailable."""
+        try:
+            await self._groups.touch_member(definition)
+        except GuardMissing:
+            _refuse(definition, await self._groups.header(definition.task_group_id))
+            raise ServiceUnavailable("the task group has just changed; send the call again") from None
+        except GroupChanged:
+            raise ServiceUnavailable("the task is being created by another call; send the call again") from None
+
+    async def leave(self, definition: Definition, etags: tuple[str, str]) -> None:
+        """Takes back a member whose task was refused."""
+        await self._groups.leave(definition.task_group_id, definition.task_id, etags)
+
+    async def _join_or_found(self, definition: Definition, packed: PackedDefinition) -> tuple[str, str]:
+        header = await self._groups.header(definition.task_group_id)
+        expires = definition.expires + MARGIN
+        if header is None:
+            etags, _ = await both(
+                self._groups.found(definition, packed), self._expiry.group(definition.task_group_id, expires)
+            )
+            self._remember(definition.task_group_id, definition.scheduler_id, expires)
+            return etags
+        _refuse(definition, header)
+        if header.expires >= definition.expires:
+            etags = await self._groups.join(definition, packed)
+            self._remember(definition.task_group_id, header.scheduler_id, header.expires)
+            return etags
+        etags, _ = await both(
+            self._groups.join(definition, packed, group=header),
+            self._expiry.group(definition.task_group_id, expires),
+        )
+        self._remember(definition.task_group_id, header.scheduler_id, expires)
+        return etags
+
+    def _remember(self, task_group_id: str, scheduler_id: str, expires: datetime) -> None:
+        self._known[task_group_id] = _Known(scheduler_id, expires)
+        self._known.move_to_end(task_group_id)
+        while len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+
+
+def _refuse(definition: Definition, header: Group | None) -> None:
+    if header is None:
+        return
+    if header.scheduler_id != definition.scheduler_id:
+        raise RequestConflict(
+            f"task group {header.task_group_id} has schedulerId {header.scheduler_id!r}, "
+            f"not {definition.scheduler_id!r}"
+        )
+    if header.sealed is not None:
+        raise RequestConflict(f"task group {header.task_group_id} is sealed")

@@ -1,0 +1,55 @@
+"""Signed URLs with which workers poll the pending queues themselves (contract 15.3, design 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared.concurrency import together
+from shared.domain.priority import PRIORITIES
+from shared.runtime import Runtime
+from shared.storage.interface import Access
+from shared.storage.messages import pending_queue
+from shared.storage.pools import PoolStore
+
+CLOCK_SKEW = timedelta(minutes=15)
+"""URLs are valid from this long ago, since clocks differ."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PollUrl:
+    """Where to poll the messages of one band, and where to delete them. The latter has placeholders."""
+
+    poll: str
+    delete: str
+
+
+class PollUrls:
+    """Hands out URLs."""
+
+    def __init__(self, access: Access, pools: PoolStore, runtime: Runtime, *, life: timedelta, hidden_for: int) -> None:
+        """`life` of the URLs; `hidden_for` seconds is a message hidden that was polled with one."""
+        self._access = access
+        self._pools = pools
+        self._now = runtime.now
+        self._life = life
+        self._hidden_for = hidden_for
+
+    async def of_pool(self, task_queue_id: str) -> tuple[list[PollUrl], datetime]:
+        """The seven bands, highest first, and when the URLs expire. Raises StorageUnavailable."""
+        await self._pools.ensure_queues(task_queue_id)
+        now = self._now().replace(microsecond=0)
+        expires = now + self._life
+        signed = await together(
+            *(
+                self._access.process_queue(pending_queue(task_queue_id, band), start=now - CLOCK_SKEW, expiry=expires)
+                for band in PRIORITIES
+            )
+        )
+        return [
+            PollUrl(
+                poll=f"{queue.url}/messages?visibilitytimeout={self._hidden_for}&{queue.sas}",
+                delete=f"{queue.url}/messages/{{{{messageId}}}}?popreceipt={{{{popReceipt}}}}&{queue.sas}",
+            )
+            for queue in signed
+        ], expires

@@ -1,0 +1,144 @@
+"""Long polls of one pool in one process share one poller (design 4, contract 5.1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from shared.concurrency import together
+from shared.domain.priority import Priority
+from shared.runtime import Runtime
+from shared.storage.messages import Messages, PendingMessage
+from shared.storage.pools import PoolStore
+from shared.usecases.starvation import Starvation
+
+MOST_AT_ONCE = 32
+"""Messages that one Get may take."""
+HIDDEN_WHILE_CLAIMING = 60.0
+"""Seconds that a message is hidden while its claim is decided; the claim moves it to takenUntil."""
+IDLE_AFTER = 30.0
+"""Seconds without work after which a pool is polled less often."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PollIntervals:
+    """Seconds between two looks at a pool while somebody waits."""
+
+    busy: float
+    idle: float
+
+
+@dataclass(eq=False)
+class _Waiter:
+    count: int
+    messages: asyncio.Future[list[PendingMessage]]
+
+
+@dataclass(eq=False)
+class _Pool:
+    waiters: deque[_Waiter] = field(default_factory=deque)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    loop: asyncio.Task[None] | None = None
+    last_found: float = 0.0
+
+
+class Poller:
+    """Takes pending messages for those who wait, highest band first, first come first served."""
+
+    def __init__(
+        self,
+        messages: Messages,
+        pools: PoolStore,
+        runtime: Runtime,
+        intervals: PollIntervals,
+        starvation: Starvation,
+        monotonic: Callable[[], float] | None = None,
+    ) -> None:
+        self._messages = messages
+        self._stores = pools
+        self._runtime = runtime
+        self._intervals = intervals
+        self._starvation = starvation
+        self._monotonic = monotonic or (lambda: asyncio.get_running_loop().time())
+        self._pools: dict[str, _Pool] = {}
+
+    async def take(self, task_queue_id: str, count: int, wait: float) -> list[PendingMessage]:
+        """Up to `count` messages as soon as there are any, or none after `wait` seconds.
+
+        Nothing is left running when it returns: the last one to leave waits for the poll under way.
+        Raises StorageUnavailable.
+        """
+        pool = self._pools.setdefault(task_queue_id, _Pool(last_found=self._monotonic()))
+        waiter = _Waiter(count=count, messages=asyncio.get_running_loop().create_future())
+        pool.waiters.append(waiter)
+        pool.wake.set()
+        if pool.loop is None:
+            pool.loop = asyncio.create_task(self._poll_while_awaited(task_queue_id, pool))
+        await asyncio.wait([waiter.messages], timeout=wait)
+        if waiter in pool.waiters:
+            pool.waiters.remove(waiter)
+            pool.wake.set()
+        loop = pool.loop
+        if not pool.waiters and loop is not None:
+            await asyncio.wait([loop])
+        if not waiter.messages.done():
+            return []
+        return waiter.messages.result()
+
+    def wake(self, task_queue_id: str) -> None:
+        """This process has just made a run of the pool pending: look at once."""
+        pool = self._pools.get(task_queue_id)
+        if pool is not None:
+            pool.wake.set()
+
+    async def _poll_while_awaited(self, task_queue_id: str, pool: _Pool) -> None:
+        try:
+            while pool.waiters:
+                pool.wake.clear()
+                if not await self._look(task_queue_id, pool) and pool.waiters:
+                    await self._pause(pool)
+        except Exception as error:  # every waiter is told; nobody would see it in this task
+            for waiter in pool.waiters:
+                waiter.messages.set_exception(error)
+            pool.waiters.clear()
+        finally:
+            pool.loop = None
+            if not pool.waiters:
+                self._pools.pop(task_queue_id, None)
+
+    async def _look(self, task_queue_id: str, pool: _Pool) -> bool:
+        """One look at the bands in use, in order, until every waiter has its fill."""
+        found = False
+        for band in await self._starvation.order(task_queue_id, await self._stores.bands(task_queue_id)):
+            wanted = sum(waiter.count for waiter in pool.waiters)
+            if not wanted:
+                break
+            messages = await self._get(task_queue_id, band, wanted)
+            found = found or bool(messages)
+            await self._hand_out(pool, messages)
+        if found:
+            pool.last_found = self._monotonic()
+        return found
+
+    async def _get(self, task_queue_id: str, band: Priority, wanted: int) -> list[PendingMessage]:
+        return await self._messages.poll(
+            task_queue_id, band, count=min(wanted, MOST_AT_ONCE), hidden_for=HIDDEN_WHILE_CLAIMING
+        )
+
+    async def _hand_out(self, pool: _Pool, messages: list[PendingMessage]) -> None:
+        remaining = deque(messages)
+        while remaining and pool.waiters:
+            waiter = pool.waiters.popleft()
+            share = [remaining.popleft() for _ in range(min(waiter.count, len(remaining)))]
+            waiter.messages.set_result(share)
+        await together(*(self._messages.delay_pending(message.ticket, 0) for message in remaining))
+
+    async def _pause(self, pool: _Pool) -> None:
+        idle = self._monotonic() - pool.last_found > IDLE_AFTER
+        seconds = self._intervals.idle if idle else self._intervals.busy
+        try:
+            await asyncio.wait_for(pool.wake.wait(), seconds)
+        except TimeoutError:
+            return

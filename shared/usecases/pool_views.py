@@ -1,0 +1,76 @@
+"""What waits and what runs in a pool: counts and lists, exact as of now (contract 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from shared.concurrency import in_waves
+from shared.domain.definition import Json
+from shared.domain.effects import row_of
+from shared.domain.task import State
+from shared.storage import keys
+from shared.storage.pool_index import Counts, Indexed, PoolIndex, is_row_of
+from shared.storage.tasks import Loaded
+from shared.usecases.executor import Stores
+from shared.usecases.groups import READS, page_start
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedRun:
+    """A pending or running run, and its task as it is now."""
+
+    loaded: Loaded
+    run_id: int
+
+    @property
+    def definition(self) -> Json:
+        return self.loaded.definition.at_priority(self.loaded.task.priority)
+
+
+class PoolViews:
+    """Reads pools. An unknown pool is an empty one."""
+
+    def __init__(self, stores: Stores, index: PoolIndex) -> None:
+        self._stores = stores
+        self._index = index
+        self._now = stores.runtime.now
+
+    async def counts(self, task_queue_id: str) -> Counts:
+        """From the index rows alone: one request per thousand. Raises StorageUnavailable."""
+        return await self._index.counts(task_queue_id, self._now())
+
+    async def counts_of_many(self, task_queue_ids: Sequence[str]) -> list[tuple[str, Counts]]:
+        """As `counts`, in the order given. Raises StorageUnavailable."""
+        return list(zip(task_queue_ids, await in_waves(READS, self.counts, task_queue_ids), strict=True))
+
+    async def pending(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[ListedRun], str | None]:
+        """A page of the pending runs, first scheduled first. Raises InputError, StorageUnavailable."""
+        return await self._list("pending", task_queue_id, page_start(start, keys.PENDING), limit)
+
+    async def claimed(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[ListedRun], str | None]:
+        """A page of the running runs, first claimed first. Raises InputError, StorageUnavailable."""
+        return await self._list("claimed", task_queue_id, page_start(start, keys.CLAIMED), limit)
+
+    async def _list(
+        self, kind: Literal["pending", "claimed"], task_queue_id: str, start: str, limit: int
+    ) -> tuple[list[ListedRun], str | None]:
+        if limit == 0:
+            return [], None
+        rows, resume = await self._index.page(kind, task_queue_id, start, limit)
+        wanted = State.PENDING if kind == "pending" else State.RUNNING
+        runs = await in_waves(READS, lambda row: self._run(row, wanted), rows)
+        return [run for run in runs if run is not None], resume
+
+    async def _run(self, row: Indexed, wanted: State) -> ListedRun | None:
+        """The status row decides, so that what an index row has outlived is not shown."""
+        loaded = await self._stores.tasks.load(row.task_id)
+        if loaded is None or row.run_id != loaded.task.last_run_id:
+            return None
+        task = loaded.task
+        if task.state is not wanted or not is_row_of(row, row_of(task, row.run_id)):
+            return None
+        if wanted is State.PENDING and task.deadline <= self._now():
+            return None
+        return ListedRun(loaded=loaded, run_id=row.run_id)

@@ -1,0 +1,150 @@
+"""Roles as the auth API manages them: nobody grants what he has not, and no role leads back to itself."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from shared.auth.expansion import ASSUME, PARAMETER
+from shared.auth.keyring import TableKeyring
+from shared.auth.role_store import RoleRecord, RolesChanged, RoleSnapshot, RoleStore
+from shared.domain.dates import format_date
+from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
+from shared.runtime import Runtime
+from shared.usecases.clients import Authorise, refuse_double_stars
+
+_ATTEMPTS = 5
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleRequest:
+    """What createRole and updateRole are given."""
+
+    description: str
+    scopes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, body: dict[str, Any]) -> RoleRequest:
+        """From a body that fits its schema. Raises InputError."""
+        scopes = body["scopes"]
+        refuse_double_stars(scopes)
+        for scope in scopes:
+            if scope.endswith(f"*{PARAMETER}"):
+                raise InputError(f"scopes must not end with `*{PARAMETER}`: {scope}")
+        return cls(description=body["description"], scopes=tuple(sorted(scopes)))
+
+
+class RoleAccounts:
+    """The roles. Everything may raise StorageUnavailable."""
+
+    def __init__(self, roles: RoleStore, keyring: TableKeyring, runtime: Runtime) -> None:
+        self._roles = roles
+        self._keyring = keyring
+        self._runtime = runtime
+
+    async def all(self) -> list[dict[str, Any]]:
+        """Every role, by id."""
+        snapshot = await self._roles.load()
+        return [_described(snapshot, snapshot.records[role_id]) for role_id in sorted(snapshot.records)]
+
+    async def get(self, role_id: str) -> dict[str, Any]:
+        """One role. Raises ResourceNotFound."""
+        snapshot = await self._roles.load()
+        return _described(snapshot, _existing(snapshot, role_id))
+
+    async def create(self, role_id: str, request: RoleRequest, authorise: Authorise) -> dict[str, Any]:
+        """Makes a role; a repeat answers the same. Raises InsufficientScopes, InputError, RequestConflict."""
+        await authorise(request.scopes)
+
+        async def attempt(snapshot: RoleSnapshot) -> dict[str, Any]:
+            existing = snapshot.records.get(role_id)
+            if existing is not None:
+                if (existing.description, existing.scopes) != (request.description, request.scopes):
+                    raise RequestConflict(f"There is a role {role_id} already, and it is another one")
+                return _described(snapshot, existing)
+            now = self._runtime.now()
+            return await self._put(
+                snapshot,
+                RoleRecord(
+                    role_id=role_id,
+                    scopes=request.scopes,
+                    description=request.description,
+                    created=now,
+                    last_modified=now,
+                ),
+            )
+
+        return await self._change(attempt)
+
+    async def update(self, role_id: str, request: RoleRequest, authorise: Authorise) -> dict[str, Any]:
+        """Changes a role; what it granted already needs no scopes of the caller.
+
+        Raises ResourceNotFound, InsufficientScopes, InputError.
+        """
+
+        async def attempt(snapshot: RoleSnapshot) -> dict[str, Any]:
+            record = _existing(snapshot, role_id)
+            had = snapshot.roles.expand(record.scopes)
+            await authorise([scope for scope in request.scopes if scope not in had])
+            changed = replace(
+                record,
+                scopes=request.scopes,
+                description=request.description,
+                last_modified=self._runtime.now(),
+            )
+            return await self._put(snapshot, changed)
+
+        return await self._change(attempt)
+
+    async def delete(self, role_id: str) -> None:
+        """Removes a role; fine when there is none."""
+
+        async def attempt(snapshot: RoleSnapshot) -> None:
+            if role_id in snapshot.records:
+                await self._roles.delete(snapshot, role_id)
+
+        await self._change(attempt)
+
+    async def _put(self, snapshot: RoleSnapshot, record: RoleRecord) -> dict[str, Any]:
+        following = RoleSnapshot.of({**snapshot.records, record.role_id: record}, None)
+        cycle = following.roles.cycle()
+        if cycle is not None:
+            raise InputError(f"Roles must not lead back to themselves: {' → '.join([*cycle, cycle[0]])}")
+        try:
+            await self._roles.put(snapshot, record)
+        except ValueError as error:
+            raise InputError(f"the role is too large: {error}") from None
+        return _described(following, record)
+
+    async def _change(self, attempt: Callable[[RoleSnapshot], Awaitable[Answer]]) -> Answer:
+        """Read all roles, decide, write against what was read; again when somebody else was faster."""
+        for number in range(_ATTEMPTS):
+            try:
+                answer = await attempt(await self._roles.load())
+            except RolesChanged:
+                await self._runtime.sleep(self._runtime.jitter() * 0.05 * 2**number)
+                continue
+            self._keyring.forget_roles()
+            return answer
+        raise ServiceUnavailable("roles are being changed by others; send the call again")
+
+
+def _existing(snapshot: RoleSnapshot, role_id: str) -> RoleRecord:
+    record = snapshot.records.get(role_id)
+    if record is None:
+        raise ResourceNotFound(f"Role {role_id} not found")
+    return record
+
+
+def _described(snapshot: RoleSnapshot, record: RoleRecord) -> dict[str, Any]:
+    return {
+        "roleId": record.role_id,
+        "scopes": list(record.scopes),
+        "description": record.description,
+        "created": format_date(record.created),
+        "lastModified": format_date(record.last_modified),
+        "expandedScopes": list(snapshot.roles.expand([ASSUME + record.role_id])),
+    }

@@ -1,0 +1,178 @@
+"""The registry of workers: reading, declaring, quarantine, removal (contract 8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from shared.concurrency import both, in_waves, together
+from shared.domain.claims import Worker
+from shared.domain.effects import Decision, NoDecision
+from shared.domain.removal import worker_removed
+from shared.errors import ResourceNotFound, ServiceUnavailable
+from shared.storage import keys
+from shared.storage.directory import Declaration, DirectoryStore, Kind
+from shared.storage.expiry import ExpiryStore
+from shared.storage.interface import TransactionRefused
+from shared.storage.pool_index import PoolIndex
+from shared.storage.tasks import Loaded
+from shared.storage.workers import LIFE, Quarantine, WorkerRecord, WorkerStore
+from shared.usecases.executor import Executor, Stores
+from shared.usecases.groups import page_start
+
+TRIES = 5
+WIDTH = 32
+"""Runs of a removed worker that are resolved at a time."""
+REMOVAL_SECONDS = 15.0
+"""For so long one call resolves runs; a repeat goes on."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownWorker:
+    """A worker with the history of its quarantines, oldest first."""
+
+    record: WorkerRecord
+    history: list[Quarantine]
+
+
+class Workers:
+    """What is known of workers, and what operators and provisioners do to them."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        executor: Executor,
+        workers: WorkerStore,
+        directory: DirectoryStore,
+        index: PoolIndex,
+        expiry: ExpiryStore,
+    ) -> None:
+        self._executor = executor
+        self._workers = workers
+        self._directory = directory
+        self._index = index
+        self._expiry = expiry
+        self._runtime = stores.runtime
+
+    async def get(self, task_queue_id: str, worker: Worker) -> KnownWorker:
+        """One worker that has not expired, or is quarantined, of a task queue that is listed.
+
+        Raises ResourceNotFound, StorageUnavailable.
+        """
+        (record, history), entry = await both(
+            self._with_history(task_queue_id, worker), self._directory.entry(Kind.TASK_QUEUE, task_queue_id)
+        )
+        if record is None or entry is None or not self._is_shown(record):
+            raise _unknown(task_queue_id, worker)
+        return KnownWorker(record=record, history=history)
+
+    async def page(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[WorkerRecord], str | None]:
+        """A page of workers that have not expired, or are quarantined, and where the next one starts.
+
+        Raises InputError, StorageUnavailable.
+        """
+        first = page_start(start, keys.WORKERS)
+        if limit == 0:
+            return [], None
+        records, resume = await self._workers.page(task_queue_id, first, limit)
+        return [record for record in records if self._is_shown(record)], resume
+
+    async def quarantine(
+        self, task_queue_id: str, worker: Worker, until: datetime, *, client_id: str, info: str
+    ) -> KnownWorker:
+        """A worker gets no work until then; a time in the past lifts its quarantine. What was set is kept as history.
+
+        Raises ResourceNotFound, ServiceUnavailable, StorageUnavailable.
+        """
+        for _ in range(TRIES):
+            record, history = await self._with_history(task_queue_id, worker)
+            if record is None:
+                raise _unknown(task_queue_id, worker)
+            now = self._runtime.now()
+            entry = Quarantine(client_id=client_id, updated=now, until=until, info=info)
+            changed = replace(record, quarantine_until=until, expires=max(record.expires, now + LIFE))
+            try:
+                written = await self._workers.quarantine(changed, entry)
+            except TransactionRefused:
+                continue
+            return KnownWorker(record=written, history=[*history, entry])
+        raise ServiceUnavailable("the worker is contended; send the call again")
+
+    async def declare(self, task_queue_id: str, worker: Worker, expires: datetime) -> KnownWorker:
+        """A worker is there, and so are its task queue and provisioner, until that time at least.
+
+        Raises ServiceUnavailable, StorageUnavailable.
+        """
+        provisioner_id = task_queue_id.split("/", 1)[0]
+        declaration = Declaration(expires=expires)
+        await together(
+            self._directory.declare(Kind.TASK_QUEUE, task_queue_id, declaration),
+            self._directory.declare(Kind.PROVISIONER, provisioner_id, declaration),
+        )
+        for _ in range(TRIES):
+            read = await self._workers.read(task_queue_id, worker.worker_group, worker.worker_id)
+            now = self._runtime.now()
+            until = max(expires, read.expires) if read.etag else expires
+            record = replace(read, expires=until, last_active=now)
+            if not read.etag:
+                due = max(until, now)
+                await self._expiry.worker(task_queue_id, worker.worker_group, worker.worker_id, due)
+            try:
+                written = await self._workers.put(record)
+            except TransactionRefused:
+                continue
+            history = await self._workers.history(task_queue_id, worker.worker_group, worker.worker_id)
+            return KnownWorker(record=written, history=history)
+        raise ServiceUnavailable("the worker is contended; send the call again")
+
+    async def removed(
+        self, task_queue_id: str, worker: Worker, *, start: str
+    ) -> tuple[list[tuple[str, int]], str | None]:
+        """A worker is gone for good: every run that it holds ends as `worker-shutdown` now, not at takenUntil.
+
+        Answers task and run of those that ended now, and where to go on when the call's time was not enough.
+        Raises InputError, ServiceUnavailable, StorageUnavailable: a repeat goes on.
+        """
+        until = self._runtime.now() + timedelta(seconds=REMOVAL_SECONDS)
+        ended: list[tuple[str, int]] = []
+        at: str | None = page_start(start, keys.CLAIMED)
+        while at is not None:
+            held, following = await self._index.held(task_queue_id, worker.worker_group, worker.worker_id, at)
+            runs = list(dict.fromkeys((row.task_id, row.run_id) for row in held))
+            outcomes = await in_waves(WIDTH, lambda run: self._end(*run, worker), runs)
+            ended.extend(run for run, has_ended in zip(runs, outcomes, strict=True) if has_ended)
+            at = following
+            if self._runtime.now() >= until:
+                break
+        return ended, at
+
+    async def _end(self, task_id: str, run_id: int, worker: Worker) -> bool:
+        """Whether the run was ended by this call."""
+        ended = False
+        spare_hint_id = self._runtime.slugid()
+
+        def decide(read: Loaded, now: datetime) -> Decision:
+            nonlocal ended
+            decision = worker_removed(read.task, run_id, worker, now, spare_hint_id)
+            ended = decision.task is not None
+            return decision
+
+        try:
+            await self._executor.run(task_id, decide)
+        except (NoDecision, ResourceNotFound):
+            return False
+        return ended
+
+    async def _with_history(self, task_queue_id: str, worker: Worker) -> tuple[WorkerRecord | None, list[Quarantine]]:
+        return await both(
+            self._workers.existing(task_queue_id, worker.worker_group, worker.worker_id),
+            self._workers.history(task_queue_id, worker.worker_group, worker.worker_id),
+        )
+
+    def _is_shown(self, record: WorkerRecord) -> bool:
+        now = self._runtime.now()
+        return record.expires > now or record.is_quarantined(now)
+
+
+def _unknown(task_queue_id: str, worker: Worker) -> ResourceNotFound:
+    return ResourceNotFound(f"task queue {task_queue_id} has no worker {worker.worker_group}/{worker.worker_id}")
