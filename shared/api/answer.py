@@ -1,0 +1,76 @@
+"""Answers: JSON bodies, headers, and the error envelope (contract 1.3, 12)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from shared.domain.dates import format_date
+from shared.errors import ApiError
+
+JSON_TYPE = "application/json; charset=utf-8"
+CORS: Mapping[str, str] = {
+    "access-control-allow-origin": "*",
+    "access-control-max-age": "900",
+    "access-control-allow-methods": "OPTIONS,GET,HEAD,POST,PUT,DELETE,TRACE,CONNECT",
+    "access-control-request-method": "*",
+    "access-control-allow-headers": "X-Requested-With,Content-Type,Authorization,Accept,Origin,Cache-Control",
+}
+ALWAYS: Mapping[str, str] = {
+    "cache-control": "no-store no-cache must-revalidate",
+    "x-content-type-options": "nosniff",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+}
+HTTPS_ONLY: Mapping[str, str] = {"strict-transport-security": "max-age=7776000"}
+"""For 90 days (contract 1.3)."""
+RETRY_AFTER = "2"
+"""Seconds that a client may wait before it repeats a call that was answered 503."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What goes back to the caller."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = JSON_TYPE
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def fixed_headers(root_url: str) -> dict[str, str]:
+    """Headers of every answer of a deployment; HTTPS is demanded where the root URL is one of HTTPS."""
+    return {**ALWAYS, **CORS, **(HTTPS_ONLY if root_url.startswith("https:") else {})}
+
+
+def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+    """A JSON answer."""
+    return Answer(status=status, body=to_json(value), headers=headers or {})
+
+
+def not_found() -> Answer:
+    """An unknown path or method: not the envelope (contract 1.4)."""
+    return json_answer({"error": "Not found"}, 404)
+
+
+def error_answer(error: ApiError, *, method: str, params: Mapping[str, str], payload: Any, now: datetime) -> Answer:
+    """The error envelope. `method` is the endpoint's name, `payload` the body as it was sent."""
+    time = format_date(now)
+    message = (
+        f"{error.message}\n\n---\n\n* method:     {method}\n* errorCode:  {error.code}\n"
+        f"* statusCode: {error.status}\n* time:       {time}"
+    )
+    headers: dict[str, str] = {}
+    if error.status == 401:
+        headers["www-authenticate"] = "hawk"
+    if error.status == 503:
+        headers["retry-after"] = RETRY_AFTER
+    request_info = {"method": method, "params": dict(params), "payload": payload or {}, "time": time}
+    return json_answer({"code": error.code, "message": message, "requestInfo": request_info}, error.status, headers)
+
+
+def to_json(value: Any) -> bytes:
+    """JSON text as answers carry it."""
+    return json.dumps(value, indent=2, ensure_ascii=False).encode(errors="replace")

@@ -1,0 +1,64 @@
+"""The common types of the contract's schemas (contract 0.1), as pydantic sees them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+from shared.domain.dates import format_date, parse_date
+from shared.domain.priority import Priority
+
+__all__ = ["Priority"]
+
+SLUGID_PATTERN = r"^[A-Za-z0-9_-]{8}[Q-T][A-Za-z0-9_-][CGKOSWaeimquy26-][A-Za-z0-9_-]{10}[AQgw]$"
+PROVISIONER_PATTERN = r"^[a-zA-Z0-9-_]{1,38}$"
+WORKER_TYPE_PATTERN = r"^[a-z]([-a-z0-9]{0,36}[a-z0-9])?$"
+TASK_QUEUE_PATTERN = r"^[a-zA-Z0-9-_]{1,38}/[a-z]([-a-z0-9]{0,36}[a-z0-9])?$"
+SCOPE_PATTERN = r"^[\x20-\x7e]*$"
+
+
+class Closed(BaseModel):
+    """A JSON object without unknown properties; nothing is converted from another type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=False, frozen=True)
+
+
+def _normalise(text: str) -> str:
+    return format_date(parse_date(text))
+
+
+def _whole(value: Any) -> Any:
+    """JSON has one kind of number: 5.0 is the integer 5."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    if len(set(map(repr, values))) != len(values):
+        raise ValueError("items must be unique")
+    return values
+
+
+T = TypeVar("T")
+
+SlugId = Annotated[str, StringConstraints(pattern=SLUGID_PATTERN)]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=38, pattern=r"^([a-zA-Z0-9-_]*)$")]
+ProvisionerId = Annotated[str, StringConstraints(pattern=PROVISIONER_PATTERN)]
+WorkerType = Annotated[str, StringConstraints(pattern=WORKER_TYPE_PATTERN)]
+TaskQueueId = Annotated[str, StringConstraints(pattern=TASK_QUEUE_PATTERN)]
+ProjectId = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^([a-zA-Z0-9._/-]*)$")]
+Scope = Annotated[str, StringConstraints(pattern=SCOPE_PATTERN)]
+Date = Annotated[str, AfterValidator(_normalise), Field(json_schema_extra={"format": "date-time"})]
+"""A date-time, normalised to milliseconds and `Z`."""
+Unique = Annotated[list[T], AfterValidator(_distinct), Field(json_schema_extra={"uniqueItems": True})]
+RunId = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1000)]
+Whole = BeforeValidator(_whole)
+
+
+def optional() -> Any:
+    """A property that may be absent, but not null: None stands for its absence after validation."""
+    return Field(default_factory=lambda: None)
+
+
+JsonObject = dict[str, Any]
+"""A JSON object with any content."""
