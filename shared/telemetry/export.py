@@ -1,0 +1,243 @@
+"""Telemetry to Application Insights and to OTLP collectors, with OpenTelemetry's SDK.
+
+Imported only where an exporter is set up: the SDK takes a third of a second to load, Azure's exporter another.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from opentelemetry import metrics, trace
+from opentelemetry._logs import Logger, SeverityNumber
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.trace import Span as OpenTelemetrySpan
+from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace import Tracer as OpenTelemetryTracer
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from shared.settings import Settings
+from shared.telemetry.instruments import INSTRUMENTS, Instrument
+from shared.telemetry.logs import NAMESPACE, Record
+from shared.telemetry.meter import Labels, Meter
+from shared.telemetry.tracing import Attributes, Kind, Span
+
+_Take = Callable[[float, dict[str, str]], None]
+GAUGE_SECONDS = 150.0
+"""For so long a gauge is told after it was read: they are read every minute."""
+_SCOPE = "taskcluster-queue"
+_KINDS = {
+    "server": SpanKind.SERVER,
+    "consumer": SpanKind.CONSUMER,
+    "producer": SpanKind.PRODUCER,
+    "client": SpanKind.CLIENT,
+    "internal": SpanKind.INTERNAL,
+}
+
+
+@dataclass(frozen=True)
+class Export:
+    """The providers at work. They send in the background, and what is left when the process ends in order."""
+
+    traces: TracerProvider
+    metrics: MeterProvider
+    logs: LoggerProvider | None
+    handler: logging.Handler | None
+
+    def tracer(self) -> OpenTelemetrySpans:
+        """Spans that are exported."""
+        return OpenTelemetrySpans(self.traces.get_tracer(_SCOPE))
+
+    def listen(self, meter: Meter) -> None:
+        """Exports what has been counted so far, and everything that is measured from now on."""
+        meter.listen(_Measurements(self.metrics.get_meter(_SCOPE)))
+
+    def close(self) -> None:
+        """Sends what is left, and ends."""
+        if self.handler is not None:
+            logging.getLogger(NAMESPACE).removeHandler(self.handler)
+        self.traces.shutdown()
+        self.metrics.shutdown()
+        if self.logs is not None:
+            self.logs.shutdown()
+
+
+def start_export(settings: Settings, process: str) -> Export:
+    """Starts what the settings ask for; `process` names this process among those of the deployment."""
+    resource = Resource.create(
+        {
+            "service.name": os.environ.get("OTEL_SERVICE_NAME", "") or _SCOPE,
+            "service.version": settings.app_version,
+            "service.instance.id": process,
+        }
+    )
+    # The Functions host marks its calls as not sampled where it sends no traces itself: that is not our concern.
+    sampler = None if os.environ.get("OTEL_TRACES_SAMPLER") else ALWAYS_ON
+    traces = TracerProvider(sampler=sampler, resource=resource)
+    trace.set_tracer_provider(traces)  # where Azure's exporter looks for the resource
+    for span_exporter in _span_exporters(settings):
+        traces.add_span_processor(BatchSpanProcessor(span_exporter))
+    readers = [PeriodicExportingMetricReader(exporter) for exporter in _metric_exporters(settings)]
+    measured = MeterProvider(metric_readers=readers, resource=resource)
+    logs = _logs(settings, resource)
+    handler = None
+    if logs is not None:
+        handler = _LogHandler(logs.get_logger(_SCOPE))
+        logging.getLogger(NAMESPACE).addHandler(handler)
+    return Export(traces, measured, logs, handler)
+
+
+def _span_exporters(settings: Settings) -> Iterator[SpanExporter]:
+    if settings.exports_otlp("traces"):
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        yield OTLPSpanExporter()
+    if settings.applicationinsights_connection_string is not None:
+        _quiet_azure_monitor()
+        from azure.monitor.opentelemetry.exporter import AzureMonitorTraceExporter
+
+        text = settings.applicationinsights_connection_string.get_secret_value()
+        yield AzureMonitorTraceExporter(connection_string=text)
+
+
+def _metric_exporters(settings: Settings) -> Iterator[MetricExporter]:
+    if settings.exports_otlp("metrics"):
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+        yield OTLPMetricExporter()
+    if settings.applicationinsights_connection_string is not None:
+        _quiet_azure_monitor()
+        from azure.monitor.opentelemetry.exporter import AzureMonitorMetricExporter
+
+        text = settings.applicationinsights_connection_string.get_secret_value()
+        yield AzureMonitorMetricExporter(connection_string=text)
+
+
+def _logs(settings: Settings, resource: Resource) -> LoggerProvider | None:
+    """Only to OTLP: what is logged reaches Application Insights through the Functions host already."""
+    if not settings.exports_otlp("logs"):
+        return None
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+
+    provider = LoggerProvider(resource=resource)
+    provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
+    return provider
+
+
+def _quiet_azure_monitor() -> None:
+    """Its exporter sends statistics about itself to Microsoft unless it is told not to."""
+    os.environ.setdefault("APPLICATIONINSIGHTS_STATSBEAT_DISABLED_ALL", "true")
+
+
+class _Measurements:
+    """Hands measurements to OpenTelemetry's instruments of the same names."""
+
+    def __init__(self, meter: metrics.Meter) -> None:
+        self._take = {instrument: _taker(meter, instrument) for instrument in INSTRUMENTS}
+
+    def __call__(self, instrument: Instrument, value: float, labels: Labels) -> None:
+        self._take[instrument](value, dict(zip(instrument.labels, labels, strict=True)))
+
+
+def _taker(meter: metrics.Meter, instrument: Instrument) -> _Take:
+    name, unit, text = instrument.name, instrument.unit, instrument.description
+    if instrument.kind == "counter":
+        return meter.create_counter(name, unit, text).add
+    if instrument.kind == "gauge":
+        gauge = _Gauge()
+        meter.create_observable_gauge(name, [gauge.observe], unit, text)
+        return gauge.set
+    buckets = list(instrument.buckets)
+    return meter.create_histogram(name, unit, text, explicit_bucket_boundaries_advisory=buckets).record
+
+
+class _Gauge:
+    """Values that are told only while they are fresh: tomorrow another process may read them."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[tuple[str, str], ...], tuple[float, float]] = {}
+
+    def set(self, value: float, labels: dict[str, str]) -> None:
+        self._values[tuple(labels.items())] = (time.monotonic(), value)
+
+    def observe(self, options: metrics.CallbackOptions) -> Iterator[metrics.Observation]:
+        oldest = time.monotonic() - GAUGE_SECONDS
+        for labels, (read, value) in list(self._values.items()):
+            if read >= oldest:
+                yield metrics.Observation(value, dict(labels))
+
+
+class OpenTelemetrySpans:
+    """Spans of OpenTelemetry."""
+
+    is_on = True
+
+    def __init__(self, tracer: OpenTelemetryTracer) -> None:
+        self._tracer = tracer
+        self._propagator = TraceContextTextMapPropagator()
+
+    @contextmanager
+    def span(self, name: str, kind: Kind, attributes: Attributes, *, parent: str | None = None) -> Iterator[Span]:
+        """A span that others begun inside are below of."""
+        context = self._propagator.extract({"traceparent": parent}) if parent else None
+        with self._tracer.start_as_current_span(
+            name, context=context, kind=_KINDS[kind], attributes=dict(attributes)
+        ) as span:
+            yield _Span(span)
+
+
+class _Span:
+    def __init__(self, span: OpenTelemetrySpan) -> None:
+        self._span = span
+
+    def note(self, attributes: Attributes) -> None:
+        self._span.set_attributes(dict(attributes))
+
+    def fail(self, reason: str) -> None:
+        self._span.set_status(StatusCode.ERROR, reason)
+
+
+class _LogHandler(logging.Handler):
+    """Hands records with their fields to OpenTelemetry; the span that is under way comes along."""
+
+    def __init__(self, logger: Logger) -> None:
+        super().__init__()
+        self._logger = logger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields: Mapping[str, object] = record.fields if isinstance(record, Record) else {}
+        attributes = {
+            name: value if isinstance(value, str | int | float) else str(value) for name, value in fields.items()
+        }
+        if record.exc_info:
+            attributes["exception.stacktrace"] = logging.Formatter().formatException(record.exc_info)
+        self._logger.emit(
+            timestamp=int(record.created * 1e9),
+            severity_number=_severity(record.levelno),
+            severity_text=record.levelname,
+            body=str(record.msg) % record.args if record.args else str(record.msg),
+            attributes={**attributes, "logger": record.name},
+        )
+
+
+def _severity(level: int) -> SeverityNumber:
+    for bound, severity in (
+        (logging.CRITICAL, SeverityNumber.FATAL),
+        (logging.ERROR, SeverityNumber.ERROR),
+        (logging.WARNING, SeverityNumber.WARN),
+        (logging.INFO, SeverityNumber.INFO),
+    ):
+        if level >= bound:
+            return severity
+    return SeverityNumber.DEBUG

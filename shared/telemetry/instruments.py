@@ -1,0 +1,146 @@
+"""Everything that is measured: the one list behind /metrics, the exporters and docs/observability.md.
+
+Names that Taskcluster's own Queue has are kept, with their labels, so that dashboards go on working.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+_POOL = ("provisionerId", "workerType")
+_SECONDS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)
+_REQUESTS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 50, 100)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instrument:
+    """What one number means. `buckets` are the upper bounds of a histogram's."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    unit: str
+    """As UCUM writes it: `s`, or what is counted in braces."""
+    description: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+PENDING = Instrument(
+    name="queue_pending_tasks",
+    kind="gauge",
+    unit="{task}",
+    description="Pending tasks of a task queue.",
+    labels=_POOL,
+)
+CLAIMED = Instrument(
+    name="queue_claimed_tasks",
+    kind="gauge",
+    unit="{task}",
+    description="Running tasks of a task queue.",
+    labels=_POOL,
+)
+OLDEST_PENDING = Instrument(
+    name="queue_oldest_pending_task_age_seconds",
+    kind="gauge",
+    unit="s",
+    description="How long the task that has waited longest in a task queue has been pending; 0 when none is.",
+    labels=_POOL,
+)
+COMPLETED = Instrument(
+    name="queue_completed_tasks",
+    kind="counter",
+    unit="{run}",
+    description="Runs that were resolved as completed.",
+    labels=_POOL,
+)
+FAILED = Instrument(
+    name="queue_failed_tasks",
+    kind="counter",
+    unit="{run}",
+    description="Runs that were resolved as failed.",
+    labels=(*_POOL, "reasonResolved"),
+)
+EXCEPTION = Instrument(
+    name="queue_exception_tasks",
+    kind="counter",
+    unit="{run}",
+    description="Runs that were resolved as exception, by reason.",
+    labels=(*_POOL, "reasonResolved"),
+)
+TIMER_LATENESS = Instrument(
+    name="queue_timer_lateness_seconds",
+    kind="histogram",
+    unit="s",
+    description="How long after takenUntil (`claim`) or the deadline (`deadline`, which is delayed on purpose by "
+    "DEADLINE_DELAY_SECONDS) a run was resolved for it.",
+    labels=("timer",),
+    buckets=_SECONDS,
+)
+FAN_OUT_LAG = Instrument(
+    name="queue_fan_out_lag_seconds",
+    kind="histogram",
+    unit="s",
+    description="From a task's resolution until a page of its dependents, or the last step of all, was done.",
+    buckets=_SECONDS,
+)
+EVENT_BACKLOG = Instrument(
+    name="queue_event_backlog",
+    kind="gauge",
+    unit="{event}",
+    description="Events that Service Bus has not taken yet and that are tried again.",
+)
+EVENTS_DEFERRED = Instrument(
+    name="queue_deferred_events",
+    kind="counter",
+    unit="{event}",
+    description="Events that could not be sent when they happened and went to the backlog.",
+)
+POISON_DEPTH = Instrument(
+    name="queue_poison_messages",
+    kind="gauge",
+    unit="{message}",
+    description="Internal messages that were given up, by the queue they came from; somebody should look at each.",
+    labels=("queue",),
+)
+POISONED = Instrument(
+    name="queue_poisoned_messages",
+    kind="counter",
+    unit="{message}",
+    description="Internal messages given up.",
+    labels=("queue",),
+)
+STORAGE_OPERATIONS = Instrument(
+    name="queue_storage_operations",
+    kind="histogram",
+    unit="{request}",
+    description="Storage requests that one call or one internal message cost.",
+    labels=("call",),
+    buckets=_REQUESTS,
+)
+DURATION = Instrument(
+    name="queue_call_duration_seconds",
+    kind="histogram",
+    unit="s",
+    description="How long a call or the handling of an internal message took, by outcome: an HTTP status, or `done`, "
+    "`again` and `poison` for messages. claimWork waits on purpose.",
+    labels=("call", "outcome"),
+    buckets=_SECONDS,
+)
+
+INSTRUMENTS: tuple[Instrument, ...] = (
+    PENDING,
+    CLAIMED,
+    OLDEST_PENDING,
+    COMPLETED,
+    FAILED,
+    EXCEPTION,
+    TIMER_LATENESS,
+    FAN_OUT_LAG,
+    EVENT_BACKLOG,
+    EVENTS_DEFERRED,
+    POISON_DEPTH,
+    POISONED,
+    STORAGE_OPERATIONS,
+    DURATION,
+)

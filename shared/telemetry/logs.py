@@ -1,0 +1,64 @@
+"""Structured logs: every line of the service ends with its fields as one JSON object.
+
+Between a Functions worker and its host a record is but a text, so the fields are part of it. Exporters that know
+fields (OpenTelemetry) get them as such, too. What a call or a message is about is bound once, and in all its lines.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any
+
+NAMESPACE = "taskcluster"
+"""The loggers of this service start with it."""
+
+_bound: ContextVar[Mapping[str, str | int]] = ContextVar("_bound", default=MappingProxyType({}))
+_OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
+
+
+@contextmanager
+def bound(**fields: str | int) -> Iterator[None]:
+    """Every line that is logged inside, also by tasks that are started inside, has these fields."""
+    token = _bound.set({**_bound.get(), **fields})
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+
+
+class Record(logging.LogRecord):
+    """A record whose text ends with its fields."""
+
+    __slots__ = ("_bound",)  # a slot, as logging refuses a field that is in __dict__ already
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._bound = _bound.get()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What the line says besides its text: the bound fields, and what the call of the logger adds."""
+        if not _is_ours(self.name):
+            return {}
+        own = {name: value for name, value in self.__dict__.items() if name not in _OWN}
+        return {**self._bound, **own}
+
+    def getMessage(self) -> str:  # noqa: N802 - the name that logging gives it
+        """The text, and the fields as JSON."""
+        text = super().getMessage()
+        fields = self.fields
+        return f"{text} {json.dumps(fields, default=str, ensure_ascii=False)}" if fields else text
+
+
+def structure_logs() -> None:
+    """From now on, all records of this process are structured."""
+    logging.setLogRecordFactory(Record)
+
+
+def _is_ours(name: str) -> bool:
+    return name == NAMESPACE or name.startswith(f"{NAMESPACE}.")

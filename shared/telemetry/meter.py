@@ -1,0 +1,88 @@
+"""Counts and measures in memory: a few dictionary operations a call. Exporters listen; /metrics reads."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from shared.telemetry.instruments import INSTRUMENTS, Instrument
+
+Labels = tuple[str, ...]
+"""Values in the order of the instrument's labels."""
+
+Listener = Callable[[Instrument, float, Labels], None]
+"""Hears of every measurement as it is made: an increment, an observation, or a gauge's new value."""
+
+
+@dataclass
+class Distribution:
+    """What a histogram knows: how many observations fell in each bucket (the last: beyond all), and their sum."""
+
+    buckets: list[int]
+    total: float = 0.0
+
+    @property
+    def count(self) -> int:
+        return sum(self.buckets)
+
+
+@dataclass
+class Meter:
+    """The measurements of one process."""
+
+    _listeners: list[Listener] = field(default_factory=list)
+    _numbers: dict[Instrument, dict[Labels, float]] = field(default_factory=dict)
+    _distributions: dict[Instrument, dict[Labels, Distribution]] = field(default_factory=dict)
+
+    def add(self, counter: Instrument, *labels: str, by: float = 1) -> None:
+        """It happened so often more."""
+        _check(counter, "counter", labels)
+        series = self._numbers.setdefault(counter, {})
+        series[labels] = series.get(labels, 0) + by
+        self._tell(counter, by, labels)
+
+    def set(self, gauge: Instrument, value: float, *labels: str) -> None:
+        """It is so much now."""
+        _check(gauge, "gauge", labels)
+        self._numbers.setdefault(gauge, {})[labels] = value
+        self._tell(gauge, value, labels)
+
+    def record(self, histogram: Instrument, value: float, *labels: str) -> None:
+        """One observation."""
+        _check(histogram, "histogram", labels)
+        series = self._distributions.setdefault(histogram, {})
+        found = series.get(labels)
+        if found is None:
+            found = series[labels] = Distribution([0] * (len(histogram.buckets) + 1))
+        found.buckets[bisect_left(histogram.buckets, value)] += 1
+        found.total += value
+        self._tell(histogram, value, labels)
+
+    def listen(self, listener: Listener) -> None:
+        """Tells what has been counted so far, and every measurement from now on."""
+        for instrument, series in list(self._numbers.items()):
+            for labels, value in list(series.items()):
+                listener(instrument, value, labels)
+        self._listeners.append(listener)
+
+    def series(self) -> Iterator[tuple[Instrument, Mapping[Labels, float | Distribution]]]:
+        """What has been measured so far, instrument by instrument."""
+        for instrument in INSTRUMENTS:
+            if instrument in self._numbers:
+                yield instrument, self._numbers[instrument]
+            elif instrument in self._distributions:
+                yield instrument, self._distributions[instrument]
+
+    def of(self, gauge: Instrument) -> dict[Labels, float]:
+        """The values of a counter or a gauge by their labels."""
+        return dict(self._numbers.get(gauge, {}))
+
+    def _tell(self, instrument: Instrument, value: float, labels: Labels) -> None:
+        for listener in self._listeners:
+            listener(instrument, value, labels)
+
+
+def _check(instrument: Instrument, kind: str, labels: Labels) -> None:
+    assert instrument.kind == kind, f"{instrument.name} is no {kind}"
+    assert len(labels) == len(instrument.labels), f"{instrument.name} has the labels {instrument.labels}"

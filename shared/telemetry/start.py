@@ -1,0 +1,66 @@
+"""Telemetry as the settings ask for it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from shared.runtime import new_slugid
+from shared.settings import Settings
+from shared.telemetry.logs import structure_logs
+from shared.telemetry.meter import Meter
+from shared.telemetry.tracing import Attributes, Kind, NoTracer, Span, Tracer
+
+log = logging.getLogger("taskcluster.telemetry")
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """What watches a process. `process` is its name among those of the deployment."""
+
+    process: str
+    meter: Meter
+    tracer: Tracer
+
+
+class _LateTracer:
+    """Spans go nowhere until the exporter has been loaded."""
+
+    is_on = True
+
+    def __init__(self) -> None:
+        self.tracer: Tracer = NoTracer()
+
+    def span(
+        self, name: str, kind: Kind, attributes: Attributes, *, parent: str | None = None
+    ) -> AbstractContextManager[Span]:
+        return self.tracer.span(name, kind, attributes, parent=parent)
+
+
+def start_telemetry(settings: Settings) -> Telemetry:
+    """Structured logs in any case, exporters where they are set up.
+
+    Exporters take a second or more to load, so they are loaded beside the first calls. One that cannot be is told in
+    the log and left out: the service does not depend on it.
+    """
+    structure_logs()
+    process, meter, late = new_slugid(), Meter(), _LateTracer()
+    if not settings.exports_telemetry:
+        return Telemetry(process, meter, NoTracer())
+
+    def load() -> None:
+        try:
+            from shared.telemetry.export import start_export
+
+            export = start_export(settings, process)
+        except Exception:
+            log.exception("telemetry is not exported", extra={"action": "telemetry_failed"})
+            return
+        export.listen(meter)
+        late.tracer = export.tracer()
+        log.info("telemetry is exported", extra={"action": "telemetry_started"})
+
+    threading.Thread(target=load, name="telemetry", daemon=True).start()
+    return Telemetry(process, meter, late)
