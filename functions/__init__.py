@@ -1,0 +1,1 @@
+"""Triggers: parse, authorise, call one use-case, answer."""

@@ -1,0 +1,40 @@
+"""Timer functions: what no message wakes."""
+
+from __future__ import annotations
+
+import logging
+
+import azure.functions as func
+
+from functions import process
+
+log = logging.getLogger("taskcluster.housekeeping")
+
+SECONDS = 300.0
+"""For so long one run works; the next one goes on."""
+
+blueprint = func.Blueprint()
+
+
+@blueprint.function_name("expire")
+@blueprint.timer_trigger(arg_name="timer", schedule="0 */10 * * * *")
+async def expire(timer: func.TimerRequest) -> None:
+    """Deletes what has expired: one small read when nothing is due."""
+    services = await process.services()
+    looked_at = await services.expiration.run(SECONDS)
+    if looked_at:
+        log.info("looked at %d expired things", looked_at, extra={"action": "expired", "count": looked_at})
+
+
+@blueprint.function_name("reconcile")
+@blueprint.timer_trigger(arg_name="timer", schedule="30 */5 * * * *")
+async def reconcile(timer: func.TimerRequest) -> None:
+    """Restores messages that holders of poll URLs have hidden or deleted: one small read a pool when all is well."""
+    services = await process.services()
+    looked_into = await services.reconciler.check_all()
+    if looked_into:
+        log.warning(
+            "looked into %d pending runs without a visible message",
+            looked_into,
+            extra={"action": "reconciled", "count": looked_into},
+        )

@@ -1,0 +1,91 @@
+"""The frame of every queue-triggered function: parse, do the work, try again later and later, give up visibly.
+
+The host would try a failed message again after one fixed delay, and move it to the poison queue without a word.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import azure.functions as func
+from pydantic import ValidationError
+
+from functions import process
+from functions.bodies import Body
+from functions.observation import observed
+from shared.errors import ServiceUnavailable
+from shared.events.publisher import EventsUnavailable
+from shared.services import Services
+from shared.storage.interface import StorageUnavailable
+from shared.telemetry.logs import bound
+
+log = logging.getLogger("taskcluster.messages")
+
+MOST_ATTEMPTS = 12
+"""After so many failures, over some four hours, a message goes to the poison queue."""
+FIRST_DELAY = 5.0
+LONGEST_DELAY = 3600.0
+WAITING_DELAY = 60.0
+"""Seconds between attempts while a dependency is down: such a message is never given up."""
+
+DONE = "done"
+_LOGGED = frozenset({"taskId", "runId", "taskGroupId"})
+"""What every line about a message names."""
+
+T = TypeVar("T", bound=Body)
+
+
+async def handle(
+    message: func.QueueMessage, queue: str, body_type: type[T], work: Callable[[Services, T], Awaitable[None]]
+) -> None:
+    """Handles a message of an internal queue. Raises only when the message could not even be put again."""
+    services = await process.services()
+    text = message.get_body().decode(errors="replace")
+    with observed(services.runtime, queue, "consumer", {"messageId": message.id or ""}) as seen:
+        seen.outcome = await _handle(services, text, queue, body_type, work)
+        seen.failed = seen.outcome != DONE
+
+
+async def _handle(
+    services: Services, text: str, queue: str, body_type: type[T], work: Callable[[Services, T], Awaitable[None]]
+) -> str:
+    try:
+        body = body_type.model_validate(json.loads(text))
+    except (ValueError, ValidationError, RecursionError):
+        return await _give_up(services, queue, text, "malformed")
+    with bound(**{name: value for name, value in body if name in _LOGGED and value is not None}):
+        return await _attempt(services, body, text, queue, work)
+
+
+async def _attempt(
+    services: Services, body: T, text: str, queue: str, work: Callable[[Services, T], Awaitable[None]]
+) -> str:
+    try:
+        await work(services, body)
+    except (StorageUnavailable, ServiceUnavailable, EventsUnavailable) as failure:
+        log.warning("a message of %s waits: %s", queue, type(failure).__name__, extra={"action": "message_waits"})
+        return await _again(services, queue, body, min(FIRST_DELAY * 2**body.attempts, WAITING_DELAY))
+    except ValueError as refused:
+        log.error("a message of %s was refused: %s", queue, refused, extra={"action": "message_refused"})
+        return await _give_up(services, queue, text, "refused")
+    except Exception:
+        log.exception("a message of %s failed", queue, extra={"action": "message_failed"})
+        if body.attempts >= MOST_ATTEMPTS:
+            return await _give_up(services, queue, text, "failed too often")
+        return await _again(services, queue, body, min(FIRST_DELAY * 2**body.attempts, LONGEST_DELAY))
+    return DONE
+
+
+async def _again(services: Services, queue: str, body: Body, delay: float) -> str:
+    again = body.model_copy(update={"attempts": min(body.attempts + 1, MOST_ATTEMPTS)})
+    await services.stores.messages.put_again(queue, again.model_dump(mode="json", exclude_none=True), delay)
+    return "again"
+
+
+async def _give_up(services: Services, queue: str, text: str, reason: str) -> str:
+    log.error("a message of %s is poison: %s", queue, reason, extra={"action": "message_poisoned", "queue": queue})
+    await services.stores.messages.poison(queue, text)
+    return "poison"
