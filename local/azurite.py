@@ -1,0 +1,138 @@
+"""Azurite, the storage emulator from npm: one process each for blobs, queues and tables.
+
+Three processes, since Azurite is single-threaded, and a busy table would slow the queues down. All are started
+with telemetry off, and with `azurite-preload.cjs`, which says what it cures.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from local.child import Child
+
+ACCOUNT = "devstoreaccount1"
+ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""The well-known key of the emulator's account: public, protects nothing."""
+
+SERVICES = ("blob", "queue", "table")
+READY_SECONDS = 60
+
+_ROOT = Path(__file__).resolve().parent.parent
+_PRELOAD = Path(__file__).resolve().parent / "azurite-preload.cjs"
+
+
+class Azurite:
+    """A running Azurite. Use `Azurite.start` in a `with` statement, or call `stop`."""
+
+    def __init__(self, children: Mapping[str, Child], ports: Mapping[str, int], cleanup: contextlib.ExitStack) -> None:
+        self._children = children
+        self.ports = dict(ports)
+        """Port of each of `SERVICES`."""
+        self._cleanup = cleanup
+
+    @classmethod
+    def start(
+        cls,
+        *,
+        in_memory: bool = False,
+        data: Path | None = None,
+        logs: Path | None = None,
+        ports: Mapping[str, int] | None = None,
+        arguments: Sequence[str] = (),
+    ) -> Self:
+        """Start the three processes and wait until they listen.
+
+        `in_memory` keeps nothing on disk; otherwise the data lies in the folder `data` and is there again at the
+        next start. `logs` is a folder (default: a temporary one). `ports` names a port for each of `SERVICES`
+        (default: any free ones). `arguments` are further ones of Azurite's own.
+        Raises ValueError if neither or both of `in_memory` and `data` are given, ChildError if a process fails.
+        """
+        if in_memory == (data is not None):
+            raise ValueError("Azurite needs either in_memory=True or a data folder")
+        main = {service: _main(service) for service in SERVICES}
+        with contextlib.ExitStack() as undo:
+            scratch = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="azurite-")))
+            children = {}
+            for service in SERVICES:
+                location = scratch / service if data is None else data / service
+                location.mkdir(parents=True, exist_ok=True)
+                children[service] = Child.start(
+                    f"azurite-{service}",
+                    [
+                        *_argv(service, main[service], location, in_memory, (ports or {}).get(service, 0)),
+                        *arguments,
+                    ],
+                    log=(logs or scratch) / f"azurite-{service}.log",
+                    env={"AZURITE_FOLLOWS_STDIN": "1"},
+                    cwd=location,
+                )
+                undo.callback(children[service].stop, grace=5)
+            listening = {}
+            for service, child in children.items():
+                ready = child.wait_for(r"listening on port (\d+)", READY_SECONDS)
+                listening[service] = int(ready[1])
+            return cls(children, listening, undo.pop_all())
+
+    @property
+    def connection_string(self) -> str:
+        """Connection string with the endpoints of all three services, for any of the storage SDKs."""
+        return storage_connection_string(self.ports)
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process id of each of `SERVICES`."""
+        return {service: child.pid for service, child in self._children.items()}
+
+    @property
+    def children(self) -> dict[str, Child]:
+        """The process of each of `SERVICES`."""
+        return dict(self._children)
+
+    def stop(self) -> None:
+        """End the processes, and wait until they have gone; data in a folder is written out."""
+        for child in self._children.values():
+            child.terminate()
+        self._cleanup.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def storage_connection_string(ports: Mapping[str, int]) -> str:
+    """Connection string of an Azurite on this machine whose services listen on `ports`."""
+    endpoints = "".join(
+        f"{service.capitalize()}Endpoint=http://127.0.0.1:{ports[service]}/{ACCOUNT};" for service in SERVICES
+    )
+    return f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={ACCOUNT_KEY};{endpoints}"
+
+
+def _main(service: str) -> Path:
+    script = _ROOT / "node_modules" / "azurite" / "dist" / "src" / service / "main.js"
+    if not script.exists():
+        raise FileNotFoundError(f"{script} is not there: run `npm ci` (or any ./dev command) first")
+    return script
+
+
+def _argv(service: str, script: Path, location: Path, in_memory: bool, port: int) -> list[str]:
+    return [
+        "node",
+        "-r",
+        str(_PRELOAD),
+        str(script),
+        f"--{service}Host",
+        "127.0.0.1",
+        f"--{service}Port",
+        str(port),
+        *(["--inMemoryPersistence"] if in_memory else ["--location", str(location)]),
+        "--disableTelemetry",
+        "--skipApiVersionCheck",
+        "--silent",
+    ]

@@ -1,0 +1,192 @@
+"""What `./dev` does first: set up .venv and node_modules, then hand over to `local.cli` inside .venv.
+
+Runs on a bare Python 3.11, so it uses the standard library only. A stamp beside what was installed holds a hash of
+what asked for it; while they agree, nothing is done. A file lock keeps two runs from setting up at once.
+"""
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NODE_MAJOR = 18
+"""The oldest major version of Node.js that Azurite and the broker's AMQP library run on."""
+
+
+class SetupError(Exception):
+    """Something is missing on this machine, or an installation failed; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One installation: what asks for it, what proves it, and how it is done."""
+
+    title: str
+    inputs: tuple[str, ...]
+    stamp: str
+    proof: str
+    install: Callable[[Path], None]
+
+    def digest(self, root: Path) -> str:
+        """A hash of everything that the installation depends on."""
+        digest = hashlib.sha256()
+        for name in self.inputs:
+            digest.update(name.encode() + b"\0" + (root / name).read_bytes())
+        return digest.hexdigest()
+
+    def is_done(self, root: Path) -> bool:
+        """True if what is installed is what the inputs ask for."""
+        stamp = root / self.stamp
+        return (root / self.proof).exists() and stamp.exists() and stamp.read_text() == self.digest(root)
+
+    def run(self, root: Path) -> None:
+        """Install; the stamp goes first and comes back last, so that a broken run is done again."""
+        (root / self.stamp).unlink(missing_ok=True)
+        self.install(root)
+        (root / self.stamp).write_text(self.digest(root))
+
+
+def set_up(root: Path, steps: Sequence[Step]) -> None:
+    """Run the steps that are not done; wait for another process that is at it. Raises SetupError."""
+    if all(step.is_done(root) for step in steps):
+        return
+    lock_path = root / ".local" / "setup.lock"
+    lock_path.parent.mkdir(exist_ok=True)
+    with lock_path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("Another ./dev is setting up; waiting for it.")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        todo = [step for step in steps if not step.is_done(root)]
+        for number, step in enumerate(todo, 1):
+            say(f"[{number}/{len(todo)}] {step.title}")
+            step.run(root)
+
+
+def install_python_packages(root: Path) -> None:
+    """Make .venv, unless there is one with a fitting Python, and install the locked packages into it."""
+    venv = root / ".venv"
+    if not _is_usable(venv / "bin" / "python"):
+        missing = [module for module in ("venv", "ensurepip") if importlib.util.find_spec(module) is None]
+        if missing:
+            raise SetupError(
+                f"this Python ({sys.executable}) lacks the module {' and '.join(missing)}.\n"
+                + how_to_install(
+                    f"python{sys.version_info.major}.{sys.version_info.minor}-venv",
+                    "a Python with venv and pip: https://www.python.org/downloads/",
+                )
+            )
+        run_quietly([sys.executable, "-m", "venv", "--clear", str(venv)], root)
+    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
+    run_quietly([*pip, "-r", "requirements-dev.txt", "-c", "constraints.txt"], root)
+
+
+def install_node_packages(root: Path) -> None:
+    """Install the locked npm packages into node_modules."""
+    for tool in ("node", "npm"):
+        require(tool)
+    text = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.match(r"v(\d+)\.", text)
+    if not version or int(version[1]) < NODE_MAJOR:
+        raise SetupError(f"node is {text.strip() or 'broken'}; {NODE_MAJOR} or newer is needed.\n{_node_hint()}")
+    run_quietly(["npm", "ci", "--no-audit", "--no-fund"], root)
+
+
+def require(tool: str) -> None:
+    """Raises SetupError, saying how to get it, if the program is not on the PATH."""
+    if shutil.which(tool) is None:
+        raise SetupError(f"{tool} is not on the PATH.\n{_node_hint()}")
+
+
+def how_to_install(debian_package: str, otherwise: str) -> str:
+    """The command that installs it, where one is known."""
+    if shutil.which("apt-get"):
+        return f"Install it with: sudo apt-get install {debian_package}"
+    return f"Install {otherwise}"
+
+
+def run_quietly(command: Sequence[str], root: Path) -> None:
+    """Run a long command, showing its latest line of output; all of it only if it fails (SetupError)."""
+    live = sys.stderr.isatty()
+    started = shown = time.monotonic()
+    lines: list[str] = []
+    with subprocess.Popen(
+        list(command), cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line.rstrip())
+            now = time.monotonic()
+            if live:
+                width = shutil.get_terminal_size().columns - 1
+                print(f"\r\033[K{lines[-1][:width]}", end="", file=sys.stderr, flush=True)
+            elif now - shown > 10:
+                shown = now
+                say(f"    {now - started:3.0f} s  {lines[-1][:100]}")
+    if live:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+    if process.returncode != 0:
+        text = "\n".join(lines[-40:])
+        raise SetupError(f"this command ended with exit code {process.returncode}: {' '.join(command)}\n{text}")
+
+
+def say(text: str) -> None:
+    """Progress goes to standard error, so that the output of a command stays clean."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _is_usable(python: Path) -> bool:
+    """True if this is a Python that the project supports (the test that `dev` makes as well), with pip."""
+    test = "import pip, sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))"
+    return python.exists() and subprocess.run([python, "-c", test], capture_output=True, check=False).returncode == 0
+
+
+def _node_hint() -> str:
+    return how_to_install("nodejs npm", f"Node.js {NODE_MAJOR} or newer, with npm: https://nodejs.org/")
+
+
+STEPS = (
+    Step(
+        title="Python packages into .venv (a minute or two)",
+        inputs=("requirements.txt", "requirements-dev.txt", "constraints.txt"),
+        stamp=".venv/.stamp",
+        proof=".venv/bin/python",
+        install=install_python_packages,
+    ),
+    Step(
+        title="npm packages into node_modules (half a minute)",
+        inputs=("package.json", "package-lock.json", ".npmrc"),
+        stamp="node_modules/.stamp",
+        proof="node_modules/azurite",
+        install=install_node_packages,
+    ),
+)
+
+
+def main() -> None:
+    """Set up, then become `local.cli`, with the same process id, so that signals reach it."""
+    try:
+        require("node")
+        set_up(ROOT, STEPS)
+    except SetupError as error:
+        say(f"./dev: {error}")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    python = str(ROOT / ".venv" / "bin" / "python")
+    os.chdir(ROOT)
+    os.execv(python, [python, "-m", "local.cli", *sys.argv[1:]])  # noqa: S606 - no shell is wanted
+
+
+if __name__ == "__main__":
+    main()

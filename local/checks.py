@@ -1,0 +1,73 @@
+"""`./dev test`: the checks of the repository, in the order in which they fail fastest."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+from local.appsettings import ADDRESS_SETTINGS
+from local.state import ROOT
+
+TESTS_FAILED = 1
+"""What pytest answers when tests ran and some failed."""
+MOST_LOOKED_AT_AGAIN = 12
+LAST_FAILED = ROOT / ".pytest_cache/v/cache/lastfailed"
+STACK_VARIABLES = ("TASKCLUSTER_CLIENT_ID", "TASKCLUSTER_ACCESS_TOKEN", "AZURE_STORAGE_CONNECTION_STRING")
+
+
+def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Title and command of each check. `--all` among the arguments adds the large tests; the rest is pytest's."""
+    everything = "--all" in arguments
+    given = [argument for argument in arguments if argument != "--all"]
+    pytest = ["pytest", *([] if _names(given, "-n") else ["-n", "2"]), *given]
+    if not everything and not _names(given, "-m"):
+        pytest += ["-m", "not large"]
+    elif everything and not any(word.startswith("--timeout") for word in given):
+        pytest += ["--timeout", "1800"]
+    return [
+        ("Lint", ["ruff", "check"]),
+        ("Format", ["ruff", "format", "--check"]),
+        ("Types", ["mypy"]),
+        ("Tests, large ones included" if everything else "Tests", pytest),
+    ]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the checks, each as a module of this Python; the exit code of the first that fails, or 0."""
+    environment = {
+        name: value for name, value in os.environ.items() if name not in (*ADDRESS_SETTINGS, *STACK_VARIABLES)
+    }
+    for title, command in steps(arguments):
+        print(f"── {title}: {' '.join(command)}", flush=True)
+        started = time.monotonic()
+        code = _run(command, environment)
+        if code == TESTS_FAILED and command[0] == "pytest":
+            code = _look_again(command, environment)
+        if code != 0:
+            print(f"── {title} failed (exit code {code})", file=sys.stderr, flush=True)
+            return code
+        print(f"── {title}: passed in {time.monotonic() - started:.0f} s", flush=True)
+    return 0
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    return subprocess.run([sys.executable, "-m", *command], cwd=ROOT, env=environment, check=False).returncode
+
+
+def _look_again(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run what has failed once more, one test at a time: most tests of a stack share the machine with another stack,
+    and a busy machine may be too slow for one of them. What fails alone has failed, and so have many at once."""
+    try:
+        failed = sorted(json.loads(LAST_FAILED.read_text()))
+    except (FileNotFoundError, ValueError):
+        return TESTS_FAILED
+    if not 0 < len(failed) <= MOST_LOOKED_AT_AGAIN:
+        return TESTS_FAILED
+    print(f"── {len(failed)} failed beside others; alone:", *failed, sep="\n   ", flush=True)
+    return _run([*command, "-n", "0", "--last-failed"], environment)
+
+
+def _names(arguments: Sequence[str], option: str) -> bool:
+    return any(argument == option or argument.startswith(option) for argument in arguments)

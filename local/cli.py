@@ -1,0 +1,172 @@
+"""The commands of `./dev`."""
+
+import importlib.util
+import os
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from local.ports import DEFAULT_PORT
+from local.state import ROOT
+
+app = typer.Typer(
+    help="Taskcluster's Queue on Azure: the local stack, the demo and the tests.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Port = Annotated[int, typer.Option("--port", help="The API's port; it moves the whole stack and names it.")]
+Hosts = Annotated[int, typer.Option(help="Host processes, on this port and the following ones.")]
+Subscriptions = Annotated[
+    list[str] | None,
+    typer.Option("--subscription", help="Declare a subscription of this name on every topic (repeatable)."),
+]
+AzurePaths = Annotated[
+    bool, typer.Option("--azure-paths", help="Decode paths before routing, as deployed Functions do.")
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Forget the data of an earlier stack on this port.")]
+PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A command of another module. Where the shell says nothing else, it speaks to the stack on the default port."""
+
+    name: str
+    module: str
+    help: str
+
+
+TOOLS = (
+    Tool("worker", "worker", "Run a reference worker against the stack (arguments go to it; try --help)."),
+    Tool("listen", "listen", "Print the events of an exchange as they come (try --help)."),
+    Tool("admin", "admin", "Manage clients and roles, mint temporary credentials (try --help)."),
+)
+
+
+@app.command()
+def up(
+    port: Port = DEFAULT_PORT,
+    detach: Annotated[bool, typer.Option("--detach", help="Leave it running; ./dev down ends it.")] = False,
+    hosts: Hosts = 1,
+    subscription: Subscriptions = None,
+    azure_paths: AzurePaths = False,
+    fresh: Fresh = False,
+    app_dir: Annotated[Path, typer.Option(help="Serve another function app.", hidden=True)] = ROOT,
+    apart: Annotated[bool, typer.Option("--apart", hidden=True, help="Outlive the process that started this.")] = False,
+) -> None:
+    """Start the local stack: Azurite, the Service Bus broker and the Functions host."""
+    from local import run
+
+    options = run.options(
+        port,
+        hosts=hosts,
+        subscriptions=tuple(subscription or ()),
+        azure_paths=azure_paths,
+        fresh=fresh,
+        app_dir=app_dir,
+    )
+    if detach:
+        run.up_detached(options)
+    else:
+        run.up(options, with_parent=not apart)
+
+
+@app.command()
+def down(port: Port = DEFAULT_PORT) -> None:
+    """End the stack on this port, and only what it started."""
+    from local import control
+
+    control.down(port)
+
+
+@app.command()
+def env(port: Port = DEFAULT_PORT) -> None:
+    """Print `export` lines for clients of the running stack: eval "$(./dev env)"."""
+    from local import control
+
+    for name, value in control.running(port).environment.items():
+        print(f"export {name}={shlex.quote(value)}")
+
+
+@app.command()
+def logs(
+    port: Port = DEFAULT_PORT,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on printing what is added.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", help="Lines of each log to begin with.")] = 100,
+) -> None:
+    """Print the logs of the stack on this port, each line with the name of its process."""
+    from local import control
+
+    control.logs(port, follow=follow, lines=lines)
+
+
+@app.command()
+def restart_host(port: Port = DEFAULT_PORT) -> None:
+    """End the hosts of the stack on this port, in order; the stack starts them again with the code of now."""
+    from local import control
+
+    control.restart_host(port)
+
+
+@app.command()
+def demo(port: Port = DEFAULT_PORT) -> None:
+    """Show it all: a stack, two workers, and a group of tasks that complete, fail, are retried and expire."""
+    from local import demo as main_job
+
+    sys.exit(main_job.main(port))
+
+
+@app.command(context_settings=PASS_ON)
+def test(context: typer.Context) -> None:
+    """Lint, formatting, types, tests. `--all` adds the large tests; other arguments go to pytest."""
+    from local import checks
+
+    sys.exit(checks.main(context.args))
+
+
+@app.command()
+def package(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the zip and its bill of materials.")] = (
+        ROOT / "dist"
+    ),
+    sources: Annotated[
+        bool, typer.Option("--sources", help="Without dependencies: what `azd deploy` uploads, for Azure to build.")
+    ] = False,
+) -> None:
+    """Make the package that is deployed to Azure."""
+    from local import package as packaging
+
+    sys.exit(packaging.main(output, dependencies=not sources))
+
+
+def _register(tool: Tool) -> None:
+    @app.command(tool.name, help=tool.help, context_settings=PASS_ON)
+    def command(context: typer.Context) -> None:
+        from local.state import StackState
+
+        running = StackState.load(DEFAULT_PORT)
+        settings = {} if running is None else {**running.environment}
+        command = [sys.executable, "-m", tool.module, *context.args]
+        os.execve(sys.executable, command, {**settings, **os.environ})  # noqa: S606 - no shell is wanted
+
+
+def _exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+for _tool in TOOLS:
+    if _exists(_tool.module):
+        _register(_tool)
+
+
+if __name__ == "__main__":
+    app(prog_name="./dev")

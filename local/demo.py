@@ -1,0 +1,214 @@
+"""`./dev demo`: the main job end to end, on a stack of its own that is gone afterwards.
+
+Creates a task group with the public client, runs two reference workers, kills one of them in the middle of a task,
+waits until everything has resolved, and checks the ends of the tasks and the events against what must come out.
+Killing the host meanwhile is fine: the stack starts it again, and clients and workers retry.
+"""
+
+import asyncio
+import sys
+import threading
+import time
+from collections import Counter
+from datetime import UTC, datetime
+
+import taskcluster
+import taskcluster.aio
+from rich.console import Console
+from rich.live import Live
+
+from local import state
+from local.appsettings import AppSettingsError
+from local.child import Child, ChildError
+from local.control import fail, hint
+from local.demo_events import EventCounter
+from local.demo_tasks import (
+    EXAMPLES,
+    TASK_QUEUE_ID,
+    Status,
+    definition,
+    differences,
+    expected_events,
+    in_order,
+    is_resolved,
+    problem,
+    unannounced_claims,
+)
+from local.demo_view import describe_runs, final_report, tasks_table
+from local.ports import PortTakenError
+from local.run import end_with_parent, interruptible, options
+from local.stack import Stack
+from shared.events.exchanges import TOPICS
+
+SUBSCRIPTION = "demo"
+SHORT_TIMES = {
+    "CLAIM_TIMEOUT_SECONDS": "10",
+    "DEADLINE_DELAY_SECONDS": "1",
+    "LONG_POLL_SECONDS": "5",
+    "POLL_INTERVAL_SECONDS": "0.25",
+    "IDLE_POLL_INTERVAL_SECONDS": "0.5",
+}
+TAKE_SECONDS = 20
+"""What a killed host had taken from a queue comes back after this, not after the platform's 10 minutes."""
+TIME_LIMIT_SECONDS = 180
+EVENTS_LIMIT_SECONDS = 20
+LOOK_SECONDS = 0.4
+MAX_RETRIES = 8
+"""Of the client; they span about 25 s, longer than a host needs to come back."""
+
+
+class Demo:
+    """One run of the demo on a stack that is up."""
+
+    def __init__(self, stack: Stack, console: Console) -> None:
+        self._stack = stack
+        self._console = console
+        self._task_ids = {example.name: taskcluster.slugId() for example in EXAMPLES}
+        self._statuses: dict[str, Status] = {}
+        self._workers: dict[str, Child] = {}
+        self._events = EventCounter(stack.service_bus.connection_string, SUBSCRIPTION, TOPICS)
+
+    async def run(self) -> list[str]:
+        """Do it all. Returns what went wrong, a sentence each. Raises ChildError if the stack breaks down."""
+        stop = threading.Event()
+        background = [
+            asyncio.create_task(asyncio.to_thread(self._stack.supervise, stop, self._console.print)),
+            asyncio.create_task(self._events.run()),
+        ]
+        main = asyncio.create_task(self._main())
+        try:
+            await asyncio.wait([main, *background], return_when=asyncio.FIRST_COMPLETED)
+            for task in (*background, main):
+                if task.done():
+                    task.result()  # a background task that ends has failed
+            return main.result()
+        finally:
+            stop.set()
+            for task in (main, background[1]):
+                task.cancel()
+            await asyncio.gather(main, *background, return_exceptions=True)
+            for worker in self._workers.values():
+                worker.terminate()
+            for worker in self._workers.values():
+                worker.stop()
+
+    async def _main(self) -> list[str]:
+        credentials = {
+            "clientId": self._stack.environment["TASKCLUSTER_CLIENT_ID"],
+            "accessToken": self._stack.environment["TASKCLUSTER_ACCESS_TOKEN"],
+        }
+        root_url = self._stack.environment["TASKCLUSTER_ROOT_URL"]
+        async with taskcluster.aio.Queue(
+            {"rootUrl": root_url, "credentials": credentials, "maxRetries": MAX_RETRIES}
+        ) as queue:
+            await self._submit(queue)
+            for name in ("worker-1", "worker-2"):
+                self._start_worker(name)
+            problems = await self._watch(queue)
+        statuses = list(self._statuses.values())
+        expected = expected_events(statuses)
+        await self._events.wait_for(expected, EVENTS_LIMIT_SECONDS)
+        self._console.print(final_report(EXAMPLES, self._statuses, self._events.counts, expected))
+        may_miss = unannounced_claims(statuses) if self._stack.restarts else Counter[str]()
+        return problems + differences(expected, self._events.counts, may_miss)
+
+    async def _submit(self, queue: taskcluster.aio.Queue) -> None:
+        """Create the tasks, each after those that it depends on; cancel what is there to be cancelled."""
+        groups = {abandoned: taskcluster.slugId() for abandoned in (False, True)}
+        for example in in_order(EXAMPLES):
+            group = groups[example.abandoned]
+            task = definition(example, task_ids=self._task_ids, task_group_id=group, now=datetime.now(UTC))
+            await queue.createTask(self._task_ids[example.name], task)
+            if example.cancel:
+                await queue.cancelTask(self._task_ids[example.name])
+        await queue.sealTaskGroup(groups[True])
+        await queue.cancelTaskGroup(groups[True])
+        self._console.print(f"created task group {groups[False]}; sealed and cancelled {groups[True]}")
+
+    async def _watch(self, queue: taskcluster.aio.Queue) -> list[str]:
+        """Show the tasks until all have resolved, and kill the worker of the task that is to lose it."""
+        started = time.monotonic()
+        with Live(console=self._console, transient=True, auto_refresh=False) as live:
+            while True:
+                await self._look(queue)
+                self._check_workers()
+                self._kill_worker_if_due()
+                seconds = time.monotonic() - started
+                live.update(tasks_table(EXAMPLES, self._statuses, f"After {seconds:.0f} s"), refresh=True)
+                if not await self._rerun(queue) and all(map(is_resolved, self._statuses.values())):
+                    break
+                if seconds > TIME_LIMIT_SECONDS:
+                    return [f"not all tasks had resolved after {TIME_LIMIT_SECONDS} s"]
+                await asyncio.sleep(LOOK_SECONDS)
+        judged = {example.name: problem(example, self._statuses[example.name]) for example in EXAMPLES}
+        return [f"{name} {text}" for name, text in judged.items() if text]
+
+    async def _look(self, queue: taskcluster.aio.Queue) -> None:
+        """Read the status of each task that has not resolved, and say what changed."""
+        for example in EXAMPLES:
+            before = self._statuses.get(example.name)
+            if before is not None and is_resolved(before):
+                continue
+            status = (await queue.status(self._task_ids[example.name]))["status"]
+            self._statuses[example.name] = status
+            if before is None or describe_runs(before) != describe_runs(status):
+                self._console.print(f"{example.name:16} {status['state']:11} {describe_runs(status)}")
+
+    async def _rerun(self, queue: taskcluster.aio.Queue) -> bool:
+        """Rerun what has failed and is to have a second try; whether there was any."""
+        failed = [
+            example.name for example in EXAMPLES if example.rerun and self._statuses[example.name]["state"] == "failed"
+        ]
+        for name in failed:
+            self._statuses[name] = (await queue.rerunTask(self._task_ids[name]))["status"]
+            self._console.print(f"{name} has failed; rerun")
+        return bool(failed)
+
+    def _check_workers(self) -> None:
+        for worker in self._workers.values():
+            if worker.poll() is not None:
+                raise ChildError(f"{worker.name} ended with exit code {worker.poll()}:\n{worker.tail()}")
+
+    def _kill_worker_if_due(self) -> None:
+        for example in EXAMPLES:
+            runs = self._statuses[example.name]["runs"]
+            if not example.lose_worker or len(runs) != 1 or runs[0]["state"] != "running":
+                continue
+            name = runs[0]["workerId"]
+            worker = self._workers.pop(name, None)
+            if worker is not None:
+                worker.kill()
+                self._console.print(f"killed {name} in the middle of {example.name}; its claim will expire")
+                self._start_worker(f"worker-{len(self._workers) + 2}")
+
+    def _start_worker(self, name: str) -> None:
+        arguments = ["--task-queue-id", TASK_QUEUE_ID, "--worker-group", "demo", "--worker-id", name]
+        arguments += ["--poll-mode", "claim-work"]
+        self._workers[name] = Child.start(
+            name,
+            [sys.executable, "-m", "local.tethered", "worker", *arguments],
+            log=state.logs_folder(self._stack.options.ports.api) / f"{name}.log",
+            env=self._stack.environment,
+            cwd=state.ROOT,
+        )
+
+
+def main(port: int) -> int:
+    """Run the demo on this port; 0 only if everything ended as it should."""
+    console = Console()
+    wanted = options(
+        port, subscriptions=(SUBSCRIPTION,), in_memory=True, take_seconds=TAKE_SECONDS, app_settings=SHORT_TIMES
+    )
+    end_with_parent()
+    try:
+        with interruptible(), Stack.start(wanted, console.print) as stack:
+            problems = asyncio.run(Demo(stack, console).run())
+    except KeyboardInterrupt:
+        console.print("The demo was interrupted; its stack has ended.")
+        return 130
+    except (ChildError, PortTakenError, AppSettingsError) as error:
+        fail(str(error))
+    for text in problems:
+        console.print(f"[red]wrong:[/] {text}")
+    console.print("The demo failed; see " + hint("logs", port) if problems else "Everything ended as it should.")
+    return 1 if problems else 0

@@ -1,0 +1,28 @@
+"""How long a queue listener waits before it looks again."""
+
+from collections.abc import Callable
+
+MINIMUM_SECONDS = 0.1
+_SPREAD = 0.2
+
+
+class Backoff:
+    """The platform's randomised exponential back-off: 100 ms after a message was found, then doubling (±20 %)."""
+
+    def __init__(self, maximum: float, jitter: Callable[[], float]) -> None:
+        """`maximum` in seconds, at least 100 ms; `jitter` gives numbers in [0, 1)."""
+        self._maximum = maximum
+        self._jitter = jitter
+        self._exponent = 0
+
+    def next_delay(self, *, found: bool) -> float:
+        """Seconds to wait now, knowing whether a message was found since the last wait."""
+        if found or self._exponent == 0:
+            self._exponent = 1
+            return MINIMUM_SECONDS
+        factor = 1 - _SPREAD + 2 * _SPREAD * self._jitter()
+        delay = MINIMUM_SECONDS + MINIMUM_SECONDS * factor * 2.0 ** (self._exponent - 1)
+        if delay >= self._maximum:
+            return self._maximum
+        self._exponent += 1
+        return delay

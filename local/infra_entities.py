@@ -1,0 +1,35 @@
+"""Writes infra/entities.json, what the templates make in Azure, from the code: `python -m local.infra_entities`.
+
+A test fails when the file differs from what this writes.
+"""
+
+import json
+
+from local.state import ROOT
+from shared import entities
+
+FILE = ROOT / "infra" / "entities.json"
+
+PLATFORM_CONTAINERS = ("deployments",)
+"""Where Azure keeps the package that it runs."""
+
+
+def document() -> str:
+    """The names, by kind."""
+    names = {
+        "tables": entities.TABLES,
+        "queues": entities.QUEUES,
+        "containers": entities.CONTAINERS,
+        "platformContainers": PLATFORM_CONTAINERS,
+        "topics": entities.TOPICS,
+    }
+    return json.dumps(names, indent=2) + "\n"
+
+
+def main() -> None:
+    """Write the file."""
+    FILE.write_text(document())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""What `./dev up` does: run a stack in the foreground, or start one apart."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from local import state
+from local.appsettings import AppSettingsError
+from local.child import ChildError
+from local.control import fail, hint, say
+from local.ports import Ports, PortTakenError
+from local.stack import Stack, StackOptions
+from local.state import StackState
+
+START_SECONDS = 150
+WATCH_SECONDS = 0.1
+
+
+def options(port: int, *, hosts: int = 1, **more: Any) -> StackOptions:
+    """The wanted stack (`more` are fields of StackOptions); ends the program with a message if it cannot be."""
+    try:
+        ports = Ports.derive(port, hosts)
+    except ValueError as error:
+        fail(str(error))
+    return StackOptions(ports, **more)
+
+
+def up(wanted: StackOptions, *, with_parent: bool = True) -> None:
+    """Run a stack until a signal comes, the process that started this one has gone, or a part fails."""
+    port = wanted.ports.api
+    if with_parent:
+        end_with_parent()
+    try:
+        with interruptible(), Stack.start(wanted, say) as stack:
+            say(f"The API is at {stack.environment['TASKCLUSTER_ROOT_URL']}; for clients: {hint('env', port)}")
+            say(f"Logs: {hint('logs', port)}. Ctrl-C ends the stack.")
+            stack.supervise(threading.Event(), say)
+    except KeyboardInterrupt:
+        say("The stack has ended.")
+    except (ChildError, PortTakenError, AppSettingsError) as error:
+        fail(str(error))
+
+
+def up_detached(wanted: StackOptions) -> None:
+    """Start a stack in a process of its own and return when it is ready."""
+    port = wanted.ports.api
+    if StackState.load(port) is not None:
+        fail(f"a stack already runs on port {port}; end it with: {hint('down', port)}")
+    try:
+        wanted.ports.check_free()
+    except PortTakenError as error:
+        fail(str(error))
+    log = state.folder(port) / "stack.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "local.cli", "up", "--port", str(port), "--apart"]
+    command += ["--hosts", str(len(wanted.ports.hosts)), "--app-dir", str(wanted.app_dir)]
+    command += [word for name in wanted.subscriptions for word in ("--subscription", name)]
+    command += ["--azure-paths"] * wanted.azure_paths + ["--fresh"] * wanted.fresh
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=state.ROOT,
+            start_new_session=True,
+        )
+    give_up = time.monotonic() + START_SECONDS
+    while True:
+        running = StackState.load(port)
+        if running is not None and running.supervisor.pid == process.pid:
+            break
+        if process.poll() is not None:
+            said = log.read_text()
+            fail(f"the stack did not start: {(said.partition('./dev: ')[2] or said).rstrip()}")
+        if time.monotonic() > give_up:
+            process.terminate()
+            fail(f"the stack was not ready after {START_SECONDS} s; see {log}")
+        time.sleep(WATCH_SECONDS)
+    process.returncode = 0  # it goes on by itself
+    say(f"The API is at {running.environment['TASKCLUSTER_ROOT_URL']}; for clients: {hint('env', port)}")
+    say(f"Logs: {hint('logs', port)}. It ends with: {hint('down', port)}")
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """The first SIGINT, SIGTERM or SIGHUP raises KeyboardInterrupt; later ones don't disturb the orderly end."""
+    asked = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if not asked:
+            asked = True
+            raise KeyboardInterrupt
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, interrupt) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def end_with_parent() -> None:
+    """End this process in order when its parent ends: whoever started it cannot end it any more."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(WATCH_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()

@@ -1,0 +1,229 @@
+"""The local stack: Azurite, the broker and one or more hosts, started together and ended together.
+
+The process that starts it supervises it: a host that ends is started again (as Azure would), anything else that
+ends takes the stack down. `.local/<port>/` holds its data, its logs and its state.
+"""
+
+import contextlib
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from local import appsettings, state
+from local.azurite import Azurite
+from local.child import Child, ChildError
+from local.ports import Ports
+from local.service_bus import ServiceBus
+from local.state import ProcessIdentity, StackState
+from shared.events.exchanges import TOPICS
+
+HOST_READY = r"local host: \d+ functions on http://"
+HOST_READY_SECONDS = 60
+HOST_STOP_SECONDS = 12
+WATCH_SECONDS = 0.2
+DATA = "data"
+"""Folder of Azurite's data, inside the stack's."""
+
+
+@dataclass(frozen=True)
+class StackOptions:
+    """What kind of stack is wanted."""
+
+    ports: Ports
+    azure_paths: bool = False
+    """Hosts treat paths as deployed Functions do (design 8)."""
+    subscriptions: tuple[str, ...] = ()
+    """Match-all subscriptions declared on every topic."""
+    in_memory: bool = False
+    """Keep no data on disk."""
+    fresh: bool = False
+    """Remove the data of an earlier stack on this port first."""
+    take_seconds: int | None = None
+    """How long a queue message is hidden from other hosts when one takes it; None: the platform's 10 minutes."""
+    app_dir: Path = state.ROOT
+    """Folder of function_app.py and host.json."""
+    host_python: Path = Path(sys.executable)
+    """The interpreter of the hosts."""
+    host_dir: Path = state.ROOT
+    """The folder that they find `local` in."""
+    app_settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings that win over the environment and over local.settings.json."""
+
+
+class Stack:
+    """A running stack. Made by `Stack.start`; a context manager that stops it."""
+
+    def __init__(
+        self,
+        options: StackOptions,
+        settings: dict[str, str],
+        azurite: Azurite,
+        service_bus: ServiceBus,
+        cleanup: contextlib.ExitStack,
+    ) -> None:
+        self.options = options
+        self.azurite = azurite
+        self.service_bus = service_bus
+        self._settings = settings
+        self._cleanup = cleanup
+        self._hosts: dict[int, Child] = {}
+        self._lock = threading.RLock()
+        self.restarts = 0
+        """How often a host has ended and was started again."""
+
+    @classmethod
+    def start(cls, options: StackOptions, say: Callable[[str], None] = lambda _: None) -> Self:
+        """Start everything and wait until the hosts answer.
+
+        Raises PortTakenError, AppSettingsError or ChildError (a part did not start; its last words are in the
+        message); nothing is left running then.
+        """
+        ports = options.ports
+        running = StackState.load(ports.api)
+        if running is not None:
+            raise ChildError(f"a stack already runs on port {ports.api}; end it with: ./dev down --port {ports.api}")
+        file_values = appsettings.read_settings_file(options.app_dir / appsettings.SETTINGS_FILE)
+        ports.check_free()
+        folder = state.folder(ports.api)
+        if options.fresh:
+            shutil.rmtree(folder / DATA, ignore_errors=True)
+        shutil.rmtree(state.logs_folder(ports.api), ignore_errors=True)
+        settings = appsettings.collect(
+            generated=appsettings.new_secrets() if options.in_memory else appsettings.stack_secrets(folder),
+            file=file_values,
+            environment=os.environ,
+            decided=options.app_settings,
+        )
+        with contextlib.ExitStack() as undo:
+            undo.callback(state.state_path(ports.api).unlink, missing_ok=True)
+            say("starting Azurite (blobs, queues, tables)")
+            azurite = undo.enter_context(_start_azurite(options))
+            say("starting the Service Bus broker")
+            service_bus = undo.enter_context(_start_service_bus(options, settings))
+            settings |= appsettings.addresses(ports, azurite.connection_string, service_bus.connection_string)
+            stack = cls(options, settings, azurite, service_bus, contextlib.ExitStack())
+            undo.callback(stack.stop_hosts)
+            say(f"starting the Functions host on port {ports.api}")
+            stack._launch(ports.hosts)
+            stack._save_state()
+            stack._cleanup = undo.pop_all()
+        return stack
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a client of this stack needs in its environment."""
+        return {
+            "TASKCLUSTER_ROOT_URL": self._settings["TASKCLUSTER_ROOT_URL"],
+            "TASKCLUSTER_CLIENT_ID": self._settings["ROOT_CLIENT_ID"],
+            "TASKCLUSTER_ACCESS_TOKEN": self._settings["ROOT_ACCESS_TOKEN"],
+            "AZURE_STORAGE_CONNECTION_STRING": self.azurite.connection_string,
+            "SERVICEBUS_CONNECTION_STRING": self.service_bus.connection_string,
+        }
+
+    def start_host(self, port: int | None = None) -> None:
+        """Start the host on this port (default: the API's) and wait until it answers. Raises ChildError."""
+        with self._lock:
+            self._launch([self.options.ports.api if port is None else port])
+            self._save_state()
+
+    def stop_host(self, port: int | None = None, *, kill: bool = False) -> None:
+        """End the host on this port, in order or at once; unless supervised, it stays away until started again."""
+        with self._lock:
+            child = self._hosts.pop(self.options.ports.api if port is None else port)
+            if kill:
+                child.kill()
+            else:
+                child.stop(HOST_STOP_SECONDS)
+
+    def stop_hosts(self) -> None:
+        """End all hosts, in order."""
+        for child in self._hosts.values():
+            child.terminate()
+        for port in list(self._hosts):
+            self.stop_host(port)
+
+    def supervise(self, stop: threading.Event, say: Callable[[str], None]) -> None:
+        """Watch over the stack until `stop` is set. Raises ChildError when a part ends that cannot be replaced."""
+        while not stop.wait(WATCH_SECONDS):
+            for child in (*self.azurite.children.values(), self.service_bus.child):
+                if child.poll() is not None:
+                    raise ChildError(f"{child.name} ended with exit code {child.poll()}:\n{child.tail()}")
+            with self._lock:
+                ended = [port for port, child in self._hosts.items() if child.poll() is not None]
+            for port in ended:
+                say(f"the host on port {port} ended (exit code {self._hosts[port].poll()}); starting it again")
+                self.stop_host(port)
+                self.start_host(port)
+                self.restarts += 1
+                say(f"the host on port {port} is back")
+
+    def stop(self) -> None:
+        """End everything, the hosts first, and forget the state."""
+        self._cleanup.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _launch(self, ports: Sequence[int]) -> None:
+        """Start hosts side by side and wait for all; a host that fails leaves itself in its log only."""
+        for port in ports:
+            self._hosts[port] = Child.start(
+                f"host-{port}",
+                _host_argv(self.options, port),
+                log=state.logs_folder(self.options.ports.api) / f"host-{port}.log",
+                env=self._settings,
+                cwd=self.options.host_dir,
+            )
+        for port in ports:
+            self._hosts[port].wait_for(HOST_READY, HOST_READY_SECONDS)
+
+    def _save_state(self) -> None:
+        children = {child.name: child.pid for child in (*self.azurite.children.values(), *self._hosts.values())}
+        children["service-bus"] = self.service_bus.child.pid
+        StackState(
+            port=self.options.ports.api,
+            supervisor=ProcessIdentity.of(os.getpid()),
+            children={name: ProcessIdentity.of(pid) for name, pid in children.items()},
+            environment=self.environment,
+        ).save()
+
+
+def _start_azurite(options: StackOptions) -> Azurite:
+    folder = state.folder(options.ports.api)
+    return Azurite.start(
+        in_memory=options.in_memory,
+        data=None if options.in_memory else folder / DATA,
+        logs=state.logs_folder(options.ports.api),
+        ports=options.ports.storage,
+    )
+
+
+def _start_service_bus(options: StackOptions, settings: Mapping[str, str]) -> ServiceBus:
+    """The broker with the topics that the infrastructure declares as well, under the app's prefix."""
+    prefix = settings.get("TOPIC_PREFIX", os.environ.get("TOPIC_PREFIX", ""))
+    return ServiceBus.start(
+        [prefix + topic for topic in TOPICS],
+        subscriptions=options.subscriptions,
+        port=options.ports.amqp,
+        logs=state.logs_folder(options.ports.api),
+        controlPort=options.ports.broker_control,
+    )
+
+
+def _host_argv(options: StackOptions, port: int) -> list[str]:
+    command = [str(options.host_python), "-m", "local.tethered", "local.host", "--port", str(port)]
+    command += ["--app-dir", str(options.app_dir)]
+    if options.take_seconds is not None:
+        command += ["--take-visibility", str(options.take_seconds)]
+    return [*command, "--azure-paths"] if options.azure_paths else command
