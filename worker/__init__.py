@@ -1,0 +1,1 @@
+"""A reference worker: claims tasks, runs their commands, uploads what they made, reports how they ended."""

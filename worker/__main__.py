@@ -1,0 +1,60 @@
+"""`python -m worker`: runs until SIGTERM or SIGINT; a second one ends it at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+
+from worker.options import Options, parse
+from worker.queue import REFUSED
+from worker.worker import Worker
+
+log = logging.getLogger("worker")
+
+EXIT_REFUSED = 1
+
+
+async def work(options: Options) -> int:
+    """Runs a worker; the exit code."""
+    worker = Worker(options)
+    loop = asyncio.get_running_loop()
+
+    def asked(number: signal.Signals) -> None:
+        log.info("%s: giving back what is running; once more ends the worker at once", number.name)
+        for each in _SIGNALS:
+            loop.remove_signal_handler(each)
+        worker.shut_down()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, asked, number)
+    log.info(
+        "%s/%s takes up to %d tasks at a time of %s (%s)",
+        options.worker_group,
+        options.worker_id,
+        options.capacity,
+        options.task_queue_id,
+        options.poll_mode,
+    )
+    try:
+        await worker.run()
+    except REFUSED as refused:
+        log.error("the queue does not let this worker ask for work: %s", refused)
+        return EXIT_REFUSED
+    return 0
+
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def main() -> None:
+    """The command line."""
+    options = parse(sys.argv[1:], os.environ)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    sys.exit(asyncio.run(work(options)))
+
+
+if __name__ == "__main__":
+    main()

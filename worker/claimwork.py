@@ -1,0 +1,35 @@
+"""Claims by claimWork alone: the simple way. The queue looks for work, and answers after 20 s if there is none."""
+
+from __future__ import annotations
+
+import random
+
+from worker.options import Options
+from worker.queue import Advice, Json, Queue
+
+SHORT = 1.0
+"""Seconds between two calls, where the queue asks for no longer pause."""
+
+
+class ClaimWork:
+    """A source of claims."""
+
+    def __init__(self, queue: Queue, advice: Advice, options: Options) -> None:
+        self._queue = queue
+        self._advice = advice
+        self._options = options
+
+    async def claims(self, count: int) -> list[Json]:
+        """One long poll."""
+        request = {
+            "workerGroup": self._options.worker_group,
+            "workerId": self._options.worker_id,
+            "tasks": count,
+        }
+        answer = await self._queue.claimWork(self._options.task_queue_id, request)
+        claims: list[Json] = answer["tasks"]
+        return claims
+
+    def pause(self) -> float:
+        """As the queue advises, with jitter so that workers do not come all at once."""
+        return max(SHORT, self._advice.take()) * random.uniform(0.5, 1)  # noqa: S311 - jitter
