@@ -1,0 +1,8 @@
+"""`python -m admin`: what it can do is in its --help."""
+
+from __future__ import annotations
+
+from admin.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""The storage account that a deployment keeps its state in, for what no API offers: checks, repairs, backups.
+
+`STORAGE_ACCOUNT_NAME` with the identity that `az login` gives (it needs the data roles that `operatorPrincipalId` of
+the templates assigns), or a connection string.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from azure.identity.aio import DefaultAzureCredential
+
+from admin.output import fail
+from shared.runtime import Runtime
+from shared.storage.connection import AzureStorage, Endpoints
+from shared.storage.definitions import DefinitionCache
+from shared.storage.expiry import ExpiryStore
+from shared.storage.groups import GroupStore
+from shared.storage.interface import Storage, StorageUnavailable
+from shared.storage.messages import Messages, Signer
+from shared.storage.pools import PoolStore
+from shared.storage.tasks import TaskStore
+
+CONNECTION_STRINGS = ("STORAGE_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING")
+SETTLED = timedelta(minutes=15)
+"""What has stood for so long is not being worked on: a message that a dying instance had taken hides for 10 min."""
+_CACHE_BYTES = 16 * 1024 * 1024
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """Everything that an operator looks at."""
+
+    storage: Storage
+    runtime: Runtime
+    tasks: TaskStore
+    groups: GroupStore
+    pools: PoolStore
+    messages: Messages
+    expiry: ExpiryStore
+    settled: timedelta = SETTLED
+
+    @classmethod
+    def of(cls, storage: Storage, runtime: Runtime, deadline_delay: timedelta = timedelta(minutes=1)) -> Records:
+        """The records in a storage account. No pending message is ever signed here, so no keys are needed."""
+        return cls(
+            storage=storage,
+            runtime=runtime,
+            tasks=TaskStore(storage, DefinitionCache(_CACHE_BYTES)),
+            groups=GroupStore(storage),
+            pools=PoolStore(storage, runtime),
+            messages=Messages(storage, runtime, Signer([]), deadline_delay),
+            expiry=ExpiryStore(storage),
+        )
+
+
+@asynccontextmanager
+async def open_account(environment: Mapping[str, str] = os.environ) -> AsyncIterator[AzureStorage]:
+    """The account that the environment names. Ends the command with a message when it names none."""
+    text = next((environment[name] for name in CONNECTION_STRINGS if environment.get(name)), None)
+    if text is not None:
+        try:
+            account = AzureStorage.from_connection_string(text)
+        except ValueError as error:
+            fail(str(error))
+        async with account:
+            yield account
+        return
+    name = environment.get("STORAGE_ACCOUNT_NAME")
+    if not name:
+        fail("STORAGE_ACCOUNT_NAME is not set: the storage account of the deployment (then your `az login` is used)")
+    async with DefaultAzureCredential() as credential, AzureStorage(Endpoints.of_account(name), credential) as account:
+        yield account
+
+
+def with_account(work: Callable[[AzureStorage], Awaitable[T]]) -> T:
+    """Does the work on the account, in an event loop of its own. A failing account ends the command."""
+
+    async def run() -> T:
+        async with open_account() as account:
+            return await work(account)
+
+    try:
+        return asyncio.run(run())
+    except StorageUnavailable as failure:
+        fail(f"the storage account does not answer or refuses: {failure}")
+
+
+def with_records(work: Callable[[Records], Awaitable[T]]) -> T:
+    """As `with_account`, for the records in it."""
+    return with_account(lambda account: work(Records.of(account.storage, Runtime())))

@@ -1,0 +1,144 @@
+"""Tables to files and back. A file a table, a line an entity; compressed.
+
+Blobs have soft delete and `azcopy`; queues are not saved, since all of their messages follow from the rows: `revive`.
+An export of a deployment at work is no snapshot: `admin task check --all --repair` settles what moved meanwhile.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import IO, Any
+
+from azure.data.tables import EdmType, EntityProperty
+from azure.data.tables.aio import TableClient, TableServiceClient
+
+from admin.account import Records
+from shared.domain.task import State
+from shared.storage import keys
+from shared.storage.connection import AzureStorage
+from shared.storage.interface import MAX_OPERATIONS, Storage, Upsert, Value
+
+_BATCH_BYTES = 2_000_000
+"""Of lines; a transaction holds 4 MiB, with more around each row."""
+_BYTES = "$bytes"
+
+
+class BackupError(ValueError):
+    """A file that cannot be restored; the message names it."""
+
+
+async def export_tables(account: AzureStorage, tables: Sequence[str], folder: Path) -> dict[str, int]:
+    """Writes each table to `<table>.jsonl.gz`, in order; answers how many entities each has."""
+    counts = {}
+    async with _service(account) as service:
+        present = {table.name async for table in service.list_tables()}
+        for table in tables:
+            counts[table] = 0
+            with gzip.open(folder / f"{table}.jsonl.gz", "wt", encoding="utf-8") as file:
+                if account.names.table(table) in present:
+                    counts[table] = await _export(service.get_table_client(account.names.table(table)), file)
+    return counts
+
+
+async def import_tables(storage: Storage, tables: Sequence[str], folder: Path) -> dict[str, int]:
+    """Inserts or replaces every entity of the files; answers how many. Raises BackupError if one is missing or bad.
+
+    Entities that are there and not in the files stay.
+    """
+    missing = [table for table in tables if not (folder / f"{table}.jsonl.gz").exists()]
+    if missing:
+        raise BackupError(f"{folder} has no file of {', '.join(missing)}")
+    counts = {}
+    for table in tables:
+        counts[table] = 0
+        for partition, rows in _batches(folder / f"{table}.jsonl.gz"):
+            await storage.tables.transact(table, partition, rows)
+            counts[table] += len(rows)
+    return counts
+
+
+async def revive(records: Records, task_id: str) -> bool:
+    """Puts the timers of a task that has lost its messages; pending ones are the reconciler's. False: it needs none.
+
+    More than one of the same is harmless.
+    """
+    task = await records.tasks.status(task_id)
+    if task is None or task.is_resolved:
+        return False
+    await records.messages.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline)
+    if task.state is State.RUNNING:
+        until = task.last_run.taken_until or records.runtime.now() + timedelta(seconds=1)
+        await records.messages.put_claim(task.task_id, task.last_run_id, until)
+    return True
+
+
+async def all_tasks(account: AzureStorage) -> AsyncIterator[str]:
+    """The ids of all tasks: a scan of the whole table."""
+    async with _service(account) as service:
+        client = service.get_table_client(account.names.table(keys.TASKS))
+        async for row in client.query_entities(f"RowKey eq '{keys.TASK_STATUS}'", select=["PartitionKey"]):
+            yield row["PartitionKey"]
+
+
+def _service(account: AzureStorage) -> TableServiceClient:
+    return TableServiceClient(account.endpoints.table, credential=account.credential)
+
+
+async def _export(client: TableClient, file: IO[str]) -> int:
+    count = 0
+    async for entity in client.list_entities(results_per_page=1000):
+        file.write(json.dumps({name: _written(value) for name, value in entity.items()}, ensure_ascii=False) + "\n")
+        count += 1
+    return count
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return {_BYTES: base64.b64encode(value).decode()}
+    if isinstance(value, EntityProperty) and value.edm_type is EdmType.INT64:
+        return value.value
+    if not isinstance(value, (str, bool, int)):
+        raise BackupError(f"properties of type {type(value).__name__} are not ours")
+    return value
+
+
+def _read(value: Any) -> Value:
+    match value:
+        case {"$bytes": str(text)}:
+            return base64.b64decode(text)
+        case str() | int() | bool():
+            return value
+        case _:
+            raise ValueError("not a property")
+
+
+def _batches(path: Path) -> Iterator[tuple[str, list[Upsert]]]:
+    """Rows of one partition each, as many as a transaction holds: a table is listed partition by partition."""
+    batch: list[Upsert] = []
+    of, size = "", 0
+    for partition, row, length in _rows(path):
+        if batch and (partition != of or len(batch) == MAX_OPERATIONS or size + length > _BATCH_BYTES):
+            yield of, batch
+            batch, size = [], 0
+        of = partition
+        batch.append(row)
+        size += length
+    if batch:
+        yield of, batch
+
+
+def _rows(path: Path) -> Iterator[tuple[str, Upsert, int]]:
+    """Partition, row, and about how many bytes it takes in a request."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                values = {name: _read(value) for name, value in json.loads(line).items()}
+                partition, key = str(values.pop("PartitionKey")), str(values.pop("RowKey"))
+            except (ValueError, KeyError, AttributeError) as error:
+                raise BackupError(f"line {number} of {path.name} is no entity") from error
+            yield partition, Upsert(key, values), len(line)

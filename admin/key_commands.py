@@ -1,0 +1,34 @@
+"""Keys and tokens in the form that each setting wants: `key`."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+import typer
+
+from admin.output import fail
+
+keys = typer.Typer(help="New keys and tokens, to be put into the Key Vault.", no_args_is_help=True)
+
+KINDS: Mapping[str, Callable[[], str]] = {
+    "root-access-token": lambda: secrets.token_urlsafe(33),
+    "message-signing-keys": lambda: secrets.token_urlsafe(33),
+    "access-token-keys": lambda: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+}
+"""By the names of their secrets in the vault."""
+
+
+@keys.command("new")
+def new(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}.")],
+    before: Annotated[str, typer.Option(help="Keys that are to go on working, put after the new one.")] = "",
+) -> None:
+    """Print a new value. Where a setting takes several keys, the first is used and all are accepted."""
+    if kind not in KINDS:
+        fail(f"there is no key {kind!r}; the kinds are {', '.join(KINDS)}")
+    if before and kind == "root-access-token":
+        fail("there is one root token at a time; the one before goes into root-access-token-previous")
+    typer.echo(",".join(filter(None, (KINDS[kind](), before))))

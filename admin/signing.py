@@ -1,0 +1,25 @@
+"""Signed URLs of any path: the public client signs only those of calls that it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import taskcluster
+
+
+class _AnyUrl(taskcluster.Queue):  # type: ignore[misc]  # the public client has no types
+    """A client whose calls are URLs."""
+
+    def buildUrl(self, methodName: str, *args: Any, **kwargs: Any) -> str:  # noqa: N802, N803 - the client's names
+        return methodName
+
+
+def signed_url(credentials: Mapping[str, str], url: str, lifetime: timedelta) -> str:
+    """The URL with a signature (`bewit`): whoever has it may GET it with the signer's scopes until the time is over.
+
+    Raises TaskclusterFailure for credentials that cannot sign.
+    """
+    client = _AnyUrl({"rootUrl": "https://unused.example.com", "credentials": dict(credentials)})
+    return str(client.buildSignedUrl(url, expiration=int(lifetime.total_seconds())))

@@ -1,0 +1,187 @@
+"""Commands that look into the storage account: `task`, `group`, `queue`, `backup`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from admin import backup, inspection, poison
+from admin.account import Records, with_account, with_records
+from admin.output import fail, say, show
+from shared.concurrency import in_waves
+from shared.entities import TABLES
+from shared.runtime import Runtime
+from shared.storage.connection import AzureStorage
+
+WIDTH = 16
+PROGRESS = 1000
+
+_NEEDS = "Needs the storage account: STORAGE_ACCOUNT_NAME (with `az login`) or STORAGE_CONNECTION_STRING."
+tasks = typer.Typer(help=f"Tasks: whether their rows agree. {_NEEDS}", no_args_is_help=True)
+groups = typer.Typer(help=f"Task groups: whether their rows agree. {_NEEDS}", no_args_is_help=True)
+queues = typer.Typer(help=f"Internal queues. {_NEEDS}", no_args_is_help=True)
+poisoned = typer.Typer(help="Messages that were given up.", no_args_is_help=True)
+backups = typer.Typer(help=f"Tables to files and back. {_NEEDS}", no_args_is_help=True)
+queues.add_typer(poisoned, name="poison")
+
+AtRest = Annotated[
+    bool, typer.Option("--at-rest", help="Count also what calls may still be at: for an app that is stopped.")
+]
+Repair = Annotated[bool, typer.Option("--repair", help="Put right what can be put right.")]
+Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="claim, deadline, resolved, events or group-jobs.")]
+MessageId = Annotated[str | None, typer.Option("--id", help="Only the message of this id.")]
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", file_okay=False, show_default=False)]
+
+
+@tasks.command("check")
+def check_task(
+    task_id: Annotated[list[str] | None, typer.Argument(metavar="[TASK_ID]...", show_default=False)] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every task: reads the whole table.")] = False,
+    at_rest: AtRest = False,
+    repair: Repair = False,
+) -> None:
+    """Compare a task's rows with its status. Exit code 1 if anything is wrong."""
+    if everything == bool(task_id):
+        fail("name tasks, or say --all")
+
+    async def check(account: AzureStorage) -> dict[str, Any]:
+        records = _records(account, at_rest=at_rest)
+        if not everything:
+            return await _checked(records, task_id or [], repair=repair)
+        found: dict[str, Any] = {}
+        page: list[str] = []
+        async for one in backup.all_tasks(account):
+            page.append(one)
+            if len(page) == PROGRESS:
+                found |= await _checked(records, page, repair=repair)
+                say(f"{len(page)} more tasks checked")
+                page.clear()
+        return found | await _checked(records, page, repair=repair)
+
+    _report(with_account(check))
+
+
+@groups.command("check")
+def check_group(
+    task_group_id: Annotated[str, typer.Argument(metavar="TASK_GROUP_ID", show_default=False)],
+    at_rest: AtRest = False,
+    repair: Repair = False,
+) -> None:
+    """Compare a group's rows, and those of all of its tasks, with their statuses. Exit code 1 if anything is wrong."""
+
+    async def check(account: AzureStorage) -> dict[str, Any]:
+        records = _records(account, at_rest=at_rest)
+        findings = await inspection.inspect_group(records, task_group_id)
+        found = await _told(findings, repair=repair)
+        members = await inspection.group_tasks(records, task_group_id)
+        return ({task_group_id: found} if found else {}) | await _checked(records, members, repair=repair)
+
+    _report(with_account(check))
+
+
+@queues.command("list")
+def list_queues() -> None:
+    """Show how many messages the internal queues hold (hidden ones included), and how many were given up."""
+    show(with_records(lambda records: poison.depths(records.storage.queues)))
+
+
+@poisoned.command("list")
+def list_poison(queue: Queue) -> None:
+    """Show the first messages that a queue gave up."""
+    _known(queue)
+    show(with_records(lambda records: poison.listed(records.storage.queues, queue)))
+
+
+@poisoned.command("redrive")
+def redrive_poison(queue: Queue, message_id: MessageId = None) -> None:
+    """Send what a queue gave up to it once more. What can't be read stays."""
+    _known(queue)
+    show(asdict(with_records(lambda records: poison.redrive(records.storage.queues, queue, message_id))))
+
+
+@poisoned.command("drop")
+def drop_poison(
+    queue: Queue,
+    message_id: MessageId = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+) -> None:
+    """Remove what a queue gave up, for good."""
+    _known(queue)
+    if everything == (message_id is not None):
+        fail("name a message with --id, or say --all")
+    show(asdict(with_records(lambda records: poison.drop(records.storage.queues, queue, message_id))))
+
+
+@backups.command("export")
+def export_backup(folder: Folder) -> None:
+    """Write all tables to files in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    show(with_account(lambda account: backup.export_tables(account, TABLES, folder)))
+
+
+@backups.command("restore")
+def restore_backup(
+    folder: Folder,
+    timers: Annotated[bool, typer.Option(help="Put the timers of all unresolved tasks: their messages are lost.")] = (
+        True
+    ),
+) -> None:
+    """Write the files of an export to the tables: of an empty account, with the app stopped."""
+
+    async def restore(account: AzureStorage) -> dict[str, Any]:
+        counts = await backup.import_tables(account.storage, TABLES, folder)
+        if not timers:
+            return {"entities": counts}
+        records = Records.of(account.storage, Runtime())
+        ids = [task_id async for task_id in backup.all_tasks(account)]
+
+        async def revive(task_id: str) -> bool:
+            return await backup.revive(records, task_id)
+
+        return {"entities": counts, "revived": sum(await in_waves(WIDTH, revive, ids))}
+
+    try:
+        show(with_account(restore))
+    except backup.BackupError as error:
+        fail(str(error))
+
+
+def _records(account: AzureStorage, *, at_rest: bool) -> Records:
+    records = Records.of(account.storage, Runtime())
+    return replace(records, settled=timedelta(0)) if at_rest else records
+
+
+def _known(queue: str) -> None:
+    try:
+        poison.poison_queue(queue)
+    except ValueError as error:
+        fail(str(error))
+
+
+async def _checked(records: Records, task_ids: list[str], *, repair: bool) -> dict[str, Any]:
+    """Findings by task, of those that have any."""
+
+    async def check(task_id: str) -> tuple[str, list[dict[str, Any]]]:
+        return task_id, await _told(await inspection.inspect_task(records, task_id), repair=repair)
+
+    return {task_id: found for task_id, found in await in_waves(WIDTH, check, task_ids) if found}
+
+
+async def _told(findings: list[inspection.Finding], *, repair: bool) -> list[dict[str, Any]]:
+    told = []
+    for finding in findings:
+        done = repair and finding.repair is not None
+        if finding.repair is not None and repair:
+            await finding.repair()
+        told.append({"finding": finding.text, "repairable": finding.repair is not None, "repaired": done})
+    return told
+
+
+def _report(found: dict[str, Any]) -> None:
+    show(found)
+    if any(not finding["repaired"] for findings in found.values() for finding in findings):
+        raise typer.Exit(1)

@@ -1,0 +1,155 @@
+"""`python -m listen EXCHANGE [PATTERN]…` and `python -m listen filter EXCHANGE PATTERN…`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import signal
+import sys
+import uuid
+from collections.abc import Coroutine
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+from azure.core.exceptions import AzureError
+from azure.servicebus import ServiceBusReceivedMessage
+
+from listen.connect import Namespace
+from listen.reading import as_json, properties_of, read
+from listen.subscription import rules_for_any, subscription
+from shared.domain.events import Exchange
+from shared.events.exchanges import parse_exchange
+from shared.events.filters import CorrelationRule, Rule, SqlRule, TrueRule, pattern_for
+from shared.events.patterns import selects
+
+ExchangeName = Annotated[str, typer.Argument(metavar="EXCHANGE", help="For example task-pending.")]
+Patterns = Annotated[
+    list[str] | None, typer.Argument(metavar="PATTERN", help="Routing-key patterns; default: everything.")
+]
+Words = Annotated[
+    list[str] | None,
+    typer.Option("--word", metavar="NAME=VALUE", help="Instead of a pattern: words of the primary key, as taskId=…"),
+]
+
+
+def listen(
+    exchange: ExchangeName,
+    patterns: Patterns = None,
+    word: Words = None,
+    count: Annotated[int, typer.Option(help="End after so many messages; 0: never.", min=0)] = 0,
+    existing: Annotated[
+        str, typer.Option(help="Read this subscription; create and remove none. The right to listen is enough.")
+    ] = "",
+    idle_minutes: Annotated[
+        int, typer.Option(help="After so long without a reader an abandoned subscription is removed.", min=5)
+    ] = 5,
+    connection_string: Annotated[
+        str, typer.Option(envvar="SERVICEBUS_CONNECTION_STRING", show_envvar=True, show_default=False)
+    ] = "",
+    namespace: Annotated[
+        str, typer.Option(envvar="SERVICEBUS_NAMESPACE", help="Fully qualified; with your own identity.")
+    ] = "",
+    topic_prefix: Annotated[str, typer.Option(envvar="TOPIC_PREFIX", help="The deployment's prefix of topics.")] = "",
+) -> None:
+    """Print the messages of an exchange as JSON lines, as they come, until interrupted.
+
+    A subscription is created for it and removed at the end. `listen filter EXCHANGE PATTERN` prints the rules only.
+    """
+    found, wanted = _wanted(exchange, patterns, word)
+    session = _listen(
+        Namespace(connection_string, namespace),
+        topic_prefix + found.value,
+        wanted,
+        rules_for_any(found, wanted),
+        existing=existing,
+        count=count,
+        idle=timedelta(minutes=idle_minutes),
+    )
+    asyncio.run(_until_interrupted(session))
+
+
+def show_filter(exchange: ExchangeName, patterns: Patterns = None, word: Words = None) -> None:
+    """Print the Service Bus rules that routing-key patterns become, one JSON object a line."""
+    found, wanted = _wanted(exchange, patterns, word)
+    for rule in rules_for_any(found, wanted):
+        print(json.dumps(_as_json(rule), ensure_ascii=False))
+
+
+def _wanted(exchange: str, patterns: list[str] | None, words: list[str] | None) -> tuple[Exchange, list[str]]:
+    found = parse_exchange(exchange)
+    if words:
+        if patterns:
+            raise ValueError("give patterns or words, not both")
+        pairs = [word.partition("=") for word in words]
+        return found, [pattern_for(found, {name: value for name, _, value in pairs})]
+    return found, patterns or ["#"]
+
+
+def _as_json(rule: Rule) -> dict[str, object]:
+    match rule:
+        case TrueRule():
+            return {"filter": "true"}
+        case CorrelationRule(properties):
+            return {"filter": "correlation", "properties": dict(properties)}
+        case SqlRule(expression):
+            return {"filter": "sql", "expression": expression}
+
+
+async def _listen(
+    namespace: Namespace,
+    topic: str,
+    patterns: list[str],
+    rules: tuple[Rule, ...],
+    *,
+    existing: str,
+    count: int,
+    idle: timedelta,
+) -> None:
+    name = existing or f"listen-{uuid.uuid4().hex[:12]}"
+    async with contextlib.AsyncExitStack() as cleanup:
+        client, admin = await cleanup.enter_async_context(namespace.clients())
+        if not existing:
+            await cleanup.enter_async_context(subscription(admin, topic, name, rules, idle))
+        print(f"listening to {topic}, subscription {name}", file=sys.stderr, flush=True)
+        await read(client, topic, name, _Printer(patterns, count))
+
+
+class _Printer:
+    """Prints messages that a pattern selects, up to a number: some may have come before the rules were in place."""
+
+    def __init__(self, patterns: list[str], count: int) -> None:
+        self._patterns = patterns
+        self._left = count or math.inf
+
+    def __call__(self, message: ServiceBusReceivedMessage) -> bool:
+        if any(selects(pattern, properties_of(message)) for pattern in self._patterns):
+            print(json.dumps(as_json(message), ensure_ascii=False), flush=True)
+            self._left -= 1
+        return self._left > 0
+
+
+async def _until_interrupted(session: Coroutine[Any, Any, None]) -> None:
+    """Ctrl-C, SIGTERM and a reader that goes away end it in order, so that the subscription is removed."""
+    task = asyncio.create_task(session)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    with contextlib.suppress(asyncio.CancelledError, BrokenPipeError):
+        await task
+
+
+def main(arguments: list[str]) -> None:
+    """Runs the command; what goes wrong is a line on the standard error and exit code 1."""
+    only_filter = arguments[:1] == ["filter"]
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(show_filter if only_filter else listen)
+    try:
+        app(arguments[only_filter:], prog_name="listen filter" if only_filter else "listen")
+    except (ValueError, AzureError) as error:
+        sys.exit(f"listen: {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
