@@ -1,0 +1,320 @@
+// A whole deployment: `azd up`, or `az deployment sub create --template-file infra/main.bicep`.
+// What each parameter is for: infra/README.md.
+targetScope = 'subscription'
+
+@description('Name of the deployment. Names of resources are made from it.')
+@minLength(1)
+@maxLength(32)
+param environmentName string
+
+@description('Azure region.')
+param location string
+
+@description('How much it has to carry: infra/profiles/<profile>.json, explained in docs/scaling.md.')
+@allowed([
+  'small'
+  'large'
+])
+param profile string = 'small'
+
+@description('Values in place of those of the profile, by their names there.')
+param profileOverrides object = {}
+
+@description('App settings in place of their defaults (docs/settings.md), by name.')
+param settingOverrides object = {}
+
+@description('Root URL that clients use, if not the function app\'s own: a custom domain, https, no path.')
+param rootUrl string = ''
+
+@description('What the version endpoint tells: a tag or a commit.')
+param appVersion string = 'unknown'
+
+@description('Prefix of the topics\' names, such as exchange/taskcluster-queue/v1/')
+param topicPrefix string = ''
+
+@description('Let everybody read public/ artifacts straight from the storage account, without a signature.')
+param publicArtifacts bool = false
+
+@description('Where else they can be read without a signature: a CDN in front of the container.')
+param publicArtifactBaseUrl string = ''
+
+@description('Access token of the root client. Empty: the vault keeps the one that it has.')
+@secure()
+param rootAccessToken string = ''
+
+@description('Keys that sign pending messages. Empty: as above.')
+@secure()
+param messageSigningKeys string = ''
+
+@description('Keys that encrypt access tokens. Empty: as above.')
+@secure()
+param accessTokenKeys string = ''
+
+@description('While the root token is being rotated: accept claims signed with the vault\'s root-access-token-previous.')
+param acceptPreviousRootToken bool = false
+
+@description('Sign URLs with the storage account\'s key, kept in the vault: only where Azure cannot delegate keys for queues.')
+param signWithAccountKey bool = false
+
+@description('Object id of an operator (user or group) who may read and repair the data. Empty: nobody.')
+param operatorPrincipalId string = ''
+
+@description('What the operator is.')
+@allowed([
+  'User'
+  'Group'
+  'ServicePrincipal'
+])
+param operatorPrincipalType string = 'User'
+
+@description('Who is told of alerts: addresses, separated by commas.')
+param alertEmails string = ''
+
+@description('Put the app into a virtual network, and reach its services by private endpoints.')
+param virtualNetwork bool = false
+
+@description('Address space of the virtual network (a /24 or larger).')
+param virtualNetworkPrefix string = '10.60.0.0/16'
+
+@description('Whether the public network reaches the function app.')
+@allowed([
+  'Enabled'
+  'Disabled'
+])
+param appPublicAccess string = 'Enabled'
+
+@description('Whether the public network reaches the storage account. Workers and browsers use its signed URLs.')
+@allowed([
+  'Enabled'
+  'Disabled'
+])
+param storagePublicAccess string = 'Enabled'
+
+@description('Addresses that reach the storage account from the public network, as CIDR. Empty: all.')
+param storageAllowedAddresses array = []
+
+@description('Whether the public network reaches Service Bus, for those who listen to events. Only Premium can refuse it.')
+@allowed([
+  'Enabled'
+  'Disabled'
+])
+param serviceBusPublicAccess string = 'Enabled'
+
+@description('Whether the public network reaches the Key Vault. The app needs it unless there is a virtual network.')
+@allowed([
+  'Enabled'
+  'Disabled'
+])
+param keyVaultPublicAccess string = 'Enabled'
+
+@description('Sites whose scripts may read artifacts straight from the storage account.')
+param artifactCorsOrigins array = [
+  '*'
+]
+
+@description('Tags of all resources.')
+param tags object = {}
+
+@description('Names in place of the generated ones, by the keys of abbreviations.json.')
+param names object = {}
+
+var abbreviations = loadJsonContent('abbreviations.json')
+var profiles = {
+  small: loadJsonContent('profiles/small.json')
+  large: loadJsonContent('profiles/large.json')
+}
+var scale = union(profiles[profile], profileOverrides)
+var token = toLower(uniqueString(subscription().id, environmentName, location))
+var generated = {
+  resourceGroup: '${abbreviations.resourceGroup}${environmentName}'
+  identity: '${abbreviations.identity}${token}'
+  storage: '${abbreviations.storage}${token}'
+  serviceBus: '${abbreviations.serviceBus}${token}'
+  keyVault: '${abbreviations.keyVault}${token}'
+  logAnalytics: '${abbreviations.logAnalytics}${token}'
+  applicationInsights: '${abbreviations.applicationInsights}${token}'
+  plan: '${abbreviations.plan}${token}'
+  functionApp: '${abbreviations.functionApp}${token}'
+  virtualNetwork: '${abbreviations.virtualNetwork}${token}'
+  privateEndpoint: '${abbreviations.privateEndpoint}${token}'
+  actionGroup: '${abbreviations.actionGroup}${token}'
+  alert: '${abbreviations.alert}${token}'
+}
+var resourceNames = union(generated, names)
+var allTags = union(tags, {
+  'azd-env-name': environmentName
+})
+
+resource group 'Microsoft.Resources/resourceGroups@2024-03-01' = {
+  name: resourceNames.resourceGroup
+  location: location
+  tags: allTags
+}
+
+module identity 'modules/identity.bicep' = {
+  scope: group
+  name: 'identity'
+  params: {
+    name: resourceNames.identity
+    location: location
+    tags: allTags
+  }
+}
+
+module monitoring 'modules/monitoring.bicep' = {
+  scope: group
+  name: 'monitoring'
+  params: {
+    logAnalyticsName: resourceNames.logAnalytics
+    applicationInsightsName: resourceNames.applicationInsights
+    location: location
+    tags: allTags
+    retentionDays: scale.logRetentionDays
+    dailyCapGb: scale.logDailyCapGb
+  }
+}
+
+module network 'modules/network.bicep' = if (virtualNetwork) {
+  scope: group
+  name: 'network'
+  params: {
+    name: resourceNames.virtualNetwork
+    location: location
+    tags: allTags
+    addressPrefix: virtualNetworkPrefix
+  }
+}
+
+module storage 'modules/storage.bicep' = {
+  scope: group
+  name: 'storage'
+  params: {
+    name: resourceNames.storage
+    location: location
+    tags: allTags
+    sku: scale.storageSku
+    allowSharedKeys: signWithAccountKey
+    publicArtifacts: publicArtifacts
+    publicAccess: storagePublicAccess
+    allowedAddresses: storageAllowedAddresses
+    corsOrigins: artifactCorsOrigins
+    softDeleteDays: scale.blobSoftDeleteDays
+    coolAfterDays: scale.artifactCoolAfterDays
+    deleteAfterDays: scale.artifactDeleteAfterDays
+  }
+}
+
+module serviceBus 'modules/servicebus.bicep' = {
+  scope: group
+  name: 'servicebus'
+  params: {
+    name: resourceNames.serviceBus
+    location: location
+    tags: allTags
+    sku: scale.serviceBusSku
+    capacity: scale.serviceBusCapacity
+    publicAccess: serviceBusPublicAccess
+    topicPrefix: topicPrefix
+    duplicateWindow: scale.duplicateWindow
+    timeToLive: scale.eventTimeToLive
+  }
+}
+
+module keyVault 'modules/keyvault.bicep' = {
+  scope: group
+  name: 'keyvault'
+  params: {
+    name: resourceNames.keyVault
+    location: location
+    tags: allTags
+    publicAccess: keyVaultPublicAccess
+    rootAccessToken: rootAccessToken
+    messageSigningKeys: messageSigningKeys
+    accessTokenKeys: accessTokenKeys
+    storageAccountName: signWithAccountKey ? storage.outputs.name : ''
+  }
+}
+
+module endpoints 'modules/endpoints.bicep' = if (virtualNetwork) {
+  scope: group
+  name: 'endpoints'
+  params: {
+    prefix: resourceNames.privateEndpoint
+    location: location
+    tags: allTags
+    networkId: virtualNetwork ? network.outputs.id : ''
+    subnetId: virtualNetwork ? network.outputs.endpointSubnetId : ''
+    storageId: storage.outputs.id
+    keyVaultId: keyVault.outputs.id
+    serviceBusId: scale.serviceBusSku == 'Premium' ? serviceBus.outputs.id : ''
+  }
+}
+
+module roles 'modules/roles.bicep' = {
+  scope: group
+  name: 'roles'
+  params: {
+    storageName: storage.outputs.name
+    serviceBusName: serviceBus.outputs.name
+    keyVaultName: keyVault.outputs.name
+    applicationInsightsName: monitoring.outputs.applicationInsightsName
+    appPrincipalId: identity.outputs.principalId
+    operatorPrincipalId: operatorPrincipalId
+    operatorPrincipalType: operatorPrincipalType
+  }
+}
+
+module app 'modules/app.bicep' = {
+  scope: group
+  name: 'app'
+  params: {
+    planName: resourceNames.plan
+    name: resourceNames.functionApp
+    location: location
+    tags: allTags
+    scale: scale
+    settingOverrides: settingOverrides
+    identityId: identity.outputs.id
+    identityClientId: identity.outputs.clientId
+    storageName: storage.outputs.name
+    serviceBusName: serviceBus.outputs.name
+    keyVaultUri: keyVault.outputs.uri
+    applicationInsightsName: monitoring.outputs.applicationInsightsName
+    subnetId: virtualNetwork ? network.outputs.appSubnetId : ''
+    publicAccess: appPublicAccess
+    rootUrl: rootUrl
+    appVersion: appVersion
+    topicPrefix: topicPrefix
+    publicArtifactBaseUrl: !empty(publicArtifactBaseUrl) ? publicArtifactBaseUrl : publicArtifacts ? storage.outputs.publicArtifactsUrl : ''
+    acceptPreviousRootToken: acceptPreviousRootToken
+    signWithAccountKey: signWithAccountKey
+  }
+  dependsOn: [
+    roles
+    endpoints
+  ]
+}
+
+module alerts 'modules/alerts.bicep' = {
+  scope: group
+  name: 'alerts'
+  params: {
+    actionGroupName: resourceNames.actionGroup
+    prefix: resourceNames.alert
+    location: location
+    tags: allTags
+    emails: empty(alertEmails) ? [] : split(alertEmails, ',')
+    workspaceId: monitoring.outputs.workspaceId
+    serviceBusId: serviceBus.outputs.id
+    storageId: storage.outputs.id
+    thresholds: scale.alerts
+  }
+}
+
+output AZURE_RESOURCE_GROUP string = group.name
+output AZURE_LOCATION string = location
+output AZURE_FUNCTION_APP_NAME string = app.outputs.name
+output AZURE_KEY_VAULT_NAME string = keyVault.outputs.name
+output TASKCLUSTER_ROOT_URL string = app.outputs.rootUrl
+output STORAGE_ACCOUNT_NAME string = storage.outputs.name
+output SERVICEBUS_NAMESPACE string = serviceBus.outputs.endpoint

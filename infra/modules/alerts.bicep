@@ -1,0 +1,198 @@
+// What somebody has to know of. docs/operations.md says for each what it means and what to do.
+// Metric names are those of shared/telemetry/instruments.py; a test compares them.
+param actionGroupName string
+param prefix string
+param location string
+param tags object
+param emails array
+param workspaceId string
+param serviceBusId string
+param storageId string
+@description('`alerts` of the profile.')
+param thresholds object
+
+var queries = [
+  {
+    name: 'poison-messages'
+    title: 'Internal messages were given up'
+    severity: 1
+    window: 'PT15M'
+    aggregation: 'Maximum'
+    query: 'AppMetrics | where Name == "queue_poison_messages" | project TimeGenerated, Value = Max, Queue = tostring(Properties.queue)'
+    operator: 'GreaterThan'
+    threshold: thresholds.poisonMessages
+  }
+  {
+    name: 'oldest-pending'
+    title: 'A task waits too long for a worker'
+    severity: 2
+    window: 'PT15M'
+    aggregation: 'Maximum'
+    query: 'AppMetrics | where Name == "queue_oldest_pending_task_age_seconds" | project TimeGenerated, Value = Max'
+    operator: 'GreaterThan'
+    threshold: thresholds.oldestPendingSeconds
+  }
+  {
+    name: 'timer-lateness'
+    title: 'Claims or deadlines are noticed late'
+    severity: 2
+    window: 'PT15M'
+    aggregation: 'Maximum'
+    query: 'AppMetrics | where Name == "queue_timer_lateness_seconds" | project TimeGenerated, Value = Max'
+    operator: 'GreaterThan'
+    threshold: thresholds.latenessSeconds
+  }
+  {
+    name: 'failed-calls'
+    title: 'Calls fail with 5xx'
+    severity: 1
+    window: 'PT15M'
+    aggregation: 'Maximum'
+    query: 'AppRequests | where isnotempty(Url) | summarize Value = 100.0 * countif(toint(ResultCode) >= 500) / count() by TimeGenerated = bin(TimeGenerated, 5m)'
+    operator: 'GreaterThan'
+    threshold: thresholds.failedCallsPercent
+  }
+  {
+    name: 'event-backlog'
+    title: 'Events wait for Service Bus'
+    severity: 2
+    window: 'PT15M'
+    aggregation: 'Maximum'
+    query: 'AppMetrics | where Name == "queue_event_backlog" | project TimeGenerated, Value = Max'
+    operator: 'GreaterThan'
+    threshold: thresholds.eventBacklog
+  }
+  {
+    name: 'timers-stand-still'
+    title: 'The timer functions do not run'
+    severity: 1
+    window: 'PT1H'
+    aggregation: 'Total'
+    query: 'print Value = toscalar(AppRequests | where TimeGenerated > ago(1h) | where Name in ("expire", "reconcile") | count)'
+    operator: 'LessThan'
+    threshold: 1
+  }
+]
+
+resource group 'Microsoft.Insights/actionGroups@2023-01-01' = {
+  name: actionGroupName
+  location: 'global'
+  tags: tags
+  properties: {
+    groupShortName: 'tc-queue'
+    enabled: true
+    emailReceivers: [for email in emails: {
+      name: email
+      emailAddress: email
+      useCommonAlertSchema: true
+    }]
+  }
+}
+
+resource rules 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [for rule in queries: {
+  name: '${prefix}-${rule.name}'
+  location: location
+  tags: tags
+  kind: 'LogAlert'
+  properties: {
+    displayName: rule.title
+    description: 'docs/operations.md, ${rule.name}'
+    severity: rule.severity
+    enabled: true
+    autoMitigate: true
+    scopes: [
+      workspaceId
+    ]
+    evaluationFrequency: 'PT5M'
+    windowSize: rule.window
+    skipQueryValidation: true
+    criteria: {
+      allOf: [
+        {
+          query: rule.query
+          timeAggregation: rule.aggregation
+          metricMeasureColumn: 'Value'
+          operator: rule.operator
+          threshold: rule.threshold
+          failingPeriods: {
+            numberOfEvaluationPeriods: 1
+            minFailingPeriodsToAlert: 1
+          }
+        }
+      ]
+    }
+    actions: {
+      actionGroups: [
+        group.id
+      ]
+    }
+  }
+}]
+
+resource deadLetters 'Microsoft.Insights/metricAlerts@2018-03-01' = {
+  name: '${prefix}-dead-letters'
+  location: 'global'
+  tags: tags
+  properties: {
+    description: 'docs/operations.md, dead-letters'
+    severity: 3
+    enabled: true
+    scopes: [
+      serviceBusId
+    ]
+    evaluationFrequency: 'PT15M'
+    windowSize: 'PT1H'
+    criteria: {
+      'odata.type': 'Microsoft.Azure.Monitor.SingleResourceMultipleMetricCriteria'
+      allOf: [
+        {
+          criterionType: 'StaticThresholdCriterion'
+          name: 'dead-letters'
+          metricName: 'DeadletteredMessages'
+          operator: 'GreaterThan'
+          threshold: thresholds.eventBacklog
+          timeAggregation: 'Average'
+        }
+      ]
+    }
+    actions: [
+      {
+        actionGroupId: group.id
+      }
+    ]
+  }
+}
+
+resource storageAvailability 'Microsoft.Insights/metricAlerts@2018-03-01' = {
+  name: '${prefix}-storage-availability'
+  location: 'global'
+  tags: tags
+  properties: {
+    description: 'docs/operations.md, storage-availability'
+    severity: 1
+    enabled: true
+    scopes: [
+      storageId
+    ]
+    evaluationFrequency: 'PT5M'
+    windowSize: 'PT15M'
+    criteria: {
+      'odata.type': 'Microsoft.Azure.Monitor.SingleResourceMultipleMetricCriteria'
+      allOf: [
+        {
+          criterionType: 'StaticThresholdCriterion'
+          name: 'availability'
+          metricName: 'Availability'
+          operator: 'LessThan'
+          threshold: 99
+          timeAggregation: 'Average'
+        }
+      ]
+    }
+    actions: [
+      {
+        actionGroupId: group.id
+      }
+    ]
+  }
+}

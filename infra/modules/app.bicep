@@ -1,0 +1,155 @@
+// The function app on Flex Consumption, and its settings.
+param planName string
+param name string
+param location string
+param tags object
+@description('The profile.')
+param scale object
+param settingOverrides object
+param identityId string
+param identityClientId string
+param storageName string
+param serviceBusName string
+param keyVaultUri string
+param applicationInsightsName string
+@description('Empty: no virtual network.')
+param subnetId string
+param publicAccess string
+param rootUrl string
+param appVersion string
+param topicPrefix string
+param publicArtifactBaseUrl string
+param acceptPreviousRootToken bool
+param signWithAccountKey bool
+
+resource storage 'Microsoft.Storage/storageAccounts@2023-05-01' existing = {
+  name: storageName
+}
+
+resource insights 'Microsoft.Insights/components@2020-02-02' existing = {
+  name: applicationInsightsName
+}
+
+resource plan 'Microsoft.Web/serverfarms@2024-04-01' = {
+  name: planName
+  location: location
+  tags: tags
+  kind: 'functionapp'
+  sku: {
+    tier: 'FlexConsumption'
+    name: 'FC1'
+  }
+  properties: {
+    reserved: true
+    zoneRedundant: scale.zoneRedundant
+  }
+}
+
+resource app 'Microsoft.Web/sites@2024-04-01' = {
+  name: name
+  location: location
+  tags: union(tags, {
+    'azd-service-name': 'queue'
+  })
+  kind: 'functionapp,linux'
+  identity: {
+    type: 'UserAssigned'
+    userAssignedIdentities: {
+      '${identityId}': {}
+    }
+  }
+  properties: {
+    serverFarmId: plan.id
+    httpsOnly: true
+    keyVaultReferenceIdentity: identityId
+    publicNetworkAccess: publicAccess
+    virtualNetworkSubnetId: empty(subnetId) ? null : subnetId
+    siteConfig: {
+      minTlsVersion: '1.2'
+      scmMinTlsVersion: '1.2'
+      ftpsState: 'Disabled'
+      http20Enabled: true
+    }
+    functionAppConfig: {
+      deployment: {
+        storage: {
+          type: 'blobContainer'
+          value: '${storage.properties.primaryEndpoints.blob}deployments'
+          authentication: {
+            type: 'UserAssignedIdentity'
+            userAssignedIdentityResourceId: identityId
+          }
+        }
+      }
+      runtime: {
+        name: 'python'
+        version: '3.13'
+      }
+      scaleAndConcurrency: {
+        instanceMemoryMB: scale.instanceMemoryMB
+        maximumInstanceCount: scale.maximumInstanceCount
+        alwaysReady: scale.alwaysReady
+        triggers: {
+          http: {
+            perInstanceConcurrency: scale.httpConcurrency
+          }
+        }
+      }
+    }
+  }
+}
+
+resource noPublishingByFtp 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2024-04-01' = {
+  parent: app
+  name: 'ftp'
+  properties: {
+    allow: false
+  }
+}
+
+resource noPublishingByPassword 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2024-04-01' = {
+  parent: app
+  name: 'scm'
+  properties: {
+    allow: false
+  }
+}
+
+// A resource of its own, since the root URL is known only when the app exists.
+resource settings 'Microsoft.Web/sites/config@2024-04-01' = {
+  parent: app
+  name: 'appsettings'
+  properties: union(loadJsonContent('../settings.json'), scale.settings, settingOverrides, ownSettings, hostSettings)
+}
+
+var hostSettings = {
+  AzureWebJobsStorage__credential: 'managedidentity'
+  AzureWebJobsStorage__clientId: identityClientId
+  AzureWebJobsStorage__blobServiceUri: storage.properties.primaryEndpoints.blob
+  AzureWebJobsStorage__queueServiceUri: storage.properties.primaryEndpoints.queue
+  AzureWebJobsStorage__tableServiceUri: storage.properties.primaryEndpoints.table
+  APPLICATIONINSIGHTS_CONNECTION_STRING: insights.properties.ConnectionString
+  APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identityClientId};Authorization=AAD'
+  OTEL_TRACES_SAMPLER: 'parentbased_traceidratio'
+  OTEL_TRACES_SAMPLER_ARG: scale.traceRatio
+  AzureFunctionsJobHost__extensions__queues__batchSize: string(scale.queueBatchSize)
+  AzureFunctionsJobHost__extensions__queues__newBatchThreshold: string(scale.queueBatchSize / 2)
+}
+
+var ownSettings = {
+  TASKCLUSTER_ROOT_URL: empty(rootUrl) ? 'https://${app.properties.defaultHostName}' : rootUrl
+  ROOT_ACCESS_TOKEN: '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/root-access-token)'
+  ROOT_ACCESS_TOKEN_PREVIOUS: acceptPreviousRootToken ? '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/root-access-token-previous)' : ''
+  MESSAGE_SIGNING_KEYS: '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/message-signing-keys)'
+  ACCESS_TOKEN_KEYS: '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/access-token-keys)'
+  STORAGE_ACCOUNT_NAME: storageName
+  STORAGE_ACCOUNT_KEY: signWithAccountKey ? '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/storage-account-key)' : ''
+  SERVICEBUS_NAMESPACE: '${serviceBusName}.servicebus.windows.net'
+  MANAGED_IDENTITY_CLIENT_ID: identityClientId
+  TOPIC_PREFIX: topicPrefix
+  PUBLIC_ARTIFACT_BASE_URL: publicArtifactBaseUrl
+  APP_VERSION: appVersion
+}
+
+output name string = app.name
+output rootUrl string = empty(rootUrl) ? 'https://${app.properties.defaultHostName}' : rootUrl

@@ -1,0 +1,98 @@
+// Who may do what. Ids come from infra/roles.json and nowhere else; docs/security.md says what each is for.
+param storageName string
+param serviceBusName string
+param keyVaultName string
+param applicationInsightsName string
+param appPrincipalId string
+@description('Empty: no operator.')
+param operatorPrincipalId string
+param operatorPrincipalType string
+
+var ids = loadJsonContent('../roles.json')
+var appStorageRoles = [
+  ids.storageBlobDataOwner
+  ids.storageQueueDataContributor
+  ids.storageTableDataContributor
+  ids.storageQueueDelegator
+]
+var operatorStorageRoles = empty(operatorPrincipalId) ? [] : [
+  ids.storageBlobDataContributor
+  ids.storageQueueDataContributor
+  ids.storageTableDataContributor
+]
+
+resource storage 'Microsoft.Storage/storageAccounts@2023-05-01' existing = {
+  name: storageName
+}
+
+resource serviceBus 'Microsoft.ServiceBus/namespaces@2024-01-01' existing = {
+  name: serviceBusName
+}
+
+resource vault 'Microsoft.KeyVault/vaults@2023-07-01' existing = {
+  name: keyVaultName
+}
+
+resource insights 'Microsoft.Insights/components@2020-02-02' existing = {
+  name: applicationInsightsName
+}
+
+resource appOnStorage 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for role in appStorageRoles: {
+  name: guid(storage.id, appPrincipalId, role)
+  scope: storage
+  properties: {
+    principalId: appPrincipalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', role)
+  }
+}]
+
+resource appOnServiceBus 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  name: guid(serviceBus.id, appPrincipalId, ids.serviceBusDataSender)
+  scope: serviceBus
+  properties: {
+    principalId: appPrincipalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', ids.serviceBusDataSender)
+  }
+}
+
+resource appOnVault 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  name: guid(vault.id, appPrincipalId, ids.keyVaultSecretsUser)
+  scope: vault
+  properties: {
+    principalId: appPrincipalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', ids.keyVaultSecretsUser)
+  }
+}
+
+resource appOnInsights 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  name: guid(insights.id, appPrincipalId, ids.monitoringMetricsPublisher)
+  scope: insights
+  properties: {
+    principalId: appPrincipalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', ids.monitoringMetricsPublisher)
+  }
+}
+
+resource operatorOnStorage 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for role in operatorStorageRoles: {
+  name: guid(storage.id, operatorPrincipalId, role)
+  scope: storage
+  properties: {
+    principalId: operatorPrincipalId
+    principalType: operatorPrincipalType
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', role)
+  }
+}]
+
+resource operatorOnVault 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(operatorPrincipalId)) {
+  name: guid(vault.id, operatorPrincipalId, ids.keyVaultSecretsOfficer)
+  scope: vault
+  properties: {
+    principalId: operatorPrincipalId
+    principalType: operatorPrincipalType
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', ids.keyVaultSecretsOfficer)
+  }
+}

@@ -1,0 +1,19 @@
+// Keeps the storage account's key in the vault. Only with signWithAccountKey: nothing else ever reads a key.
+param vaultName string
+param storageAccountName string
+
+resource vault 'Microsoft.KeyVault/vaults@2023-07-01' existing = {
+  name: vaultName
+}
+
+resource account 'Microsoft.Storage/storageAccounts@2023-05-01' existing = {
+  name: storageAccountName
+}
+
+resource key 'Microsoft.KeyVault/vaults/secrets@2023-07-01' = {
+  parent: vault
+  name: 'storage-account-key'
+  properties: {
+    value: account.listKeys().keys[0].value
+  }
+}
