@@ -1,0 +1,1 @@
+"""Measurements and models, run by hand: `python -m bench.<name>`."""

@@ -1,0 +1,56 @@
+"""What a call may cost in storage requests (design 6), by kind: the basis of the cost model."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+Cost = Mapping[str, float]
+"""Storage requests by kind: R, W tables; P, G, U, D queues; BR, BW, BD blobs."""
+
+CALLS: Mapping[str, Cost] = {
+    "createTask": {"P": 2, "W": 4},
+    "claimWork": {"G": 1, "R": 1, "P": 1, "U": 1, "W": 2},
+    "reclaimTask": {"R": 1, "U": 2, "W": 1},
+    "reportCompleted": {"R": 1, "P": 1, "W": 1, "D": 2},
+    "resolved message": {"R": 4, "W": 2, "D": 1},
+    "createArtifact": {"W": 1},
+    "status": {"R": 1},
+}
+"""Of our own code, in the happy case of a warm process."""
+
+UPLOAD: Cost = {"BW": 2, "W": 1}
+"""The worker's own upload of an artifact's block, and its commit."""
+HOST: Cost = {"G": 1, "D": 1}
+"""What the Functions host asks for each message that wakes a function."""
+EXPIRY: Cost = {"R": 1, "W": 3}
+"""A task's rows, its place in its group, its line in the list; the blobs' deletion is free."""
+READ: Cost = {"R": 1, "BR": 1}
+"""An artifact that is read by its signed URL."""
+
+
+def life_of_a_task(artifacts: float, reads: float) -> Cost:
+    """All requests of an ordinary task: created, claimed, renewed once, completed, followed up, deleted."""
+    total: dict[str, float] = defaultdict(float)
+    calls = ("createTask", "claimWork", "reclaimTask", "reportCompleted", "resolved message")
+    for cost, times in (
+        *((CALLS[call], 1.0) for call in calls),
+        (HOST, 1.0),
+        (EXPIRY, 1.0),
+        (CALLS["createArtifact"], artifacts),
+        (UPLOAD, artifacts),
+        (READ, reads),
+    ):
+        for kind, number in cost.items():
+            total[kind] += number * times
+    return total
+
+
+def tables(cost: Cost) -> float:
+    """Requests to tables."""
+    return sum(number for kind, number in cost.items() if kind in {"R", "W"})
+
+
+def queues(cost: Cost) -> float:
+    """Requests to queues."""
+    return sum(number for kind, number in cost.items() if kind in {"P", "G", "U", "D"})
