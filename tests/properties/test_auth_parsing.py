@@ -1,0 +1,215 @@
+"""Hostile headers, exts, certificates and bewits: only AuthenticationFailed may come out, and quickly."""
+
+import base64
+import json
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.auth import credentials, hawk
+from shared.auth.authenticate import Authenticator
+from shared.auth.clients import Client, StaticClients
+from shared.auth.expansion import Roles
+from shared.auth.scopes import ScopeSet, normalise, satisfies
+from shared.errors import AuthenticationFailed
+
+NOW = datetime.fromtimestamp(1767225600, UTC)
+TOKEN = "some-token-0123456789abcdef"
+SITE = hawk.Site.of("https://tc.example.com")
+AUTHENTICATOR = Authenticator(
+    StaticClients([Client(client_id="some", access_token=TOKEN, scopes=("a*",))], Roles({"anonymous": ["public"]})),
+    "https://tc.example.com",
+    lambda: NOW,
+)
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=50),
+    lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(max_size=10), children, max_size=4),
+    max_leaves=8,
+)
+good_certificate: dict[str, Any] = json.loads(
+    credentials.temporary_credentials(
+        client_id=None,
+        scopes=["a:1"],
+        start=NOW,
+        expiry=NOW,
+        issuer="some",
+        issuer_token=TOKEN,
+        seed="AAAAAAAAQACAAAAAAAAAAABBBBBBBBRBCBBBBBBBBBBQ",
+    )["certificate"]
+)
+certificate_fields = {**good_certificate, "issuer": "x", "clientId": "y"}
+broken_certificates = st.fixed_dictionaries(
+    {}, optional={name: st.just(value) | json_values for name, value in certificate_fields.items()}
+)
+exts = (
+    st.binary(max_size=60)
+    | json_values.map(lambda value: json.dumps(value).encode())
+    | st.fixed_dictionaries(
+        {}, optional={"certificate": json_values | broken_certificates, "authorizedScopes": json_values}
+    ).map(lambda value: json.dumps(value).encode())
+)
+attribute_texts = st.text(max_size=30) | st.sampled_from(["some", "1767225600", "e30=", "1", "nonce"])
+
+
+def signed_header(ext: bytes, key: str = TOKEN) -> str:
+    """A header with a good MAC, so that the ext is looked into."""
+    text = base64.b64encode(ext).decode()
+    signed = hawk.Signed(id="some", ts="1767225600", mac="", nonce="n", ext=text)
+    mac = hawk.calculate_mac(signed, key=key, method="GET", resource="/a", site=SITE).decode()
+    return f'Hawk id="some", ts="1767225600", nonce="n", mac="{mac}"' + (f', ext="{text}"' if text else "")
+
+
+async def caller_of(headers: dict[str, str], target: str = "/a") -> None:
+    try:
+        await AUTHENTICATOR.caller("GET", [target], headers, b"")
+    except AuthenticationFailed as failed:
+        assert TOKEN not in failed.message
+
+
+@given(st.text(max_size=200) | st.text(max_size=200).map(lambda text: f"Hawk {text}"))
+async def test_any_header(header: str) -> None:
+    await caller_of({"authorization": header})
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["id", "ts", "nonce", "mac", "ext", "hash", "app", "dlg", "x"]),
+            attribute_texts,
+            st.sampled_from([", ", ",", " ", ""]),
+        ),
+        max_size=10,
+    )
+)
+async def test_any_attributes(attributes: list[tuple[str, str, str]]) -> None:
+    header = "Hawk " + "".join(f'{name}="{value}"{separator}' for name, value, separator in attributes)
+    await caller_of({"authorization": header})
+
+
+@given(exts)
+async def test_any_ext_in_a_well_signed_header(ext: bytes) -> None:
+    await caller_of({"authorization": signed_header(ext)})
+
+
+@given(broken_certificates)
+async def test_any_certificate_in_a_well_signed_header(certificate: dict[str, Any]) -> None:
+    seed = certificate.get("seed")
+    key = credentials.temporary_access_token(TOKEN, seed) if isinstance(seed, str) and seed.isascii() else TOKEN
+    await caller_of({"authorization": signed_header(json.dumps({"certificate": certificate}).encode(), key)})
+
+
+@given(st.text(max_size=100) | st.binary(max_size=100).map(lambda raw: base64.urlsafe_b64encode(raw).decode()))
+async def test_any_bewit(bewit: str) -> None:
+    await caller_of({}, target=f"/a?bewit={bewit}")
+    await caller_of({}, target=f"/a?x=1&bewit={bewit}&y={bewit}")
+
+
+@given(st.lists(st.tuples(attribute_texts, attribute_texts, attribute_texts, attribute_texts), min_size=1, max_size=2))
+async def test_any_bewit_structure(parts: list[tuple[str, ...]]) -> None:
+    text = "\\".join("\\".join(part) for part in parts)
+    bewit = base64.urlsafe_b64encode(text.encode("utf-8", "surrogatepass")).decode()
+    await caller_of({}, target=f"/a?bewit={bewit}")
+
+
+HOSTILE_HEADERS = [
+    "Hawk " + " " * 4090,
+    "Hawk " + "a" * 4090,
+    "Hawk " + "," * 4090,
+    'Hawk id="a"' + " " * 4080,
+    'Hawk id="a"' + " \t" * 2040 + "x",
+    "Hawk " + 'id="' * 1020,
+    "Hawk " + 'a="b",' * 680,
+    "Hawk " + 'id="a", ' * 510,
+    'Hawk id="some", ts="1767225600", nonce="n", mac="' + "m" * 4040 + '"',
+    'Hawk id="some", ts="1767225600", nonce="n", mac="m", ext="' + "W" * 4030 + '"',
+    'Hawk id="some", ts="1767225600", nonce="n", mac="m", ext="' + base64.b64encode(b"[" * 3000).decode() + '"',
+    'Hawk id="some", ts="1767225600", nonce="n", mac="m", ext="' + base64.b64encode(b'{"a":' * 600).decode() + '"',
+    'Hawk id="some", ts="1767225600", nonce="n", mac="m", ext="' + base64.b64encode(b"1" * 3000).decode() + '"',
+    "x" * 100_000,
+]
+
+
+async def cost(header: str, target: str = "/a") -> float:
+    """CPU seconds of one attempt: the best of several, which noise can only raise."""
+    attempts = []
+    for _ in range(20):
+        started = time.process_time()
+        await caller_of({"authorization": header} if header else {}, target)
+        attempts.append(time.process_time() - started)
+    return min(attempts)
+
+
+def long_valid_header() -> str:
+    certificate = credentials.temporary_credentials(
+        client_id=None,
+        scopes=[f"a:{n:03}" for n in range(300)],
+        start=NOW,
+        expiry=NOW,
+        issuer="some",
+        issuer_token=TOKEN,
+        seed="AAAAAAAAQACAAAAAAAAAAABBBBBBBBRBCBBBBBBBBBBQ",
+    )
+    header = signed_header(
+        json.dumps({"certificate": json.loads(certificate["certificate"])}, separators=(",", ":")).encode(),
+        certificate["accessToken"],
+    )
+    assert 3000 < len(header) <= hawk.MAX_LENGTH
+    return header
+
+
+@pytest.mark.parametrize("header", HOSTILE_HEADERS)
+async def test_a_hostile_header_costs_no_more_than_a_valid_one(header: str) -> None:
+    valid = await cost(long_valid_header())
+    assert await cost(header) <= valid + 0.001
+
+
+async def test_a_hostile_target_costs_no_more_than_a_valid_header() -> None:
+    valid = await cost(long_valid_header())
+    for target in ("/a?" + "bewit=" * 680, "/a?" + "&bewit=x" * 500, "/a?bewit=" + "\\" * 4080):
+        assert await cost("", target) <= valid + 0.001
+
+
+scope_texts = st.text(alphabet="ab:*", max_size=6)
+
+
+@given(st.lists(scope_texts, max_size=12), scope_texts)
+def test_satisfaction_agrees_with_its_definition(held: list[str], scope: str) -> None:
+    expected = any(one == scope or (one.endswith("*") and scope.startswith(one[:-1])) for one in held)
+    assert satisfies(held, scope) is expected
+
+
+@given(st.lists(scope_texts, max_size=12))
+def test_the_normal_form_means_the_same_and_is_minimal(held: list[str]) -> None:
+    normal = normalise(held)
+    assert all(scope in ScopeSet(normal) for scope in held)
+    assert all(scope in ScopeSet(held) for scope in normal)
+    assert all(scope not in ScopeSet(other for other in normal if other != scope) for scope in normal)
+    assert normalise(normal) == normal
+
+
+role_ids = st.text(alphabet="ab", min_size=1, max_size=3)
+
+
+@given(
+    st.dictionaries(
+        st.tuples(role_ids, st.sampled_from(["", "*"])).map("".join),
+        st.lists(st.sampled_from(["x:<..>", "y:<..>:z", "p", "q*"]), max_size=3),
+        max_size=5,
+    ),
+    st.tuples(role_ids, st.sampled_from(["", "*"])).map("".join),
+    role_ids,
+)
+@settings(max_examples=300)
+def test_a_starred_assumption_covers_every_role_that_it_matches(
+    roles: dict[str, list[str]], held: str, role_id: str
+) -> None:
+    """Who may assume `a*` has at least what each `assume:a…` gives: a star never means less than its instances."""
+    resolver = Roles(roles)
+    if satisfies([held], role_id):
+        expanded = resolver.expand([f"assume:{held}"])
+        assert all(scope in expanded for scope in resolver.expand([f"assume:{role_id}"]))

@@ -1,0 +1,293 @@
+"""The rules about artifacts that need no storage (contract 7), and the names of their rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from shared.domain import artifacts as rules
+from shared.domain.artifacts import Artifact, StorageType, Upload
+from shared.domain.task import Created, Resolved, Run, State, Task
+from shared.errors import ApiError, InputError, RequestConflict
+from shared.storage import artifact_keys, keys, limits
+from shared.storage.artifacts import decode, encode
+from shared.storage.interface import Row
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+LATER = NOW + timedelta(days=1)
+MINUTE = timedelta(minutes=1)
+
+names = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), min_size=1, max_size=1024)
+similar_names = st.text(st.sampled_from(' !"#$%&*+-./0>?[\\]a~'), min_size=1, max_size=12)
+
+
+def an_artifact(**changes: Any) -> Artifact:
+    fields: dict[str, Any] = {
+        "name": "public/log",
+        "storage_type": StorageType.S3,
+        "content_type": "text/plain",
+        "expires": LATER,
+    }
+    return Artifact(**{**fields, **changes})
+
+
+def a_run(state: State, resolved: datetime | None = None, **changes: Any) -> Run:
+    fields: dict[str, Any] = {
+        "state": state,
+        "reason_created": Created.SCHEDULED,
+        "scheduled": NOW - timedelta(hours=1),
+        "generation": 0,
+        "worker_group": "g",
+        "worker_id": "w",
+        "resolved": resolved,
+    }
+    return Run(**{**fields, **changes})
+
+
+def a_task(*runs: Run) -> Task:
+    return Task(
+        task_id="AAAAAAAAQACAAAAAAAAAAA",
+        task_queue_id="p/w",
+        scheduler_id="-",
+        project_id="none",
+        task_group_id="AAAAAAAAQACAAAAAAAAAAA",
+        priority="lowest",
+        retries=5,
+        retries_left=5,
+        deadline=LATER,
+        expires=LATER,
+        dependencies=0,
+        runs=runs,
+    )
+
+
+@pytest.mark.parametrize(
+    ("ago", "is_accepted"),
+    [(-MINUTE, True), (15 * MINUTE, True), (15 * MINUTE + timedelta(milliseconds=1), False)],
+    ids=["future", "just now", "past"],
+)
+def test_an_artifact_must_not_have_expired(ago: timedelta, is_accepted: bool) -> None:
+    assert _accepts(lambda: rules.check_expires(NOW - ago, NOW)) is is_accepted
+
+
+def test_an_artifact_lives_no_longer_than_its_task() -> None:
+    rules.check_within_task(LATER, LATER)
+    with pytest.raises(InputError):
+        rules.check_within_task(LATER + timedelta(milliseconds=1), LATER)
+
+
+def test_sizes_have_limits() -> None:
+    rules.check_stored(an_artifact(name="x" * 1024, details={"url": "x" * 15_000}))
+    with pytest.raises(InputError):
+        rules.check_stored(an_artifact(name="x" * 1025))
+    with pytest.raises(InputError):
+        rules.check_stored(an_artifact(details={"url": "x" * 15_001}))
+
+
+def test_the_run_must_be_known_and_claimed() -> None:
+    unclaimed = a_run(State.PENDING, worker_group=None, worker_id=None)
+    for task, run_id in ((None, 0), (a_task(), 0), (a_task(a_run(State.RUNNING)), 1), (a_task(unclaimed), 0)):
+        with pytest.raises(InputError):
+            rules.known_run(task, run_id)
+    assert rules.known_run(a_task(a_run(State.RUNNING)), 0).state is State.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("run", "is_accepted"),
+    [
+        (a_run(State.RUNNING), True),
+        (a_run(State.PENDING), False),
+        (a_run(State.COMPLETED, NOW), False),
+        (a_run(State.FAILED, NOW), False),
+        (a_run(State.EXCEPTION, NOW - 25 * MINUTE + timedelta(milliseconds=1)), True),
+        (a_run(State.EXCEPTION, NOW - 25 * MINUTE), False),
+        (a_run(State.EXCEPTION, NOW - MINUTE, reason_resolved=Resolved.CLAIM_EXPIRED), True),
+    ],
+    ids=["running", "pending", "completed", "failed", "in the window", "after the window", "retried"],
+)
+def test_when_a_run_takes_artifacts(run: Run, is_accepted: bool) -> None:
+    assert _accepts(lambda: rules.check_run_takes_artifacts(run, NOW)) is is_accepted
+
+
+def _accepts(check: Any) -> bool:
+    try:
+        check()
+    except ApiError as refusal:
+        assert isinstance(refusal, InputError | RequestConflict)
+        return False
+    return True
+
+
+REFERENCE = an_artifact(storage_type=StorageType.REFERENCE, details={"url": "https://example.com/1"})
+LINK = an_artifact(storage_type=StorageType.LINK, details={"artifact": "other"})
+ERROR = an_artifact(storage_type=StorageType.ERROR, details={"reason": "file-missing-on-worker", "message": "m"})
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted", "is_accepted"),
+    [
+        (an_artifact(), an_artifact(), True),
+        (an_artifact(), an_artifact(expires=LATER + MINUTE), True),
+        (an_artifact(), an_artifact(expires=LATER - MINUTE), False),
+        (an_artifact(), an_artifact(content_type="text/html"), False),
+        (an_artifact(), replace(REFERENCE), False),
+        (REFERENCE, an_artifact(), False),
+        (REFERENCE, replace(REFERENCE, details={"url": "https://example.com/2"}), True),
+        (REFERENCE, LINK, True),
+        (REFERENCE, replace(LINK, content_type="application/binary"), True),
+        (LINK, REFERENCE, False),
+        (LINK, replace(LINK, content_type="application/binary"), True),
+        (LINK, replace(LINK, details={"artifact": "another"}), False),
+        (ERROR, ERROR, True),
+        (ERROR, replace(ERROR, details={**ERROR.details, "message": "another"}), False),
+    ],
+)
+def test_which_repeats_are_accepted(stored: Artifact, wanted: Artifact, is_accepted: bool) -> None:
+    if not is_accepted:
+        with pytest.raises(RequestConflict):
+            rules.repeated(stored, wanted)
+        return
+    after = rules.repeated(stored, wanted)
+    assert (after.storage_type, after.details, after.expires) == (wanted.storage_type, wanted.details, wanted.expires)
+    assert after.content_type == stored.content_type
+
+
+def test_a_repeat_leaves_the_stated_length_and_forgets_what_was_seen() -> None:
+    seen = an_artifact(upload=Upload.RELAY, content_length=10, is_present=True, is_settled=True, length=10)
+    after = rules.repeated(seen, an_artifact(upload=Upload.DIRECT, content_length=20))
+    assert (after.upload, after.content_length, after.length) == (Upload.DIRECT, 10, None)
+    assert not after.is_present
+    assert not after.is_settled
+
+
+def test_a_blob_that_is_complete_stays_so() -> None:
+    blob = an_artifact(storage_type=StorageType.BLOB, details={"contentLength": 3})
+    present = replace(blob, is_present=True, is_settled=True)
+    after = rules.repeated(present, replace(blob, expires=LATER + MINUTE))
+    assert after == replace(present, expires=LATER + MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("mode", "length", "upload"),
+    [
+        ("auto", None, Upload.RELAY),
+        ("auto", 0, Upload.DIRECT),
+        ("direct", None, Upload.DIRECT),
+        ("relay", 5, Upload.RELAY),
+    ],
+)
+def test_how_content_comes(mode: rules.UploadMode, length: int | None, upload: Upload) -> None:
+    assert rules.upload_of(mode, length) is upload
+
+
+def test_what_no_block_can_hold() -> None:
+    rules.upload_of("auto", rules.MAX_BLOCK)
+    with pytest.raises(InputError):
+        rules.upload_of("auto", rules.MAX_BLOCK + 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "content_type", "head", "encoding"),
+    [
+        ("public/log.txt", "text/plain", b"\x1f\x8b\x08", "gzip"),
+        ("public/log.txt", "text/plain; charset=utf-8", b"log", ""),
+        ("public/log.txt", "text/plain", b"\x1f\x8b", ""),
+        ("public/a.json", "application/json", b"\x1f\x8b\x08\x00", "gzip"),
+        ("public/target", "application/octet-stream", b"\x1f\x8b\x08", "gzip"),
+        ("public/a.tar.gz", "application/octet-stream", b"\x1f\x8b\x08", ""),
+        ("public/A.TGZ", "application/binary", b"\x1f\x8b\x08", ""),
+        ("public/a", "application/gzip", b"\x1f\x8b\x08", ""),
+        ("public/a", "application/x-tar", b"\x1f\x8b\x08", ""),
+        ("public/empty", "text/plain", b"", ""),
+    ],
+)
+def test_encodings_are_told_from_the_first_bytes(name: str, content_type: str, head: bytes, encoding: str) -> None:
+    assert rules.detected_encoding(name, content_type, head) == encoding
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("text/plain; charset=utf-8", "text/plain; charset=utf-8"),
+        ("", "-"),
+        ("a\r\nb: c", "-"),
+        ("ä", "-"),
+        ("\x7f", "-"),
+    ],
+)
+def test_what_can_stand_in_a_header(text: str, shown: str) -> None:
+    assert rules.as_header(text, "-") == shown
+
+
+@given(names)
+def test_every_name_can_be_saved_under(name: str) -> None:
+    shown = rules.disposition(name)
+    assert rules.as_header(shown, "") == shown
+    quoted = shown.removeprefix('inline; filename="').removesuffix('"')
+    assert '"' not in quoted.replace("\\\\", "").replace('\\"', "")
+
+
+def test_blocks_wait_for_a_week() -> None:
+    assert not rules.outlives_blocks(NOW + timedelta(days=6), NOW)
+    assert rules.outlives_blocks(NOW + timedelta(days=6, seconds=1), NOW)
+
+
+@given(names, st.integers(0, rules.MAX_RUN))
+def test_every_name_has_a_legal_key_in_its_range(name: str, run_id: int) -> None:
+    key = artifact_keys.artifact(run_id, name)
+    limits.check_key(key)
+    limits.check_key(artifact_keys.direct(run_id, name))
+    first, end = artifact_keys.artifacts(run_id)
+    assert first <= key < end
+    first, end = artifact_keys.EDGES_AND_UPLOADS
+    assert not first <= key < end
+    assert first <= artifact_keys.direct(run_id, name) < end
+    assert artifact_keys.direct(run_id, name).startswith(artifact_keys.IS_UPLOAD)
+
+
+@given(st.lists(similar_names | names.filter(lambda name: len(name) <= 200), min_size=2, max_size=20, unique=True))
+def test_keys_sort_as_names_do(found: list[str]) -> None:
+    assert sorted(found, key=lambda name: artifact_keys.artifact(0, name)) == sorted(found)
+
+
+@given(names, names)
+def test_long_names_have_keys_of_their_own(name: str, other: str) -> None:
+    assume(name != other)
+    assert artifact_keys.artifact(0, name) != artifact_keys.artifact(0, other)
+    assert artifact_keys.path("A", 0, name) != artifact_keys.path("A", 0, other)
+
+
+def test_ranges_of_a_task_are_apart() -> None:
+    guard = keys.upload(0)
+    edge = keys.dependent("AAAAAAAAQACAAAAAAAAAAA")
+    first, end = artifact_keys.EDGES_AND_UPLOADS
+    assert first <= edge < artifact_keys.direct(0, "a") < end
+    for key in (guard, keys.TASK_STATUS, artifact_keys.artifact(0, "a")):
+        assert not first <= key < end
+
+
+@given(
+    st.builds(
+        Artifact,
+        name=names,
+        storage_type=st.sampled_from(StorageType),
+        content_type=st.text(max_size=255).filter(lambda text: text.isprintable()),
+        expires=st.just(LATER),
+        details=st.dictionaries(st.sampled_from(["url", "message"]), st.text(max_size=50)),
+        upload=st.sampled_from(Upload),
+        content_length=st.none() | st.integers(0, 2**40),
+        is_present=st.booleans(),
+        is_settled=st.booleans(),
+        encoding=st.sampled_from(["", "gzip"]),
+        length=st.none() | st.integers(0, 2**40),
+    )
+)
+def test_a_row_comes_back_as_it_went(artifact: Artifact) -> None:
+    values = encode(artifact)
+    limits.check_values("AAAAAAAAQACAAAAAAAAAAA", artifact_keys.artifact(0, artifact.name), values)
+    assert decode(Row(partition="p", key="k", values=values, etag="e", timestamp=NOW)) == artifact

@@ -1,0 +1,79 @@
+"""The committed compatibility matrix: whole, and of tests that are there. That they pass is seen when they run."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from local.state import ROOT
+from shared.api.table import ENDPOINTS
+from tests.compatibility.matrix import DOCUMENT, document
+from tests.compatibility.rows import BY_NAME, ROWS
+
+LINK = re.compile(r"\[(\w+)\]\(\.\./(tests/[\w/]+\.py)\)")
+OURS = {"workerRemoved"}
+"""Endpoints that Taskcluster's Queue never had."""
+
+
+def proofs() -> dict[str, list[str]]:
+    """The tests that the document names, by row."""
+    found = {}
+    for line in DOCUMENT.read_text().splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) == 8 and cells[1].isdecimal():
+            found[cells[2]] = [f"{path}::{name}" for name, path in LINK.findall(cells[6])]
+    return found
+
+
+def marks_of(test: str) -> set[str]:
+    """The rows that a test says it proves."""
+    path, _, name = test.partition("::")
+    for node in ast.parse((ROOT / path).read_text()).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            calls = [decorator for decorator in node.decorator_list if isinstance(decorator, ast.Call)]
+            return {
+                str(call.args[0].value)
+                for call in calls
+                if ast.unparse(call.func) == "pytest.mark.endpoint" and isinstance(call.args[0], ast.Constant)
+            }
+    raise AssertionError(f"{test} is not there")
+
+
+def test_every_row_has_a_test_that_proves_it() -> None:
+    assert list(proofs()) == [row.name for row in ROWS]
+    for name, tests in proofs().items():
+        assert tests, f"{name} has no test"
+        for test in tests:
+            assert name in marks_of(test), f"{test} does not prove {name}"
+
+
+def test_the_document_is_up_to_date() -> None:
+    assert DOCUMENT.read_text() == document(proofs()), "run: ./dev test -m endpoint --write-compatibility"
+
+
+def test_every_test_that_proves_a_row_is_named() -> None:
+    named = {test for tests in proofs().values() for test in tests}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        if "pytest.mark.endpoint(" in (text := path.read_text()) and path != ROOT / "tests/unit/test_compatibility.py":
+            for node in ast.parse(text).body:
+                if isinstance(node, ast.FunctionDef):
+                    test = f"{path.relative_to(ROOT)}::{node.name}"
+                    assert not marks_of(test) or test in named, f"{test} is not in the document"
+
+
+def test_what_is_said_to_be_served_is_in_the_table_of_endpoints_and_the_reverse() -> None:
+    served = {endpoint.name: endpoint for endpoint in ENDPOINTS}
+    claimed = {row.endpoint or row.name for row in ROWS if row.is_supported}
+    assert claimed == set(served) - OURS
+    for row in ROWS:
+        endpoint = served.get(row.endpoint or row.name)
+        if endpoint is not None:
+            route = f"{endpoint.method} {endpoint.route}".replace("<taskQueueId>", "<provisionerId>/<workerType>")
+            assert route == row.route.replace("<taskQueueId>", "<provisionerId>/<workerType>")
+
+
+def test_the_rows_are_those_of_the_contract() -> None:
+    assert [row.number for row in ROWS] == list(range(1, 59))
+    assert len(BY_NAME) == 58
+    assert [row.name for row in ROWS if not row.is_supported] == ["pollTaskUrl", "accessTasks"]
+    assert all(row.note for row in ROWS if not row.is_supported)

@@ -1,0 +1,236 @@
+"""Definitions: completion, equality, and the rules for a new task (contract 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.api.definitions import complete_definition
+from shared.api.models.task import CreateTaskRequest
+from shared.domain.creation import (
+    check_definition,
+    initial_task,
+    judge_dependencies,
+    refuse_other_definition,
+    satisfies,
+    with_first_run,
+)
+from shared.domain.dates import format_date
+from shared.domain.definition import same_json
+from shared.domain.priority import PRIORITIES, at_least
+from shared.domain.task import Created, Resolved, State
+from shared.errors import InputError, RequestConflict
+from tests.unit.tasks import ID, NOW, OTHER, SECOND, a_definition, a_task, pending_run, resolved_run, running_run
+
+MAX_DEADLINE = timedelta(days=5)
+THIRD = "CAAAAAAAQACAAAAAAAAAAA"
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def reordered(value: Any) -> Any:
+    """The same JSON, its keys in another order, and its whole numbers in the other notation."""
+    if isinstance(value, dict):
+        return {key: reordered(value[key]) for key in reversed(value)}
+    if isinstance(value, list):
+        return [reordered(each) for each in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return value
+
+
+@given(JSON)
+def test_equal_json(value: Any) -> None:
+    assert same_json(value, deepcopy(value))
+    assert same_json(value, reordered(value))
+
+
+@given(JSON, JSON)
+def test_json_equality_is_symmetric_and_finds_differences(left: Any, right: Any) -> None:
+    assert same_json(left, right) == same_json(right, left)
+    assert not same_json({"a": left}, {"a": left, "b": right})
+    assert not same_json([left], [left, right])
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        (1, 1.0, True),
+        (1, True, False),
+        (0, False, False),
+        (False, None, False),
+        ("1", 1, False),
+        ([], {}, False),
+        ([1, 2], [2, 1], False),
+        ({"a": [True]}, {"a": [1]}, False),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        ("é", "e\u0301", False),
+        (None, None, True),
+    ],
+)
+def test_json_by_example(left: Any, right: Any, same: bool) -> None:
+    assert same_json(left, right) is same
+
+
+def a_request(**changes: Any) -> CreateTaskRequest:
+    body = {
+        "taskQueueId": "a/b",
+        "created": format_date(NOW),
+        "deadline": "2028-02-29T10:00:00Z",
+        "payload": {},
+        "metadata": {"name": "", "description": "", "owner": "", "source": "https://example.com"},
+        **changes,
+    }
+    return CreateTaskRequest.model_validate({name: value for name, value in body.items() if value is not None})
+
+
+def test_completion() -> None:
+    definition = complete_definition(ID, a_request())
+    assert definition.body["taskGroupId"] == ID
+    assert (definition.body["provisionerId"], definition.body["workerType"]) == ("a", "b")
+    assert definition.body["expires"] == "2029-03-01T10:00:00.000Z"
+    assert None not in definition.body.values()
+    assert definition.retries == 5
+    assert definition.priority == "lowest"
+
+
+@pytest.mark.parametrize(
+    "halves",
+    [
+        {"taskQueueId": None, "provisionerId": "a", "workerType": "b"},
+        {"provisionerId": "a", "workerType": "b"},
+        {"provisionerId": "x"},
+        {"workerType": "x"},
+    ],
+)
+def test_a_task_queue_by_its_halves_is_the_same_definition(halves: Mapping[str, str | None]) -> None:
+    assert complete_definition(ID, a_request(**halves)) == complete_definition(ID, a_request())
+
+
+@pytest.mark.parametrize(
+    "halves",
+    [
+        {"taskQueueId": None},
+        {"taskQueueId": None, "workerType": "b"},
+        {"provisionerId": "a", "workerType": "x"},
+    ],
+)
+def test_a_task_queue_that_contradicts_itself(halves: Mapping[str, str | None]) -> None:
+    with pytest.raises(InputError):
+        complete_definition(ID, a_request(**halves))
+
+
+def test_no_year_after_the_end_of_the_calendar() -> None:
+    with pytest.raises(InputError):
+        complete_definition(ID, a_request(deadline="9999-06-01T00:00:00Z"))
+
+
+def dates(**moments: timedelta) -> dict[str, str]:
+    return {name: format_date(NOW + offset) for name, offset in moments.items()}
+
+
+QUARTER = timedelta(minutes=15)
+TICK = timedelta(milliseconds=1)
+
+
+@pytest.mark.parametrize(
+    ("within", "beyond"),
+    [
+        ({"created": -QUARTER}, {"created": -QUARTER - TICK}),
+        ({"created": QUARTER}, {"created": QUARTER + TICK}),
+        ({"created": QUARTER, "deadline": QUARTER}, {"created": QUARTER, "deadline": QUARTER - TICK}),
+        ({"created": -SECOND, "deadline": 0 * TICK}, {"created": -SECOND, "deadline": -TICK}),
+        (
+            {"deadline": MAX_DEADLINE + QUARTER, "expires": timedelta(days=9)},
+            {"deadline": MAX_DEADLINE + QUARTER + TICK, "expires": timedelta(days=9)},
+        ),
+        ({"deadline": SECOND, "expires": SECOND}, {"deadline": SECOND, "expires": SECOND - TICK}),
+    ],
+)
+def test_date_rules_to_the_millisecond(within: dict[str, timedelta], beyond: dict[str, timedelta]) -> None:
+    check_definition(a_definition(**dates(**within)), NOW, MAX_DEADLINE)
+    with pytest.raises(InputError):
+        check_definition(a_definition(**dates(**beyond)), NOW, MAX_DEADLINE)
+
+
+@pytest.mark.parametrize(("scope", "fine"), [("a*", True), ("*", True), ("a**b", True), ("a**", False), ("**", False)])
+def test_scopes_that_end_in_two_stars(scope: str, fine: bool) -> None:
+    definition = a_definition(scopes=["x", scope])
+    if fine:
+        check_definition(definition, NOW, MAX_DEADLINE)
+    else:
+        with pytest.raises(InputError):
+            check_definition(definition, NOW, MAX_DEADLINE)
+
+
+def test_a_new_task() -> None:
+    task = initial_task(a_definition(retries=2, dependencies=[OTHER, THIRD]))
+    assert (task.state, task.runs, task.retries_left, task.dependencies) == (State.UNSCHEDULED, (), 2, 2)
+    assert not task.is_free
+    first = with_first_run(initial_task(a_definition()), NOW, "hint")
+    (run,) = first.runs
+    assert (run.state, run.reason_created, run.scheduled) == (State.PENDING, Created.SCHEDULED, NOW)
+    assert first.hint_id == "hint"
+
+
+@pytest.mark.parametrize(
+    ("requires", "state", "satisfied"),
+    [
+        *(("all-completed", state, state is State.COMPLETED) for state in State),
+        *(("all-resolved", state, state in {State.COMPLETED, State.FAILED, State.EXCEPTION}) for state in State),
+    ],
+)
+def test_what_satisfies(requires: str, state: State, satisfied: bool) -> None:
+    assert satisfies(a_definition(requires=requires), state) is satisfied
+
+
+def test_dependencies_are_judged_as_found() -> None:
+    definition = a_definition(dependencies=[OTHER, ID, THIRD])
+    found = {OTHER: a_task(resolved_run()), THIRD: a_task(running_run())}
+    task = judge_dependencies(definition, initial_task(definition), found)
+    assert task.satisfied == 0b001
+    found[THIRD] = a_task(resolved_run())
+    task = judge_dependencies(definition, initial_task(definition), found)
+    assert task.satisfied == 0b101
+    assert not task.is_free, "it waits for itself"
+
+
+def test_missing_and_early_dependencies() -> None:
+    definition = a_definition(dependencies=[OTHER, THIRD])
+    fine = a_task(pending_run(), expires=definition.deadline)
+    early = replace(fine, expires=definition.deadline - TICK)
+    judge_dependencies(definition, initial_task(definition), {OTHER: fine, THIRD: fine})
+    for found in ({OTHER: fine, THIRD: None}, {OTHER: fine, THIRD: early}):
+        with pytest.raises(InputError, match=THIRD):
+            judge_dependencies(definition, initial_task(definition), found)
+
+
+def test_the_same_definition_again() -> None:
+    stored = a_definition(payload={"a": 1}, tags={"x": "y"})
+    task = a_task(resolved_run(Resolved.FAILED), pending_run(), retries_left=0)
+    refuse_other_definition(a_definition(payload={"a": 1.0}, tags={"x": "y"}), stored, task)
+    with pytest.raises(RequestConflict, match="payload"):
+        refuse_other_definition(a_definition(payload={"a": True}, tags={"x": "y"}), stored, task)
+    moved = replace(task, priority="high")
+    with pytest.raises(RequestConflict, match="priority"):
+        refuse_other_definition(stored, stored, moved)
+    refuse_other_definition(a_definition(payload={"a": 1}, tags={"x": "y"}, priority="high"), stored, moved)
+
+
+@given(st.sampled_from(PRIORITIES))
+def test_priorities_at_least_as_high(priority: Any) -> None:
+    assert at_least(priority)[-1] == priority
+    assert at_least(priority) == PRIORITIES[: len(at_least(priority))]

@@ -1,0 +1,264 @@
+"""The published references, held against those that the public clients were generated from (contract 1.1, 2)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from functools import cache
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped] # no types are shipped
+import pytest
+import taskcluster
+from jsonschema import Draft7Validator
+from referencing import Registry, Resource
+
+from local import state
+from shared.api import meta_schemas
+from shared.api.documents import AUTH, OBJECT, PATHS, QUEUE, documents
+from shared.api.references import api_reference
+from shared.api.schemas import DRAFT
+
+ROOT_URL = "https://tc.example.com"
+DOCUMENTS = documents(ROOT_URL, "1.2.3")
+SCHEMAS = {path: document for path, document in DOCUMENTS.items() if path.startswith("/schemas/")}
+ENTRIES = {
+    service.name: {entry["name"]: entry for entry in api_reference(service)["entries"]}
+    for service in (QUEUE, AUTH, OBJECT)
+}
+PYTHON = {
+    "queue": taskcluster.Queue.funcinfo,
+    "auth": taskcluster.Auth.funcinfo,
+    "object": taskcluster.Object.funcinfo,
+}
+KNOWN = [(service, name) for service, entries in ENTRIES.items() for name in entries if name in PYTHON[service]]
+
+OURS: dict[str, Any] = {
+    "claimTask": {
+        "AnyOf": [
+            {
+                "AllOf": [
+                    "queue:claim-task:<provisionerId>/<workerType>",
+                    "queue:worker-id:<workerGroup>/<workerId>",
+                ]
+            },
+            {
+                "AllOf": [
+                    "queue:claim-task",
+                    "assume:worker-type:<provisionerId>/<workerType>",
+                    "assume:worker-id:<workerGroup>/<workerId>",
+                ]
+            },
+        ]
+    },
+}
+"""Scope expressions that take old forms besides today's (contract 2.2)."""
+
+OLDER = {"defineTask", "pollTaskUrls", "declareProvisioner", "declareWorkerType"}
+"""Calls of older clients (contract 2.1)."""
+
+NEWER_OR_OLDER: dict[str, Any] = {
+    "changeTaskPriority": {
+        "AnyOf": ["queue:change-task-priority:<taskId>", "queue:change-task-priority-in-queue:<taskQueueId>"]
+    },
+    "changeTaskGroupPriority": "queue:change-task-group-priority:<schedulerId>/<taskGroupId>",
+    "pollTaskUrls": {
+        "AnyOf": [
+            "queue:poll-task-urls:<taskQueueId>",
+            {"AllOf": ["queue:poll-task-urls", "assume:worker-type:<taskQueueId>"]},
+        ]
+    },
+    "defineTask": {
+        "AllOf": [
+            {"for": "scope", "in": "scopes", "each": "<scope>"},
+            {"for": "route", "in": "routes", "each": "queue:route:<route>"},
+            {
+                "AnyOf": [
+                    {
+                        "AllOf": [
+                            "queue:scheduler-id:<schedulerId>",
+                            {
+                                "AnyOf": [
+                                    {
+                                        "for": "priority",
+                                        "in": "priorities",
+                                        "each": "queue:create-task:<priority>:<provisionerId>/<workerType>",
+                                    }
+                                ]
+                            },
+                        ]
+                    },
+                    {
+                        "if": "isLowest",
+                        "then": {
+                            "AnyOf": [
+                                "queue:define-task:<provisionerId>/<workerType>",
+                                "queue:create-task:<provisionerId>/<workerType>",
+                                {
+                                    "AllOf": [
+                                        "queue:define-task:<provisionerId>/<workerType>",
+                                        "queue:task-group-id:<schedulerId>/<taskGroupId>",
+                                    ]
+                                },
+                            ]
+                        },
+                    },
+                ]
+            },
+        ]
+    },
+    "taskQueueCountsBatch": {
+        "AllOf": [
+            {"for": "taskQueueId", "in": "taskQueueIds", "each": "queue:pending-count:<taskQueueId>"},
+            {"for": "taskQueueId", "in": "taskQueueIds", "each": "queue:claimed-count:<taskQueueId>"},
+        ]
+    },
+}
+"""Scope expressions of the contract that the JavaScript client's reference does not have (contract 2.2)."""
+
+
+@cache
+def javascript_reference(service: str) -> dict[str, Any]:
+    """The entries of the reference that the npm client carries."""
+    script = (
+        'import("taskcluster-client/src/apis.js").then(({ default: apis }) =>'
+        f" process.stdout.write(JSON.stringify(apis[{service.capitalize()!r}].reference.entries)))"
+    )
+    done = subprocess.run(["node", "-e", script], cwd=state.ROOT, capture_output=True, text=True, check=True)
+    return {entry["name"]: entry for entry in json.loads(done.stdout)}
+
+
+def test_every_call_of_todays_queue_client_is_served() -> None:
+    assert set(PYTHON["queue"]) <= set(ENTRIES["queue"])
+
+
+def test_what_todays_client_does_not_know_is_older_or_ours() -> None:
+    assert set(ENTRIES["queue"]) - set(PYTHON["queue"]) == {*OLDER, "workerRemoved"}
+
+
+@pytest.mark.parametrize(("service", "name"), KNOWN)
+def test_an_entry_is_as_the_python_client_has_it(service: str, name: str) -> None:
+    expected, entry = PYTHON[service][name], ENTRIES[service][name]
+    for part in ("args", "input", "method", "name", "output", "route", "stability"):
+        assert entry.get(part) == expected.get(part), part
+    assert entry["query"] == sorted(expected.get("query", []))
+
+
+def test_the_javascript_client_agrees() -> None:
+    compared = 0
+    for service, entries in ENTRIES.items():
+        for name, expected in javascript_reference(service).items():
+            if name in entries:
+                entry = {**entries[name], "scopes": entries[name].get("scopes")}
+                shown = {part: entry.get(part) for part in ("args", "input", "method", "output", "route", "scopes")}
+                wanted = {part: expected.get(part) for part in shown}
+                wanted["scopes"] = OURS.get(name, wanted["scopes"])
+                assert _plain(shown) == _plain(wanted), name
+                compared += 1
+    assert compared > 35
+
+
+@pytest.mark.parametrize("name", NEWER_OR_OLDER)
+def test_scopes_that_only_the_contract_states(name: str) -> None:
+    assert _plain(ENTRIES["queue"][name]["scopes"]) == _plain(NEWER_OR_OLDER[name])
+
+
+def _plain(value: Any) -> Any:
+    """A list of one scope is that scope: an AllOf of one asks for the same."""
+    if isinstance(value, dict):
+        if list(value) == ["AllOf"] and len(value["AllOf"]) == 1 and isinstance(value["AllOf"][0], str):
+            return value["AllOf"][0]
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def test_the_manifest_names_the_references_and_nothing_else() -> None:
+    assert DOCUMENTS["/references/manifest.json"] == {
+        "$schema": f"{ROOT_URL}/schemas/common/manifest-v3.json#",
+        "references": [
+            f"{ROOT_URL}/references/auth/v1/api.json",
+            f"{ROOT_URL}/references/object/v1/api.json",
+            f"{ROOT_URL}/references/queue/v1/api.json",
+            f"{ROOT_URL}/references/queue/v1/exchanges.json",
+        ],
+    }
+
+
+def test_every_document_has_its_path() -> None:
+    assert set(PATHS) == set(DOCUMENTS)
+    assert len(PATHS) == len(set(PATHS))
+
+
+@pytest.mark.parametrize("path", SCHEMAS)
+def test_a_schema_says_where_it_lies_and_is_one(path: str) -> None:
+    schema = SCHEMAS[path]
+    assert schema["$id"] == f"{ROOT_URL}{path}#"
+    common = path in meta_schemas.PATHS and path != meta_schemas.METASCHEMA
+    assert schema["$schema"] == (f"{ROOT_URL}{meta_schemas.METASCHEMA}#" if common else DRAFT)
+    Draft7Validator.check_schema({**schema, "$schema": DRAFT})
+    _validate(SCHEMAS[meta_schemas.METASCHEMA], schema)
+
+
+@pytest.mark.parametrize("path", [path for path in SCHEMAS if "/common/" not in path])
+def test_a_schema_is_closed_and_knows_no_null(path: str) -> None:
+    def check(part: Any, place: str) -> None:
+        if isinstance(part, list):
+            for index, each in enumerate(part):
+                check(each, f"{place}[{index}]")
+        elif isinstance(part, dict):
+            assert part.get("type") != "null", place
+            assert not {"$ref", "$defs", "discriminator", "ge", "le"} & set(part), place
+            if part.get("type") == "object" and "properties" in part:
+                # Of the object service's proposals a server may ignore what it does not know.
+                assert part["additionalProperties"] is False or path.startswith("/schemas/object/"), place
+            for name, each in part.items():
+                check(each, f"{place}.{name}")
+
+    check(SCHEMAS[path], path)
+    assert SCHEMAS[path]["title"]
+
+
+@pytest.mark.parametrize("service", ["queue", "auth", "object"])
+def test_references_name_schemas_that_are_there(service: str) -> None:
+    named = {entry.get(part) for entry in ENTRIES[service].values() for part in ("input", "output")} - {None}
+    exchanges = DOCUMENTS["/references/queue/v1/exchanges.json"]["entries"] if service == "queue" else []
+    named |= {entry["schema"] for entry in exchanges}
+    assert {f"/schemas/{service}/{name.removesuffix('#')}" for name in named} == {
+        path for path in SCHEMAS if path.startswith(f"/schemas/{service}/")
+    }
+
+
+@pytest.mark.parametrize(
+    ("document", "meta_schema"),
+    [
+        ("/references/manifest.json", meta_schemas.MANIFEST),
+        ("/references/queue/v1/api.json", meta_schemas.API_REFERENCE),
+        ("/references/auth/v1/api.json", meta_schemas.API_REFERENCE),
+        ("/references/object/v1/api.json", meta_schemas.API_REFERENCE),
+        ("/references/queue/v1/exchanges.json", meta_schemas.EXCHANGES_REFERENCE),
+    ],
+)
+def test_a_reference_keeps_its_schema(document: str, meta_schema: str) -> None:
+    _validate(SCHEMAS[meta_schema], DOCUMENTS[document])
+    with pytest.raises(jsonschema.ValidationError):
+        _validate(SCHEMAS[meta_schema], {**DOCUMENTS[document], "unknown": True})
+    assert DOCUMENTS[document]["$schema"].endswith(f"{meta_schema}#")
+
+
+def test_limits_are_published() -> None:
+    request = SCHEMAS["/schemas/queue/v1/create-task-request.json"]["properties"]
+    assert request["retries"] == {"type": "integer", "minimum": 0, "maximum": 49, "default": 5}
+    assert request["created"] == {"type": "string", "format": "date-time"}
+    assert request["dependencies"]["uniqueItems"] is True
+    assert (request["dependencies"]["maxItems"], request["routes"]["maxItems"]) == (10_000, 64)
+    claim = SCHEMAS["/schemas/queue/v1/claim-work-request.json"]["properties"]["tasks"]
+    assert (claim["minimum"], claim["maximum"], claim["default"]) == (1, 32, 1)
+
+
+def _validate(schema: dict[str, Any], instance: Any) -> None:
+    resources = [(each["$id"], Resource.from_contents({**each, "$schema": DRAFT})) for each in SCHEMAS.values()]
+    registry: Registry[Any] = Registry().with_resources(resources)
+    registry = registry.with_resource(DRAFT, Resource.from_contents(Draft7Validator.META_SCHEMA))
+    Draft7Validator(
+        {**schema, "$schema": DRAFT}, registry=registry, format_checker=Draft7Validator.FORMAT_CHECKER
+    ).validate(instance)

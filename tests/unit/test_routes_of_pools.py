@@ -1,0 +1,87 @@
+"""Which endpoint a path on task queues and workers leads to, with either form of the slash (contract 1.4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.api.router import Router
+from shared.api.table import ENDPOINTS, PREFIX
+from shared.api.validation import validate_params
+from shared.errors import InvalidRequestArguments
+
+ROUTER = Router(PREFIX, ENDPOINTS)
+
+
+def found(method: str, path: str) -> tuple[str, dict[str, str]] | None:
+    match = ROUTER.find(method, PREFIX + path)
+    return None if match is None else (match.endpoint.name, dict(match.params))
+
+
+@pytest.mark.parametrize("slash", ["%2F", "%2f", "/"])
+@pytest.mark.parametrize("end", ["", "/"])
+@pytest.mark.parametrize(
+    ("method", "path", "name"),
+    [
+        ("GET", "/pending/{}", "pendingTasks"),
+        ("HEAD", "/pending/{}", "pendingTasks"),
+        ("GET", "/task-queues/{}/counts", "taskQueueCounts"),
+        ("GET", "/task-queues/{}/pending", "listPendingTasks"),
+        ("GET", "/task-queues/{}/claimed", "listClaimedTasks"),
+        ("POST", "/claim-work/{}", "claimWork"),
+    ],
+)
+def test_both_slashes(method: str, path: str, name: str, slash: str, end: str) -> None:
+    assert found(method, path.format(f"prov{slash}wt") + end) == (name, {"taskQueueId": "prov/wt"})
+
+
+def test_a_task_queue_itself_takes_the_encoded_slash_only() -> None:
+    assert found("GET", "/task-queues/prov%2Fwt") == ("getTaskQueue", {"taskQueueId": "prov/wt"})
+    assert found("GET", "/task-queues/prov/wt") is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "name"),
+    [
+        ("GET", "/task-queues", "listTaskQueues"),
+        ("GET", "/task-queues/", "listTaskQueues"),
+        ("POST", "/task-queues/counts", "taskQueueCountsBatch"),
+        ("GET", "/provisioners", "listProvisioners"),
+        ("GET", "/provisioners/p", "getProvisioner"),
+        ("PUT", "/provisioners/p", "declareProvisioner"),
+        ("GET", "/provisioners/p/worker-types", "listWorkerTypes"),
+        ("GET", "/provisioners/p/worker-types/w", "getWorkerType"),
+        ("PUT", "/provisioners/p/worker-types/w", "declareWorkerType"),
+        ("GET", "/provisioners/p/worker-types/w/workers", "listWorkers"),
+        ("GET", "/provisioners/p/worker-types/w/workers/g/i", "getWorker"),
+        ("PUT", "/provisioners/p/worker-types/w/workers/g/i", "quarantineWorker"),
+        ("PUT", "/provisioners/p/worker-types/w/g/i", "declareWorker"),
+        ("PUT", "/provisioners/p/worker-types/w/workers/i", "declareWorker"),
+        ("POST", "/provisioners/p/worker-types/w/workers/g/i/removed", "workerRemoved"),
+    ],
+)
+def test_every_route(method: str, path: str, name: str) -> None:
+    match = found(method, path)
+    assert match is not None and match[0] == name
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/task-queues/a/b/c/counts",
+        "/pending/a/b/c",
+        "/pending",
+        "/Task-Queues",
+        "/task-queues//counts",
+        "/provisioners/p/worker-types/w/workers/g",
+        "/provisioners/p/worker-types/w/workers/g/i/j",
+    ],
+)
+def test_no_route(path: str) -> None:
+    assert found("GET", path) is None
+
+
+def test_a_task_queue_needs_both_halves() -> None:
+    match = ROUTER.find("GET", f"{PREFIX}/task-queues/prov/counts")
+    assert match is not None and match.endpoint.name == "taskQueueCounts"
+    with pytest.raises(InvalidRequestArguments):
+        validate_params(match.endpoint, match.params)

@@ -1,0 +1,142 @@
+"""What is refused before it is sent."""
+
+import pytest
+
+from shared.storage import limits
+from shared.storage.interface import Create, Delete, Merge, Operation, Value
+from shared.storage.names import Names
+
+
+@pytest.mark.parametrize("key", ["", "a", "k" * 512, "é~!'%+&{}|^`\"<> ", "\U0001f600" * 256])
+def test_legal_keys(key: str) -> None:
+    limits.check_key(key)
+
+
+@pytest.mark.parametrize(
+    "key", ["k" * 513, "\U0001f600" * 257, "a/b", "a\\b", "a#b", "a?b", "a\nb", "\x00", "\x7f", "\x9f", "\ud800é"]
+)
+def test_illegal_keys(key: str) -> None:
+    with pytest.raises(ValueError):
+        limits.check_key(key)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {f"p{number}": 1 for number in range(252)},
+        {"text": "x" * 32_768},
+        {"binary": b"x" * 65_536},
+        {"least": -(2**63), "most": 2**63 - 1},
+        {"truth": True},
+        {f"p{number}": b"x" * 65_000 for number in range(12)},
+    ],
+)
+def test_legal_values(values: dict[str, Value]) -> None:
+    limits.check_values("p", "k", values)
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({f"p{number}": 1 for number in range(253)}, "properties"),
+        ({"text": "x" * 32_769}, "characters"),
+        ({"text": "\U0001f600" * 16_385}, "characters"),
+        ({"text": "\ud800"}, "surrogates"),
+        ({"binary": b"x" * 65_537}, "bytes"),
+        ({"n": 2**63}, "64 bits"),
+        ({"n": -(2**63) - 1}, "64 bits"),
+        ({"n": 1.5}, "float"),
+        ({"n": None}, "NoneType"),
+        ({"Timestamp": "x"}, "name"),
+        ({"RowKey": "x"}, "name"),
+        ({"odata.etag": "x"}, "name"),
+        ({"1st": "x"}, "name"),
+        ({"n" * 256: "x"}, "name"),
+        ({f"p{number}": b"x" * 65_536 for number in range(16)}, "an entity"),
+        ({f"p{number}": "x" * 32_768 for number in range(16)}, "an entity"),
+        ({f"p{number}": "é" * 30_000 for number in range(8)}, "an entity"),
+    ],
+)
+def test_illegal_values(values: dict[str, Value], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        limits.check_values("p", "k", values)
+
+
+@pytest.mark.parametrize(
+    ("operations", "reason"),
+    [
+        ([], "0 operations"),
+        ([Create(str(number), {}) for number in range(101)], "101 operations"),
+        ([Create("k", {}), Delete("k")], "twice"),
+        ([Create("a/b", {})], "forbids"),
+        ([Merge("k", {}, etag="")], "empty ETag"),
+        ([Merge("k", {"x": 2**64})], "64 bits"),
+        ([Create(str(number), {f"p{n}": b"x" * 60_000 for n in range(9)}) for number in range(7)], "about"),
+    ],
+)
+def test_illegal_transactions(operations: list[Operation], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        limits.check_transaction("p", operations)
+
+
+def test_a_single_large_entity_is_no_transaction_too_large() -> None:
+    limits.check_transaction("p", [Create("k", {f"p{n}": b"x" * 60_000 for n in range(12)})])
+
+
+@pytest.mark.parametrize("text", ["x", "x" * 65_536, "é" * 32_768, " <&>'\" "])
+def test_legal_texts(text: str) -> None:
+    limits.check_text(text)
+
+
+@pytest.mark.parametrize("text", ["", "x" * 65_537, "é" * 32_769, "a\x00b", "a\nb", "\ud800", "\uffff"])
+def test_illegal_texts(text: str) -> None:
+    with pytest.raises(ValueError):
+        limits.check_text(text)
+
+
+def test_delays_are_whole_and_never_early() -> None:
+    assert [limits.whole_delay(seconds) for seconds in (0, 0.001, 1, 1.2, 604_800)] == [0, 1, 1, 2, 604_800]
+    for seconds in (-0.1, 604_800.1, float("nan"), float("inf")):
+        with pytest.raises(ValueError):
+            limits.whole_delay(seconds)
+
+
+@pytest.mark.parametrize("count", [0, -1, 33])
+def test_illegal_counts(count: int) -> None:
+    with pytest.raises(ValueError):
+        limits.check_count(count)
+
+
+@pytest.mark.parametrize("limit", [0, 1001])
+def test_illegal_pages(limit: int) -> None:
+    with pytest.raises(ValueError):
+        limits.check_page(limit)
+
+
+def test_names() -> None:
+    names = Names("ci7")
+    assert (names.table("Tasks"), names.queue("claim"), names.container("artifacts")) == (
+        "ci7Tasks",
+        "ci7-claim",
+        "ci7-artifacts",
+    )
+    assert (Names().table("Tasks"), Names().queue("claim")) == ("Tasks", "claim")
+
+
+@pytest.mark.parametrize("prefix", ["A", "1a", "a-b", "x" * 21, "é"])
+def test_illegal_prefixes(prefix: str) -> None:
+    with pytest.raises(ValueError):
+        Names(prefix)
+
+
+@pytest.mark.parametrize("name", ["", "a", "a--b", "-ab", "ab-", "Abc", "a_b", "x" * 64])
+def test_illegal_queue_names(name: str) -> None:
+    with pytest.raises(ValueError, match="queue"):
+        Names().queue(name)
+
+
+@pytest.mark.parametrize("name", ["", "ab", "1ab", "a-b", "x" * 64])
+def test_illegal_table_names(name: str) -> None:
+    with pytest.raises(ValueError, match="table"):
+        Names().table(name)

@@ -1,0 +1,343 @@
+"""The state machine by example: what each command makes of each state, and what it asks for (contract 4, design 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.domain import transitions
+from shared.domain.effects import (
+    AddActive,
+    ChangePoolRows,
+    Decision,
+    HoldPending,
+    NoDecision,
+    PutDeadline,
+    PutPending,
+    PutResolved,
+    RemoveMessage,
+    SetRowPriority,
+    ShowPending,
+)
+from shared.domain.events import Exchange
+from shared.domain.task import MAX_RUNS, Created, Resolved, Run, State, Task, Tickets
+from shared.errors import RequestConflict, ResourceNotFound
+from tests.unit.tasks import NOW, SECOND, a_task, pending_run, resolved_run, running_run, ticket
+
+UNSCHEDULED = a_task()
+PENDING = a_task(pending_run())
+RUNNING = a_task(running_run())
+RETRIED = a_task(resolved_run(Resolved.WORKER_SHUTDOWN), pending_run(reason_created=Created.RETRY), retries_left=4)
+RESOLVED = [a_task(resolved_run(reason)) for reason in Resolved]
+LATE = RUNNING.deadline
+
+
+def schedule(task: Task) -> Decision:
+    return transitions.schedule(task, NOW, "new")
+
+
+def cancel(task: Task) -> Decision:
+    return transitions.cancel(task, NOW)
+
+
+def rerun(task: Task) -> Decision:
+    return transitions.rerun(task, NOW, "new")
+
+
+def change_priority(task: Task) -> Decision:
+    return transitions.change_priority(task, "high", NOW, "new")
+
+
+Command = Callable[[Task], Decision]
+
+
+def after(decision: Decision) -> Task:
+    assert decision.task is not None
+    return decision.task
+
+
+def kinds(effects: Iterable[Any]) -> list[str]:
+    return sorted(type(effect).__name__ for effect in effects)
+
+
+def announced(decision: Decision) -> list[tuple[str, int | None]]:
+    return [(event.exchange.value, event.run_id) for event in decision.events]
+
+
+def stages(decision: Decision) -> list[list[str]]:
+    return [kinds(stage) for stage in decision.after]
+
+
+# Schedule, rerun
+
+
+@pytest.mark.parametrize(("command", "reason"), [(schedule, Created.SCHEDULED), (rerun, Created.RERUN)])
+def test_an_unscheduled_task_becomes_pending(command: Command, reason: Created) -> None:
+    decision = command(UNSCHEDULED)
+    task = after(decision)
+    assert task.runs == (Run(state=State.PENDING, reason_created=reason, scheduled=NOW, generation=0),)
+    assert (task.hint_id, task.retries_left, task.generation) == ("new", 5, 0)
+    assert kinds(decision.ahead) == ["AddPendingRow", "PutPending"]
+    assert announced(decision) == [("task-pending", 0)]
+
+
+@pytest.mark.parametrize("task", [RUNNING, RETRIED, *RESOLVED])
+def test_schedule_leaves_a_task_with_runs_in_silence(task: Task) -> None:
+    assert schedule(task) == Decision(task=None)
+
+
+def test_a_repeat_of_a_schedule_is_announced_again() -> None:
+    for command in (schedule, rerun):
+        decision = command(PENDING)
+        assert (decision.task, decision.ahead, decision.after) == (None, (), ())
+        assert announced(decision) == [("task-pending", 0)]
+    assert announced(rerun(RETRIED)) == [("task-pending", 1)]
+    assert rerun(RUNNING) == Decision(task=None)
+
+
+@pytest.mark.parametrize("task", RESOLVED)
+def test_a_rerun_opens_the_next_generation(task: Task) -> None:
+    decision = rerun(replace(task, retries_left=0))
+    reopened = after(decision)
+    assert reopened.runs[:1] == task.runs
+    assert reopened.runs[1] == Run(state=State.PENDING, reason_created=Created.RERUN, scheduled=NOW, generation=1)
+    assert (reopened.generation, reopened.retries_left, reopened.hint_id) == (1, 5, "new")
+    assert kinds(decision.ahead) == ["AddActive", "AddPendingRow", "PutDeadline", "PutPending"]
+    assert AddActive(task_group_id=task.task_group_id, task_id=task.task_id, generation=1) in decision.ahead
+    assert announced(decision) == [("task-pending", 1)]
+
+
+def test_retries_of_a_rerun_are_bounded_by_the_runs_that_are_left() -> None:
+    for runs in range(1, MAX_RUNS + 1):
+        task = a_task(*[resolved_run()] * runs, retries=49, retries_left=3)
+        if runs == MAX_RUNS:
+            with pytest.raises(RequestConflict):
+                rerun(task)
+        else:
+            assert after(rerun(task)).retries_left == min(49, MAX_RUNS - runs - 1)
+
+
+# Cancel, deadline
+
+
+@pytest.mark.parametrize("reason", [Resolved.CANCELED, Resolved.DEADLINE_EXCEEDED])
+def test_an_unscheduled_task_ends_with_a_run_of_its_own(reason: Resolved) -> None:
+    decision = transitions.end(UNSCHEDULED, reason, NOW)
+    (run,) = after(decision).runs
+    assert (run.state, run.reason_created, run.reason_resolved) == (State.EXCEPTION, Created.EXCEPTION, reason)
+    assert run.scheduled == run.resolved == NOW
+    assert run.started is None
+    assert decision.ahead == (PutResolved(task_id=UNSCHEDULED.task_id, run_id=0),)
+    assert stages(decision) == [[]]
+
+
+@pytest.mark.parametrize("task", [PENDING, RUNNING, RETRIED])
+def test_a_run_that_is_not_resolved_is_canceled(task: Task) -> None:
+    decision = cancel(task)
+    ended = after(decision)
+    assert ended.runs[:-1] == task.runs[:-1]
+    assert ended.last_run == replace(
+        task.last_run, state=State.EXCEPTION, reason_resolved=Resolved.CANCELED, resolved=NOW
+    )
+    assert ended.retries_left == task.retries_left
+    assert ended.tickets == Tickets(deadline=task.tickets.deadline)
+    removed = {effect.ticket for effect in decision.after[0] if isinstance(effect, RemoveMessage)}
+    assert removed == {each for each in (task.tickets.claim, task.tickets.pending) if each}
+    assert [effect for effect in decision.after[0] if isinstance(effect, ChangePoolRows)]
+    assert announced(decision) == [("task-exception", task.last_run_id)]
+
+
+def test_cancel_leaves_what_is_resolved() -> None:
+    for task in RESOLVED:
+        decision = cancel(task)
+        assert decision.task is None
+        again = task.last_run.reason_resolved is Resolved.CANCELED
+        assert announced(decision) == ([("task-exception", 0)] if again else [])
+        assert kinds(decision.ahead) == (["PutResolved"] if again else [])
+
+
+def test_a_deadline_names_no_worker() -> None:
+    (event,) = transitions.end(RUNNING, Resolved.DEADLINE_EXCEEDED, NOW).events
+    assert (event.exchange, event.has_worker) == (Exchange.TASK_EXCEPTION, False)
+    (event,) = transitions.end(RUNNING, Resolved.CANCELED, NOW).events
+    assert event.has_worker
+
+
+@pytest.mark.parametrize("command", [schedule, cancel, rerun, change_priority])
+@pytest.mark.parametrize("task", [UNSCHEDULED, PENDING, RUNNING, RESOLVED[0]])
+def test_nothing_moves_at_the_deadline(command: Command, task: Task) -> None:
+    with pytest.raises(RequestConflict):
+        command(replace(task, deadline=NOW))
+    if not (command is change_priority and task.is_resolved):
+        command(replace(task, deadline=NOW + SECOND / 1000))
+
+
+# Priority
+
+
+def test_the_priority_of_a_pending_run() -> None:
+    decision = change_priority(PENDING)
+    task = after(decision)
+    assert (task.priority, task.hint_id, task.runs) == ("high", "new", PENDING.runs)
+    assert kinds(decision.ahead) == ["PutPending", "SetRowPriority"]
+    (put,) = (effect for effect in decision.ahead if isinstance(effect, PutPending))
+    (row,) = (effect for effect in decision.ahead if isinstance(effect, SetRowPriority))
+    assert (put.priority, put.run_id, put.visible) == ("high", 0, None)
+    assert (row.row.priority, row.priority) == ("medium", "high")
+    assert decision.after == ((RemoveMessage(ticket=ticket("pending")),),)
+    (event,) = decision.events
+    assert (event.old_priority, event.new_priority) == ("medium", "high")
+
+
+@pytest.mark.parametrize("task", [UNSCHEDULED, RUNNING])
+def test_the_priority_of_others_is_only_noted(task: Task) -> None:
+    decision = change_priority(task)
+    assert decision.task == replace(task, priority="high")
+    assert (decision.ahead, decision.after) == ((), ())
+
+
+@pytest.mark.parametrize(
+    "task", [*RESOLVED, replace(PENDING, generation=1), replace(PENDING, priority="high")], ids=lambda task: task.state
+)
+def test_priorities_that_do_not_change(task: Task) -> None:
+    with pytest.raises(RequestConflict):
+        change_priority(task)
+
+
+# Reports
+
+
+@pytest.mark.parametrize("resolution", [Resolved.COMPLETED, Resolved.FAILED])
+def test_a_report(resolution: Resolved) -> None:
+    decision = transitions.report(RUNNING, 0, resolution, LATE)
+    (run,) = after(decision).runs
+    assert (run.state, run.reason_resolved, run.resolved) == (resolution.state, resolution, LATE)
+    assert run.taken_until == RUNNING.last_run.taken_until
+    assert decision.ahead == (PutResolved(task_id=RUNNING.task_id, run_id=0),)
+    assert stages(decision) == [["RemoveMessage", "RemoveMessage"]]
+    again = transitions.report(after(decision), 0, resolution, LATE)
+    assert (again.task, again.ahead, again.events) == (None, decision.ahead, decision.events)
+
+
+@pytest.mark.parametrize("task", [UNSCHEDULED, PENDING, RUNNING, *RESOLVED])
+def test_reports_of_runs_that_there_are_not(task: Task) -> None:
+    with pytest.raises(ResourceNotFound):
+        transitions.report(task, len(task.runs), Resolved.COMPLETED, NOW)
+    with pytest.raises(ResourceNotFound):
+        transitions.report_exception(task, len(task.runs), Resolved.INTERNAL_ERROR, NOW, "spare")
+
+
+@pytest.mark.parametrize("reported", [Resolved.COMPLETED, Resolved.FAILED])
+@pytest.mark.parametrize("task", [PENDING, RETRIED, *RESOLVED], ids=lambda task: task.state)
+def test_reports_that_contradict(task: Task, reported: Resolved) -> None:
+    if task.runs[0].reason_resolved is reported:
+        assert transitions.report(task, 0, reported, NOW).task is None
+    else:
+        with pytest.raises(RequestConflict):
+            transitions.report(task, 0, reported, NOW)
+
+
+def test_unfinished_uploads_keep_a_run_from_being_completed() -> None:
+    task = a_task(running_run(unfinished=("digest",)))
+    with pytest.raises(RequestConflict):
+        transitions.report(task, 0, Resolved.COMPLETED, NOW)
+    assert after(transitions.report(task, 0, Resolved.FAILED, NOW)).state is State.FAILED
+
+
+RETRYING = {Resolved.WORKER_SHUTDOWN: Created.RETRY, Resolved.INTERMITTENT_TASK: Created.TASK_RETRY}
+FINAL = [Resolved.MALFORMED_PAYLOAD, Resolved.RESOURCE_UNAVAILABLE, Resolved.INTERNAL_ERROR]
+
+
+def report_exception(task: Task, run_id: int, reason: Resolved) -> Decision:
+    return transitions.report_exception(task, run_id, reason, NOW, "spare")
+
+
+@pytest.mark.parametrize("reason", RETRYING)
+def test_an_exception_that_is_retried(reason: Resolved) -> None:
+    decision = report_exception(RUNNING, 0, reason)
+    task = after(decision)
+    assert task.runs == (
+        replace(RUNNING.last_run, state=State.EXCEPTION, reason_resolved=reason, resolved=NOW),
+        Run(state=State.PENDING, reason_created=RETRYING[reason], scheduled=NOW, generation=0),
+    )
+    assert (task.retries_left, task.hint_id) == (4, "hint")
+    assert decision.ahead == ()
+    assert stages(decision) == [["ChangePoolRows"], ["RemoveMessage", "ShowPending"]]
+    assert announced(decision) == [("task-exception", 0), ("task-pending", 1)]
+    (shown,) = (effect for stage in decision.after for effect in stage if isinstance(effect, ShowPending))
+    assert (shown.ticket, shown.run_id, shown.hint_id) == (ticket("pending"), 1, "hint")
+
+
+def test_a_retry_without_a_known_message_gets_a_new_one() -> None:
+    lost = replace(RUNNING, tickets=replace(RUNNING.tickets, pending=None))
+    decision = report_exception(lost, 0, Resolved.WORKER_SHUTDOWN)
+    (hold,) = decision.ahead
+    assert isinstance(hold, HoldPending)
+    assert (hold.ticket, hold.run_id, hold.spare_hint_id, hold.visible) == (None, 1, "spare", None)
+
+
+@pytest.mark.parametrize("reason", [*FINAL, *RETRYING])
+def test_an_exception_that_is_final(reason: Resolved) -> None:
+    decision = report_exception(replace(RUNNING, retries_left=0), 0, reason)
+    assert after(decision).state is State.EXCEPTION
+    assert after(decision).retries_left == 0
+    assert kinds(decision.ahead) == ["PutResolved"]
+    assert announced(decision) == [("task-exception", 0)]
+    if reason in FINAL:
+        assert after(report_exception(RUNNING, 0, reason)).retries_left == 5
+
+
+def test_repeats_of_an_exception_that_was_retried() -> None:
+    """No resolution is queued for a run that is followed by another (trap 46)."""
+    for retry in (pending_run(reason_created=Created.RETRY), running_run(reason_created=Created.RETRY)):
+        task = a_task(resolved_run(Resolved.WORKER_SHUTDOWN), retry)
+        decision = report_exception(task, 0, Resolved.WORKER_SHUTDOWN)
+        assert (decision.task, decision.ahead, decision.after) == (None, (), ())
+        pending = [("task-pending", 1)] if retry.state is State.PENDING else []
+        assert announced(decision) == [("task-exception", 0), *pending]
+        with pytest.raises(RequestConflict):
+            report_exception(task, 0, Resolved.INTERMITTENT_TASK)
+    twice = a_task(resolved_run(Resolved.WORKER_SHUTDOWN), resolved_run(Resolved.WORKER_SHUTDOWN), pending_run())
+    with pytest.raises(RequestConflict):
+        report_exception(twice, 0, Resolved.WORKER_SHUTDOWN)
+    report_exception(twice, 1, Resolved.WORKER_SHUTDOWN)
+
+
+# Dependencies, repair
+
+
+def test_the_last_dependency_schedules() -> None:
+    waiting = replace(UNSCHEDULED, dependencies=3, satisfied=0b100)
+    first = transitions.satisfy(waiting, NOW, "new", 0)
+    assert (after(first).satisfied, after(first).state, first.events) == (0b101, State.UNSCHEDULED, ())
+    assert transitions.satisfy(after(first), NOW, "new", 0) == Decision(task=None)
+    last = transitions.satisfy(after(first), NOW, "new", 1)
+    assert (after(last).satisfied, after(last).state) == (0b111, State.PENDING)
+    assert kinds(last.ahead) == ["AddPendingRow", "PutPending"]
+    repeat = transitions.satisfy(after(last), NOW, "newer", 1)
+    assert (repeat.task, announced(repeat)) == (None, [("task-pending", 0)])
+
+
+def test_a_dependency_after_the_deadline_or_after_a_run_changes_nothing() -> None:
+    waiting = replace(UNSCHEDULED, dependencies=1)
+    assert transitions.satisfy(replace(waiting, deadline=NOW), NOW, "new", 0) == Decision(task=None)
+    for task in (RUNNING, RETRIED, *RESOLVED):
+        assert transitions.satisfy(replace(task, dependencies=1), NOW, "new", 0) == Decision(task=None)
+
+
+def test_a_lost_message_is_replaced_while_the_run_is_pending() -> None:
+    decision = transitions.renew_message(RETRIED, 1, "new")
+    assert after(decision) == replace(RETRIED, hint_id="new")
+    assert kinds(decision.ahead) == ["PutPending"]
+    assert stages(decision) == [["RemoveMessage"]]
+    for task, run_id in ((RETRIED, 0), (RUNNING, 0), (RESOLVED[0], 0)):
+        with pytest.raises(NoDecision):
+            transitions.renew_message(task, run_id, "new")
+
+
+def test_the_deadline_message_of_a_rerun_is_that_of_the_task() -> None:
+    (put,) = (effect for effect in rerun(RESOLVED[0]).ahead if isinstance(effect, PutDeadline))
+    assert (put.deadline, put.task_id) == (RESOLVED[0].deadline, RESOLVED[0].task_id)
