@@ -1,0 +1,173 @@
+"""Every state that any task was committed in, in the order of the commits, judged as it comes (contract 4, design 5).
+
+The status rows alone show where a task has arrived; the history shows that it came there by legal steps: nothing is
+claimed, resolved or retried twice, no dependency fires early, and how often a group was resolved.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from shared.domain.creation import satisfies
+from shared.domain.definition import Definition
+from shared.domain.task import RETRY_OF, Created, Resolved, Run, State, Task
+from shared.storage import keys
+from shared.storage.codec import decode_definition, decode_task
+from shared.storage.counting import Kind
+from shared.storage.interface import Row
+from tests.twin.gate import Call, Phase
+
+_STEPS = {
+    State.PENDING: {State.RUNNING, State.EXCEPTION},
+    State.RUNNING: {State.RUNNING, State.COMPLETED, State.FAILED, State.EXCEPTION},
+}
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A moment at which a group had no unresolved task left, and how many events had been published by then."""
+
+    task_group_id: str
+    published: int
+
+
+class History:
+    """The first gate of a world: it sees each commit before anything can happen to the answer."""
+
+    def __init__(self, rows: Callable[[str, str], list[Row]], published: Callable[[], int]) -> None:
+        """`rows` of a table's partition; `published` counts the events so far."""
+        self._rows = rows
+        self._published = published
+        self.states: dict[str, list[Task]] = defaultdict(list)
+        self.definitions: dict[str, Definition] = {}
+        self.crossings: list[Crossing] = []
+        self.early: set[str] = set()
+        """Tasks that were scheduled before their dependencies were satisfied, as only scheduleTask may do."""
+        self.violations: list[str] = []
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        """Note what a write has changed."""
+        if phase is Phase.AFTER and call.kind is Kind.TABLE_WRITE and call.target == keys.TASKS:
+            self.note(call.subject)
+
+    def note(self, task_id: str) -> None:
+        """Compare a task with what it was last."""
+        rows = {row.key: row for row in self._rows(keys.TASKS, task_id)}
+        if keys.TASK_STATUS not in rows:
+            return
+        task = decode_task(rows[keys.TASK_STATUS])
+        states = self.states[task_id]
+        if states and states[-1] == task:
+            return
+        if task_id not in self.definitions:
+            self.definitions[task_id] = decode_definition(rows[keys.TASK_DEFINITION]).unpack(task_id)
+        before = states[-1] if states else None
+        states.append(task)
+        for violation in (*_birth(task), *self._fired(None, task)) if before is None else self._judged(before, task):
+            self.violations.append(f"{task_id}, commit {task.sequence}: {violation}")
+        self._note_crossing(before, task)
+
+    def resolutions(self, task_group_id: str) -> Counter[tuple[str, int]]:
+        """How often each task of the group was resolved in each of its generations."""
+        found: Counter[tuple[str, int]] = Counter()
+        for task_id, states in self.states.items():
+            before: Task | None = None
+            for task in states:
+                if task.task_group_id == task_group_id and task.is_resolved and not (before and before.is_resolved):
+                    found[(task_id, task.generation)] += 1
+                before = task
+        return found
+
+    def _judged(self, before: Task, after: Task) -> Iterator[str]:
+        if after.sequence != before.sequence + 1:
+            yield f"sequence {before.sequence} is followed by {after.sequence}"
+        if _fixed(before) != _fixed(after):
+            yield "something has changed that never changes"
+        if before.satisfied & ~after.satisfied:
+            yield "a satisfied dependency is forgotten"
+        yield from self._fired(before, after)
+        for run_id, (was, run) in enumerate(zip(before.runs, after.runs, strict=False)):
+            yield from (f"run {run_id} {violation}" for violation in _step(was, run))
+        if len(after.runs) == len(before.runs) + 1:
+            yield from _new_run(before, after)
+        elif len(after.runs) != len(before.runs):
+            yield f"{len(before.runs)} runs become {len(after.runs)}"
+        elif before.retries_left != after.retries_left:
+            yield "retriesLeft changes without a new run"
+
+    def _fired(self, before: Task | None, after: Task) -> Iterator[str]:
+        """Dependencies that count as satisfied from now on must have been resolved as the task requires."""
+        definition = self.definitions[after.task_id]
+        known = 0 if before is None else before.satisfied
+        for index, required in enumerate(definition.dependencies):
+            if (after.satisfied & ~known) >> index & 1 and not self._was_satisfying(definition, required):
+                yield f"fires before {required} is resolved as required"
+        started = after.runs and after.runs[0].reason_created is Created.SCHEDULED
+        if started and not (before and before.runs) and not after.is_free:
+            self.early.add(after.task_id)
+
+    def _was_satisfying(self, dependent: Definition, required: str) -> bool:
+        return any(satisfies(dependent, run.state) for state in self.states.get(required, ()) for run in state.runs)
+
+    def _note_crossing(self, before: Task | None, after: Task) -> None:
+        if not after.is_resolved or (before is not None and before.is_resolved):
+            return
+        members = [states[-1] for states in self.states.values() if states[-1].task_group_id == after.task_group_id]
+        if all(member.is_resolved for member in members):
+            self.crossings.append(Crossing(after.task_group_id, self._published()))
+
+
+def _fixed(task: Task) -> tuple[object, ...]:
+    """What never changes."""
+    place = (task.task_id, task.task_queue_id, task.scheduler_id, task.project_id, task.task_group_id)
+    return (*place, task.retries, task.deadline, task.expires, task.dependencies)
+
+
+def _birth(task: Task) -> Iterator[str]:
+    if task.sequence or task.generation or len(task.runs) > 1:
+        yield "does not begin at the beginning"
+    if task.runs and (task.runs[0].state is not State.PENDING or task.hint_id == ""):
+        yield "begins with a run that is not pending, or has no message"
+
+
+def _step(was: Run, run: Run) -> Iterator[str]:
+    """One run, before and after."""
+    if was == run:
+        return
+    if run.state not in _STEPS.get(was.state, set()):
+        yield f"goes from {was.state} to {run.state}"
+    if (was.reason_created, was.scheduled, was.generation) != (run.reason_created, run.scheduled, run.generation):
+        yield "has another origin"
+    if was.state is State.RUNNING:
+        if (was.worker_group, was.worker_id, was.started) != (run.worker_group, run.worker_id, run.started):
+            yield "changes hands"
+        if was.taken_until and run.taken_until and run.taken_until < was.taken_until:
+            yield "is taken for less time than before"
+    if run.state.is_resolved and (run.reason_resolved is None or run.reason_resolved.state is not run.state):
+        yield f"is {run.state} for the reason {run.reason_resolved}"
+    lapsed = run.resolved if run.reason_resolved is Resolved.CLAIM_EXPIRED else None
+    if lapsed is not None and was.taken_until is not None and lapsed < was.taken_until:
+        yield "expires while it is taken"
+
+
+def _new_run(before: Task, after: Task) -> Iterator[str]:
+    """The run that has come, and why it may."""
+    run = after.last_run
+    previous = after.runs[-2] if len(after.runs) > 1 else None
+    if run.generation != after.generation:
+        yield "the new run is of another generation"
+    match run.reason_created:
+        case Created.SCHEDULED | Created.EXCEPTION:
+            if before.runs:
+                yield f"a second first run, {run.reason_created}"
+        case Created.RERUN:
+            if after.generation != before.generation + before.is_resolved or before.state in _STEPS:
+                yield f"a rerun of what is {before.state}"
+        case Created.RETRY | Created.TASK_RETRY:
+            reason = None if previous is None else previous.reason_resolved
+            if before.state is not State.RUNNING or reason is None or RETRY_OF.get(reason) is not run.reason_created:
+                yield f"a retry of what is {before.state}, {reason}"
+            if after.retries_left != before.retries_left - 1:
+                yield "a retry that is not counted"

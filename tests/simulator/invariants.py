@@ -1,0 +1,177 @@
+"""The invariants of design 7, as one checker over everything that a world holds."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from shared.domain.events import Exchange, GroupEvent
+from shared.domain.priority import PRIORITIES
+from shared.domain.task import State, Task
+from shared.storage import keys
+from shared.storage.messages import CLAIM_QUEUE, DEADLINE_QUEUE, INTERNAL_QUEUES, pending_queue
+from tests.simulator.world import CLAIM_TIMEOUT, World
+
+SLACK = timedelta(seconds=5)
+"""Visibility is in whole seconds, and a host may be a moment late."""
+
+
+def check(world: World) -> None:
+    """What holds at any moment, whoever has died."""
+    assert not world.history.violations
+    for task in world.tasks().values():
+        _runs_are_in_order(task)
+        _guards_stand(world, task)
+        if not task.is_resolved:
+            assert _deadline_message(world, task), f"{task.task_id} has no deadline message"
+            assert task.generation in _active(world, task), f"{task.task_id} is not active in its group"
+        if task.state is State.RUNNING:
+            _claim_is_timed(world, task)
+        if task.state is State.PENDING:
+            _message_waits(world, task)
+
+
+def check_settled(world: World) -> None:
+    """What holds besides, once every message that was due has been handled."""
+    check(world)
+    tasks = world.tasks()
+    for task in tasks.values():
+        wanted = set() if task.is_resolved else {task.generation}
+        # A rerun that died has left the row of a generation that never came: a group check knows it by that.
+        reached = {generation for generation in _active(world, task) if generation <= task.generation}
+        assert reached == wanted, f"active rows of {task.task_id}, which is {task.state}"
+    expected = {
+        (task.task_id, task.last_run_id, "pending" if task.state is State.PENDING else "claimed")
+        for task in tasks.values()
+        if task.state in {State.PENDING, State.RUNNING}
+    }
+    indexed = {row for row in _indexed(world) if row[0] in tasks}
+    surplus = {row for row in indexed - expected if row[1] > tasks[row[0]].last_run_id}
+    assert indexed - surplus == expected, "index rows of the pools"
+
+
+def check_finished(world: World) -> None:
+    """What holds when all tasks are resolved and the reconciler has passed: nothing is left over."""
+    check_settled(world)
+    tasks = world.tasks()
+    assert all(task.is_resolved for task in tasks.values()), "everything ends at its deadline"
+    assert [row for row in _indexed(world) if row[0] in tasks] == [], "index rows of resolved tasks"
+    left = {queue: world.messages(queue) for queue in INTERNAL_QUEUES if world.messages(queue)}
+    assert not left, "messages that nobody needs any more"
+    check_groups(world)
+
+
+def check_groups(world: World) -> None:
+    """When all tasks are resolved: each group was announced, and no more often than it was resolved (design 5)."""
+    for task_group_id in {task.task_group_id for task in world.tasks().values()}:
+        crossings = [moment for moment in world.history.crossings if moment.task_group_id == task_group_id]
+        announced = [
+            (at, message.event.occasion)
+            for at, message in enumerate(world.topics.messages)
+            if isinstance(message.event, GroupEvent)
+            and message.event.exchange is Exchange.TASK_GROUP_RESOLVED
+            and message.event.task_group_id == task_group_id
+        ]
+        occasions = {occasion for _, occasion in announced}
+        assert any(at >= crossings[-1].published for at, _ in announced), f"{task_group_id} is resolved in silence"
+        assert len(occasions) <= len(crossings), f"{task_group_id} is announced as resolved too often: {occasions}"
+        resolutions = world.history.resolutions(task_group_id)
+        possible = {f"{task_id}~{generation}" for task_id, generation in resolutions}
+        assert occasions <= possible, f"{task_group_id} is announced for {occasions - possible}"
+        assert max(resolutions.values()) == 1, "a task is resolved once a generation"
+        (header,) = (row for row in world.rows(keys.GROUPS, task_group_id) if row.key == keys.GROUP)
+        assert header.values["due"] == "", f"{task_group_id} is still to be checked"
+
+
+def check_announced(world: World) -> None:
+    """Every run's transitions have been announced, each under one MessageId."""
+    kinds = {
+        State.COMPLETED: "task-completed",
+        State.FAILED: "task-failed",
+        State.EXCEPTION: "task-exception",
+    }
+    bodies = _bodies(world)
+    sent = {(body["status"]["taskId"], body.get("runId"), topic) for topic, body in bodies}
+    assert len(sent) == len(bodies), "events under more than one MessageId"
+    for task in world.tasks().values():
+        assert (task.task_id, None, "task-defined") in sent, f"task-defined of {task.task_id}"
+        for run_id, run in enumerate(task.runs):
+            wanted = [kinds[run.state]] if run.state in kinds else []
+            if run.reason_created.value != "exception":
+                wanted.append("task-pending")
+            if run.started is not None:
+                wanted.append("task-running")
+            for kind in wanted:
+                assert (task.task_id, run_id, kind) in sent, f"{kind} of run {run_id} of {task.task_id}"
+
+
+def check_claims_announced(world: World) -> None:
+    """Every claim that a worker was given has been announced."""
+    running = {(body["status"]["taskId"], body["runId"]) for body in world.topics.of("task-running")}
+    assert {(claim.task.task_id, claim.run_id) for claim in world.claims} <= running
+
+
+def _bodies(world: World) -> list[tuple[str, dict[str, Any]]]:
+    """Of the events that happen at most once a run."""
+    topics = {message.topic for message in world.topics.messages} - {Exchange.TASK_PRIORITY_CHANGED.value}
+    return [(topic, body) for topic in sorted(topics) for body in world.topics.of(topic) if "status" in body]
+
+
+def _runs_are_in_order(task: Task) -> None:
+    for run in task.runs[:-1]:
+        assert run.state.is_resolved, f"only the last run of {task.task_id} may be unresolved"
+    retried = sum(run.reason_created.value in {"retry", "task-retry"} for run in task.runs)
+    assert retried <= task.retries * (task.generation + 1), f"{task.task_id} was retried too often"
+    assert 0 <= task.retries_left <= task.retries
+
+
+def _guards_stand(world: World, task: Task) -> None:
+    present = {row.key for row in world.rows(keys.TASKS, task.task_id)}
+    assert (keys.TASK_OPEN in present) == (not task.is_resolved), f"open guard of {task.task_id}"
+    uploads = {keys.upload(run_id) for run_id, run in enumerate(task.runs) if run.state is State.RUNNING}
+    assert {key for key in present if key.startswith("upload~")} == uploads, f"upload guards of {task.task_id}"
+
+
+def _active(world: World, task: Task) -> set[int]:
+    prefix = f"active~{task.task_id}~"
+    rows = world.rows(keys.GROUPS, task.task_group_id)
+    return {int(row.key.removeprefix(prefix)) for row in rows if row.key.startswith(prefix)}
+
+
+def _deadline_message(world: World, task: Task) -> bool:
+    latest = max(task.deadline + timedelta(minutes=1), world.clock.now() + timedelta(seconds=600)) + SLACK
+    messages = world.messages(DEADLINE_QUEUE)
+    return any(body["taskId"] == task.task_id and visible <= latest for body, visible in messages)
+
+
+def _claim_is_timed(world: World, task: Task) -> None:
+    until = task.last_run.taken_until
+    assert until is not None
+    latest = max(until, world.clock.now() + timedelta(seconds=600)) + SLACK
+    timers = [
+        visible
+        for body, visible in world.messages(CLAIM_QUEUE)
+        if (body["taskId"], body["runId"]) == (task.task_id, task.last_run_id)
+    ]
+    assert any(visible <= latest for visible in timers), f"claim of {task.task_id} has no timer"
+
+
+def _message_waits(world: World, task: Task) -> None:
+    latest: datetime = world.clock.now() + CLAIM_TIMEOUT + SLACK
+    # In any band: the lease of a running task stays where it was when the priority is changed.
+    waiting = [
+        visible
+        for band in PRIORITIES
+        for body, visible in world.messages(pending_queue(task.task_queue_id, band))
+        if body["taskId"] == task.task_id and body["hintId"] == task.hint_id
+    ]
+    assert any(visible <= latest for visible in waiting), f"{task.task_id} is pending and has no message"
+
+
+def _indexed(world: World) -> list[tuple[str, int, str]]:
+    found = []
+    for row in world.rows(keys.POOLS):
+        kind, *words = row.key.split("~")
+        if kind in {"pending", "claimed"}:
+            found.append((words[1], int(words[2]), kind))
+    return found

@@ -1,0 +1,80 @@
+"""Runs scenarios with something in their way, and checks what comes of it (design 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared.errors import ApiError
+from tests.simulator import invariants
+from tests.simulator.scenarios import Scenario
+from tests.simulator.world import World
+from tests.twin.driver import Simulation
+from tests.twin.gate import Call, Gate, Kill
+
+SETTLING = 3600.0
+"""Seconds in which surplus grows old enough to be recognised."""
+TO_THE_END = 6 * 3600.0
+"""Seconds until every deadline has passed."""
+VICTIM = "victim"
+"""The process whose requests are harmed."""
+
+
+@dataclass
+class Attempt:
+    """A scenario whose call has been made once."""
+
+    scenario: Scenario
+    world: World
+    outcome: BaseException | None
+    """None when the call was acknowledged."""
+    is_acknowledged: bool
+    """The answer speaks for all that the call has done: claimWork's speaks for the claims that it names alone."""
+
+    def repeat(self) -> None:
+        """The client sends the call again, to another process: it succeeds where repeats are promised to."""
+        self.world.services = self.world.process()
+        self.outcome = self.world.simulation.outcomes(self.scenario.act(self.world))[0]
+        if self.scenario.is_idempotent:
+            assert self.outcome is None, repr(self.outcome)
+            self.is_acknowledged = True
+        else:
+            assert self.outcome is None or isinstance(self.outcome, ApiError), repr(self.outcome)
+        invariants.check(self.world)
+
+    def finish(self) -> None:
+        """Everything that is due is handled."""
+        finish(self.world, is_acknowledged=self.is_acknowledged)
+
+
+def finish(world: World, *, is_acknowledged: bool) -> None:
+    """Everything that is due is handled, up to the last deadline, and checked on the way."""
+    world.run(world.drain(60))
+    invariants.check(world)
+    invariants.check_claims_announced(world)
+    if is_acknowledged:
+        invariants.check_announced(world)
+    world.run(world.drain(SETTLING))
+    invariants.check_settled(world)
+    world.run(world.drain(TO_THE_END))
+    world.run(world.clean_up())
+    invariants.check_finished(world)
+
+
+def attempt(scenario: Scenario, *gates: Gate, bus_is_down: bool = False) -> Attempt:
+    """Prepares the scenario and makes its call once, as the victim."""
+    world = World(Simulation.scripted([]), *gates)
+    world.run(scenario.prepare(world))
+    definition = world.definition().body
+    world.fixed = {name: definition[name] for name in ("created", "deadline", "expires")}
+    world.topics.is_down = bus_is_down
+    outcome = world.simulation.outcomes(world.victim(scenario.act(world)))[0]
+    invariants.check(world)
+    return Attempt(scenario, world, outcome, is_acknowledged=outcome is None and scenario.is_idempotent)
+
+
+def requests(scenario: Scenario) -> list[Call]:
+    """What the scenario's call asks for when nothing is in its way."""
+    unharmed = Kill(process=VICTIM)
+    attempt(scenario, unharmed)
+    assert unharmed.calls, "the scenario makes requests"
+    return unharmed.calls

@@ -1,0 +1,349 @@
+"""Every call and every handler, each in the situations that take it another way. The crash suite kills all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from shared.domain.task import Resolved
+from shared.storage.messages import RESOLVED_QUEUE
+from shared.usecases.group_jobs import GroupJob
+from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
+
+Step = Callable[[World], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`prepare` leads to a situation; `act` is the call that may be killed, and that its client repeats."""
+
+    name: str
+    prepare: Step
+    act: Step
+    is_idempotent: bool
+    """Whether the answer to a repeat acknowledges the first call: claimWork would claim something else."""
+
+
+A, B, C, GROUP = (f"{letter * 10}RAQ{letter * 8}A" for letter in "abcd")
+"""Ids that a scenario knows before the tasks exist. They are slugids in form."""
+
+SCENARIOS: list[Scenario] = []
+
+
+def _scenario(prepare: Step, *, is_idempotent: bool = True) -> Callable[[Step], Step]:
+    def register(act: Step) -> Step:
+        SCENARIOS.append(Scenario(act.__name__, prepare, act, is_idempotent))
+        return act
+
+    return register
+
+
+async def nothing(world: World) -> None:
+    """An empty deployment."""
+
+
+async def a_group(world: World) -> None:
+    """A group with one pending task, C."""
+    await world.create(C, taskGroupId=GROUP)
+
+
+async def pending(world: World) -> None:
+    """A is pending."""
+    await world.create(A, taskGroupId=GROUP)
+
+
+async def running(world: World) -> None:
+    """A is running."""
+    await pending(world)
+    assert await world.claim()
+
+
+async def running_without_retries(world: World) -> None:
+    """A is running, and would not be retried."""
+    await world.create(A, taskGroupId=GROUP, retries=0)
+    assert await world.claim()
+
+
+async def completed(world: World) -> None:
+    """A is completed, and all about it is done."""
+    await running(world)
+    await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+    await world.drain(30)
+
+
+async def unscheduled(world: World) -> None:
+    """B waits for A, which is pending."""
+    await pending(world)
+    await world.create(B, taskGroupId=GROUP, dependencies=[A])
+
+
+async def a_runs_b_waits(world: World) -> None:
+    """B waits for A, which is running."""
+    await unscheduled(world)
+    assert await world.claim()
+
+
+async def retried(world: World) -> None:
+    """A's run 0 was interrupted, its run 1 is pending."""
+    await running(world)
+    await world.services.lifecycle.report_exception(A, 0, Resolved.WORKER_SHUTDOWN)
+
+
+async def sealed(world: World) -> None:
+    """A group of three, one running, one pending, one waiting, that is sealed."""
+    await a_runs_b_waits(world)
+    await world.create(C, taskGroupId=GROUP)
+    await world.services.groups.seal(await world.services.groups.known(GROUP))
+
+
+@_scenario(nothing)
+async def create_first_of_group(world: World) -> None:
+    """The group comes into being with the task."""
+    await world.create(A, taskGroupId=GROUP, **fixed(world))
+
+
+@_scenario(a_group)
+async def create_in_group(world: World) -> None:
+    """The group exists."""
+    await world.create(A, taskGroupId=GROUP, **fixed(world))
+
+
+@_scenario(pending)
+async def create_waiting(world: World) -> None:
+    """The dependency is not satisfied."""
+    await world.create(B, taskGroupId=GROUP, dependencies=[A], **fixed(world))
+
+
+@_scenario(completed)
+async def create_satisfied(world: World) -> None:
+    """The dependency is satisfied already."""
+    await world.create(B, taskGroupId=GROUP, dependencies=[A], **fixed(world))
+
+
+@_scenario(a_group)
+async def create_waiting_for_itself(world: World) -> None:
+    """A self-dependency."""
+    await world.create(A, taskGroupId=GROUP, dependencies=[A], **fixed(world))
+
+
+@_scenario(pending, is_idempotent=False)
+async def claim_work(world: World) -> None:
+    """One task."""
+    await world.claim()
+
+
+@_scenario(unscheduled, is_idempotent=False)
+async def claim_several(world: World) -> None:
+    """Two tasks at once."""
+    await world.services.lifecycle.schedule(await world.services.lifecycle.known(B))
+    await world.claim(2)
+
+
+@_scenario(retried, is_idempotent=False)
+async def claim_retry(world: World) -> None:
+    """The retry run of a task."""
+    await world.claim()
+
+
+@_scenario(pending)
+async def claim_task(world: World) -> None:
+    """By the older call."""
+    read = await world.services.work.found_for_claim(A)
+    await world.services.work.claim_task(read, 0, WORKER)
+
+
+@_scenario(running, is_idempotent=False)
+async def claim_after_expiry(world: World) -> None:
+    """The lease comes up before the claim's timer is looked at: one commit expires run 0 and claims run 1."""
+    await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() + 1)
+    await world.claim()
+
+
+@_scenario(running_without_retries, is_idempotent=False)
+async def exhaust_by_claim(world: World) -> None:
+    """The same without a retry left."""
+    await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() + 1)
+    await world.claim()
+
+
+@_scenario(running)
+async def reclaim(world: World) -> None:
+    """The claim is renewed."""
+    await world.services.work.reclaim_task(A, 0)
+
+
+@_scenario(a_runs_b_waits)
+async def report_completed(world: World) -> None:
+    """A dependent waits for it."""
+    await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+
+
+@_scenario(running)
+async def report_failed(world: World) -> None:
+    """The last one of its group."""
+    await world.services.lifecycle.report(A, 0, Resolved.FAILED)
+
+
+@_scenario(running)
+async def report_worker_shutdown(world: World) -> None:
+    """A retry is left."""
+    await world.services.lifecycle.report_exception(A, 0, Resolved.WORKER_SHUTDOWN)
+
+
+@_scenario(running_without_retries)
+async def report_intermittent(world: World) -> None:
+    """No retry is left."""
+    await world.services.lifecycle.report_exception(A, 0, Resolved.INTERMITTENT_TASK)
+
+
+@_scenario(a_runs_b_waits)
+async def report_malformed(world: World) -> None:
+    """Never retried."""
+    await world.services.lifecycle.report_exception(A, 0, Resolved.MALFORMED_PAYLOAD)
+
+
+@_scenario(running, is_idempotent=False)
+async def worker_removed(world: World) -> None:
+    """Its run is retried. A repeat does not find it any more; it is announced at takenUntil at the latest."""
+    await world.services.workers.removed(POOL, WORKER, start="")
+
+
+@_scenario(running_without_retries)
+async def worker_removed_without_retries(world: World) -> None:
+    """Its run was the last one."""
+    await world.services.workers.removed(POOL, WORKER, start="")
+
+
+@_scenario(nothing)
+async def declare_worker(world: World) -> None:
+    """The worker, its task queue and its provisioner come into being."""
+    await world.services.workers.declare(POOL, WORKER, world.clock.now() + timedelta(days=2))
+
+
+@_scenario(running)
+async def quarantine_worker(world: World) -> None:
+    """It works on."""
+    until = world.clock.now() + timedelta(hours=1)
+    await world.services.workers.quarantine(POOL, WORKER, until, client_id="somebody", info="")
+
+
+@_scenario(unscheduled)
+async def schedule(world: World) -> None:
+    """Whatever it waits for."""
+    await world.services.lifecycle.schedule(await world.services.lifecycle.known(B))
+
+
+@_scenario(unscheduled)
+async def cancel_unscheduled(world: World) -> None:
+    """It gets a run to be resolved in."""
+    await world.services.lifecycle.cancel(await world.services.lifecycle.known(B))
+
+
+@_scenario(pending)
+async def cancel_pending(world: World) -> None:
+    """Its message and its index row go at once."""
+    await world.services.lifecycle.cancel(await world.services.lifecycle.known(A))
+
+
+@_scenario(a_runs_b_waits)
+async def cancel_running(world: World) -> None:
+    """The worker will learn by a 409."""
+    await world.services.lifecycle.cancel(await world.services.lifecycle.known(A))
+
+
+@_scenario(retried)
+async def cancel_retry(world: World) -> None:
+    """The pending retry run."""
+    await world.services.lifecycle.cancel(await world.services.lifecycle.known(A))
+
+
+@_scenario(completed)
+async def rerun(world: World) -> None:
+    """A resolved task is opened again."""
+    await world.services.lifecycle.rerun(await world.services.lifecycle.known(A))
+
+
+@_scenario(unscheduled)
+async def rerun_unscheduled(world: World) -> None:
+    """As schedule, with another reason."""
+    await world.services.lifecycle.rerun(await world.services.lifecycle.known(B))
+
+
+@_scenario(pending)
+async def raise_priority(world: World) -> None:
+    """A pending run's message moves to another band."""
+    read = await world.services.lifecycle.known(A)
+    if read.task.priority != "high":
+        await world.services.lifecycle.change_priority(read, "high")
+
+
+@_scenario(a_runs_b_waits)
+async def seal(world: World) -> None:
+    """Nobody can join any more."""
+    await world.services.groups.seal(await world.services.groups.known(GROUP))
+
+
+@_scenario(sealed)
+async def cancel_group(world: World) -> None:
+    """All three of it."""
+    await world.services.group_jobs.call(GroupJob(task_group_id=GROUP, kind="cancel"))
+
+
+@_scenario(sealed)
+async def raise_group_priority(world: World) -> None:
+    """All three of it."""
+    job = GroupJob(task_group_id=GROUP, kind="priority", new_priority="high")
+    await world.services.group_jobs.call(job)
+
+
+@_scenario(running)
+async def claim_due(world: World) -> None:
+    """The worker has died."""
+    await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() + 1)
+    await world.services.timers.claim_due(A, 0, world.clock.now() - CLAIM_TIMEOUT)
+
+
+@_scenario(running_without_retries)
+async def claim_due_without_retries(world: World) -> None:
+    """The worker has died, and nobody gets another try."""
+    await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() + 1)
+    await world.services.timers.claim_due(A, 0, world.clock.now() - CLAIM_TIMEOUT)
+
+
+@_scenario(a_runs_b_waits)
+async def deadline_due_running(world: World) -> None:
+    """Past its deadline, still running."""
+    await world.clock.sleep(timedelta(hours=3, minutes=2).total_seconds())
+    await world.services.timers.deadline_due(A, GROUP, "-", world.clock.now() - timedelta(hours=3))
+
+
+@_scenario(unscheduled)
+async def deadline_due_unscheduled(world: World) -> None:
+    """Past its deadline, never scheduled."""
+    await world.clock.sleep(timedelta(hours=3, minutes=2).total_seconds())
+    await world.services.timers.deadline_due(B, GROUP, "-", world.clock.now() - timedelta(hours=3))
+
+
+@_scenario(a_runs_b_waits)
+async def resolved_due(world: World) -> None:
+    """A dependent becomes free."""
+    await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+    await world.clock.sleep(2)
+    for body, _ in world.messages(RESOLVED_QUEUE):
+        await world.resolved_due_here(body)
+
+
+@_scenario(running)
+async def resolved_due_last(world: World) -> None:
+    """The group is resolved."""
+    await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+    await world.clock.sleep(2)
+    for body, _ in world.messages(RESOLVED_QUEUE):
+        await world.resolved_due_here(body)
+
+
+def fixed(world: World) -> dict[str, str]:
+    """Dates that a repeat of the same request carries again."""
+    return {name: world.fixed[name] for name in ("created", "deadline", "expires")}

@@ -1,0 +1,40 @@
+"""Every call and every handler is killed at each of its requests, before it is sent and before its answer is read.
+
+Then everything that is due is handled, after a repeat by the client or without one, and the invariants must hold
+(design 7). What was acknowledged must have been announced.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulator import invariants
+from tests.simulator.running import VICTIM, attempt, requests
+from tests.simulator.scenarios import SCENARIOS, Scenario
+from tests.twin.gate import Kill, Killed, Phase
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_without_a_crash(scenario: Scenario) -> None:
+    """The scenario does what it says, and the checks accept it."""
+    done = attempt(scenario)
+    assert done.outcome is None, repr(done.outcome)
+    invariants.check_announced(done.world)
+    done.finish()
+
+
+@pytest.mark.parametrize("repeat", [True, False], ids=["repeated", "not repeated"])
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_killed_at_every_request(scenario: Scenario, phase: Phase, repeat: bool) -> None:
+    """All kill points of the scenario, one after the other."""
+    for number, at in enumerate(requests(scenario), 1):
+        try:
+            killed = attempt(scenario, Kill(number=number, phase=phase, process=VICTIM))
+            assert killed.outcome is None or isinstance(killed.outcome, Killed), repr(killed.outcome)
+            if repeat and killed.outcome is not None:
+                killed.repeat()
+            killed.finish()
+        except BaseException as failure:
+            failure.add_note(f"killed {phase.value} request {number}: {at}")
+            raise

@@ -1,0 +1,115 @@
+"""Calls and handlers that meet, in every order of their requests that makes a difference.
+
+Each order ends in one of the legal ways, the invariants hold at once and after everything that is due was handled,
+and each of the legal ways is the end of some order.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.domain.claims import Worker
+from shared.domain.task import Task
+from shared.errors import ApiError
+from shared.services import Services
+from shared.storage.pools import BANDS_STALE
+from tests.simulator import invariants
+from tests.simulator.races import RACES, WORKERS, Race
+from tests.simulator.running import finish
+from tests.simulator.world import POOL, World
+from tests.twin.driver import Simulation, sample
+from tests.twin.gate import as_process
+from tests.twin.reduction import explore_distinct
+
+SEEDS = 50
+SEEDS_OF_WIDE = 400
+TIMES_IN_LARGE = 20
+NARROW = [race for race in RACES if not race.is_wide]
+
+
+@pytest.mark.parametrize("race", NARROW, ids=lambda race: race.name)
+def test_every_order_ends_legally(race: Race) -> None:
+    """All orders between the calls that make a difference."""
+    ends: set[str] = set()
+    explore_distinct(lambda simulation: ends.add(run(race, simulation)), in_order=True)
+    assert ends == race.legal
+
+
+@pytest.mark.parametrize("race", RACES, ids=lambda race: race.name)
+def test_random_orders_end_legally(race: Race) -> None:
+    """Some orders in which a call's own requests and answers overtake each other as well."""
+    sample(lambda simulation: _is_legal(race, simulation), range(_seeds(race)), yield_after=True)
+
+
+@pytest.mark.large
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("race", NARROW, ids=lambda race: race.name)
+def test_every_order_of_all_requests_ends_legally(race: Race) -> None:
+    """All orders that make a difference, also of what one call sends side by side."""
+    ends: set[str] = set()
+    explore_distinct(lambda simulation: ends.add(run(race, simulation)), limit=100_000)
+    assert ends == race.legal
+
+
+@pytest.mark.large
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("race", RACES, ids=lambda race: race.name)
+def test_many_random_orders_end_legally(race: Race) -> None:
+    """As the random orders above, many."""
+    seeds = _seeds(race)
+    sample(lambda simulation: _is_legal(race, simulation), range(seeds, TIMES_IN_LARGE * seeds), yield_after=True)
+
+
+def _seeds(race: Race) -> int:
+    return SEEDS_OF_WIDE if race.is_wide else SEEDS
+
+
+def _is_legal(race: Race, simulation: Simulation) -> None:
+    assert run(race, simulation, is_warm=False) in race.legal
+
+
+async def _meet_workers(services: Services) -> None:
+    for worker_id in WORKERS:
+        worker = Worker(worker_group="group", worker_id=worker_id)
+        assert await services.work.claim_work(POOL, worker, 1, 0.4) == []
+
+
+def run(race: Race, simulation: Simulation, *, is_warm: bool = True) -> str:
+    """One order, to the end of everything; how it looked when the calls had answered.
+
+    Processes that are warm know the pool and the workers already: fewer requests, fewer orders.
+    """
+    world = World(simulation)
+    world.is_ordered = False
+    processes = [world.process() for _ in race.parties]
+    if is_warm:
+        world.run(*(_meet_workers(services) for services in processes))
+        world.clock.advance(BANDS_STALE.total_seconds())
+    world.run(race.prepare(world))
+    if is_warm:
+        world.run(*(services.stores.pools.bands(POOL) for services in processes))
+    definition = world.definition().body
+    world.fixed = {name: definition[name] for name in ("created", "deadline", "expires")}
+    world.is_ordered = True
+    parties = [party(world, services) for party, services in zip(race.parties, processes, strict=True)]
+    outcomes = simulation.outcomes(*(as_process(str(number), party) for number, party in enumerate(parties)))
+    world.is_ordered = False
+    end = f"{', '.join(map(_answer, outcomes))}: {_runs(world.tasks().get(race.task_id))}"
+    invariants.check(world)
+    finish(world, is_acknowledged=not any(isinstance(outcome, ApiError) for outcome in outcomes))
+    return end
+
+
+def _answer(outcome: object) -> str:
+    if isinstance(outcome, ApiError):
+        return str(outcome.status)
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome if isinstance(outcome, str) else "ok"
+
+
+def _runs(task: Task | None) -> str:
+    if task is None:
+        return "none"
+    runs = [f"{run.state} {run.reason_resolved}" if run.reason_resolved else str(run.state) for run in task.runs]
+    return ", ".join(runs) or "unscheduled"

@@ -1,0 +1,250 @@
+"""A deployment in memory: storage with its faults, a virtual clock, processes that call, and the handlers that drain.
+
+The public API of a deployment is stood for by its use-cases; each `process` has services of its own, and so caches of
+its own. Everything is deterministic: the same script of choices gives the same run.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, TypeVar
+
+from shared.domain.claims import Worker
+from shared.domain.dates import format_date, parse_date
+from shared.domain.definition import Definition
+from shared.domain.task import Task
+from shared.errors import ApiError
+from shared.events.pointers import from_json
+from shared.events.publisher import EventsUnavailable
+from shared.runtime import Runtime
+from shared.services import Services, assemble
+from shared.settings import Settings
+from shared.storage import keys
+from shared.storage.codec import decode_task
+from shared.storage.interface import Row, StorageUnavailable
+from shared.storage.messages import (
+    CLAIM_QUEUE,
+    DEADLINE_QUEUE,
+    EVENTS_QUEUE,
+    GROUP_QUEUE,
+    INTERNAL_QUEUES,
+    RESOLVED_QUEUE,
+)
+from shared.usecases.group_jobs import GroupJob
+from shared.usecases.resolution import ResolvedMessage
+from shared.usecases.work import Claim
+from tests.simulator.history import History
+from tests.simulator.topics import Topics
+from tests.twin import Disorder, MemoryStorage
+from tests.twin.driver import Simulation
+from tests.twin.gate import Call, Gate, Phase, as_process, chain
+
+T = TypeVar("T")
+
+POOL = "provisioner/pool"
+WORKER = Worker(worker_group="group", worker_id="worker")
+CLAIM_TIMEOUT = timedelta(minutes=20)
+HIDDEN = 600.0
+"""Seconds that the Functions host hides a message for while it is handled."""
+
+
+@cache
+def settings() -> Settings:
+    """Settings of a deployment whose addresses nobody dials."""
+    return Settings.model_validate(
+        {
+            "taskcluster_root_url": "https://tc.example.com",
+            "root_access_token": "r" * 44,
+            "message_signing_keys": "signing-key",
+            "access_token_keys": base64.urlsafe_b64encode(bytes(32)).decode(),
+            "storage_connection_string": "UseDevelopmentStorage=true",
+            "servicebus_connection_string": "Endpoint=sb://localhost",
+            "claim_timeout_seconds": CLAIM_TIMEOUT.total_seconds(),
+            "long_poll_seconds": 0,
+        }
+    )
+
+
+class World:
+    """One deployment on one simulation."""
+
+    def __init__(self, simulation: Simulation | None = None, *gates: Gate, disorder: Disorder | None = None) -> None:
+        self.simulation = simulation or Simulation.scripted([])
+        self.clock = self.simulation.clock
+        self.history = History(self.rows, lambda: len(self.topics.messages))
+        self.is_ordered = True
+        """Whether the simulation orders the requests; otherwise each call's run one after the other."""
+        gate = chain(self.history, *gates, self._ordered)
+        self.memory = MemoryStorage(self.clock, gate=gate, disorder=disorder)
+        self.topics = Topics(gate)
+        self._ids = 0
+        self.services = self.process()
+        self.handlers = self.process()
+        self.clock.advance(1)
+        self.fixed: dict[str, str] = {}
+        """Dates of a definition that is sent more than once."""
+        self.claims: list[Claim] = []
+        """What claimWork has answered."""
+
+    def process(self) -> Services:
+        """The services of another process on the same storage."""
+        runtime = Runtime(now=self.clock.now, slugid=self.slugid, jitter=lambda: 0.5, sleep=self.clock.sleep)
+        return assemble(settings(), runtime, self.memory.storage, self.topics)
+
+    def run(self, *work: Coroutine[Any, Any, T]) -> list[T]:
+        """Runs calls side by side to their end."""
+        return self.simulation.run(*work)
+
+    def slugid(self) -> str:
+        """Ids in order, so that a failure reads the same each time."""
+        self._ids += 1
+        raw = b"id" + self._ids.to_bytes(14, "big")
+        patched = bytearray(raw)
+        patched[6] = 0x40 | patched[6] & 0x0F
+        patched[8] = 0x80 | patched[8] & 0x3F
+        return base64.urlsafe_b64encode(bytes(patched)).rstrip(b"=").decode()
+
+    def definition(self, task_id: str | None = None, **changes: Any) -> Definition:
+        """A definition that is valid now; `changes` by the contract's names."""
+        task_id = task_id or self.slugid()
+        now = self.clock.now()
+        provisioner_id, worker_type = POOL.split("/")
+        body = {
+            "provisionerId": provisioner_id,
+            "workerType": worker_type,
+            "taskQueueId": POOL,
+            "schedulerId": "-",
+            "projectId": "none",
+            "taskGroupId": task_id,
+            "dependencies": [],
+            "requires": "all-completed",
+            "routes": [],
+            "priority": "lowest",
+            "retries": 5,
+            "created": format_date(now),
+            "deadline": format_date(now + timedelta(hours=3)),
+            "expires": format_date(now + timedelta(days=2)),
+            "scopes": [],
+            "payload": {},
+            "metadata": {"name": "", "description": "", "owner": "", "source": "https://example.com"},
+            "tags": {},
+            "extra": {},
+        }
+        return Definition(task_id=task_id, body={**body, **changes})
+
+    async def create(self, task_id: str | None = None, **changes: Any) -> str:
+        """createTask."""
+        definition = self.definition(task_id, **changes)
+        await self.services.create_task(definition)
+        return definition.task_id
+
+    async def claim(self, count: int = 1, services: Services | None = None) -> list[Claim]:
+        """claimWork, of what is there now."""
+        claims = await (services or self.services).work.claim_work(POOL, WORKER, count, 1.5)
+        self.claims.extend(claims)
+        return claims
+
+    async def victim(self, work: Awaitable[T]) -> T:
+        """The call in which a process may be killed."""
+        return await as_process("victim", work)
+
+    async def _ordered(self, call: Call, phase: Phase) -> None:
+        if self.is_ordered:
+            await self.simulation.gate(call, phase)
+
+    # What is there
+
+    def rows(self, table: str, partition: str | None = None) -> list[Row]:
+        """Rows of a table."""
+        return self.memory.tables.rows(table, partition)
+
+    def tasks(self) -> dict[str, Task]:
+        """Every task's status row."""
+        return {row.partition: decode_task(row) for row in self.rows(keys.TASKS) if row.key == keys.TASK_STATUS}
+
+    def messages(self, queue: str) -> list[tuple[dict[str, Any], datetime]]:
+        """Bodies of a queue's messages, and when each is visible."""
+        return [
+            (json.loads(base64.b64decode(message.text)), message.visible)
+            for message in self.memory.queues.messages(queue)
+        ]
+
+    # What happens by itself
+
+    async def drain(self, seconds: float) -> None:
+        """Handles every internal message that becomes visible within so many seconds, as it becomes visible."""
+        until = self.clock.now() + timedelta(seconds=seconds)
+        while True:
+            await self._handle_visible()
+            await self.handlers.reconciler.check_all()
+            upcoming = [visible for queue in INTERNAL_QUEUES for _, visible in self.messages(queue)]
+            later = [visible for visible in upcoming if visible <= until]
+            if not later:
+                break
+            await self.clock.sleep(max((min(later) - self.clock.now()).total_seconds(), 0) + 0.001)
+        await self.clock.sleep(max((until - self.clock.now()).total_seconds(), 0))
+        await self.handlers.reconciler.check_all()
+
+    async def clean_up(self) -> None:
+        """A worker polls once more when all is over: it gets nothing, and what is surplus goes."""
+        assert await self.claim(32, self.handlers) == [], "no run is left"
+        await self.clock.sleep(600)
+        await self.handlers.reconciler.check_all()
+
+    async def _handle_visible(self) -> None:
+        """What is visible now; a message that fails stays hidden for as long as the host hides it."""
+        for queue, handle in self._queues().items():
+            taken = await self.memory.queues.get(queue, count=32, hidden_for=HIDDEN)
+            for message in taken:
+                try:
+                    await handle(json.loads(base64.b64decode(message.text)))
+                except (StorageUnavailable, EventsUnavailable, ApiError):
+                    continue
+                await self.memory.queues.delete(queue, message.receipt)
+
+    def _queues(self) -> dict[str, Callable[[dict[str, Any]], Awaitable[None]]]:
+        return {
+            CLAIM_QUEUE: self._claim_due,
+            DEADLINE_QUEUE: self._deadline_due,
+            RESOLVED_QUEUE: self._resolved_due,
+            EVENTS_QUEUE: self._event_due,
+            GROUP_QUEUE: self._group_job_due,
+        }
+
+    async def _claim_due(self, body: dict[str, Any]) -> None:
+        await self.handlers.timers.claim_due(body["taskId"], body["runId"], parse_date(body["put"]))
+
+    async def _deadline_due(self, body: dict[str, Any]) -> None:
+        await self.handlers.timers.deadline_due(
+            body["taskId"], body["taskGroupId"], body["schedulerId"], parse_date(body["put"])
+        )
+
+    async def _resolved_due(self, body: dict[str, Any]) -> None:
+        await self.handlers.resolution.resolved_due(resolved_message(body))
+
+    async def resolved_due_here(self, body: dict[str, Any]) -> None:
+        """A resolved message's work, in the process of the calls."""
+        await self.services.resolution.resolved_due(resolved_message(body))
+
+    async def _event_due(self, body: dict[str, Any]) -> None:
+        await self.handlers.redelivery.event_due(from_json(body["pointer"]))
+
+    async def _group_job_due(self, body: dict[str, Any]) -> None:
+        await self.handlers.group_jobs.job_due(
+            GroupJob(task_group_id=body["taskGroupId"], kind=body["kind"], new_priority=body.get("newPriority"))
+        )
+
+
+def resolved_message(body: dict[str, Any]) -> ResolvedMessage:
+    """The message of a body in the resolved queue."""
+    return ResolvedMessage(
+        task_id=body["taskId"],
+        run_id=body["runId"],
+        put=parse_date(body["put"]),
+        start=body.get("start"),
+        delay=body.get("delay", 2.0),
+    )

@@ -1,0 +1,46 @@
+"""A clock that goes only when told."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class VirtualClock:
+    """Time in whole microseconds since `start`. `now` and `sleep` fit `shared.runtime.Runtime`."""
+
+    def __init__(self, start: datetime = EPOCH) -> None:
+        self._start = start
+        self._microseconds = 0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return self._microseconds / 1e6
+
+    def exact(self) -> datetime:
+        """The present time to the microsecond, as a server knows it."""
+        return self._start + timedelta(microseconds=self._microseconds)
+
+    def now(self) -> datetime:
+        """The present time truncated to milliseconds, as `shared.runtime.utc_now`."""
+        now = self.exact()
+        return now.replace(microsecond=now.microsecond // 1000 * 1000)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; a part of a microsecond counts as one, so that a timer is never a hair early."""
+        if seconds < 0:
+            raise ValueError("time does not go back")
+        self._microseconds += math.ceil(round(seconds * 1e6, 3))
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait so long: beside the others in a simulation, at once elsewhere (time jumps)."""
+        loop = asyncio.get_running_loop()
+        if getattr(loop, "clock", None) is self:
+            await asyncio.sleep(seconds)
+            return
+        self.advance(max(0.0, seconds))
+        await asyncio.sleep(0)

@@ -1,0 +1,183 @@
+"""Where a request to the twin can be delayed, refused, repeated, or its caller killed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeVar
+
+from shared.storage import counting
+from shared.storage.counting import Kind
+from shared.storage.interface import BlobMissing, ReceiptLost, StorageUnavailable, TransactionRefused
+
+T = TypeVar("T")
+
+_TURNS = 8
+"""Enough for tasks that start tasks that start tasks before their first request."""
+
+
+class Phase(Enum):
+    """When a gate is passed."""
+
+    BEFORE = "before"
+    """The request has not been sent: an error raised here leaves no effect."""
+    AFTER = "after"
+    """The request took effect (or was refused) and the caller has not read the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request: what it does, to which table, queue or container, and to what in it.
+
+    `subject` is the partition, the message id, or the blob's path; `keys` are the rows of a transaction.
+    """
+
+    kind: Kind
+    target: str
+    subject: str = ""
+    keys: tuple[str, ...] = ()
+
+
+Gate = Callable[[Call, Phase], Awaitable[None]]
+"""Passed by every request in both phases. May wait, or raise StorageUnavailable, Resent or Killed."""
+
+
+class Killed(BaseException):
+    """The process died here. Not an Exception, so that no handler of the code under test runs on."""
+
+
+class Resent(Exception):
+    """Raised after the effect: the answer is lost and the client sends the same request again, as the SDK does."""
+
+
+async def open_gate(call: Call, phase: Phase) -> None:
+    """Lets everything pass, after some turns of the event loop, so that requests sent side by side overlap."""
+    if phase is Phase.BEFORE:
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+
+
+def chain(*gates: Gate) -> Gate:
+    """A gate made of several, passed in this order."""
+
+    async def passed(call: Call, phase: Phase) -> None:
+        for gate in gates:
+            await gate(call, phase)
+
+    return passed
+
+
+async def perform(gate: Gate, call: Call, effect: Callable[[], T]) -> T:
+    """One request: counted once, through the gate, its effect all at once."""
+    with counting.recorded(call.kind, call.target):
+        while True:
+            await gate(call, Phase.BEFORE)
+            refusal: Exception | None = None
+            try:
+                answer = effect()
+            except (TransactionRefused, ReceiptLost, BlobMissing, ValueError) as error:
+                refusal = error
+            try:
+                await gate(call, Phase.AFTER)
+            except Resent:
+                counting.retried()
+                continue
+            if refusal is not None:
+                raise refusal
+            return answer
+
+
+_process: ContextVar[str] = ContextVar("_process", default="")
+
+
+async def as_process(name: str, work: Awaitable[T]) -> T:
+    """Do the work as the process of that name: what `Kill` kills together. Nameless is the one by default."""
+    token = _process.set(name)
+    try:
+        return await work
+    finally:
+        _process.reset(token)
+
+
+def process_name() -> str:
+    """The process that is at work."""
+    return _process.get()
+
+
+@dataclass
+class Kill:
+    """A gate that kills one process at its request `number` (from 1; 0: never), in one phase, and keeps it dead.
+
+    `calls` lists the requests of that process so far: run once without a kill to learn how many points there are.
+    """
+
+    number: int = 0
+    phase: Phase = Phase.BEFORE
+    process: str = ""
+    calls: list[Call] = field(default_factory=list)
+    _dead: bool = False
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        """Count, and kill when it is time."""
+        if _process.get() != self.process:
+            return
+        if self._dead:
+            raise Killed(f"{self.process} is dead")
+        if phase is Phase.BEFORE:
+            self.calls.append(call)
+        # Requests run side by side, so the one that comes out is looked up, not the last one that went in.
+        hit = 0 < self.number <= len(self.calls) and self.calls[self.number - 1] is call
+        if hit and phase is self.phase:
+            self._dead = True
+            raise Killed(f"{phase.value} request {self.number}, {call}")
+
+
+@dataclass
+class Fail:
+    """A gate that makes requests fail: the first `times` that `chosen` accepts, with `error` (a 503 by default)."""
+
+    chosen: Callable[[Call], bool]
+    phase: Phase = Phase.BEFORE
+    times: int = 1
+    error: Callable[[], Exception] = StorageUnavailable
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        """Fail while there is a failure left."""
+        if phase is self.phase and self.times > 0 and self.chosen(call):
+            self.times -= 1
+            raise self.error()
+
+
+@dataclass
+class RandomFaults:
+    """A gate with chances of trouble for each request, decided by `chance`; `sleep` is the clock's."""
+
+    chance: random.Random
+    refused: float = 0.0
+    """A 503 that had no effect."""
+    lost: float = 0.0
+    """An effect whose answer is lost: StorageUnavailable."""
+    resent: float = 0.0
+    """An effect whose request the client repeats by itself."""
+    delayed: float = 0.0
+    delay: float = 1.0
+    """At most so many seconds."""
+    sleep: Callable[[float], Awaitable[None]] | None = None
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        """Roll the dice."""
+        if self.sleep is not None and self.chance.random() < self.delayed:
+            await self.sleep(self.chance.random() * self.delay)
+        if phase is Phase.BEFORE:
+            self._maybe(self.refused, StorageUnavailable)
+        else:
+            self._maybe(self.lost, StorageUnavailable)
+            self._maybe(self.resent, Resent)
+
+    def _maybe(self, chance: float, error: type[Exception]) -> None:
+        if chance and self.chance.random() < chance:
+            raise error()
