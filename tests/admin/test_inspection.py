@@ -1,0 +1,339 @@
+"""The checks of `admin task check` and `admin group check`: silent when all is well, and each damage found."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pytest
+
+from admin.account import Records
+from admin.inspection import Finding, group_tasks, inspect_group, inspect_task
+from shared.domain.effects import row_of
+from shared.domain.task import Resolved, Task
+from shared.runtime import Runtime
+from shared.storage import keys
+from shared.storage.expiry import KEPT
+from shared.storage.interface import Create, Delete, Merge, Operation, Receipt
+from shared.storage.messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE
+from tests.simulator.invariants import check_settled
+from tests.simulator.world import World
+
+HOUR = 3600.0
+
+
+def records(world: World, *, at_rest: bool = False) -> Records:
+    found = Records.of(world.memory.storage, Runtime(now=world.clock.now, sleep=world.clock.sleep))
+    return replace(found, settled=timedelta(0)) if at_rest else found
+
+
+async def texts(world: World, task_id: str) -> list[str]:
+    return [finding.text for finding in await inspect_task(records(world), task_id)]
+
+
+@dataclass
+class Cast:
+    """A group of tasks, each in another state."""
+
+    group: str
+    pending: str
+    running: str
+    done: str
+    blocked: str
+    freed: str
+
+
+async def play(world: World) -> Cast:
+    """Creates the tasks and waits until all that follows has happened."""
+    group = world.slugid()
+    done = await world.create(taskGroupId=group)
+    freed = await world.create(taskGroupId=group, dependencies=[done], priority="low")
+    await world.claim()
+    await world.services.lifecycle.report(done, 0, Resolved.COMPLETED)
+    await world.drain(60)
+    pending = await world.create(taskGroupId=group, priority="very-low")
+    blocked = await world.create(taskGroupId=group, dependencies=[pending])
+    running = await world.create(taskGroupId=group, priority="highest")
+    await world.claim()
+    await world.drain(16 * 60)
+    return Cast(group, pending, running, done, blocked, freed)
+
+
+def test_nothing_is_found_where_all_is_well() -> None:
+    world = World()
+
+    async def story() -> None:
+        cast = await play(world)
+        check_settled(world)
+        for at_rest in (False, True):
+            look = records(world, at_rest=at_rest)
+            assert sorted(await group_tasks(look, cast.group)) == sorted(world.tasks())
+            assert await inspect_group(look, cast.group) == []
+            for task_id in world.tasks():
+                assert await inspect_task(look, task_id) == [], task_id
+        await world.drain(5 * HOUR)
+        assert all(task.is_resolved for task in world.tasks().values())
+        assert await inspect_group(records(world), cast.group) == []
+        for task_id in world.tasks():
+            assert await inspect_task(records(world), task_id) == []
+
+    world.run(story())
+
+
+Damage = Callable[[World, Cast], Awaitable[str]]
+"""Breaks something, and answers the task that it is about."""
+
+
+async def _write(world: World, table: str, partition: str, operation: Operation) -> None:
+    await world.memory.storage.tables.transact(table, partition, [operation])
+
+
+async def _lose(world: World, queue: str) -> None:
+    """Removes every message of a queue, the hidden ones included."""
+    queues = world.memory.storage.queues
+    held = list(world.memory.queues.messages(queue))
+    for message in held:
+        receipt = Receipt(message_id=message.message_id, pop_receipt=message.pop_receipt, visible=message.visible)
+        await queues.delete(queue, receipt)
+
+
+def _task(world: World, task_id: str) -> Task:
+    return world.tasks()[task_id]
+
+
+async def _no_active_row(world: World, cast: Cast) -> str:
+    await _write(world, keys.GROUPS, cast.group, Delete(keys.active(cast.pending, 0)))
+    return cast.pending
+
+
+async def _active_row_of_a_resolved_task(world: World, cast: Cast) -> str:
+    await _write(world, keys.GROUPS, cast.group, Create(keys.active(cast.done, 0), {}))
+    return cast.done
+
+
+async def _no_pending_row(world: World, cast: Cast) -> str:
+    task = _task(world, cast.pending)
+    await _write(world, keys.POOLS, keys.pool(task.task_queue_id), Delete(keys.pending(row_of(task, 0))))
+    return cast.pending
+
+
+async def _no_claimed_row(world: World, cast: Cast) -> str:
+    task = _task(world, cast.running)
+    await _write(world, keys.POOLS, keys.pool(task.task_queue_id), Delete(keys.claimed(row_of(task, 0))))
+    return cast.running
+
+
+async def _row_of_a_resolved_task(world: World, cast: Cast) -> str:
+    task = _task(world, cast.done)
+    row = row_of(task, 0)
+    await records(world).pools.add_pending(task.task_queue_id, replace(row, started=None))
+    return cast.done
+
+
+async def _no_edge(world: World, cast: Cast) -> str:
+    await _write(world, keys.TASKS, cast.pending, Delete(keys.dependent(cast.blocked)))
+    return cast.blocked
+
+
+async def _not_filed(world: World, cast: Cast) -> str:
+    hour = keys.hour(_task(world, cast.running).expires + KEPT)
+    await _write(world, keys.EXPIRY, hour, Delete(keys.expiring("task", cast.running)))
+    return cast.running
+
+
+@pytest.mark.parametrize(
+    ("damage", "finding"),
+    [
+        (_no_active_row, "its group does not count it as unresolved"),
+        (_active_row_of_a_resolved_task, "its group counts it as unresolved"),
+        (_no_pending_row, "its pool does not list it as pending"),
+        (_no_claimed_row, "its pool does not list it as running"),
+        (_row_of_a_resolved_task, "its pool still lists it"),
+        (_no_edge, "would not wake it"),
+        (_not_filed, "it would never be deleted"),
+    ],
+)
+def test_damage_is_found_and_mended(damage: Damage, finding: str) -> None:
+    world = World()
+
+    async def story() -> None:
+        cast = await play(world)
+        task_id = await damage(world, cast)
+        (found,) = await inspect_task(records(world), task_id)
+        assert finding in found.text
+        assert found.repair is not None
+        await found.repair()
+        await world.drain(120)
+        assert await texts(world, task_id) == []
+        for other in world.tasks():
+            assert await texts(world, other) == []
+        check_settled(world)
+
+    world.run(story())
+
+
+def test_what_is_under_way_is_left_alone() -> None:
+    world = World()
+
+    async def story() -> None:
+        cast = await play(world)
+        late = await world.create(taskGroupId=cast.group)
+        await _write(world, keys.GROUPS, cast.group, Delete(keys.active(late, 0)))
+        assert await texts(world, late) == []
+        assert len(await inspect_task(records(world, at_rest=True), late)) == 1
+        world.clock.advance(16 * 60)
+        assert len(await texts(world, late)) == 1
+
+    world.run(story())
+
+
+@pytest.mark.parametrize(
+    ("queue", "finding", "ends"),
+    [
+        (DEADLINE_QUEUE, "unresolved since its deadline", "deadline-exceeded"),
+        (CLAIM_QUEUE, "running since its claim ended", "claim-expired"),
+    ],
+)
+def test_a_lost_timer_shows_when_it_is_overdue(queue: str, finding: str, ends: str) -> None:
+    world = World()
+
+    async def story() -> None:
+        cast = await play(world)
+        await _lose(world, queue)
+        assert await texts(world, cast.running) == []
+        world.clock.advance(40 * 60 if queue == CLAIM_QUEUE else 4 * HOUR)
+        found = [each for each in await inspect_task(records(world), cast.running) if finding in each.text]
+        assert len(found) == 1
+        assert found[0].repair is not None
+        await found[0].repair()
+        await world.drain(60)
+        reason = _task(world, cast.running).runs[0].reason_resolved
+        assert reason is not None
+        assert reason.value == ends
+
+    world.run(story())
+
+
+def test_a_dependent_that_was_not_told_and_a_group_that_was_not_announced() -> None:
+    world = World()
+
+    async def story() -> None:
+        first = await world.create()
+        second = await world.create(dependencies=[first])
+        await world.claim()
+        await world.services.lifecycle.report(first, 0, Resolved.COMPLETED)
+        await _lose(world, RESOLVED_QUEUE)
+        assert await texts(world, second) == []
+        world.clock.advance(20 * 60)
+        found = {finding.text: finding for finding in await inspect_task(records(world), second)}
+        assert list(found) == [f"{first} is resolved, and it was not told"]
+        assert {"its group counts it as unresolved", "its pool still lists it"} == set(await texts(world, first))
+        await _mend(list(found.values()))
+        await world.drain(30)
+        assert _task(world, second).state.value == "pending"
+        assert await texts(world, first) == []
+
+    world.run(story())
+
+
+async def _mend(findings: list[Finding]) -> None:
+    for finding in findings:
+        assert finding.repair is not None
+        await finding.repair()
+
+
+def test_a_group() -> None:
+    world = World()
+
+    async def story() -> None:
+        look = records(world)
+        group = await world.create()
+        await world.claim()
+        await world.services.lifecycle.report(group, 0, Resolved.COMPLETED)
+        await world.drain(60)
+        assert len(world.topics.of("task-group-resolved")) == 1
+        # As if the announcement had got lost: due again, with an active row of a task that never came.
+        await _write(world, keys.GROUPS, group, Merge(keys.GROUP, {"due": f"{group}~0"}))
+        await _write(world, keys.GROUPS, group, Create(keys.active(world.slugid(), 0), {}))
+        world.clock.advance(20 * 60)
+        (found,) = await inspect_group(look, group)
+        assert "which does not exist" in found.text
+        await _mend([found])
+        before = len(world.topics.messages)
+        await world.drain(60)
+        assert len(world.topics.messages) == before + 1
+        assert await inspect_group(look, group) == []
+        await _write(world, keys.GROUPS, group, Merge(keys.GROUP, {"due": f"{group}~0"}))
+        await _mend(await inspect_group(look, group))
+        await world.drain(60)
+        assert await inspect_group(look, group) == []
+        await _write(world, keys.GROUPS, group, Delete(keys.scheduler("-")))
+        (found,) = await inspect_group(look, group)
+        assert found.text == "its scheduler's guard does not agree with whether it is sealed"
+
+    world.run(story())
+
+
+async def _half_a_task(world: World, cast: Cast) -> str:
+    await _write(world, keys.TASKS, cast.pending, Delete(keys.TASK_STATUS))
+    return cast.pending
+
+
+async def _no_definition(world: World, cast: Cast) -> str:
+    await _write(world, keys.TASKS, cast.pending, Delete(keys.TASK_DEFINITION))
+    return cast.pending
+
+
+async def _no_guard(world: World, cast: Cast) -> str:
+    await _write(world, keys.TASKS, cast.pending, Delete(keys.TASK_OPEN))
+    return cast.pending
+
+
+async def _wrong_upload_guard(world: World, cast: Cast) -> str:
+    await _write(world, keys.TASKS, cast.done, Create(keys.upload(0), {}))
+    return cast.done
+
+
+async def _wrong_retries(world: World, cast: Cast) -> str:
+    await _write(world, keys.TASKS, cast.pending, Merge(keys.TASK_STATUS, {"retriesLeft": 9}))
+    return cast.pending
+
+
+async def _no_member(world: World, cast: Cast) -> str:
+    await _write(world, keys.GROUPS, cast.group, Delete(keys.member(cast.pending)))
+    return cast.pending
+
+
+async def _nobody(world: World, cast: Cast) -> str:
+    return world.slugid()
+
+
+@pytest.mark.parametrize(
+    ("damage", "finding"),
+    [
+        (_half_a_task, "no status row"),
+        (_no_definition, "no definition row"),
+        (_no_guard, "its guard says otherwise"),
+        (_wrong_upload_guard, "upload guards are"),
+        (_wrong_retries, "retries of 5, 9 left"),
+        (_no_member, "no member of its group"),
+        (_nobody, "there is no such task"),
+    ],
+)
+def test_what_needs_a_person_says_so(damage: Damage, finding: str) -> None:
+    world = World()
+
+    async def story() -> None:
+        task_id = await damage(world, await play(world))
+        world.clock.advance(16 * 60)
+        (found,) = [each for each in await inspect_task(records(world), task_id) if finding in each.text]
+        assert found.repair is None
+
+    world.run(story())
+
+
+def test_a_group_that_is_not_there() -> None:
+    world = World()
+    ((found,),) = world.run(inspect_group(records(world), world.slugid()))
+    assert found.text == "there is no such group"

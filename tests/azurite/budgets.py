@@ -1,0 +1,206 @@
+"""What it takes to count the storage requests of a call: two processes on one account, and tasks in every state."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from shared.domain.claims import Worker
+from shared.domain.dates import format_date
+from shared.domain.definition import Definition
+from shared.domain.task import Resolved
+from shared.events.messages import EventMessage
+from shared.runtime import Runtime, new_slugid, utc_now
+from shared.services import Services, assemble
+from shared.settings import Settings
+from shared.storage.counting import Operations, counting
+from shared.storage.interface import Storage
+from shared.storage.messages import GROUP_QUEUE
+from shared.usecases.resolution import ResolvedMessage
+from shared.usecases.work import Claim
+
+POOL = "provisioner/pool"
+WORKER = Worker(worker_group="group", worker_id="worker")
+CLAIM_TIMEOUT = timedelta(minutes=20)
+
+
+@dataclass
+class Topics:
+    """Takes every event; sends are no storage requests, and not counted (design 6)."""
+
+    messages: list[EventMessage] = field(default_factory=list)
+
+    async def publish(self, messages: Sequence[EventMessage]) -> None:
+        """Accepts them."""
+        self.messages.extend(messages)
+
+
+def settings(**changes: Any) -> Settings:
+    """Settings of a deployment whose addresses nobody dials."""
+    return Settings.model_validate(
+        {
+            "taskcluster_root_url": "https://tc.example.com",
+            "root_access_token": "r" * 44,
+            "message_signing_keys": "signing-key",
+            "access_token_keys": base64.urlsafe_b64encode(bytes(32)).decode(),
+            "storage_connection_string": "UseDevelopmentStorage=true",
+            "servicebus_connection_string": "Endpoint=sb://localhost",
+            "claim_timeout_seconds": CLAIM_TIMEOUT.total_seconds(),
+            "deadline_delay_seconds": 0,
+            "artifact_upload_mode": "direct",
+            **changes,
+        }
+    )
+
+
+class Bench:
+    """An account with a process of API calls and one of handlers. `warm` it before anything is counted."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self.topics = Topics()
+        self.ahead = timedelta(0)
+        """How far the handlers' and the calls' clock is ahead of the world's."""
+        self.calls, self.handlers = self.process(), self.process()
+        self.group = new_slugid()
+        """A task group that is known, and lasts."""
+
+    def process(self, **changes: Any) -> Services:
+        """The use-cases of another process."""
+        runtime = Runtime(now=lambda: utc_now() + self.ahead)
+        return assemble(settings(**changes), runtime, self.storage, self.topics)
+
+    async def warm(self) -> None:
+        """Make queues, the band, the directory's and the worker's rows, and let both processes know of them."""
+        for services in (self.handlers, self.calls):
+            for claim_task in (True, False):
+                definition = self.definition(expires=timedelta(days=3))
+                await services.create_task(definition)
+                if claim_task:
+                    found = await services.work.found_for_claim(definition.task_id)
+                    claim = await services.work.claim_task(found, 0, WORKER)
+                else:
+                    (claim,) = await self.claims(1, services)
+                await self.finish(claim)
+        await self.storage.queues.create(GROUP_QUEUE)
+        assert await self.calls.work.claim_work(POOL, WORKER, 1, 0.01) == []
+
+    async def measure(self, call: Awaitable[Any]) -> Operations:
+        """The requests of a call."""
+        with counting() as operations:
+            await call
+        return operations
+
+    def definition(
+        self, task_id: str | None = None, *, expires: timedelta = timedelta(days=2), **changes: Any
+    ) -> Definition:
+        """A task of the known group."""
+        now = utc_now()
+        provisioner_id, worker_type = POOL.split("/")
+        body = {
+            "provisionerId": provisioner_id,
+            "workerType": worker_type,
+            "taskQueueId": POOL,
+            "schedulerId": "-",
+            "projectId": "none",
+            "taskGroupId": self.group,
+            "dependencies": [],
+            "requires": "all-completed",
+            "routes": [],
+            "priority": "lowest",
+            "retries": 5,
+            "created": format_date(now),
+            "deadline": format_date(now + timedelta(hours=3)),
+            "expires": format_date(now + expires),
+            "scopes": [],
+            "payload": {"command": ["true"]},
+            "metadata": {"name": "", "description": "", "owner": "", "source": "https://example.com"},
+            "tags": {},
+            "extra": {},
+        }
+        return Definition(task_id=task_id or new_slugid(), body={**body, **changes})
+
+    async def create(self, **changes: Any) -> str:
+        """A new task."""
+        definition = self.definition(**changes)
+        await self.calls.create_task(definition)
+        return definition.task_id
+
+    async def claims(self, count: int, services: Services | None = None) -> list[Claim]:
+        """So many claims, by default by the process of calls."""
+        found: list[Claim] = []
+        while len(found) < count:
+            found += await (services or self.calls).work.claim_work(POOL, WORKER, count - len(found), 5)
+        return found
+
+    async def running(self, **changes: Any) -> str:
+        """A new task that runs."""
+        task_id = await self.create(**changes)
+        (claim,) = await self.claims(1)
+        assert claim.task.task_id == task_id
+        return task_id
+
+    async def finish(self, claim: Claim) -> None:
+        """A claim completed, and everything that follows from it."""
+        await self.complete(claim)
+        await self.resolved_due(claim.task.task_id)
+
+    async def complete(self, claim: Claim) -> None:
+        """reportCompleted."""
+        await self.calls.lifecycle.report(claim.task.task_id, claim.run_id, Resolved.COMPLETED)
+
+    async def completed(self, **changes: Any) -> str:
+        """A new task that is completed; its resolved message has not been handled."""
+        task_id = await self.running(**changes)
+        await self.calls.lifecycle.report(task_id, 0, Resolved.COMPLETED)
+        return task_id
+
+    async def unscheduled(self, **changes: Any) -> str:
+        """A new task that waits for itself."""
+        task_id = new_slugid()
+        return await self.create(task_id=task_id, dependencies=[task_id], **changes)
+
+    async def resolved_due(self, task_id: str, run_id: int = 0) -> None:
+        """The handler of a resolved message, in its own process."""
+        await self.handlers.resolution.resolved_due(ResolvedMessage(task_id=task_id, run_id=run_id, put=utc_now()))
+
+
+Scenario = Callable[[Bench], Awaitable[Operations]]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a call may cost at the most."""
+
+    name: str
+    operations: int
+    depth: int | None
+    """None for calls with many chains of requests side by side: there, which of them waits is chance."""
+    scenario: Scenario
+
+
+BUDGETS: list[Budget] = []
+
+
+def budget(name: str, operations: int, depth: int | None) -> Callable[[Scenario], Scenario]:
+    """The scenario prepares, then measures one call that keeps within so many requests and round trips."""
+
+    def register(scenario: Scenario) -> Scenario:
+        BUDGETS.append(Budget(name, operations, depth, scenario))
+        return scenario
+
+    return register
+
+
+def poll_answer(text: str, message_id: str, pop_receipt: str) -> str:
+    """The XML that a worker gets when it polls a queue by itself."""
+    now = datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
+    return (
+        f'<?xml version="1.0" encoding="utf-8"?><QueueMessagesList><QueueMessage><MessageId>{message_id}</MessageId>'
+        f"<InsertionTime>{now}</InsertionTime><ExpirationTime>{now}</ExpirationTime><PopReceipt>{pop_receipt}"
+        f"</PopReceipt><TimeNextVisible>{now}</TimeNextVisible><DequeueCount>1</DequeueCount>"
+        f"<MessageText>{text}</MessageText></QueueMessage></QueueMessagesList>"
+    )

@@ -1,0 +1,99 @@
+"""An Azurite that asks for bearer tokens, on https with a certificate made here, and an identity that has them.
+
+Azurite looks at a token's issuer, audience and times, not at its signature or at roles.
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from azure.core.credentials import AccessToken
+from azure.core.credentials_async import AsyncTokenCredential
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from local.azurite import ACCOUNT, Azurite
+from shared.storage.connection import AzureStorage, Endpoints
+from shared.storage.pipeline import Patience, Transport
+
+TENANT = "00000000-0000-0000-0000-00000000000a"
+AUDIENCE = "https://storage.azure.com"
+
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    """Files of a certificate for 127.0.0.1 that is its own authority, and of its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "azurite")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    paths = folder / "certificate.pem", folder / "key.pem"
+    paths[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    paths[1].write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return paths
+
+
+class Identity(AsyncTokenCredential):
+    """Has tokens as Microsoft Entra gives them, except for the signature. `claims` are in place of the usual ones."""
+
+    def __init__(self, **claims: Any) -> None:
+        self._claims = claims
+        self.scopes: list[str] = []
+        """What tokens were asked for."""
+
+    async def get_token(self, *scopes: str, **_: Any) -> AccessToken:
+        """A token for an hour."""
+        self.scopes.extend(scopes)
+        now = int(datetime.now(UTC).timestamp())
+        claims = {
+            "aud": AUDIENCE,
+            "iss": f"https://sts.windows.net/{TENANT}/",
+            "tid": TENANT,
+            "oid": "00000000-0000-0000-0000-00000000000b",
+            "iat": now - 60,
+            "nbf": now - 60,
+            "exp": now + 3600,
+            **self._claims,
+        }
+        parts = ({"alg": "RS256", "typ": "JWT"}, claims)
+        encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts]
+        return AccessToken(".".join((*encoded, "c2lnbmF0dXJl")), now + 3600)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        """Nothing is open."""
+
+
+def open_account(azurite: Azurite, certificate: Path, identity: Identity, prefix: str) -> AzureStorage:
+    """The account as deployed code opens it, but for its address and for whom its transport trusts."""
+    transport = Transport(Patience())
+    transport.connection_config.verify = str(certificate)
+    urls = {service: f"https://127.0.0.1:{port}/{ACCOUNT}" for service, port in azurite.ports.items()}
+    return AzureStorage(Endpoints(**urls), identity, prefix=prefix, transport=transport)

@@ -1,0 +1,93 @@
+"""Clients and roles on real tables: keys of every allowed character, long lists, one change of roles at a time."""
+
+import base64
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shared.auth.client_store import ClientChanged, ClientExists, ClientRecord, ClientStore
+from shared.auth.role_store import RoleRecord, RolesChanged, RoleStore
+from shared.auth.vault import Vault
+from shared.storage.interface import Storage
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+VAULT = Vault([base64.urlsafe_b64encode(b"k" * 32).decode()])
+PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
+
+
+def record(client_id: str, scopes: tuple[str, ...] = ("a",)) -> ClientRecord:
+    return ClientRecord(
+        client_id=client_id,
+        sealed_token=VAULT.seal(client_id, "some-token-0123456789abcdef"),
+        description="a client\nof two lines, ä and 😀",
+        scopes=scopes,
+        expires=NOW + timedelta(days=1),
+        disabled=False,
+        delete_on_expiration=True,
+        created=NOW,
+        last_modified=NOW,
+        last_date_used=NOW,
+        last_rotated=NOW,
+    )
+
+
+async def test_clients(azure_storage: Storage) -> None:
+    store = ClientStore(azure_storage.tables)
+    assert await store.load("x") is None
+    assert await store.page("", start="", limit=10) == ([], None)
+    await store.delete("x")
+    odd = "AZaz09!@/:.+|_-"
+    many = tuple(f"secrets:get:{PRINTABLE}:{n}" for n in range(1000))
+    created = await store.create(record(odd, many))
+    assert await store.load(odd) == created
+    with pytest.raises(ClientExists):
+        await store.create(record(odd))
+    used = await store.mark_used(created, NOW + timedelta(hours=1), created.sealed_token)
+    assert await store.load(odd) == used
+    with pytest.raises(ClientChanged):
+        await store.replace(created)
+    shorter = await store.replace(record_of(used, ("b",)))
+    assert await store.load(odd) == shorter
+    assert not await store.delete_expired(odd, NOW)
+    await store.delete(odd)
+    assert await store.load(odd) is None
+
+
+def record_of(current: ClientRecord, scopes: tuple[str, ...]) -> ClientRecord:
+    changed = record(current.client_id, scopes)
+    return ClientRecord(**{**vars(changed), "etag": current.etag})
+
+
+async def test_pages_by_prefix(azure_storage: Storage) -> None:
+    store = ClientStore(azure_storage.tables)
+    for client_id in ("p/1", "p/2", "p/3", "p", "p-1", "q"):
+        await store.create(record(client_id))
+    first, resume = await store.page("p/", start="", limit=2)
+    assert resume is not None
+    second, end = await store.page("p/", start=resume, limit=2)
+    assert [one.client_id for one in (*first, *second)] == ["p/1", "p/2", "p/3"]
+    assert end is None
+
+
+def role(role_id: str, *scopes: str) -> RoleRecord:
+    return RoleRecord(role_id=role_id, scopes=scopes, description="a role", created=NOW, last_modified=NOW)
+
+
+async def test_roles(azure_storage: Storage) -> None:
+    store = RoleStore(azure_storage.tables)
+    empty = await store.load()
+    assert not empty.records
+    odd = role(PRINTABLE + "*", "a", f"x:<..>:{PRINTABLE}")
+    await store.put(empty, odd)
+    with pytest.raises(RolesChanged):
+        await store.put(empty, role("second"))
+    one = await store.load()
+    assert one.records == {odd.role_id: odd}
+    assert "a" in one.roles.expand([f"assume:{PRINTABLE}1"])
+    await store.put(one, role("second", "b"))
+    with pytest.raises(RolesChanged):
+        await store.put(one, role("third"))
+    with pytest.raises(RolesChanged):
+        await store.delete(one, odd.role_id)
+    await store.delete(await store.load(), odd.role_id)
+    assert set((await store.load()).records) == {"second"}

@@ -1,0 +1,122 @@
+"""Blobs through the SDK, on Azurite."""
+
+import asyncio
+
+import pytest
+
+from shared.storage.counting import Kind, counting
+from shared.storage.interface import BlobMissing, BlobProperties, Blobs, Storage
+
+_TYPE = "application/json; charset=utf-8"
+
+
+@pytest.fixture
+def blobs(azure_storage: Storage) -> Blobs:
+    """Blobs without any container."""
+    return azure_storage.blobs
+
+
+def _seen(properties: BlobProperties | None) -> tuple[int, str, str] | None:
+    if properties is None:
+        return None
+    return properties.length, properties.content_type, properties.content_encoding
+
+
+@pytest.mark.parametrize("path", ["a", "task/0/hash", "odd %41?#&+ é'/x", "a//b"])
+@pytest.mark.parametrize("content", [b"", b"hello", bytes(range(256)) * 5_000], ids=["empty", "small", "large"])
+async def test_contents_come_back_as_they_went(blobs: Blobs, path: str, content: bytes) -> None:
+    await blobs.upload("blobs", path, content, content_type=_TYPE)
+    assert await blobs.download("blobs", path) == content
+    assert await blobs.download("blobs", path, limit=3) == content[:3]
+    assert await blobs.download("blobs", path, limit=10_000_000) == content
+    assert _seen(await blobs.properties("blobs", path)) == (len(content), _TYPE, "")
+    assert await blobs.list_paths("blobs", "") == [path]
+
+
+async def test_bytes_are_not_decoded(blobs: Blobs) -> None:
+    await blobs.upload("blobs", "a", b"\x1f\x8b no gzip", content_type=_TYPE, content_encoding="gzip")
+    assert await blobs.download("blobs", "a") == b"\x1f\x8b no gzip"
+    assert _seen(await blobs.properties("blobs", "a")) == (10, _TYPE, "gzip")
+
+
+async def test_an_upload_replaces(blobs: Blobs) -> None:
+    await blobs.upload("blobs", "a", b"old", content_type="text/plain", content_encoding="gzip")
+    before = await blobs.properties("blobs", "a")
+    with counting() as operations:
+        await blobs.upload("blobs", "a", b"newer", content_type=_TYPE)
+    after = await blobs.properties("blobs", "a")
+    assert operations.counts == {Kind.BLOB_WRITE: 1}
+    assert _seen(after) == (5, _TYPE, "")
+    assert before
+    assert after
+    assert before.etag != after.etag
+
+
+async def test_blocks_are_invisible_until_committed(blobs: Blobs) -> None:
+    await blobs.put_block("blobs", "a", "1", b"one ")
+    await blobs.put_block("blobs", "a", "2", b"old")
+    await blobs.put_block("blobs", "a", "2", b"two")
+    assert await blobs.properties("blobs", "a") is None
+    with pytest.raises(BlobMissing):
+        await blobs.download("blobs", "a")
+    assert await blobs.list_paths("blobs", "") == []
+    assert not await blobs.commit_blocks("blobs", "a", ["1", "3"], content_type=_TYPE, content_encoding="")
+    assert await blobs.commit_blocks("blobs", "a", ["1", "2"], content_type=_TYPE, content_encoding="br")
+    assert await blobs.download("blobs", "a") == b"one two"
+    assert _seen(await blobs.properties("blobs", "a")) == (7, _TYPE, "br")
+    assert await blobs.commit_blocks("blobs", "a", ["1", "2"], content_type=_TYPE, content_encoding="br")
+
+
+async def test_a_commit_in_a_container_that_is_not_there(blobs: Blobs) -> None:
+    assert not await blobs.commit_blocks("blobs", "a", ["1"], content_type=_TYPE, content_encoding="")
+
+
+async def test_headers_change(blobs: Blobs) -> None:
+    await blobs.upload("blobs", "a", b"x", content_type="text/plain")
+    await blobs.set_headers("blobs", "a", content_type=_TYPE, content_encoding="gzip")
+    assert _seen(await blobs.properties("blobs", "a")) == (1, _TYPE, "gzip")
+    await blobs.set_headers("blobs", "a", content_type="text/plain", content_encoding="")
+    assert _seen(await blobs.properties("blobs", "a")) == (1, "text/plain", "")
+
+
+@pytest.mark.parametrize("container", ["blobs", "nothing"])
+async def test_a_blob_that_is_not_there(blobs: Blobs, container: str) -> None:
+    await blobs.upload("blobs", "a", b"x", content_type=_TYPE)
+    with pytest.raises(BlobMissing):
+        await blobs.download(container, "b")
+    with pytest.raises(BlobMissing):
+        await blobs.download(container, "b", limit=1)
+    with pytest.raises(BlobMissing):
+        await blobs.set_headers(container, "b", content_type=_TYPE, content_encoding="")
+    assert await blobs.properties(container, "b") is None
+    await blobs.delete(container, "b")
+    assert await blobs.list_paths(container, "b") == []
+
+
+async def test_delete(blobs: Blobs) -> None:
+    await blobs.upload("blobs", "a", b"x", content_type=_TYPE)
+    await blobs.delete("blobs", "a")
+    assert await blobs.properties("blobs", "a") is None
+
+
+async def test_list(blobs: Blobs) -> None:
+    paths = ["t/0/a", "t/0/b", "t/1/a", "u"]
+    await asyncio.gather(*(blobs.upload("blobs", path, b"x", content_type=_TYPE) for path in paths))
+    assert await blobs.list_paths("blobs", "") == paths
+    assert await blobs.list_paths("blobs", "t/0/") == ["t/0/a", "t/0/b"]
+    assert await blobs.list_paths("blobs", "t/", limit=2) == ["t/0/a", "t/0/b"]
+    assert await blobs.list_paths("blobs", "x") == []
+
+
+async def test_what_is_not_sent(blobs: Blobs) -> None:
+    with counting() as operations:
+        for block in ("", "x" * 65):
+            with pytest.raises(ValueError):
+                await blobs.put_block("blobs", "a", block, b"x")
+            with pytest.raises(ValueError):
+                await blobs.commit_blocks("blobs", "a", [block], content_type=_TYPE, content_encoding="")
+        with pytest.raises(ValueError):
+            await blobs.download("blobs", "a", limit=0)
+        with pytest.raises(ValueError):
+            await blobs.upload("No_Container", "a", b"", content_type=_TYPE)
+    assert operations.total == 0

@@ -1,0 +1,156 @@
+"""The stores behind listings and counts, on real tables: order, pages, races, what strings they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shared.concurrency import together
+from shared.domain.dates import parse_date
+from shared.domain.effects import ChangePoolRows, PoolRow
+from shared.domain.task import State
+from shared.runtime import Runtime, new_slugid
+from shared.storage import keys
+from shared.storage.counting import counting
+from shared.storage.directory import Declaration, DirectoryStore, Kind
+from shared.storage.expiry import ExpiryStore
+from shared.storage.interface import Storage, TransactionRefused
+from shared.storage.pool_index import Counts, PoolIndex
+from shared.storage.pools import PoolStore
+from shared.storage.workers import HISTORY, LIFE, Quarantine, WorkerStore
+
+POOL = "provisioner/pool"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def directory(storage: Storage) -> DirectoryStore:
+    """Of one process."""
+    return DirectoryStore(storage, ExpiryStore(storage), Runtime())
+
+
+def rows(count: int, **changes: object) -> list[PoolRow]:
+    """Index rows of pending runs, a second apart."""
+    row = PoolRow(
+        state=State.PENDING,
+        scheduled=NOW,
+        task_id="",
+        run_id=0,
+        priority="lowest",
+        deadline=NOW + timedelta(hours=1),
+    )
+    made = [replace(row, task_id=new_slugid(), scheduled=NOW + timedelta(seconds=second)) for second in range(count)]
+    return [replace(one, **changes) for one in made]  # type: ignore[arg-type]  # names of a PoolRow
+
+
+async def test_listings_in_the_order_of_ids(azure_storage: Storage) -> None:
+    names = ["a-b/x", "a/x", "a/x-y", "a/xy", "a1/x", "aB/x", "a_/x", "ab/x", "A/x", "Z9/x", "_/x", "-/x"]
+    store = directory(azure_storage)
+    await together(*(store.declare(Kind.TASK_QUEUE, name, Declaration(stability="stable")) for name in names))
+    found: list[str] = []
+    start: str | None = ""
+    while start is not None:
+        page, start = await store.page(Kind.TASK_QUEUE, start, keys.LISTED[1], 5)
+        found.extend(entry.name for entry in page)
+    assert found == sorted(names)
+    within = keys.of_provisioner("a")
+    entries, _ = await store.page(Kind.TASK_QUEUE, within[0], within[1], 1000)
+    assert [entry.name for entry in entries] == ["a/x", "a/x-y", "a/xy"]
+
+
+async def test_many_processes_see_a_task_queue_at_once(azure_storage: Storage) -> None:
+    processes = [directory(azure_storage) for _ in range(8)]
+    lives = [timedelta(days=1 + number % 5) for number in range(8)]
+    before = Runtime().now()
+    await together(*(process.seen(POOL, life) for process, life in zip(processes, lives, strict=True)))
+    for kind, name in ((Kind.TASK_QUEUE, POOL), (Kind.PROVISIONER, "provisioner")):
+        entry = await processes[0].entry(kind, name)
+        assert entry is not None and entry.expires >= before + timedelta(days=5)
+
+
+async def test_budget_of_being_seen(azure_storage: Storage) -> None:
+    first, second = directory(azure_storage), directory(azure_storage)
+    await first.seen("warm/up", LIFE)
+    with counting() as operations:
+        await first.seen(POOL, LIFE)
+    assert (operations.total, operations.depth) <= (6, 3), "new: R, W Expiry and W, of the queue and its provisioner"
+    with counting() as operations:
+        await second.seen(POOL, LIFE)
+    assert (operations.total, operations.depth) == (2, 1), "another process has just written both"
+    with counting() as operations:
+        await first.seen(POOL, LIFE)
+        await second.seen(POOL, LIFE)
+    assert operations.total == 0
+
+
+async def test_a_pool_that_was_never_seen_is_not_listed(azure_storage: Storage) -> None:
+    pools, store = PoolStore(azure_storage, Runtime()), directory(azure_storage)
+    await pools.ensure_band(POOL, "high")
+    assert await store.page(Kind.TASK_QUEUE, "", keys.LISTED[1], 10) == ([], None)
+    await store.seen(POOL, LIFE)
+    assert len((await store.page(Kind.TASK_QUEUE, "", keys.LISTED[1], 10))[0]) == 1
+    assert await pools.known(None) == ([POOL], None)
+
+
+@pytest.mark.parametrize("text", ["", "plain", "é💾\u2028", "\x00\x01\x7f\x80\ufffe", "'\"\\/?#%", "x" * 4000])
+async def test_whatever_a_reason_says(azure_storage: Storage, text: str) -> None:
+    store = WorkerStore(azure_storage, Runtime())
+    record = await store.put(await store.read(POOL, "g", "w"))
+    entry = Quarantine(client_id="somebody", updated=NOW, until=parse_date("9999-12-31T23:59:59.999Z"), info=text)
+    await store.quarantine(record, entry)
+    assert await store.history(POOL, "g", "w") == [entry]
+
+
+async def test_a_history_latest_last(azure_storage: Storage) -> None:
+    store = WorkerStore(azure_storage, Runtime())
+    record = await store.put(await store.read(POOL, "g", "w"))
+    await store.put(await store.read(POOL, "g", "w2"))
+    entries = [
+        Quarantine(client_id="c", updated=NOW + timedelta(seconds=number), until=NOW, info=str(number))
+        for number in range(HISTORY + 2)
+    ]
+    for entry in entries:
+        record = await store.quarantine(record, entry)
+    assert await store.history(POOL, "g", "w") == entries[2:]
+    assert await store.history(POOL, "g", "w2") == []
+    with pytest.raises(TransactionRefused):
+        await store.quarantine(replace(record, etag="W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\""), entries[0])
+    assert not await store.remove(replace(record, etag="W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\""))
+    assert await store.remove(record)
+    assert await store.existing(POOL, "g", "w") is None
+    assert await store.history(POOL, "g", "w") == []
+    assert [each.worker_id for each in (await store.page(POOL, keys.WORKERS[0], 10))[0]] == ["w2"]
+
+
+async def test_counts_and_pages_of_index_rows(azure_storage: Storage) -> None:
+    pools, index = PoolStore(azure_storage, Runtime()), PoolIndex(azure_storage)
+    waiting, late = rows(5), rows(2, deadline=NOW)
+    running = rows(3, state=State.RUNNING, started=NOW, worker_group="g", worker_id="w")
+    others = rows(1, state=State.RUNNING, started=NOW, worker_group="g", worker_id="other")
+    await together(*(pools.add_pending(POOL, row) for row in (*waiting, *late)))
+    await _claim(pools, [*running, *others])
+    with counting() as operations:
+        assert await index.counts(POOL, NOW) == Counts(pending=5, claimed=4)
+    assert (operations.total, operations.depth) == (1, 1)
+    page, resume = await index.page("pending", POOL, keys.PENDING[0], 3)
+    rest, end = await index.page("pending", POOL, str(resume), 1000)
+    assert [row.since for row in (*page, *rest)] == sorted(row.scheduled for row in (*waiting, *late))
+    assert end is None
+    held, _ = await index.held(POOL, "g", "w", keys.CLAIMED[0])
+    assert {row.task_id for row in held} == {row.task_id for row in running}
+
+
+async def test_counts_beyond_a_page(azure_storage: Storage) -> None:
+    pools, index = PoolStore(azure_storage, Runtime()), PoolIndex(azure_storage)
+    many = rows(1050, state=State.RUNNING, started=NOW)
+    for at in range(0, len(many), 100):
+        await _claim(pools, many[at : at + 100])
+    with counting() as operations:
+        assert await index.counts(POOL, NOW) == Counts(pending=0, claimed=1050)
+    assert operations.total == 2
+
+
+async def _claim(pools: PoolStore, claimed: Sequence[PoolRow]) -> None:
+    await pools.change([ChangePoolRows(task_queue_id=POOL, add=tuple(claimed))], POOL)

@@ -1,0 +1,44 @@
+"""Signed URLs against Azurite: what they allow, also where nothing has been made yet."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from shared.storage.counting import counting
+from shared.storage.interface import Storage
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+START, EXPIRY = NOW - timedelta(minutes=15), NOW + timedelta(minutes=30)
+
+
+async def test_a_blob_can_be_written_into_a_container_that_nobody_has_made(azure_storage: Storage) -> None:
+    url = await azure_storage.access.write_blob("new-container", "a/path", start=START, expiry=EXPIRY)
+    async with aiohttp.ClientSession() as session:
+        block = URL(f"{url}&comp=block&blockid=YQ%3D%3D", encoded=True)
+        async with session.put(block, data=b"content") as answer:
+            assert answer.status == 201
+    assert await azure_storage.blobs.commit_blocks(
+        "new-container", "a/path", ["a"], content_type="text/plain", content_encoding=""
+    )
+    assert await azure_storage.blobs.download("new-container", "a/path") == b"content"
+
+
+async def test_a_container_is_looked_after_once(azure_storage: Storage) -> None:
+    for expected in (1, 0, 0):
+        with counting() as operations:
+            await azure_storage.access.write_blob("new-container", "a/path", start=START, expiry=EXPIRY)
+        assert operations.total == expected
+
+
+@pytest.mark.parametrize("minutes", [-31, 20])
+async def test_a_queue_is_open_for_the_time_that_was_said(azure_storage: Storage, minutes: int) -> None:
+    await azure_storage.queues.put("a-queue", "text")
+    start = NOW + timedelta(minutes=minutes)
+    signed = await azure_storage.access.process_queue("a-queue", start=start, expiry=start + timedelta(minutes=30))
+    url = URL(f"{signed.url}/messages?{signed.sas}", encoded=True)
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        assert answer.status == 403

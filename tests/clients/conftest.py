@@ -1,0 +1,22 @@
+"""Stacks for tests with public clients: one that routes as a local host does, one as deployed Functions do."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from local import state
+from local.stack import Stack, StackOptions
+from tests.clients.deployment import Deployment
+from tests.local.stacks import free_ports
+
+
+@pytest.fixture(scope="session", params=[False, True], ids=["local paths", "azure paths"])
+def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
+    """A running deployment. Tests use clients, roles and pools of names of their own in it."""
+    options = StackOptions(free_ports(), azure_paths=request.param, in_memory=True)
+    try:
+        with Stack.start(options) as stack:
+            yield Deployment.of(stack)
+    finally:
+        shutil.rmtree(state.folder(options.ports.api), ignore_errors=True)

@@ -1,0 +1,197 @@
+"""A running deployment as its clients see it: the PyPI client, the npm client, and bare requests."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import taskcluster
+from taskcluster.exceptions import TaskclusterAuthFailure, TaskclusterRestFailure
+
+from local import state
+from local.stack import Stack
+
+Credentials = Mapping[str, str]
+
+_JAVASCRIPT = Path(__file__).parent / "javascript.mjs"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call came to: a result, or an error's status and code."""
+
+    status: int
+    body: Any
+
+    @property
+    def code(self) -> str | None:
+        """The code of the error envelope."""
+        return self.body.get("code") if isinstance(self.body, dict) else None
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A root URL, the root client's credentials, and where the hosts log."""
+
+    root_url: str
+    root: Credentials = field(repr=False)
+    azure_paths: bool
+    logs: Path
+
+    @classmethod
+    def of(cls, stack: Stack) -> Deployment:
+        environment = stack.environment
+        return cls(
+            root_url=environment["TASKCLUSTER_ROOT_URL"],
+            root={
+                "clientId": environment["TASKCLUSTER_CLIENT_ID"],
+                "accessToken": environment["TASKCLUSTER_ACCESS_TOKEN"],
+            },
+            azure_paths=stack.options.azure_paths,
+            logs=state.logs_folder(stack.options.ports.api),
+        )
+
+    def options(self, credentials: Credentials | None, *, authorized: Sequence[str] | None = None) -> dict[str, Any]:
+        """Options of either client. None: without credentials."""
+        chosen: dict[str, Any] = {"rootUrl": self.root_url, "maxRetries": 0}
+        if credentials is not None:
+            chosen["credentials"] = dict(credentials)
+        if authorized is not None:
+            chosen["authorizedScopes"] = list(authorized)
+        return chosen
+
+    @contextmanager
+    def auth(self, credentials: Credentials | None = None, **options: Any) -> Iterator[Any]:
+        """The PyPI client's Auth; by default with the root credentials."""
+        session = taskcluster.createSession()
+        try:
+            yield taskcluster.Auth(self.options(self.root if credentials is None else credentials, **options), session)
+        finally:
+            session.close()
+
+    def python(
+        self,
+        method: str,
+        *args: Any,
+        credentials: Credentials | None = None,
+        service: str = "Auth",
+        query: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Outcome:
+        """A call with the PyPI client."""
+        session = taskcluster.createSession()
+        try:
+            client = getattr(taskcluster, service)(self.options(credentials, **options), session)
+            keywords = {} if query is None else {"query": dict(query)}
+            return Outcome(200, getattr(client, method)(*args, **keywords))
+        except (TaskclusterRestFailure, TaskclusterAuthFailure) as failure:
+            return Outcome(failure.status_code, failure.body)
+        finally:
+            session.close()
+
+    def javascript_call(
+        self,
+        method: str,
+        *args: Any,
+        credentials: Credentials | None = None,
+        service: str = "Auth",
+        **options: Any,
+    ) -> dict[str, Any]:
+        """A call for `javascript`."""
+        chosen = self.options(credentials, **options)
+        chosen["retries"] = chosen.pop("maxRetries")
+        return {"operation": "call", "service": service, "options": chosen, "method": method, "args": list(args)}
+
+    def request(
+        self, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes | None = None
+    ) -> Outcome:
+        """A bare request with this very target on its request line."""
+        site = urlsplit(self.root_url)
+        connection = http.client.HTTPConnection(str(site.hostname), site.port, timeout=30)
+        try:
+            connection.request(method, target, body, dict(headers or {}))
+            answer = connection.getresponse()
+            text = answer.read()
+            return Outcome(answer.status, json.loads(text) if text else None)
+        finally:
+            connection.close()
+
+    def text(self, method: str, target: str) -> tuple[int, str, str]:
+        """Status, content type and body of a bare request whose answer is no JSON."""
+        site = urlsplit(self.root_url)
+        connection = http.client.HTTPConnection(str(site.hostname), site.port, timeout=30)
+        try:
+            connection.request(method, target)
+            answer = connection.getresponse()
+            return answer.status, answer.getheader("content-type") or "", answer.read().decode()
+        finally:
+            connection.close()
+
+    def new_client(self, *scopes: str, **changes: Any) -> Credentials:
+        """Credentials of a fresh client with these scopes."""
+        client_id = f"test/{uuid.uuid4().hex}"
+        definition = {
+            "description": "of a test",
+            "expires": format_time(timedelta(days=1)),
+            "scopes": list(scopes),
+            **changes,
+        }
+        with self.auth() as auth:
+            created = auth.createClient(client_id, definition)
+        return {"clientId": client_id, "accessToken": created["accessToken"]}
+
+    def new_role(self, *scopes: str) -> str:
+        """A fresh role with these scopes."""
+        role_id = f"test:{uuid.uuid4().hex}"
+        with self.auth() as auth:
+            auth.createRole(role_id, {"description": "of a test", "scopes": list(scopes)})
+        return role_id
+
+
+def javascript(*calls: Mapping[str, Any]) -> list[Outcome]:
+    """Makes calls with the npm client, one after the other, in one process."""
+    done = subprocess.run(
+        ["node", str(_JAVASCRIPT)],
+        input=json.dumps(calls),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=state.ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    return [
+        Outcome(200, outcome["result"])
+        if "result" in outcome
+        else Outcome(outcome["status"] or 0, {"code": outcome["code"], "message": outcome["message"]})
+        for outcome in json.loads(done.stdout)
+    ]
+
+
+def format_time(from_now: timedelta) -> str:
+    """A time relative to now, as the API takes it."""
+    return (datetime.now(UTC) + from_now).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def temporary(
+    issuer: Credentials,
+    *scopes: str,
+    name: str | None = None,
+    start: timedelta = timedelta(0),
+    expiry: timedelta = timedelta(minutes=20),
+) -> dict[str, str]:
+    """Temporary credentials made by the PyPI client; times relative to now."""
+    now = datetime.now(UTC)
+    made = taskcluster.createTemporaryCredentials(
+        issuer["clientId"], issuer["accessToken"], now + start, now + expiry, list(scopes), name=name
+    )
+    return {name: value.decode() if isinstance(value, bytes) else value for name, value in made.items()}

@@ -1,0 +1,218 @@
+"""The auth API through the public clients' Auth classes: clients and roles, and who may change them."""
+
+import uuid
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.api.table import auth
+from tests.clients.deployment import Credentials, Deployment, format_time, javascript
+
+ENDPOINTS = {endpoint.name: endpoint for endpoint in auth.ENDPOINTS}
+
+
+def check(name: str, body: Any) -> Any:
+    """The answer fits the schema of its endpoint."""
+    output = ENDPOINTS[name].output
+    assert output is not None
+    output.model_validate(body)
+    return body
+
+
+def client_definition(**changes: Any) -> dict[str, Any]:
+    return {"description": "of a test", "expires": format_time(timedelta(days=1)), "scopes": ["a", "b:*"], **changes}
+
+
+def role_definition(*scopes: str) -> dict[str, Any]:
+    return {"description": "of a test", "scopes": list(scopes)}
+
+
+def unique(text: str = "test") -> str:
+    return f"{text}/{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def root(deployment: Deployment) -> Credentials:
+    return deployment.root
+
+
+def test_clients_with_the_python_client(deployment: Deployment) -> None:
+    client_id = unique("test/odd:name@x|y+z!")
+    definition = client_definition()
+    with deployment.auth() as python:
+        created = check("createClient", python.createClient(client_id, definition))
+        assert check("createClient", python.createClient(client_id, definition)) == created
+        token = created.pop("accessToken")
+        assert check("client", python.client(client_id)) == created
+        assert created["expandedScopes"] == ["a", "b:*"]
+        updated = check("updateClient", python.updateClient(client_id, client_definition(description="new")))
+        assert updated["description"] == "new"
+        assert check("disableClient", python.disableClient(client_id))["disabled"] is True
+        assert check("enableClient", python.enableClient(client_id))["disabled"] is False
+        reset = check("resetAccessToken", python.resetAccessToken(client_id))
+        assert reset["accessToken"] != token
+        found = check("listClients", python.listClients(query={"prefix": client_id}))
+        assert found == {"clients": [python.client(client_id)]}
+        assert python.deleteClient(client_id) is None
+        assert python.deleteClient(client_id) is None
+    assert deployment.python("client", client_id, credentials=deployment.root).code == "ResourceNotFound"
+
+
+def test_clients_with_the_javascript_client(deployment: Deployment, root: Credentials) -> None:
+    client_id = unique("test/odd:name@x|y+z!")
+    role_id = unique("test:a b#c?d%e")
+    calls: list[tuple[str, *tuple[Any, ...]]] = [
+        ("createClient", client_id, client_definition()),
+        ("client", client_id),
+        ("updateClient", client_id, client_definition(description="new")),
+        ("disableClient", client_id),
+        ("enableClient", client_id),
+        ("resetAccessToken", client_id),
+        ("listClients", {"prefix": client_id}),
+        ("deleteClient", client_id),
+        ("createRole", role_id, role_definition("x")),
+        ("role", role_id),
+        ("updateRole", role_id, role_definition("y")),
+        ("listRoles",),
+        ("expandScopes", {"scopes": [f"assume:{role_id}"]}),
+        ("deleteRole", role_id),
+        ("ping",),
+    ]
+    outcomes = javascript(*(deployment.javascript_call(*call, credentials=root) for call in calls))
+    assert [outcome.status for outcome in outcomes] == [200] * len(calls), outcomes
+    bodies: Mapping[str, Any] = {call[0]: outcome.body for call, outcome in zip(calls, outcomes, strict=True)}
+    for name in ("createClient", "client", "updateClient", "resetAccessToken", "listClients", "role", "updateRole"):
+        check(name, bodies[name])
+    assert [client["clientId"] for client in bodies["listClients"]["clients"]] == [client_id]
+    assert role_id in {role["roleId"] for role in bodies["listRoles"]}
+    assert bodies["expandScopes"] == {"scopes": [f"assume:{role_id}", "y"]}
+    gone = javascript(
+        deployment.javascript_call("client", client_id, credentials=root),
+        deployment.javascript_call("role", role_id, credentials=root),
+    )
+    assert [outcome.status for outcome in gone] == [404, 404]
+
+
+def test_roles_with_the_python_client(deployment: Deployment) -> None:
+    # Without the raw target, nobody can tell an escaped "%41" from an escaped "A".
+    role_id = unique("test:x y#z?&'\"" + ("%41" if deployment.azure_paths else "%")) + "*"
+    with deployment.auth() as python:
+        created = check("createRole", python.createRole(role_id, role_definition("x:<..>", "a")))
+        assert check("createRole", python.createRole(role_id, role_definition("x:<..>", "a"))) == created
+        assert check("role", python.role(role_id)) == created
+        updated = check("updateRole", python.updateRole(role_id, role_definition("y:<..>")))
+        assert updated["expandedScopes"] == [f"assume:{role_id}", "y:*"]
+        assert updated in python.listRoles()
+        expanded = check("expandScopes", python.expandScopes({"scopes": [f"assume:{role_id[:-1]}1"]}))
+        assert expanded == {"scopes": [f"assume:{role_id[:-1]}1", "y:1"]}
+        assert python.deleteRole(role_id) is None
+        assert python.deleteRole(role_id) is None
+    assert deployment.python("role", role_id, credentials=deployment.root).code == "ResourceNotFound"
+
+
+def test_pages_of_clients(deployment: Deployment) -> None:
+    prefix = unique()
+    names = [f"{prefix}/{number}" for number in range(5)]
+    with deployment.auth() as python:
+        for name in names:
+            python.createClient(name, client_definition())
+        pages: list[dict[str, Any]] = []
+        python.listClients(query={"prefix": prefix}, paginationHandler=pages.append, paginationLimit=2)
+        assert [client["clientId"] for page in pages for client in page["clients"]] == names
+        assert [len(page["clients"]) for page in pages] == [2, 2, 1]
+        assert python.listClients(query={"prefix": prefix, "limit": "0"}) == {"clients": []}
+        assert len(python.listClients(query={"prefix": prefix, "limit": "9" * 5000})["clients"]) == 5
+    for query in ({"continuationToken": "!"}, {"continuationToken": "AA"}, {"limit": "x"}, {"prefix": "#"}, {"x": "y"}):
+        assert deployment.python("listClients", credentials=deployment.root, query=query).status == 400, query
+
+
+@pytest.mark.parametrize(
+    ("scopes", "method", "payload"),
+    [
+        ((), "client", None),
+        ((), "listClients", None),
+        ((), "listRoles", None),
+        ((), "expandScopes", {"scopes": []}),
+        ((), "deleteClient", None),
+        ((), "disableClient", None),
+        ((), "enableClient", None),
+        ((), "resetAccessToken", None),
+        ((), "deleteRole", None),
+        (("auth:create-client:other/*", "a", "b:*"), "createClient", client_definition()),
+        (("auth:create-client:*", "a", "b:1"), "createClient", client_definition()),
+        (("auth:update-client:*", "b:*", "auth:create-client:*"), "updateClient", client_definition(scopes=["c"])),
+        (("auth:update-role:*",), "updateRole", role_definition("x")),
+        (("auth:create-role:*", "x:*"), "createRole", role_definition("x:<..>", "y")),
+        (("auth:create-role:other*", "x"), "createRole", role_definition("x")),
+    ],
+)
+def test_nobody_does_what_his_scopes_do_not_say(
+    deployment: Deployment, scopes: tuple[str, ...], method: str, payload: Any
+) -> None:
+    caller = deployment.new_client(*scopes)
+    existing = deployment.new_client("a")["clientId"] if "Client" in method else deployment.new_role("a")
+    target = unique() if method.startswith("create") else existing
+    args = [target] if ENDPOINTS[method].params else []
+    outcome = deployment.python(method, *args, *([payload] if payload is not None else []), credentials=caller)
+    assert (outcome.status, outcome.code) == (403, "InsufficientScopes")
+
+
+def test_scopes_that_suffice(deployment: Deployment) -> None:
+    caller = deployment.new_client("auth:create-client:test/*", "auth:update-client:test/*", "a", "b:*", "c:1")
+    name = unique()
+    assert deployment.python("createClient", name, client_definition(), credentials=caller).status == 200
+    more = client_definition(scopes=["b:2", "c:1"])
+    assert deployment.python("updateClient", name, more, credentials=caller).status == 200
+    kept = client_definition(scopes=["c:1"])
+    weaker = deployment.new_client("auth:update-client:test/*")
+    assert deployment.python("updateClient", name, kept, credentials=weaker).status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "payload", "code"),
+    [
+        ("createClient", {"description": "x"}, "InputValidationError"),
+        ("createClient", client_definition(expires="tomorrow"), "InputValidationError"),
+        ("createClient", client_definition(scopes=["a", "a"]), "InputValidationError"),
+        ("createClient", client_definition(scopes=["\n"]), "InputValidationError"),
+        ("createClient", client_definition(scopes=None), "InputValidationError"),
+        ("createClient", client_definition(other=1), "InputValidationError"),
+        ("createClient", client_definition(description="x" * 10241), "InputValidationError"),
+        ("createClient", client_definition(scopes=["a**"]), "InputError"),
+        ("createClient", client_definition(scopes=["x" * 600_000]), "InputError"),
+        ("createRole", role_definition("a**"), "InputError"),
+        ("createRole", role_definition("a*<..>"), "InputError"),
+        ("createRole", role_definition("assume:test/*"), "InputError"),
+        ("createRole", {"scopes": []}, "InputValidationError"),
+    ],
+)
+def test_bad_requests(deployment: Deployment, method: str, payload: dict[str, Any], code: str) -> None:
+    outcome = deployment.python(method, unique(), payload, credentials=deployment.root)
+    assert (outcome.status, outcome.code) == (400, code)
+
+
+def test_conflicts_and_static_clients(deployment: Deployment) -> None:
+    name, root = unique(), deployment.root
+    with deployment.auth() as python:
+        python.createClient(name, client_definition())
+        python.createRole(name, role_definition("x"))
+    other = client_definition(description="other")
+    assert deployment.python("createClient", name, other, credentials=root).code == "RequestConflict"
+    assert deployment.python("createRole", name, role_definition("y"), credentials=root).code == "RequestConflict"
+    for method in ("disableClient", "enableClient", "resetAccessToken", "deleteClient"):
+        assert deployment.python(method, root["clientId"], credentials=root).code == "InputError"
+    assert deployment.python("client", "no good", credentials=root).code == "InvalidRequestArguments"
+    assert deployment.python("client", "x" * 600, credentials=root).code == "ResourceNotFound"
+
+
+def test_anonymous_callers_have_their_role(deployment: Deployment) -> None:
+    with deployment.auth() as python:
+        python.createRole("anonymous", role_definition("auth:current-scopes"))
+        try:
+            found = deployment.python("currentScopes")
+            assert found.body == {"scopes": ["assume:anonymous", "auth:current-scopes"]}
+        finally:
+            python.deleteRole("anonymous")
+    assert deployment.python("currentScopes").status == 403

@@ -1,0 +1,126 @@
+"""Every form of credentials, made and used by the public Python and JavaScript clients."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import taskcluster
+
+from tests.clients.deployment import Credentials, Deployment, javascript, temporary
+
+ANONYMOUS = "assume:anonymous"
+
+
+def set_of(outcome: Any) -> set[str]:
+    assert outcome.status == 200, outcome
+    return set(outcome.body["scopes"])
+
+
+@pytest.fixture
+def client(deployment: Deployment) -> Credentials:
+    """A client that may do some things by itself, and some through a role."""
+    role = deployment.new_role("role:x")
+    return deployment.new_client("auth:current-scopes", "a:*", f"assume:{role}", "auth:create-client:test/*")
+
+
+def test_permanent_credentials(deployment: Deployment, client: Credentials) -> None:
+    expected = {"auth:current-scopes", "a:*", "role:x", ANONYMOUS}
+    assert set_of(deployment.python("currentScopes", credentials=client)) >= expected
+    (outcome,) = javascript(deployment.javascript_call("currentScopes", credentials=client))
+    assert set_of(outcome) >= expected
+
+
+@pytest.mark.parametrize("name", [None, "test/temporary"])
+def test_temporary_credentials(deployment: Deployment, client: Credentials, name: str | None) -> None:
+    scopes = ["auth:current-scopes", "a:1", "role:x"]
+    now = datetime.now(UTC)
+    (made,) = javascript(
+        {
+            "operation": "temporary",
+            "credentials": client,
+            "scopes": scopes,
+            "start": now.isoformat(),
+            "expiry": (now + timedelta(minutes=20)).isoformat(),
+            **({} if name is None else {"clientId": name}),
+        }
+    )
+    assert made.status == 200, made
+    for credentials in (temporary(client, *scopes, name=name), made.body):
+        assert set_of(deployment.python("currentScopes", credentials=credentials)) == {*scopes, ANONYMOUS}
+        (outcome,) = javascript(deployment.javascript_call("currentScopes", credentials=credentials))
+        assert set_of(outcome) == {*scopes, ANONYMOUS}
+
+
+def test_authorized_scopes(deployment: Deployment, client: Credentials) -> None:
+    authorized = ["auth:current-scopes", "a:1"]
+    for credentials in (client, temporary(client, "auth:current-scopes", "a:*", name="test/temporary")):
+        found = deployment.python("currentScopes", credentials=credentials, authorized=authorized)
+        assert set_of(found) == {*authorized, ANONYMOUS}
+        beyond = deployment.python("currentScopes", credentials=credentials, authorized=[*authorized, "b"])
+        assert (beyond.status, beyond.code) == (401, "AuthenticationFailed")
+        nothing = deployment.python("currentScopes", credentials=credentials, authorized=[])
+        assert (nothing.status, nothing.code) == (403, "InsufficientScopes")
+        calls = [
+            deployment.javascript_call("currentScopes", credentials=credentials, authorized=scopes)
+            for scopes in (authorized, [*authorized, "b"], [])
+        ]
+        restricted, beyond, nothing = javascript(*calls)
+        assert set_of(restricted) == {*authorized, ANONYMOUS}
+        assert (beyond.status, nothing.status) == (401, 403)
+
+
+def test_signed_urls(deployment: Deployment) -> None:
+    allowed = deployment.new_client("auth:get-role:*", "auth:create-client:test/*")
+    issued = temporary(allowed, "auth:get-role:*", name="test/temporary")
+    role = deployment.new_role("x")
+    for credentials in (allowed, issued):
+        authorized = ["auth:get-role:*"]
+        python = taskcluster.Auth(deployment.options(credentials, authorized=authorized)).buildSignedUrl("role", role)
+        call = deployment.javascript_call("role", role, credentials=credentials, authorized=authorized)
+        (outcome,) = javascript({**call, "operation": "signedUrl"})
+        for url in (python, outcome.body):
+            parts = urlsplit(url)
+            target = f"{parts.path}?{parts.query}"
+            assert deployment.request("GET", target).status == 200
+            assert deployment.request("HEAD", target).status == 200
+            assert deployment.request("DELETE", target).status == 401
+            assert deployment.request("GET", target[:-1]).status == 401
+            assert deployment.request("GET", target.replace(role[-8:], role[-8:][::-1])).status == 401
+            assert deployment.request("GET", target, {"authorization": 'Hawk id="x"'}).status == 401
+
+
+def test_the_test_endpoints(deployment: Deployment) -> None:
+    tester = {"clientId": "tester", "accessToken": "no-secret"}
+    request = {"clientScopes": ["test:a", "auth:create-client:test/*"], "requiredScopes": ["test:a"]}
+    expected = {"clientId": "tester", "scopes": [ANONYMOUS, "auth:create-client:test/*", "test:a"]}
+    assert deployment.python("testAuthenticate", request, credentials=tester).body == expected
+    assert deployment.python("testAuthenticateGet", credentials=tester).body["clientId"] == "tester"
+    calls = [
+        deployment.javascript_call("testAuthenticate", request, credentials=tester),
+        deployment.javascript_call("testAuthenticateGet", credentials=tester),
+    ]
+    posted, got = javascript(*calls)
+    assert posted.body == expected
+    assert got.body == {"clientId": "tester", "scopes": [ANONYMOUS, "auth:create-client:test:*", "test:*"]}
+    named = temporary(tester, "test:a", name="test/x")
+    assert deployment.python("testAuthenticate", request, credentials=named).body == {
+        "clientId": "test/x",
+        "scopes": [ANONYMOUS, "test:a"],
+    }
+    lacking = {"clientScopes": ["test:b"], "requiredScopes": ["test:a"]}
+    assert deployment.python("testAuthenticate", lacking, credentials=tester).status == 403
+    assert deployment.python("testAuthenticate", request, credentials=deployment.root).status == 401
+
+
+def test_without_credentials_and_with_bad_ones(deployment: Deployment) -> None:
+    bad = {"clientId": "nobody", "accessToken": "x" * 44}
+    assert deployment.request("GET", "/api/auth/v1/ping", {"authorization": "Bearer x"}).status == 200
+    assert deployment.python("ping", credentials=bad).status == 200
+    assert deployment.python("currentScopes").status == 403
+    assert deployment.python("currentScopes", credentials=bad).status == 401
+    # Authorisation by the URL comes before everything else: nothing tells whether there is such a task.
+    target = "/api/queue/v1/task/AAAAAAAAQACAAAAAAAAAAA/status"
+    for path in (target, target.replace("AAAA", "!", 1)):
+        assert deployment.request("GET", path).status == 403
+        assert deployment.request("GET", path, {"authorization": "Bearer x"}).status == 401

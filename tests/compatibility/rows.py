@@ -1,0 +1,114 @@
+"""Every endpoint that Taskcluster's Queue has had, as the contract's table lists them (contract 2.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the contract's table. `eras`: N today, P only in the newest client, O in 2019, D in drafts of 2015."""
+
+    name: str
+    route: str
+    """Method and route below /api/queue/v1."""
+    eras: str
+    note: str = ""
+    """How support differs from the plain yes."""
+    is_supported: bool = True
+    endpoint: str = ""
+    """The endpoint that serves it, if that has another name by now."""
+    number: int = 0
+
+    @property
+    def support(self) -> str:
+        return f"{'yes' if self.is_supported else 'no'}{f': {self.note}' if self.note else ''}"
+
+
+_WORKER = "/provisioners/<provisionerId>/worker-types/<workerType>/workers/<workerGroup>/<workerId>"
+_BOTH = "`<taskQueueId>` as one parameter or as `<provisionerId>/<workerType>`"
+
+_ROWS = (
+    Row("ping", "GET /ping", "NO"),
+    Row("lbheartbeat", "GET /__lbheartbeat__", "N"),
+    Row("version", "GET /__version__", "N"),
+    Row("heartbeat", "GET /__heartbeat__", "N"),
+    Row("task", "GET /task/<taskId>", "NO"),
+    Row("tasks", "POST /tasks", "N"),
+    Row("statuses", "POST /tasks/status", "N"),
+    Row("status", "GET /task/<taskId>/status", "NO"),
+    Row("listTaskGroup", "GET /task-group/<taskGroupId>/list", "NO"),
+    Row("getTaskGroup", "GET /task-group/<taskGroupId>", "N"),
+    Row("sealTaskGroup", "POST /task-group/<taskGroupId>/seal", "N"),
+    Row("cancelTaskGroup", "POST /task-group/<taskGroupId>/cancel", "N"),
+    Row("changeTaskGroupPriority", "POST /task-group/<taskGroupId>/priority", "N"),
+    Row("listDependentTasks", "GET /task/<taskId>/dependents", "NO"),
+    Row("createTask", "PUT /task/<taskId>", "NO"),
+    Row("scheduleTask", "POST /task/<taskId>/schedule", "NO"),
+    Row("rerunTask", "POST /task/<taskId>/rerun", "NO"),
+    Row("cancelTask", "POST /task/<taskId>/cancel", "NO"),
+    Row("changeTaskPriority", "POST /task/<taskId>/priority", "N"),
+    Row("claimWork", "POST /claim-work/<taskQueueId>", "NOD", _BOTH),
+    Row("claimTask", "POST /task/<taskId>/runs/<runId>/claim", "NOD"),
+    Row("reclaimTask", "POST /task/<taskId>/runs/<runId>/reclaim", "NO"),
+    Row("reportCompleted", "POST /task/<taskId>/runs/<runId>/completed", "NO"),
+    Row("reportFailed", "POST /task/<taskId>/runs/<runId>/failed", "NO"),
+    Row("reportException", "POST /task/<taskId>/runs/<runId>/exception", "NO"),
+    Row("createArtifact", "POST /task/<taskId>/runs/<runId>/artifacts/<name>", "NO"),
+    Row("finishArtifact", "PUT /task/<taskId>/runs/<runId>/artifacts/<name>", "N"),
+    Row("completeArtifact", "PUT /task/<taskId>/runs/<runId>/artifacts/<name>", "O", endpoint="finishArtifact"),
+    Row("getArtifact", "GET /task/<taskId>/runs/<runId>/artifacts/<name>", "NO"),
+    Row("getLatestArtifact", "GET /task/<taskId>/artifacts/<name>", "NO"),
+    Row("listArtifacts", "GET /task/<taskId>/runs/<runId>/artifacts", "NO"),
+    Row("listLatestArtifacts", "GET /task/<taskId>/artifacts", "NO"),
+    Row("artifactInfo", "GET /task/<taskId>/runs/<runId>/artifact-info/<name>", "N"),
+    Row("latestArtifactInfo", "GET /task/<taskId>/artifact-info/<name>", "N"),
+    Row("artifact", "GET /task/<taskId>/runs/<runId>/artifact-content/<name>", "N"),
+    Row("latestArtifact", "GET /task/<taskId>/artifact-content/<name>", "N"),
+    Row("listProvisioners", "GET /provisioners", "NO"),
+    Row("getProvisioner", "GET /provisioners/<provisionerId>", "NO"),
+    Row("declareProvisioner", "PUT /provisioners/<provisionerId>", "O"),
+    Row("pendingTasks", "GET /pending/<taskQueueId>", "NO", _BOTH),
+    Row("taskQueueCounts", "GET /task-queues/<taskQueueId>/counts", "N"),
+    Row("taskQueueCountsBatch", "POST /task-queues/counts", "P"),
+    Row("listPendingTasks", "GET /task-queues/<taskQueueId>/pending", "N"),
+    Row("listClaimedTasks", "GET /task-queues/<taskQueueId>/claimed", "N"),
+    Row("listTaskQueues", "GET /task-queues", "N"),
+    Row("getTaskQueue", "GET /task-queues/<taskQueueId>", "N"),
+    Row("listWorkerTypes", "GET /provisioners/<provisionerId>/worker-types", "NO"),
+    Row("getWorkerType", "GET /provisioners/<provisionerId>/worker-types/<workerType>", "NO"),
+    Row("declareWorkerType", "PUT /provisioners/<provisionerId>/worker-types/<workerType>", "O"),
+    Row("listWorkers", "GET /provisioners/<provisionerId>/worker-types/<workerType>/workers", "NO"),
+    Row("getWorker", f"GET {_WORKER}", "NO"),
+    Row("quarantineWorker", f"PUT {_WORKER}", "NO"),
+    Row(
+        "declareWorker",
+        "PUT /provisioners/<provisionerId>/worker-types/<workerType>/<workerGroup>/<workerId>",
+        "NO",
+    ),
+    Row("defineTask", "POST /task/<taskId>/define", "O"),
+    Row("pollTaskUrls", "GET /poll-task-url/<provisionerId>/<workerType>", "OD"),
+    Row(
+        "pollTaskUrl",
+        "GET /poll-task-url/<provisionerId>/<workerType>",
+        "D",
+        "the route answers in the form that followed two days later, pollTaskUrls",
+        is_supported=False,
+    ),
+    Row(
+        "accessTasks",
+        "GET /access-tasks/<provisionerId>/<workerType>",
+        "D",
+        "a draft of four days; pollTaskUrls does what it did",
+        is_supported=False,
+    ),
+    Row(
+        "claimWork with xmlMessage",
+        "POST /claim-work/<provisionerId>/<workerType>",
+        "D",
+        "with today's answer",
+        endpoint="claimWork",
+    ),
+)
+ROWS = tuple(replace(row, number=number) for number, row in enumerate(_ROWS, start=1))
+BY_NAME = {row.name: row for row in ROWS}

@@ -1,0 +1,19 @@
+"""Fixtures that every test may use."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from local.azurite import Azurite
+from tests.storage_fixtures import azure_account as azure_account  # a fixture, as the others here
+from tests.storage_fixtures import azure_storage as azure_storage
+from tests.storage_fixtures import twin as twin
+
+pytest_plugins = ("tests.compatibility.plugin",)
+
+
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[Azurite]:
+    """An Azurite in memory, one per test process (pytest-xdist worker). Tests use names of their own in it."""
+    with Azurite.start(in_memory=True) as running:
+        yield running

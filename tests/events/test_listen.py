@@ -1,0 +1,146 @@
+"""`listen` as a user runs it, against the local Service Bus."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from listen.__main__ import main
+from local.service_bus import ServiceBus
+from tests.events.builders import GROUP_ID, TASK_ID, Life
+from tests.events.receiving import publishing
+
+ROOT = Path(__file__).resolve().parents[2]
+TOPIC = "task-pending"
+
+
+@pytest.fixture(scope="module")
+def bus() -> Iterator[ServiceBus]:
+    with ServiceBus.start([TOPIC, "task-running", "prefix/task-pending"]) as running:
+        yield running
+
+
+@asynccontextmanager
+async def listening(bus: ServiceBus, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The command, once it listens; ended if the test does not wait for its end."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "listen", *arguments),
+        cwd=ROOT,
+        env={**os.environ, "SERVICEBUS_CONNECTION_STRING": bus.connection_string},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    line = await asyncio.wait_for(process.stderr.readline(), 20)
+    assert line.startswith(b"listening to "), line + await process.stderr.read()
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+def subscriptions(bus: ServiceBus, topic: str = TOPIC) -> list[str]:
+    return list(bus.state()["topics"][topic]["subscriptions"])
+
+
+async def publish(bus: ServiceBus, *lives: Life) -> None:
+    async with publishing(bus) as publisher:
+        await publisher.publish([message for life in lives for message in life.schedule()])
+
+
+async def test_messages_are_printed_and_the_subscription_is_removed(bus: ServiceBus) -> None:
+    other = Life.begin(task_id="CAAAAAAAQACAAAAAAAAAAA", taskQueueId="prov/other", routes=[])
+    lives = [Life.begin(), other, Life.begin(task_id="DAAAAAAAQACAAAAAAAAAAA", routes=["a|b", "~.c"])]
+    async with listening(bus, TOPIC, "primary.*.*.*.*.prov.pool.#", "--count", "2") as process:
+        assert len(subscriptions(bus)) == 1
+        await publish(bus, *lives)
+        output, errors = await asyncio.wait_for(process.communicate(), 20)
+    assert process.returncode == 0, errors
+    first, second = (json.loads(line) for line in output.splitlines())
+    payload = first.pop("payload")
+    assert first == {
+        "exchange": TOPIC,
+        "routingKey": f"primary.{TASK_ID}.0._._.prov.pool.sched.{GROUP_ID}._",
+        "routes": ["index.project.main.latest", "notify.by-email"],
+        "messageId": f"{TASK_ID}/0/task-pending",
+    }
+    assert payload["status"]["taskId"] == TASK_ID
+    assert second["routes"] == ["a|b", "~.c"]
+    assert subscriptions(bus) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_an_interrupt_removes_the_subscription(bus: ServiceBus, number: signal.Signals) -> None:
+    async with listening(bus, "task-running") as process:
+        assert len(subscriptions(bus, "task-running")) == 1
+        process.send_signal(number)
+        output, errors = await asyncio.wait_for(process.communicate(), 20)
+    assert (process.returncode, output, errors) == (0, b"", b"")
+    assert subscriptions(bus, "task-running") == []
+
+
+async def test_an_existing_subscription_is_read_and_left(bus: ServiceBus) -> None:
+    bus.add_subscription("prefix/task-pending", "mine")
+    async with publishing(bus, topic_prefix="prefix/") as publisher:
+        await publisher.publish(Life.begin().schedule())
+    arguments = (TOPIC, "--topic-prefix", "prefix/", "--existing", "mine", "--word", f"taskId={TASK_ID}", "--count=1")
+    async with listening(bus, *arguments) as process:
+        output, errors = await asyncio.wait_for(process.communicate(), 20)
+    assert json.loads(output)["messageId"] == f"{TASK_ID}/0/task-pending", errors
+    state = bus.state()["topics"]["prefix/task-pending"]["subscriptions"]["mine"]
+    assert (state["active"], state["locked"], state["completed"]) == (0, 0, 1)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, str]:
+    """The command's exit code (or last words) and output."""
+    with pytest.raises(SystemExit) as caught:
+        main(list(arguments))
+    return caught.value.code, capsys.readouterr().out
+
+
+def test_filter_prints_the_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    code, output = run(capsys, "filter", TOPIC, "route.notify.by-email", "primary.*.*.*.*.p.w.#")
+    assert code == 0
+    assert [json.loads(line) for line in output.splitlines()] == [
+        {"filter": "sql", "expression": "routes LIKE '%|.notify.by-email.|%'"},
+        {"filter": "correlation", "properties": {"provisionerId": "p", "workerType": "w"}},
+    ]
+    assert json.loads(run(capsys, "filter", "taskPending", "#", "route.x")[1]) == {"filter": "true"}
+    code, output = run(capsys, "filter", "exchange/taskcluster-queue/v1/task-group-sealed", "--word", "taskGroupId=g")
+    assert json.loads(output) == {"filter": "correlation", "properties": {"taskGroupId": "g"}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["no-such-exchange"], "there is no exchange 'no-such-exchange'; the exchanges are task-defined, "),
+        ([TOPIC, "primary.x"], "no message of task-pending matches"),
+        ([TOPIC, "#", "--word", "taskId=x"], "give patterns or words, not both"),
+        ([TOPIC, "--word", "nonsense"], "has no word nonsense"),
+        ([TOPIC], "say where to listen"),
+        ([TOPIC, "--connection-string", "nonsense"], "Connection string is either blank or malformed"),
+    ],
+)
+def test_bad_input_is_one_clear_line(
+    arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SERVICEBUS_CONNECTION_STRING", "SERVICEBUS_NAMESPACE", "TOPIC_PREFIX"):
+        monkeypatch.delenv(name, raising=False)
+    code, _ = run(capsys, *arguments)
+    assert str(code).startswith("listen: ")
+    assert reason in str(code)
+
+
+def test_a_missing_topic_is_said(bus: ServiceBus, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _ = run(capsys, "task-failed", "--connection-string", bus.connection_string)
+    assert "task-failed" in str(code)

@@ -1,0 +1,80 @@
+"""Whole stacks for black-box tests, shared by the tests of one test process.
+
+`service` is what most tests want: the public client on a stack of two hosts, and a task queue of the test's own.
+`hasty` is the same where claims last only seconds. `running` and `hasty_running` are the stacks behind them.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from local import state
+from local.stack import Stack, StackOptions
+from tests.compatibility.plugin import endpoints_to_answer
+from tests.host.events import SUBSCRIPTION
+from tests.host.service import Running, Service
+from tests.local.stacks import free_ports
+
+QUICK = {
+    "LONG_POLL_SECONDS": "1",
+    "POLL_INTERVAL_SECONDS": "0.2",
+    "IDLE_POLL_INTERVAL_SECONDS": "0.2",
+    "DEADLINE_DELAY_SECONDS": "0.1",
+}
+"""Settings under which nothing takes longer than it must."""
+
+HASTY_CLAIM_SECONDS = 2.0
+"""How long a claim lasts on the hasty stack."""
+
+
+def start(settings: Mapping[str, str], hosts: int = 2) -> Iterator[Running]:
+    """A stack in memory with these settings, ended when the iterator is."""
+    options = StackOptions(
+        free_ports(hosts), subscriptions=(SUBSCRIPTION,), in_memory=True, app_settings={**QUICK, **settings}
+    )
+    try:
+        with Stack.start(options) as stack:
+            running = Running.of(stack)
+            try:
+                yield running
+            finally:
+                running.close()
+    finally:
+        shutil.rmtree(state.folder(options.ports.api), ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def running() -> Iterator[Running]:
+    """A stack of two hosts whose claims last as long as by default."""
+    yield from start({})
+
+
+@pytest.fixture(scope="session")
+def hasty_running() -> Iterator[Running]:
+    """A stack of two hosts whose claims last only seconds."""
+    yield from start({"CLAIM_TIMEOUT_SECONDS": str(HASTY_CLAIM_SECONDS)})
+
+
+@pytest.fixture
+def service(running: Running, request: pytest.FixtureRequest) -> Iterator[Service]:
+    """The service, with a task queue of this test's own. A test that proves endpoints must have called them."""
+    yield from _checked(running)
+    answered = {name for name, status in running.spread.answered if status < 400}
+    assert endpoints_to_answer(request.node) <= answered
+
+
+@pytest.fixture
+def hasty(hasty_running: Running) -> Iterator[Service]:
+    """The service where claims expire soon, with a task queue of this test's own."""
+    yield from _checked(hasty_running)
+
+
+def _checked(running: Running) -> Iterator[Service]:
+    """No answer to a public client is ever a 500."""
+    running.spread.defects.clear()
+    running.spread.answered.clear()
+    yield Service(running)
+    assert running.spread.defects == []

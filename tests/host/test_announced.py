@@ -1,0 +1,182 @@
+"""Every transition is announced, and nothing else is (contract 10, "Published when").
+
+What the messages say field by field is tested with the events themselves; here it is that they come.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from shared.runtime import new_slugid
+from tests.host.events import Event, Kind
+from tests.host.service import METADATA, Service, in_future
+
+DEFINED: Kind = ("task-defined", None)
+PENDING: Kind = ("task-pending", 0)
+RUNNING: Kind = ("task-running", 0)
+GROUP_RESOLVED: Kind = ("task-group-resolved", None)
+GROUP_SEALED: Kind = ("task-group-sealed", None)
+REPRIORITISED: Kind = ("task-priority-changed", None)
+GROUP_REPRIORITISED: Kind = ("task-group-priority-changed", None)
+
+
+def exception(run_id: int) -> Kind:
+    return "task-exception", run_id
+
+
+def by_kind(events: list[Event]) -> dict[Kind, Event]:
+    return {event.kind: event for event in events}
+
+
+def test_from_its_definition_to_its_completion(service: Service) -> None:
+    task_id = service.completed(tags={"a": "b"}, taskGroupId=(group := new_slugid()), routes=["x.y"])
+    found = by_kind(service.events.expect(task_id, DEFINED, PENDING, RUNNING, ("task-completed", 0)))
+    service.events.expect(group, GROUP_RESOLVED)
+
+    final = service.status(task_id)
+    (run,) = final["runs"]
+    assert found[DEFINED].body["status"] == {**final, "state": "unscheduled", "runs": []}
+    assert found[PENDING].body["status"]["state"] == "pending"
+    assert found[RUNNING].body["takenUntil"] == run["takenUntil"]
+    assert found["task-completed", 0].body == {
+        "version": 1,
+        "status": final,
+        "task": {"tags": {"a": "b"}},
+        "runId": 0,
+        "workerGroup": "g",
+        "workerId": "w",
+    }
+    for event in found.values():
+        assert event.body["task"] == {"tags": {"a": "b"}}
+        assert event.properties["routes"] == "|.x.y.|"
+
+
+@pytest.mark.parametrize(
+    ("reason", "retried"),
+    [
+        ("worker-shutdown", True),
+        ("intermittent-task", True),
+        ("internal-error", False),
+        ("malformed-payload", False),
+        ("resource-unavailable", False),
+    ],
+)
+def test_exceptions(service: Service, reason: str, retried: bool) -> None:
+    claim = service.claimed(taskGroupId=new_slugid())
+    task_id = claim["status"]["taskId"]
+    for _ in range(2):
+        service.worker(claim).reportException(task_id, 0, {"reason": reason})
+    again: list[Kind] = [("task-pending", 1)] if retried else []
+    found = by_kind(service.events.expect(task_id, DEFINED, PENDING, RUNNING, exception(0), *again))
+    assert found[exception(0)].body["workerId"] == "w"
+
+
+def test_a_failure_and_a_rerun(service: Service) -> None:
+    claim = service.claimed(taskGroupId=new_slugid())
+    task_id = claim["status"]["taskId"]
+    service.worker(claim).reportFailed(task_id, 0)
+    service.queue.rerunTask(task_id)
+    (claim,) = service.claim()
+    service.worker(claim).reportCompleted(task_id, 1)
+    again = (("task-pending", 1), ("task-running", 1), ("task-completed", 1))
+    service.events.expect(task_id, DEFINED, PENDING, RUNNING, ("task-failed", 0), *again)
+
+
+def test_reclaims_are_not_announced_and_repeats_are_no_events_of_their_own(service: Service) -> None:
+    task_id, task = new_slugid(), service.a_task(taskGroupId=new_slugid())
+    for _ in range(2):
+        service.queue.createTask(task_id, task)
+    (claim,) = service.claim()
+    service.worker(claim).reclaimTask(task_id, 0)
+    for _ in range(2):
+        service.worker(claim).reportCompleted(task_id, 0)
+    service.queue.cancelTask(task_id)
+    service.queue.scheduleTask(task_id)
+    service.events.expect(task_id, DEFINED, PENDING, RUNNING, ("task-completed", 0))
+
+
+def test_cancelling(service: Service) -> None:
+    blocked = service.create(dependencies=[service.create(priority="lowest")], taskGroupId=new_slugid())
+    pending = service.create(taskGroupId=new_slugid(), priority="low")
+    running = service.claimed(taskGroupId=new_slugid(), priority="high")["status"]["taskId"]
+    for task_id in (blocked, pending, running):
+        service.queue.cancelTask(task_id)
+    found = service.events.expect(blocked, DEFINED, exception(0))
+    assert "workerId" not in by_kind(found)[exception(0)].body
+    service.events.expect(pending, DEFINED, PENDING, exception(0))
+    found = service.events.expect(running, DEFINED, PENDING, RUNNING, exception(0))
+    assert by_kind(found)[exception(0)].body["workerId"] == "w"
+
+
+def test_scheduling(service: Service) -> None:
+    by_hand, by_rerun = (service.create(dependencies=[service.create()], taskGroupId=new_slugid()) for _ in range(2))
+    service.queue.scheduleTask(by_hand)
+    service.queue.rerunTask(by_rerun)
+    service.events.expect(by_hand, DEFINED, PENDING)
+    service.events.expect(by_rerun, DEFINED, PENDING)
+
+
+def test_a_dependency(service: Service) -> None:
+    required = service.create(taskGroupId=(group := new_slugid()))
+    dependent = service.create(dependencies=[required], taskGroupId=group)
+    service.claim()
+    service.events.expect(dependent, DEFINED)
+    service.queue.reportCompleted(required, 0)
+    service.events.expect(dependent, DEFINED, PENDING)
+
+
+def test_a_deadline(service: Service) -> None:
+    required = service.create()
+    blocked = service.create(dependencies=[required], deadline=in_future(1), taskGroupId=(group := new_slugid()))
+    running = service.claimed(deadline=in_future(1.5), taskGroupId=new_slugid(), priority="high")["status"]["taskId"]
+    service.events.expect(blocked, DEFINED, exception(0))
+    found = service.events.expect(running, DEFINED, PENDING, RUNNING, exception(0))
+    body = by_kind(found)[exception(0)].body
+    assert body["status"]["runs"][0]["reasonResolved"] == "deadline-exceeded"
+    assert body.keys().isdisjoint({"workerGroup", "workerId"})
+    service.events.expect(group, GROUP_RESOLVED)
+
+
+def test_an_expired_claim(hasty: Service) -> None:
+    task_id = hasty.claimed(taskGroupId=(group := new_slugid()), retries=1)["status"]["taskId"]
+    hasty.claim()
+    retry: list[Kind] = [("task-pending", 1), ("task-running", 1)]
+    found = hasty.events.expect(task_id, DEFINED, PENDING, RUNNING, exception(0), *retry, exception(1))
+    expired = by_kind(found)[exception(0)].body
+    assert expired["status"]["runs"][0]["reasonResolved"] == "claim-expired"
+    assert expired["workerId"] == "w"
+    hasty.events.expect(group, GROUP_RESOLVED)
+
+
+def test_groups_and_priorities(service: Service) -> None:
+    group = new_slugid()
+    task_id = service.create(taskGroupId=group, priority="low")
+    service.queue.changeTaskPriority(task_id, {"newPriority": "high"})
+    service.queue.changeTaskGroupPriority(group, {"newPriority": "highest"})
+    service.queue.changeTaskGroupPriority(group, {"newPriority": "highest"})
+    service.queue.sealTaskGroup(group)
+    service.queue.sealTaskGroup(group)
+    service.queue.cancelTaskGroup(group)
+    found = service.events.expect(task_id, DEFINED, PENDING, REPRIORITISED, REPRIORITISED, exception(0))
+    changes = [(event.body["oldPriority"], event.body["newPriority"]) for event in found if event.kind == REPRIORITISED]
+    assert sorted(changes) == [("high", "highest"), ("low", "high")]
+    found = service.events.expect(group, GROUP_REPRIORITISED, GROUP_REPRIORITISED, GROUP_SEALED, GROUP_RESOLVED)
+    affected = [event.body["tasksAffected"] for event in found if event.kind == GROUP_REPRIORITISED]
+    assert sorted(affected) == [0, 1]
+
+
+def test_nothing_secret_is_announced(service: Service) -> None:
+    """No payload, no scopes, no credentials (contract 10)."""
+    secret = "s3cr3t-4-t3st"
+    task_id = service.completed(
+        payload={secret: secret},
+        scopes=[secret],
+        extra={secret: secret},
+        metadata={**METADATA, "description": secret},
+        taskGroupId=new_slugid(),
+    )
+    for event in service.events.expect(task_id, DEFINED, PENDING, RUNNING, ("task-completed", 0)):
+        assert not re.search(secret, f"{event.body} {event.properties} {event.message_id}")
+        assert len(event.message_id) <= 128

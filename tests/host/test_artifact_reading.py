@@ -1,0 +1,242 @@
+"""Reading artifacts: who may, which run, links, errors, what is not there, lists and pages (contract 7.6)."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import requests
+import taskcluster
+from taskcluster.download import downloadArtifactToBuf
+
+from shared.runtime import new_slugid
+from tests.host.artifacts import TIMEOUT, Run
+from tests.host.service import Service, in_future, refused
+
+READS = ("getArtifact", "artifact")
+LATEST_READS = ("getLatestArtifact", "latestArtifact")
+TYPE_HEADER = "x-taskcluster-artifact-storage-type"
+
+
+@pytest.fixture
+def run(service: Service) -> Run:
+    return Run.of(service)
+
+
+def get(run: Run, route: str, **headers: str) -> requests.Response:
+    """A plain request with a signature in the URL, which follows nothing."""
+    url = run.service.queue.buildSignedUrl("getArtifact", run.task_id, 0, route)
+    return requests.get(url, headers=headers, allow_redirects=False, timeout=TIMEOUT)
+
+
+def test_a_redirection_has_the_url_twice(run: Run) -> None:
+    run.upload("public/log", b"log")
+    answer = get(run, "public/log")
+    assert answer.status_code == 303
+    assert answer.headers[TYPE_HEADER] == "s3"
+    assert answer.json() == {"storageType": "s3", "url": answer.headers["location"]}
+    assert requests.get(answer.headers["location"], timeout=TIMEOUT).content == b"log"
+
+
+def test_a_reference_leads_where_it_says(run: Run) -> None:
+    url = "https://example.com/ä?q=1&r=%20#part"
+    run.refer("public/reference", url)
+    answer = get(run, "public/reference")
+    assert answer.json() == {"storageType": "reference", "url": url}
+    assert answer.headers["location"] == "https://example.com/%C3%A4?q=1&r=%20#part"
+    assert run.service.queue.artifact(run.task_id, 0, "public/reference") == {"storageType": "reference", "url": url}
+
+
+def test_an_error_says_why(run: Run) -> None:
+    """Without the envelope, and with 200 for programs that know the types."""
+    run.fail("public/error")
+    reason = {"reason": "file-missing-on-worker", "message": "there is no such file"}
+    answer = get(run, "public/error")
+    assert (answer.status_code, answer.json(), answer.headers[TYPE_HEADER]) == (424, reason, "error")
+    for read in ("artifact", "latestArtifact"):
+        arguments = [run.task_id] if "latest" in read else [run.task_id, 0]
+        assert getattr(run.service.queue, read)(*arguments, "public/error") == {"storageType": "error", **reason}
+    with pytest.raises(taskcluster.exceptions.TaskclusterArtifactError):
+        downloadArtifactToBuf(taskId=run.task_id, name="public/error", queueService=run.service.queue)
+
+
+def test_who_may_read(service: Service, run: Run) -> None:
+    """By the name alone, whichever task it is of."""
+    run.upload("private/a", b"a")
+    for read in READS:
+        with refused(403, "InsufficientScopes"):
+            getattr(service.anonymous, read)(run.task_id, 0, "private/a")
+        with refused(403, "InsufficientScopes"):
+            getattr(service.with_scopes("queue:get-artifact:private/b*"), read)(run.task_id, 0, "private/a")
+        assert getattr(service.with_scopes("queue:get-artifact:private/a"), read)(run.task_id, 0, "private/a")
+    for read in LATEST_READS:
+        assert getattr(service.with_scopes("queue:get-artifact:private/*"), read)(run.task_id, "private/a")
+
+
+def test_scopes_and_existence_in_their_order(service: Service, run: Run) -> None:
+    """getLatestArtifact asks for scopes first, latestArtifact for the task first (trap 7)."""
+    unknown, nobody = new_slugid(), service.anonymous
+    for read in READS:
+        with refused(403, "InsufficientScopes"):
+            getattr(nobody, read)(unknown, 0, "public/a")
+        with refused(404, "ResourceNotFound"):
+            getattr(service.queue, read)(unknown, 0, "public/a")
+        with refused(404, "ResourceNotFound"):
+            getattr(service.queue, read)(run.task_id, 10**30, "public/a")
+    with refused(403, "InsufficientScopes"):
+        nobody.getLatestArtifact(unknown, "public/a")
+    with refused(404, "ResourceNotFound"):
+        nobody.latestArtifact(unknown, "public/a")
+    with refused(403, "InsufficientScopes"):
+        nobody.latestArtifact(run.task_id, "public/a")
+    unscheduled = service.create(dependencies=[run.task_id])
+    for read in (*LATEST_READS, "latestArtifactInfo"):
+        with refused(404, "ResourceNotFound"):
+            getattr(service.queue, read)(unscheduled, "public/a")
+
+
+def test_links_are_followed_with_the_scopes_of_every_name(service: Service, run: Run) -> None:
+    run.upload("private/3", b"end")
+    run.link("private/2", "private/3")
+    run.link("public/1", "private/2")
+    assert run.fetch("public/1").content == b"end"
+    assert get(run, "public/1").headers[TYPE_HEADER] == "s3"
+    names = ["public/1", "private/2", "private/3"]
+    for missing in names:
+        client = service.with_scopes(*(f"queue:get-artifact:{name}" for name in names if name != missing))
+        with refused(403, "InsufficientScopes"):
+            client.getArtifact(run.task_id, 0, "public/1")
+    client = service.with_scopes(*(f"queue:get-artifact:{name}" for name in names))
+    assert client.getArtifact(run.task_id, 0, "public/1")["storageType"] == "s3"
+    assert run.info("public/1") == {
+        "storageType": "link",
+        "name": "public/1",
+        "expires": run.expires,
+        "contentType": "application/binary",
+    }
+
+
+def test_links_that_lead_nowhere(run: Run) -> None:
+    run.link("itself", "itself")
+    run.link("a", "b")
+    run.link("b", "c")
+    run.link("c", "a")
+    run.link("nowhere", "nothing")
+    run.link("no name", "ä")
+    for name in ("itself", "a", "b"):
+        for read in READS:
+            with refused(400, "InputError"):
+                getattr(run.service.queue, read)(run.task_id, 0, name)
+    for name in ("nowhere", "no name"):
+        with refused(404, "ResourceNotFound"):
+            run.url_of(name)
+
+
+def test_what_has_expired(run: Run) -> None:
+    """Gone for readers, and still known until it is deleted (trap 44)."""
+    run.create("expired", "reference", url="https://example.com/", expires=in_future(-60))
+    run.link("link", "expired")
+    for name in ("expired", "link"):
+        for read in READS:
+            with refused(410, "ResourceExpired"):
+                getattr(run.service.queue, read)(run.task_id, 0, name)
+    assert run.info("expired")["storageType"] == "reference"
+    assert [each["name"] for each in run.service.queue.listArtifacts(run.task_id, 0)["artifacts"]] == [
+        "expired",
+        "link",
+    ]
+
+
+def test_content_that_has_not_come(run: Run) -> None:
+    """The artifact is known, and its content is not there: also when half of it was sent."""
+    for name, length in (("relayed", None), ("direct", 4)):
+        run.create(name, "s3", contentLength=length)
+        for read in READS:
+            with refused(404, "ResourceNotFound"):
+                getattr(run.service.queue, read)(run.task_id, 0, name)
+        assert run.info(name)["storageType"] == "s3"
+    run.create("azure", "azure")
+    with refused(404, "ResourceNotFound"):
+        run.url_of("azure")
+    with refused(404, "ResourceNotFound"):
+        run.info("unknown")
+
+
+def test_the_latest_run_is_the_last_one_whatever_it_has(service: Service) -> None:
+    run = Run.of(service)
+    run.upload("public/log", b"first")
+    run.refer("public/only-first")
+    run.worker.reportException(run.task_id, 0, {"reason": "worker-shutdown"})
+    (claim,) = service.claim()
+    second = service.worker(claim)
+    request = {"storageType": "s3", "expires": run.expires, "contentType": "text/plain"}
+    run.put(second.createArtifact(run.task_id, 1, "public/log", request)["putUrl"], b"second")
+    queue = service.queue
+    assert requests.get(queue.getLatestArtifact(run.task_id, "public/log")["url"], timeout=TIMEOUT).text == "second"
+    assert requests.get(queue.latestArtifact(run.task_id, "public/log")["url"], timeout=TIMEOUT).text == "second"
+    assert run.fetch("public/log").text == "first"
+    for read in (*LATEST_READS, "latestArtifactInfo"):
+        with refused(404, "ResourceNotFound"):
+            getattr(queue, read)(run.task_id, "public/only-first")
+    assert queue.latestArtifactInfo(run.task_id, "public/log")["contentLength"] == len("second")
+    assert [each["name"] for each in queue.listLatestArtifacts(run.task_id)["artifacts"]] == ["public/log"]
+    assert [each["name"] for each in queue.listArtifacts(run.task_id, 0)["artifacts"]] == [
+        "public/log",
+        "public/only-first",
+    ]
+
+
+def test_signed_urls_are_short_lived_and_say_what_the_content_is(run: Run) -> None:
+    run.upload("private/a report.html", b"<p>", "text/html; charset=utf-8")
+    url = run.url_of("private/a report.html")
+    query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
+    assert query["sp"] == "r"
+    answer = requests.get(url, timeout=TIMEOUT)
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["content-disposition"] == 'inline; filename="a report.html"'
+    for change in ({"sp": "rw"}, {"se": "2099-01-01T00:00:00Z"}):
+        forged = requests.get(url.split("?", 1)[0], params={**query, **change}, timeout=TIMEOUT)
+        assert forged.status_code == 403
+    assert requests.put(url, data=b"x", headers={"x-ms-blob-type": "BlockBlob"}, timeout=TIMEOUT).status_code == 403
+
+
+def test_parts_of_the_content(run: Run) -> None:
+    run.upload("public/data", bytes(range(100)), "application/octet-stream")
+    answer = run.fetch("public/data", Range="bytes=10-19")
+    assert (answer.status_code, answer.content) == (206, bytes(range(10, 20)))
+
+
+def test_lists_are_in_the_order_of_names_and_come_in_pages(service: Service, run: Run) -> None:
+    names = sorted([f"public/{number}" for number in range(12)] + ["a b", "a/b", "a!b", 'a"b', "a%b", "a~", "Z", "a"])
+    for name in names:
+        run.refer(name)
+    listed = service.queue.listArtifacts(run.task_id, 0)
+    assert [each["name"] for each in listed["artifacts"]] == names
+    assert "continuationToken" not in listed
+    found: list[str] = []
+    query: dict[str, str] = {"limit": "7"}
+    while True:
+        page = service.queue.listArtifacts(run.task_id, 0, query=query)
+        found += [each["name"] for each in page["artifacts"]]
+        if "continuationToken" not in page:
+            break
+        query["continuationToken"] = page["continuationToken"]
+    assert found == names
+    assert service.queue.listArtifacts(run.task_id, 0, query={"limit": "0"}) == {"artifacts": []}
+    with refused(400, "InputError"):
+        service.queue.listArtifacts(run.task_id, 0, query={"continuationToken": "!"})
+
+
+def test_lists_of_what_does_not_exist(service: Service, run: Run) -> None:
+    assert service.queue.listArtifacts(run.task_id, 0) == {"artifacts": []}
+    for run_id in (1, 10**30):
+        with refused(404, "ResourceNotFound"):
+            service.queue.listArtifacts(run.task_id, run_id)
+    with refused(404, "ResourceNotFound"):
+        service.queue.listLatestArtifacts(new_slugid())
+    for call in ("listArtifacts", "artifactInfo"):
+        arguments = [run.task_id, 0] if call == "listArtifacts" else [run.task_id, 0, "x"]
+        with refused(403, "InsufficientScopes"):
+            getattr(service.anonymous, call)(*arguments)
+    with refused(403, "InsufficientScopes"):
+        service.with_scopes(f"queue:list-artifacts:{run.task_id}:1").listArtifacts(run.task_id, 0)

@@ -1,0 +1,220 @@
+"""createArtifact: who may, when, what is checked, and what makes a repeat a repeat (contract 7.1 to 7.5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.domain.dates import parse_date
+from shared.runtime import new_slugid
+from tests.host.artifacts import DAY, Run
+from tests.host.service import Service, in_future, refused
+
+ERROR = {"reason": "file-missing-on-worker", "message": "there is none"}
+URL = "https://example.com/1"
+
+
+@pytest.fixture
+def run(service: Service) -> Run:
+    return Run.of(service)
+
+
+def test_the_answers_say_how_to_go_on(run: Run) -> None:
+    answers = {
+        "s3": run.create("s3", "s3"),
+        "azure": run.create("azure", "azure"),
+        "reference": run.create("reference", "reference", url=URL),
+        "link": run.create("link", "link", artifact="s3"),
+        "error": run.create("error", "error", **ERROR),
+    }
+    for storage_type in ("s3", "azure"):
+        answer = answers[storage_type]
+        assert answer.keys() == {"storageType", "contentType", "expires", "putUrl"}
+        assert (answer["storageType"], answer["contentType"]) == (storage_type, "text/plain")
+    for storage_type in ("reference", "link", "error"):
+        assert answers[storage_type] == {"storageType": storage_type}
+    lives = [_seconds_from_now(answers[name]["expires"]) for name in ("s3", "azure")]
+    assert [round(life / 60) for life in lives] == [45, 30]
+
+
+def _seconds_from_now(date: str) -> float:
+    return (parse_date(date) - parse_date(in_future(0))).total_seconds()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"storageType": "s3"},
+        {"storageType": "s3", "contentType": "x" * 256},
+        {"storageType": "s3", "contentType": "a/b", "contentLength": -1},
+        {"storageType": "s3", "contentType": "a/b", "extra": 1},
+        {"storageType": "azure"},
+        {"storageType": "object"},
+        {"storageType": "reference", "contentType": "a/b"},
+        {"storageType": "reference", "contentType": "a/b", "url": "no url"},
+        {"storageType": "link"},
+        {"storageType": "error", "reason": "because", "message": ""},
+        {"storageType": "error", "reason": ERROR["reason"], "message": "x" * 4097},
+        {"storageType": "error", **ERROR, "contentType": "a/b"},
+        {"storageType": "blob", "contentType": "a/b", "contentLength": 1},
+        {"storageType": "blob", "contentType": "a/b", "contentLength": 1, "contentSha256": "0"},
+        {"storageType": "other", "contentType": "a/b"},
+        {"contentType": "a/b"},
+    ],
+)
+def test_what_the_schema_refuses(run: Run, request_: dict[str, Any]) -> None:
+    with refused(400, "InputValidationError"):
+        run.worker.createArtifact(run.task_id, 0, "name", {"expires": run.expires, **request_})
+
+
+def test_expirations(run: Run) -> None:
+    run.create("at once", "s3", expires=in_future(-14 * 60))
+    run.create("with the task", "s3")
+    for expires in (in_future(-16 * 60), in_future(3 * DAY)):
+        with refused(400, "InputError"):
+            run.create("other", "s3", expires=expires)
+    with refused(400, "InputValidationError"):
+        run.create("other", "s3", expires=None)
+
+
+def test_an_upload_ends_before_its_artifact_is_deleted(run: Run) -> None:
+    """The job deletes half an hour after the expiration: nothing may be uploaded after it."""
+    answer = run.create("at once", "s3", expires=in_future(-10 * 60))
+    assert 19 * 60 < _seconds_from_now(answer["expires"]) <= 20 * 60
+
+
+def test_unknown_tasks_and_runs_are_bad_input(service: Service, run: Run) -> None:
+    request = {"storageType": "s3", "expires": run.expires, "contentType": "a/b"}
+    with refused(400, "InputError"):
+        service.queue.createArtifact(new_slugid(), 0, "name", request)
+    for run_id in (1, 1000, 10**30):
+        with refused(400, "InputError"):
+            service.queue.createArtifact(run.task_id, run_id, "name", request)
+    unclaimed = service.create()
+    with refused(400, "InputError"):
+        service.queue.createArtifact(unclaimed, 0, "name", request)
+
+
+def test_scopes_come_before_everything_else(service: Service, run: Run) -> None:
+    request = {"storageType": "s3", "expires": in_future(-DAY), "contentType": "a/b"}
+    for client in (service.anonymous, service.with_scopes(f"queue:create-artifact:{run.task_id}/1")):
+        with refused(403, "InsufficientScopes"):
+            client.createArtifact(new_slugid(), 0, "name", request)
+        with refused(403, "InsufficientScopes"):
+            client.finishArtifact(run.task_id, 0, "name", {"uploadId": new_slugid()})
+    with refused(403, "InsufficientScopes"):
+        run.worker.createArtifact(run.task_id, 1, "name", request)
+    enough = service.with_scopes(f"queue:create-artifact:{run.task_id}/0")
+    enough.createArtifact(run.task_id, 0, "name", {**request, "expires": run.expires})
+
+
+@pytest.mark.parametrize("report", ["reportCompleted", "reportFailed"])
+def test_a_run_that_is_over_takes_no_artifacts(service: Service, run: Run, report: str) -> None:
+    run.create("before", "s3")
+    getattr(run.worker, report)(run.task_id, 0)
+    for name in ("before", "after"):
+        with refused(409, "RequestConflict"):
+            run.create(name, "s3")
+
+
+@pytest.mark.parametrize("reason", ["malformed-payload", "worker-shutdown", "canceled"])
+def test_an_exception_takes_artifacts_for_a_while(service: Service, run: Run, reason: str) -> None:
+    """Also when the run was retried, and whoever ended it."""
+    if reason == "canceled":
+        service.queue.cancelTask(run.task_id)
+    else:
+        run.worker.reportException(run.task_id, 0, {"reason": reason})
+    assert run.upload("relayed", b"log") == 200
+    assert run.upload("direct", b"log", direct=True) == 201
+    assert run.fetch("direct").content == run.fetch("relayed").content == b"log"
+
+
+def test_repeats(run: Run) -> None:
+    run.create("s3", "s3")
+    run.create("s3", "s3")
+    run.create("s3", "s3", contentLength=5)
+    run.refer("reference")
+    run.refer("reference", "https://example.com/another")
+    assert run.url_of("reference") == "https://example.com/another"
+    run.create("error", "error", **ERROR)
+    run.create("error", "error", **ERROR)
+    later = in_future(2 * DAY - 60)
+    run.create("grows", "s3", expires=in_future(DAY))
+    run.create("grows", "s3", expires=later)
+    assert run.info("grows")["expires"] == later
+
+
+def test_repeats_that_contradict(run: Run) -> None:
+    run.create("s3", "s3")
+    run.create("error", "error", **ERROR)
+    run.link("link", "s3")
+    contradictions: list[tuple[str, str, dict[str, Any]]] = [
+        ("s3", "s3", {"contentType": "text/html"}),
+        ("s3", "s3", {"expires": in_future(DAY)}),
+        ("s3", "azure", {}),
+        ("s3", "reference", {"url": URL}),
+        ("error", "error", {**ERROR, "message": "another"}),
+        ("link", "link", {"artifact": "error"}),
+        ("link", "reference", {"url": URL}),
+    ]
+    for name, storage_type, fields in contradictions:
+        with refused(409, "RequestConflict"):
+            run.create(name, storage_type, **fields)
+    assert run.info("s3")["contentType"] == "text/plain"
+
+
+def test_a_reference_may_become_a_link(run: Run) -> None:
+    """A log that was followed elsewhere while the task ran is the one that was uploaded in the end."""
+    run.refer("public/live.log")
+    run.upload("public/backing.log", b"all of it")
+    run.link("public/live.log", "public/backing.log")
+    assert run.fetch("public/live.log").content == b"all of it"
+    assert run.info("public/live.log")["storageType"] == "link"
+    assert run.info("public/live.log")["contentType"] == "text/plain"
+
+
+def test_what_is_announced(service: Service, run: Run) -> None:
+    """Types that are complete when they are created, each once; an upload is not announced."""
+    assert service.events
+    run.create("public/s3", "s3")
+    run.refer("public/reference")
+    run.refer("public/reference", "https://example.com/2")
+    run.fail("public/error")
+    run.link("public/link", "public/reference", contentType="text/plain")
+    run.complete()
+    found = service.events.expect(
+        run.task_id,
+        ("task-defined", None),
+        ("task-pending", 0),
+        ("task-running", 0),
+        *(("artifact-created", 0),) * 3,
+        ("task-completed", 0),
+    )
+    announced = {event.body["artifact"]["name"]: event for event in found if event.topic == "artifact-created"}
+    assert announced.keys() == {"public/reference", "public/error", "public/link"}
+    event = announced["public/reference"]
+    assert event.body["artifact"] == {
+        "storageType": "reference",
+        "name": "public/reference",
+        "expires": run.expires,
+        "contentType": "text/plain",
+    }
+    assert (event.body["runId"], event.body["workerGroup"], event.body["workerId"]) == (0, "g", "w")
+    assert event.body["status"]["state"] == "running"
+    assert announced["public/error"].body["artifact"]["contentType"] == "application/binary"
+
+
+def test_long_names_and_properties(run: Run) -> None:
+    run.create("x" * 1024, "s3")
+    with refused(400, "InputError"):
+        run.create("x" * 1025, "s3")
+    run.refer("long", "https://example.com/" + "x" * 14_000)
+    with refused(400, "InputError"):
+        run.refer("longer", "https://example.com/" + "x" * 20_000)
+
+
+@pytest.mark.parametrize("name", ["ä", "a\tb", "a\nb", "\x7f"])
+def test_names_that_are_refused(run: Run, name: str) -> None:
+    with refused(400, "InvalidRequestArguments"):
+        run.create(name, "s3")

@@ -1,0 +1,146 @@
+"""Artifacts that are big, and runs that have many."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import requests
+
+from local import state
+from local.stack import Stack, StackOptions
+from tests.host.artifacts import Run
+from tests.host.conftest import QUICK
+from tests.host.service import Running, Service
+from tests.local.stacks import free_ports
+
+MEGABYTE = 1 << 20
+PIECE = bytes(range(256)) * (MEGABYTE // 256)
+GROWTH = 32 * MEGABYTE
+"""Bytes by which a host's memory may grow while somebody uploads straight into storage."""
+PATIENCE = 600
+
+
+@pytest.fixture(scope="module")
+def on_disk() -> Iterator[Running]:
+    """A stack whose data lies on disk, so that storage has room."""
+    ports = free_ports()
+    try:
+        with Stack.start(StackOptions(ports, fresh=True, app_settings=QUICK)) as stack:
+            running = Running.of(stack)
+            try:
+                yield running
+            finally:
+                running.close()
+    finally:
+        shutil.rmtree(state.folder(ports.api), ignore_errors=True)
+
+
+@pytest.fixture
+def run(on_disk: Running) -> Run:
+    return Run.of(Service(on_disk))
+
+
+def peak_memory(running: Running) -> int:
+    """The most bytes that the host has held so far."""
+    stack = state.StackState.load(running.stack.options.ports.api)
+    assert stack is not None
+    (host,) = [process.pid for name, process in stack.children.items() if name.startswith("host")]
+    for line in Path(f"/proc/{host}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("the kernel does not tell")
+
+
+class Pieces:
+    """A file of so many pieces that is nowhere."""
+
+    def __init__(self, count: int) -> None:
+        self._left = len(PIECE) * count
+
+    def __len__(self) -> int:
+        return self._left
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes: whole pieces, as long as `size` allows for them."""
+        taken = min(size if size >= 0 else self._left, self._left, len(PIECE))
+        self._left -= taken
+        return PIECE[:taken]
+
+
+@pytest.mark.large
+@pytest.mark.timeout(PATIENCE)
+@pytest.mark.skipif(not Path("/proc").exists(), reason="memory is read where Linux shows it")
+def test_two_gigabytes_straight_into_storage(on_disk: Running, run: Run) -> None:
+    """The bytes never pass through this service: its memory does not grow."""
+    run.upload("public/warm", PIECE, direct=True)
+    run.fetch("public/warm")
+    before = peak_memory(on_disk)
+    count = 2048
+    answer = run.create("public/huge", "s3", contentType="application/octet-stream", contentLength=count * MEGABYTE)
+    headers = {"Content-Type": "application/octet-stream"}
+    sent = requests.put(answer["putUrl"], data=Pieces(count), headers=headers, timeout=PATIENCE)
+    assert sent.status_code == 201
+    run.complete()
+    run.service.wait_for(run.task_id, "completed")
+    received = 0
+    with requests.get(run.url_of("public/huge"), stream=True, timeout=PATIENCE) as content:
+        for chunk in content.iter_content(MEGABYTE):
+            received += len(chunk)
+    assert received == count * MEGABYTE
+    last = run.fetch("public/huge", Range=f"bytes={count * MEGABYTE - 256}-")
+    assert last.content == PIECE[-256:]
+    assert run.info("public/huge")["contentLength"] == count * MEGABYTE
+    assert peak_memory(on_disk) - before < GROWTH
+
+
+@pytest.mark.large
+@pytest.mark.timeout(PATIENCE)
+def test_sixty_megabytes_by_relay(run: Run) -> None:
+    data = PIECE * 60
+    assert run.upload("public/big", data, "application/octet-stream") == 200
+    assert hashlib.sha256(run.download("public/big")).digest() == hashlib.sha256(data).digest()
+    url = run.create("public/too-big", "s3")["putUrl"]
+    assert run.put(url, PIECE * 64 + b"!").status_code == 413
+
+
+def many(run: Run, count: int) -> None:
+    """Creates so many artifacts and checks that a list finds all of them, in order."""
+    names = [f"public/build/{number:05d}.txt" for number in range(count)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(run.refer, names))
+    found: list[str] = []
+    sizes: list[int] = []
+    query: dict[str, str] = {}
+    while True:
+        page = run.service.queue.listArtifacts(run.task_id, 0, query=query)
+        found += [each["name"] for each in page["artifacts"]]
+        sizes.append(len(page["artifacts"]))
+        if "continuationToken" not in page:
+            break
+        query = {"continuationToken": page["continuationToken"]}
+    assert found == names
+    assert sizes == [1000] * (count // 1000) + [count % 1000] * (count % 1000 > 0)
+
+
+@pytest.mark.large
+@pytest.mark.timeout(PATIENCE)
+def test_five_thousand_artifacts_of_one_run(run: Run) -> None:
+    many(run, 5000)
+
+
+@pytest.mark.large
+@pytest.mark.timeout(PATIENCE)
+def test_hundreds_of_uploads_are_committed_by_one_resolution(run: Run) -> None:
+    """More than one message of a resolution looks at."""
+    names = [f"public/{number}" for number in range(250)]
+    with ThreadPoolExecutor(8) as threads:
+        statuses = list(threads.map(lambda name: run.upload(name, name.encode(), direct=True), names))
+    assert set(statuses) == {201}
+    run.complete()
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(run.download, names)) == [name.encode() for name in names]

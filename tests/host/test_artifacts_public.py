@@ -1,0 +1,171 @@
+"""Artifacts that everybody may read, under every name: a public container, plain URLs, paths as on Azure."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+import requests
+from azure.storage.blob import BlobServiceClient, PublicAccess
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from local import state
+from local.stack import Stack, StackOptions
+from shared.storage.artifact_keys import PUBLIC
+from tests.host.artifacts import TIMEOUT, Run
+from tests.host.conftest import QUICK
+from tests.host.service import Running, Service, refused
+from tests.local.stacks import free_ports
+
+RELAY_LIMIT = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def public() -> Iterator[Running]:
+    """A stack whose public artifacts lie in a public container, and are anybody's."""
+    ports = free_ports()
+    base_url = f"http://127.0.0.1:{ports.blob}/devstoreaccount1/{PUBLIC}"
+    app_settings = {
+        **QUICK,
+        "PUBLIC_ARTIFACT_BASE_URL": base_url,
+        "ARTIFACT_RELAY_LIMIT_BYTES": str(RELAY_LIMIT),
+    }
+    try:
+        with Stack.start(StackOptions(ports, in_memory=True, azure_paths=True, app_settings=app_settings)) as stack:
+            with BlobServiceClient.from_connection_string(stack.azurite.connection_string) as blobs:
+                blobs.create_container(PUBLIC, public_access=PublicAccess.BLOB)
+            running = Running.of(stack)
+            with running.deployment.auth() as auth:
+                auth.createRole("anonymous", {"description": "of a test", "scopes": ["queue:get-artifact:public/*"]})
+            try:
+                yield running
+            finally:
+                running.close()
+    finally:
+        shutil.rmtree(state.folder(ports.api), ignore_errors=True)
+
+
+@pytest.fixture
+def run(public: Running) -> Run:
+    return Run.of(Service(public))
+
+
+def test_public_artifacts_have_plain_urls(run: Run) -> None:
+    run.upload("public/a b.txt", b"relayed")
+    run.upload("public/direct.txt", b"put straight", direct=True)
+    run.upload("private/a.txt", b"private")
+    assert "?" not in run.url_of("public/a b.txt")
+    assert run.fetch("public/a b.txt").content == b"relayed"
+    assert run.fetch("public/direct.txt").content == b"put straight"
+    answer = run.fetch("public/direct.txt")
+    assert answer.headers["content-type"] == "text/plain"
+    assert answer.headers["content-disposition"] == 'inline; filename="direct.txt"'
+    private = run.url_of("private/a.txt")
+    assert requests.get(private, timeout=TIMEOUT).content == b"private"
+    assert requests.get(private.split("?")[0], timeout=TIMEOUT).status_code in {403, 404}
+
+
+def test_encodings_of_plain_urls(run: Run) -> None:
+    """There is no signature that could tell: the blob itself has to know, after every commit."""
+    packed = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xcbH\xcd\xc9\xc9\x07\x00\x86\xa6\x106\x05\x00\x00\x00"
+    run.upload("public/log", packed, encoding="gzip", direct=True)
+    run.upload("public/relayed.log", packed, encoding="gzip")
+    for name in ("public/log", "public/relayed.log"):
+        assert run.fetch(name).text == "hello"
+        assert run.raw(name) == packed
+    run.complete()
+    run.service.wait_for(run.task_id, "completed")
+    assert run.fetch("public/log").text == "hello"
+
+
+def test_parts_of_plain_urls(run: Run) -> None:
+    run.upload("public/data", bytes(range(200)), "application/octet-stream", direct=True)
+    answer = run.fetch("public/data", Range="bytes=100-")
+    assert (answer.status_code, answer.content) == (206, bytes(range(100, 200)))
+    assert answer.headers["content-range"] == "bytes 100-199/200"
+
+
+def test_what_the_anonymous_role_may_get_needs_no_credentials(run: Run) -> None:
+    run.upload("public/a", b"a")
+    run.upload("private/a", b"a")
+    run.link("public/link", "private/a")
+    anonymous = run.service.anonymous
+    assert requests.get(anonymous.getArtifact(run.task_id, 0, "public/a")["url"], timeout=TIMEOUT).content == b"a"
+    for name in ("private/a", "public/link"):
+        with refused(403, "InsufficientScopes"):
+            anonymous.getArtifact(run.task_id, 0, name)
+
+
+def test_routes(run: Run) -> None:
+    """A raw slash is as good as an encoded one; an empty name is no name (contract 1.4)."""
+    run.upload("public/a/b", b"c")
+    root = f"{run.service.running.deployment.root_url}/api/queue/v1/task/{run.task_id}"
+    for path in ("runs/0/artifacts/public/a/b", "artifacts/public%2Fa%2Fb", "artifacts/public/a%2Fb"):
+        assert requests.get(f"{root}/{path}", timeout=TIMEOUT).content == b"c"
+    head = requests.head(f"{root}/artifacts/public/a/b", allow_redirects=False, timeout=TIMEOUT)
+    assert (head.status_code, head.content) == (303, b"")
+    answer = requests.get(f"{root}/runs/0/artifacts/", timeout=TIMEOUT)
+    assert (answer.status_code, answer.json()["code"]) == (400, "InvalidRequestArguments")
+
+
+def test_the_relay_has_a_limit(run: Run) -> None:
+    """And direct uploads have not."""
+    content = bytes(RELAY_LIMIT)
+    assert run.upload("public/fits", content, "application/octet-stream") == 200
+    url = run.create("public/too-large", "s3")["putUrl"]
+    answer = run.put(url, content + b"!")
+    assert (answer.status_code, answer.json()["code"]) == (413, "InputTooLarge")
+    with refused(404, "ResourceNotFound"):
+        run.url_of("public/too-large")
+    assert run.upload("public/too-large", content + b"!", direct=True) == 201
+    assert run.download("public/too-large") == content + b"!"
+
+
+NAMES = [
+    "a",
+    " ",
+    "~",
+    "a//b",
+    "/a",
+    "a/",
+    "public/logs/live_backing.log",
+    "a b/c%20d/%2F%252F",
+    "quotes'\"`",
+    "?query=1&a#fragment",
+    "back\\slash",
+    "[brackets]{braces}<angles>|pipe^caret",
+    "+plus;semi,comma=equals@at:colon$dollar!*()",
+    "x" * 1024,
+    " !\"#$%&'()*+,-./0123456789:;<=>?@ABCXYZ[\\]^_`abcxyz{|}~",
+]
+
+
+def survives(run: Run, name: str, *, direct: bool) -> None:
+    """Through route, row key, blob path, upload URL and signed URL, and back."""
+    content = name.encode() + b"!"
+    run.upload(name, content, direct=direct)
+    assert run.download(name) == content
+    info = run.info(name)
+    assert (info["name"], info["contentLength"]) == (name, len(content))
+
+
+@pytest.mark.parametrize("direct", [False, True], ids=["relay", "direct"])
+def test_names(run: Run, direct: bool) -> None:
+    for name in NAMES:
+        survives(run, name, direct=direct)
+        survives(run, f"public/{name}"[:1024], direct=direct)
+    listed = [each["name"] for each in run.service.queue.listArtifacts(run.task_id, 0)["artifacts"]]
+    assert listed == sorted({*NAMES, *(f"public/{name}"[:1024] for name in NAMES)})
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), min_size=1, max_size=80).filter(
+        lambda name: name not in {".", ".."}  # HTTP clients resolve these away
+    ),
+    direct=st.booleans(),
+)
+def test_any_name(run: Run, name: str, direct: bool) -> None:
+    survives(run, name, direct=direct)

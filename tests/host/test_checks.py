@@ -1,0 +1,91 @@
+"""The order of checks: who may, what is asked, what is there (contract 1.5, traps 6 and 7)."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.runtime import new_slugid
+from tests.host.service import Service, in_future, refused
+from tests.host.wire import API, send
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/task/<taskId>"),
+        ("GET", "/task/<taskId>/status"),
+        ("GET", "/task/<taskId>/dependents"),
+        ("GET", "/task-group/<taskId>"),
+        ("GET", "/task-group/<taskId>/list"),
+        ("POST", "/task/<taskId>/runs/0/reclaim"),
+        ("POST", "/task/<taskId>/runs/0/completed"),
+        ("POST", "/task/<taskId>/runs/0/failed"),
+        ("POST", "/task/<taskId>/runs/0/exception"),
+    ],
+)
+def test_where_the_url_says_it_all_scopes_come_first(service: Service, method: str, path: str) -> None:
+    for task_id in (new_slugid(), "no-slugid"):
+        answer = send(service, method, API + path.replace("<taskId>", task_id) + "?foo=1", signed=False)
+        assert (answer.status, answer.code) == (403, "InsufficientScopes")
+        answer = send(
+            service,
+            method,
+            API + path.replace("<taskId>", task_id),
+            signed=False,
+            headers={"authorization": "Bearer x"},
+        )
+        assert (answer.status, answer.code) == (401, "AuthenticationFailed")
+        assert answer.headers["www-authenticate"] == "hawk"
+
+
+@pytest.mark.parametrize("verb", ["schedule", "rerun", "cancel"])
+def test_where_the_task_says_who_may_its_absence_comes_first(service: Service, verb: str) -> None:
+    nobody = service.with_scopes()
+    call = getattr(nobody, f"{verb}Task")
+    with refused(404, "ResourceNotFound"):
+        call(new_slugid())
+    with refused(400, "InvalidRequestArguments"):
+        call("no-slugid")
+    task_id = service.create(deadline=in_future(1))
+    with refused(403, "InsufficientScopes"):
+        call(task_id)
+    service.wait_for(task_id, "exception")
+    with refused(403, "InsufficientScopes"):
+        call(task_id)
+    with refused(409, "RequestConflict"):
+        getattr(service.queue, f"{verb}Task")(task_id)
+
+
+def test_order_of_checks_of_the_others(service: Service) -> None:
+    nobody, task_id, unknown = service.with_scopes(), service.create(), new_slugid()
+    high = {"newPriority": "high"}
+    with refused(404, "ResourceNotFound"):
+        nobody.changeTaskPriority(unknown, high)
+    with refused(400, "InputValidationError"):
+        nobody.changeTaskPriority(task_id, {"newPriority": "urgent"})
+    with refused(403, "InsufficientScopes"):
+        nobody.changeTaskPriority(task_id, high)
+    with refused(404, "ResourceNotFound"):
+        nobody.sealTaskGroup(unknown)
+    with refused(403, "InsufficientScopes"):
+        nobody.sealTaskGroup(task_id)
+    with refused(404, "ResourceNotFound"):
+        nobody.cancelTaskGroup(unknown)
+    with refused(409, "RequestConflict"):
+        nobody.cancelTaskGroup(task_id)
+    service.queue.sealTaskGroup(task_id)
+    with refused(403, "InsufficientScopes"):
+        nobody.cancelTaskGroup(task_id)
+    with refused(404, "ResourceNotFound"):
+        nobody.changeTaskGroupPriority(unknown, high)
+    with refused(403, "InsufficientScopes"):
+        nobody.changeTaskGroupPriority(task_id, high)
+    with refused(400, "InputValidationError"):
+        nobody.claimWork(service.pool, {"workerGroup": "g"})
+    with refused(403, "InsufficientScopes"):
+        nobody.claimWork(service.pool, {"workerGroup": "g", "workerId": "w"})
+    with refused(403, "InsufficientScopes"):
+        nobody.claimTask(task_id, 7, {"workerGroup": "g", "workerId": "w"})
+    with refused(403, "InsufficientScopes"):
+        nobody.tasks({"taskIds": [unknown]})
+    assert nobody.statuses({"taskIds": []}) == {"statuses": []}

@@ -1,0 +1,280 @@
+"""claimWork, claimTask, reclaimTask and their credentials (contract 5)."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from shared.domain.dates import parse_date
+from shared.runtime import new_slugid
+from tests.host.service import Service, at_once, in_future, refused
+
+ME = {"workerGroup": "group", "workerId": "me"}
+CLAIM_TIMEOUT = timedelta(minutes=20)
+
+
+def test_a_claim_says_all(service: Service) -> None:
+    task_id = service.create(scopes=["secrets:get:x*"])
+    before = datetime.now(UTC)
+    (claim,) = service.queue.claimWork(service.pool, ME)["tasks"]
+
+    assert claim.keys() == {"status", "runId", "workerGroup", "workerId", "takenUntil", "task", "credentials"}
+    assert (claim["runId"], claim["workerGroup"], claim["workerId"]) == (0, "group", "me")
+    assert claim["task"] == service.queue.task(task_id)
+    assert claim["status"] == service.status(task_id)
+    (run,) = claim["status"]["runs"]
+    assert run["state"] == claim["status"]["state"] == "running"
+    assert (run["workerGroup"], run["workerId"], run["takenUntil"]) == ("group", "me", claim["takenUntil"])
+    assert run.keys() == {
+        "runId", "state", "reasonCreated", "scheduled", "started", "takenUntil", "workerGroup", "workerId"
+    }  # fmt: skip
+    taken = parse_date(claim["takenUntil"]) - CLAIM_TIMEOUT
+    assert timedelta(seconds=-1) < taken - before < timedelta(seconds=10)
+
+
+def test_credentials_of_a_claim(service: Service) -> None:
+    claim = service.claimed(scopes=["secrets:get:x*", "b"])
+    task_id, credentials = claim["status"]["taskId"], claim["credentials"]
+
+    assert credentials.keys() == {"clientId", "accessToken", "certificate"}
+    client_id, _, until = credentials["clientId"].rpartition("/until/")
+    assert client_id == f"task-client/{task_id}/0/on/g/w"
+    assert float(until) == parse_date(claim["takenUntil"]).timestamp()
+    certificate = json.loads(credentials["certificate"])
+    assert certificate["scopes"] == [
+        f"queue:reclaim-task:{task_id}/0",
+        f"queue:resolve-task:{task_id}/0",
+        f"queue:create-artifact:{task_id}/0",
+        "secrets:get:x*",
+        "b",
+    ]
+    assert certificate["expiry"] == parse_date(claim["takenUntil"]).timestamp() * 1000
+    assert 0 <= CLAIM_TIMEOUT.total_seconds() * 1000 - (certificate["expiry"] - certificate["start"]) < 10_000
+
+
+def test_what_the_credentials_of_a_claim_allow(service: Service) -> None:
+    mine, other = service.claimed(), service.claimed()
+    worker, task_id, other_id = service.worker(mine), mine["status"]["taskId"], other["status"]["taskId"]
+    for call in (worker.reclaimTask, worker.reportCompleted, worker.reportFailed):
+        with refused(403, "InsufficientScopes"):
+            call(other_id, 0)
+        with refused(403, "InsufficientScopes"):
+            call(task_id, 1)
+    with refused(403, "InsufficientScopes"):
+        worker.cancelTask(task_id)
+    with refused(403, "InsufficientScopes"):
+        worker.claimWork(service.pool, ME)
+    with refused(403, "InsufficientScopes"):
+        worker.createTask(new_slugid(), service.a_task())
+    worker.reclaimTask(task_id, 0)
+    worker.reportException(task_id, 0, {"reason": "internal-error"})
+
+
+def test_scopes_of_claim_work(service: Service) -> None:
+    needed = [f"queue:claim-work:{service.pool}", "queue:worker-id:group/me"]
+    for scopes in (
+        [],
+        needed[:1],
+        needed[1:],
+        [needed[0], "queue:worker-id:group/you"],
+        ["queue:claim-work:a/b", needed[1]],
+    ):
+        with refused(403, "InsufficientScopes"):
+            service.with_scopes(*scopes).claimWork(service.pool, ME)
+    service.create()
+    assert len(service.with_scopes(*needed).claimWork(service.pool, ME)["tasks"]) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"workerGroup": None},
+        {"workerId": None},
+        {"workerGroup": ""},
+        {"workerId": "a/b"},
+        {"workerId": "w" * 39},
+        {"tasks": 0},
+        {"tasks": 33},
+        {"tasks": 1.5},
+        {"tasks": "1"},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_requests_for_work_that_are_wrong(service: Service, wrong: dict[str, Any]) -> None:
+    request = {name: value for name, value in {**ME, **wrong}.items() if value is not None}
+    with refused(400, "InputValidationError"):
+        service.queue.claimWork(service.pool, request)
+
+
+def test_nobody_waits_for_more_than_there_is(service: Service) -> None:
+    task_ids = {service.create() for _ in range(3)}
+    claims: list[Any] = []
+    while len(claims) < 3:
+        started = time.monotonic()
+        claims += service.queue.claimWork(service.pool, {**ME, "tasks": 32})["tasks"]
+        assert time.monotonic() - started < 5
+    assert {claim["status"]["taskId"] for claim in claims} == task_ids
+
+
+def test_an_unknown_task_queue_is_empty(service: Service) -> None:
+    """After a wait of LONG_POLL_SECONDS, which is one second here."""
+    started = time.monotonic()
+    assert service.queue.claimWork("nobody/knows-it", ME) == {"tasks": []}
+    assert time.monotonic() - started > 0.8
+
+
+def test_a_long_poll_ends_when_a_task_comes(service: Service) -> None:
+    """On whichever host the task is created."""
+
+    def wait() -> Any:
+        for _ in range(10):
+            tasks = service.queue.claimWork(service.pool, ME)["tasks"]
+            if tasks:
+                return tasks
+        return []
+
+    def create_later() -> str:
+        time.sleep(0.4)
+        return service.create()
+
+    claims, task_id = at_once(wait, create_later)
+    assert [claim["status"]["taskId"] for claim in claims] == [task_id]
+
+
+def test_strictly_by_priority(service: Service) -> None:
+    priorities = ["lowest", "high", "very-low", "highest", "medium", "low", "very-high"]
+    by_id = {service.create(priority=priority): priority for priority in priorities}
+    order = [by_id[claim["status"]["taskId"]] for claim in service.claim(7)]
+    assert order == ["highest", "very-high", "high", "medium", "low", "very-low", "lowest"]
+
+
+def test_first_in_first_out_within_a_priority(service: Service) -> None:
+    task_ids = [service.create() for _ in range(8)]
+    assert [service.claim()[0]["status"]["taskId"] for _ in task_ids] == task_ids
+
+
+def test_pools_are_apart(service: Service) -> None:
+    other = Service(service.running)
+    mine, yours = service.create(), other.create()
+    assert [claim["status"]["taskId"] for claim in other.claim()] == [yours]
+    assert [claim["status"]["taskId"] for claim in service.claim()] == [mine]
+
+
+def test_what_is_over_is_not_handed_out(service: Service) -> None:
+    canceled = service.create(priority="high")
+    service.queue.cancelTask(canceled)
+    overdue = service.create(deadline=in_future(0.5), priority="high")
+    service.create(dependencies=[overdue])
+    good = service.create()
+    service.wait_for(overdue, "exception")
+    assert [claim["status"]["taskId"] for claim in service.claim()] == [good]
+    assert service.queue.claimWork(service.pool, ME) == {"tasks": []}
+
+
+# reclaimTask (contract 5.4)
+
+
+def test_a_reclaim_renews(service: Service) -> None:
+    claim = service.claimed()
+    task_id = claim["status"]["taskId"]
+    first = service.worker(claim).reclaimTask(task_id, 0)
+
+    assert first.keys() == claim.keys() - {"task"}
+    assert first["takenUntil"] > claim["takenUntil"]
+    assert first["status"]["runs"][0]["takenUntil"] == first["takenUntil"]
+    assert first["status"] == service.status(task_id)
+    assert first["credentials"]["accessToken"] != claim["credentials"]["accessToken"]
+    assert (first["workerGroup"], first["workerId"], first["runId"]) == ("g", "w", 0)
+    second = service.worker(first).reclaimTask(task_id, 0)
+    assert second["takenUntil"] > first["takenUntil"]
+    third = service.worker(claim).reclaimTask(task_id, 0)
+    assert third["takenUntil"] > second["takenUntil"]
+    service.worker(first).reportCompleted(task_id, 0)
+
+
+def test_any_holder_of_the_scope_may_reclaim(service: Service) -> None:
+    claim = service.claimed()
+    task_id = claim["status"]["taskId"]
+    reclaimed = service.with_scopes(f"queue:reclaim-task:{task_id}/0").reclaimTask(task_id, 0)
+    assert (reclaimed["workerGroup"], reclaimed["workerId"]) == ("g", "w")
+
+
+def test_reclaims_that_are_refused(service: Service) -> None:
+    with refused(404, "ResourceNotFound"):
+        service.queue.reclaimTask(new_slugid(), 0)
+    pending = service.create()
+    with refused(404, "ResourceNotFound"):
+        service.queue.reclaimTask(pending, 1)
+    with refused(409, "RequestConflict"):
+        service.queue.reclaimTask(pending, 0)
+    (claim,) = service.claim()
+    service.queue.reportException(pending, 0, {"reason": "worker-shutdown"})
+    with refused(409, "RequestConflict"):
+        service.worker(claim).reclaimTask(pending, 0)
+    (claim,) = service.claim()
+    with refused(409, "RequestConflict"):
+        service.queue.reclaimTask(pending, 0)
+    service.queue.reportCompleted(pending, 1)
+    with refused(409, "RequestConflict"):
+        service.worker(claim).reclaimTask(pending, 1)
+
+
+def test_no_reclaim_at_the_deadline(service: Service) -> None:
+    claim = service.claimed(deadline=in_future(1.5))
+    task_id = claim["status"]["taskId"]
+    service.worker(claim).reclaimTask(task_id, 0)
+    service.wait_for(task_id, "exception")
+    with refused(409, "RequestConflict"):
+        service.worker(claim).reclaimTask(task_id, 0)
+
+
+# claimTask (contract 2.4)
+
+
+def test_claim_task(service: Service) -> None:
+    task_id = service.create()
+    claim = service.queue.claimTask(task_id, 0, ME)
+    assert claim["task"] == service.queue.task(task_id)
+    assert (claim["runId"], claim["workerId"], claim["status"]["state"]) == (0, "me", "running")
+    again = service.queue.claimTask(task_id, 0, ME)
+    assert again["takenUntil"] == claim["takenUntil"]
+    assert again["credentials"]["accessToken"] != claim["credentials"]["accessToken"]
+    with refused(409, "RequestConflict"):
+        service.queue.claimTask(task_id, 0, {**ME, "workerId": "you"})
+    assert service.queue.claimWork(service.pool, ME) == {"tasks": []}
+    service.worker(again).reportCompleted(task_id, 0)
+    with refused(409, "RequestConflict"):
+        service.queue.claimTask(task_id, 0, ME)
+
+
+def test_claims_by_task_that_are_refused(service: Service) -> None:
+    with refused(404, "ResourceNotFound"):
+        service.queue.claimTask(new_slugid(), 0, ME)
+    task_id = service.create()
+    with refused(404, "ResourceNotFound"):
+        service.queue.claimTask(task_id, 1, ME)
+    (claim,) = service.claim()
+    with refused(409, "RequestConflict"):
+        service.queue.claimTask(task_id, 0, {"workerGroup": "g", "workerId": "w"})
+    assert service.status(task_id)["state"] == "running"
+    service.worker(claim).reportException(task_id, 0, {"reason": "worker-shutdown"})
+    with refused(409, "RequestConflict"):
+        service.queue.claimTask(task_id, 0, ME)
+    assert service.queue.claimTask(task_id, 1, ME)["runId"] == 1
+
+
+def test_scopes_of_claim_task(service: Service) -> None:
+    provisioner_id, worker_type = service.pool.split("/")
+    modern = [f"queue:claim-task:{service.pool}", "queue:worker-id:group/me"]
+    old = ["queue:claim-task", f"assume:worker-type:{provisioner_id}/{worker_type}", "assume:worker-id:group/me"]
+    task_id = service.create()
+    for scopes in (modern[:1], old[:2], []):
+        with refused(403, "InsufficientScopes"):
+            service.with_scopes(*scopes).claimTask(task_id, 0, ME)
+    for scopes in (modern, old):
+        service.with_scopes(*scopes).claimTask(task_id, 0, ME)

@@ -1,0 +1,301 @@
+"""createTask: dates, who may, groups, and what makes a repeat a repeat (contract 3.2 to 3.6)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from shared.domain.dates import format_date
+from shared.runtime import new_slugid
+from tests.host.service import METADATA, Service, in_future, refused
+
+MINUTE = 60
+HOUR = 3600
+DAY = 24 * HOUR
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        {"created": -15 * MINUTE + 20},
+        {"created": 15 * MINUTE - 20},
+        {"deadline": 5 * DAY + 15 * MINUTE - 20},
+        {"deadline": 20, "expires": 21},
+        {"expires": 1000 * DAY},
+    ],
+    ids=["created long ago", "created ahead", "latest deadline", "expires soon", "expires late"],
+)
+def test_dates_within_their_limits(service: Service, dates: dict[str, int]) -> None:
+    service.create(**{name: in_future(seconds) for name, seconds in dates.items()})
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        {"created": -15 * MINUTE - 20},
+        {"created": 15 * MINUTE + 20},
+        {"created": 10 * MINUTE, "deadline": 5 * MINUTE},
+        {"created": -10 * MINUTE, "deadline": -20},
+        {"deadline": 5 * DAY + 15 * MINUTE + 20},
+        {"deadline": HOUR, "expires": HOUR - 1},
+    ],
+    ids=["created too early", "created too late", "deadline before created", "past", "too far", "expires early"],
+)
+def test_dates_beyond_their_limits(service: Service, dates: dict[str, int]) -> None:
+    with refused(400, "InputError"):
+        service.create(**{name: in_future(seconds) for name, seconds in dates.items()})
+
+
+def test_equal_dates_are_in_order(service: Service) -> None:
+    moment = in_future(10)
+    service.create(created=moment, deadline=moment, expires=moment)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{date}T{time}.123456789Z",
+        "{date}t{time}.123z",
+        "{date} {time}.123+00:00",
+        "{date}T{time}.123",
+        "{date}T{shifted}.123+0100",
+        "{date}T{shifted}.123+01",
+        "{date}T{shifted}.1239+01:00",
+    ],
+)
+def test_dates_are_normalised(service: Service, form: str) -> None:
+    date = f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d}"
+    given = form.format(date=date, time="12:34:56", shifted="13:34:56")
+    stored = service.queue.task(service.create(deadline=given))
+    assert stored["deadline"] == f"{date}T12:34:56.123Z"
+
+
+@pytest.mark.parametrize(
+    "date", ["", "tomorrow", "2030-01-01", "2030-01-01T10:00Z", "2030-02-30T10:00:00Z", "2030-01-01T24:00:00Z"]
+)
+def test_what_is_no_date(service: Service, date: str) -> None:
+    for name in ("created", "deadline", "expires"):
+        with refused(400, "InputValidationError"):
+            service.create(**{name: date})
+
+
+PRIORITIES = ["highest", "very-high", "high", "medium", "low", "very-low", "lowest"]
+
+
+def creation_scopes(service: Service, priority: str = "lowest") -> list[str]:
+    """What a bare definition of `a_task` needs."""
+    return [
+        "queue:create-task:project:none",
+        "queue:scheduler-id:-",
+        f"queue:create-task:{priority}:{service.pool}",
+    ]
+
+
+@pytest.mark.parametrize("held", range(7))
+def test_a_scope_of_a_priority_covers_the_lower_ones(service: Service, held: int) -> None:
+    client = service.with_scopes(*creation_scopes(service, PRIORITIES[held]))
+    for index, priority in enumerate(PRIORITIES):
+        task_id, task = new_slugid(), service.a_task(priority=priority)
+        if index >= held:
+            client.createTask(task_id, task)
+        else:
+            with refused(403, "InsufficientScopes"):
+                client.createTask(task_id, task)
+
+
+@pytest.mark.parametrize(
+    ("changes", "needed"),
+    [
+        ({"projectId": "p/q"}, "queue:create-task:project:p/q"),
+        ({"schedulerId": "me"}, "queue:scheduler-id:me"),
+        ({"routes": ["index.a.b"]}, "queue:route:index.a.b"),
+        ({"scopes": ["secrets:get:x"]}, "secrets:get:x"),
+        ({"scopes": ["secrets:get:x*"]}, "secrets:get:x*"),
+        ({"scopes": ["secrets:get:x*"]}, "secrets:*"),
+    ],
+)
+def test_scopes_that_a_definition_needs(service: Service, changes: dict[str, Any], needed: str) -> None:
+    task = service.a_task(**changes)
+    with refused(403, "InsufficientScopes"):
+        service.with_scopes(*creation_scopes(service)).createTask(new_slugid(), task)
+    service.with_scopes(*creation_scopes(service), needed).createTask(new_slugid(), task)
+
+
+def test_a_star_in_a_task_scope_needs_a_star(service: Service) -> None:
+    client = service.with_scopes(*creation_scopes(service), "secrets:get:xy")
+    with refused(403, "InsufficientScopes"):
+        client.createTask(new_slugid(), service.a_task(scopes=["secrets:get:x*"]))
+
+
+def test_scopes_are_checked_before_dates_and_after_the_schema(service: Service) -> None:
+    nobody = service.with_scopes()
+    with refused(403, "InsufficientScopes"):
+        nobody.createTask(new_slugid(), service.a_task(created=in_future(DAY)))
+    with refused(403, "InsufficientScopes"):
+        nobody.createTask(new_slugid(), service.a_task(scopes=["**"]))
+    with refused(400, "InputError"):
+        nobody.createTask(new_slugid(), service.a_task(taskQueueId=None))
+    with refused(400, "InputValidationError"):
+        nobody.createTask(new_slugid(), {})
+    with refused(400, "InvalidRequestArguments"):
+        nobody.createTask("no-slugid", {})
+
+
+# Repeats (contract 3.5)
+
+
+def test_a_repeat_answers_the_present_status(service: Service) -> None:
+    task_id, task = new_slugid(), service.a_task()
+    first = service.queue.createTask(task_id, task)
+    assert service.queue.createTask(task_id, task) == first
+    (claim,) = service.claim()
+    assert service.queue.createTask(task_id, task)["status"]["state"] == "running"
+    service.worker(claim).reportCompleted(task_id, 0)
+    assert service.queue.createTask(task_id, task)["status"] == service.status(task_id)
+    assert service.queue.claimWork(service.pool, {"workerGroup": "g", "workerId": "w"}) == {"tasks": []}
+
+
+def test_a_repeat_may_be_written_in_another_way(service: Service) -> None:
+    task_id = new_slugid()
+    given = service.a_task(payload={"a": 1, "b": {"c": 2, "d": [1, 2.0]}}, tags={"x": "1", "y": "2"})
+    service.queue.createTask(task_id, given)
+    provisioner_id, worker_type = service.pool.split("/")
+    other = dict(reversed(given.items()))
+    del other["taskQueueId"]
+    other |= {
+        "provisionerId": provisioner_id,
+        "workerType": worker_type,
+        "taskGroupId": task_id,
+        "payload": {"b": {"d": [1.0, 2], "c": 2}, "a": 1.0},
+        "tags": {"y": "2", "x": "1"},
+        "created": given["created"].replace("Z", "999+00:00"),
+        "retries": 5.0,
+        "dependencies": [],
+        "priority": "lowest",
+    }
+    service.queue.createTask(task_id, other)
+
+
+BASE: dict[str, Any] = {
+    "routes": ["a", "b"],
+    "scopes": ["a", "b"],
+    "payload": {"flag": True, "list": [1, 2]},
+    "extra": {"a": 1},
+    "tags": {"a": "b"},
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"taskQueueId": "test/other"},
+        {"schedulerId": "other"},
+        {"projectId": "other"},
+        {"taskGroupId": "AAAAAAAAQACAAAAAAAAAAA"},
+        {"requires": "all-resolved"},
+        {"routes": ["b", "a"]},
+        {"routes": ["a"]},
+        {"priority": "low"},
+        {"retries": 4},
+        {"deadline": 2 * HOUR},
+        {"expires": 3 * HOUR},
+        {"scopes": ["b", "a"]},
+        {"scopes": ["a", "a", "b"]},
+        {"payload": {"flag": 1, "list": [1, 2]}},
+        {"payload": {"flag": True, "list": [2, 1]}},
+        {"payload": {"flag": True, "list": [1, 2], "more": None}},
+        {"metadata": {**METADATA, "name": "other"}},
+        {"tags": {"a": "c"}},
+        {"extra": {"a": "1"}},
+    ],
+    ids=str,
+)
+def test_another_definition_is_a_conflict(service: Service, change: dict[str, Any]) -> None:
+    task_id, task = new_slugid(), service.a_task(**BASE)
+    before = service.queue.createTask(task_id, task)
+    if change.keys() <= {"deadline", "expires"}:
+        change = {name: in_future(seconds) for name, seconds in change.items()}
+    with refused(409, "RequestConflict"):
+        service.queue.createTask(task_id, {**task, **change})
+    assert service.queue.status(task_id) == before
+    assert service.queue.task(task_id)["payload"] == BASE["payload"]
+
+
+def test_another_definition_with_other_dependencies_is_a_conflict(service: Service) -> None:
+    first, second, task_id = service.create(), service.create(), new_slugid()
+    task = service.a_task(dependencies=[first, second])
+    service.queue.createTask(task_id, task)
+    with refused(409, "RequestConflict"):
+        service.queue.createTask(task_id, {**task, "dependencies": [second, first]})
+    service.queue.createTask(task_id, task)
+
+
+def test_a_repeat_is_subject_to_the_dates(service: Service) -> None:
+    task_id = new_slugid()
+    task = service.a_task(deadline=in_future(1))
+    service.queue.createTask(task_id, task)
+    service.wait_for(task_id, "exception")
+    with refused(400, "InputError"):
+        service.queue.createTask(task_id, task)
+
+
+def test_after_a_change_of_priority_the_original_is_another_definition(service: Service) -> None:
+    task_id, task = new_slugid(), service.a_task()
+    service.queue.createTask(task_id, task)
+    service.queue.changeTaskPriority(task_id, {"newPriority": "high"})
+    with refused(409, "RequestConflict"):
+        service.queue.createTask(task_id, task)
+    service.queue.createTask(task_id, {**task, "priority": "high"})
+
+
+# Groups (contract 3.4)
+
+
+def test_a_group_has_one_scheduler(service: Service) -> None:
+    group, task_id = new_slugid(), new_slugid()
+    service.create(taskGroupId=group, schedulerId="one")
+    with refused(409, "RequestConflict"):
+        service.queue.createTask(task_id, service.a_task(taskGroupId=group, schedulerId="two"))
+    with refused(404, "ResourceNotFound"):
+        service.queue.status(task_id)
+    service.create(taskGroupId=group, schedulerId="one")
+
+
+def test_a_group_outlives_its_tasks(service: Service) -> None:
+    """An hour beyond the task that moves its expiration, which only a task does that would outlive the group."""
+    group, moved = new_slugid(), 0.0
+    start = datetime.now(UTC)
+    for hours in (48, 24, 48.9, 49, 49.1, 50, 240):
+        moved = hours + 1 if hours > moved else moved
+        service.create(taskGroupId=group, expires=format_date(start + timedelta(hours=hours)))
+        expected = format_date(start + timedelta(hours=moved))
+        assert service.queue.getTaskGroup(group)["expires"] == expected, hours
+
+
+def test_a_sealed_group_takes_no_task_and_no_repeat(service: Service) -> None:
+    group, task_id = new_slugid(), new_slugid()
+    task = service.a_task(taskGroupId=group)
+    service.queue.createTask(task_id, task)
+    service.queue.sealTaskGroup(group)
+    with refused(409, "RequestConflict"):
+        service.queue.createTask(task_id, task)
+    with refused(409, "RequestConflict"):
+        service.create(taskGroupId=group)
+
+
+# defineTask (contract 2.4)
+
+
+def test_define_task_waits_for_itself(service: Service) -> None:
+    task_id, task = new_slugid(), service.a_task()
+    for _ in range(2):
+        status = service.call("post", f"task/{task_id}/define", task)["status"]
+        assert (status["state"], status["runs"]) == ("unscheduled", [])
+    assert service.queue.task(task_id)["dependencies"] == [task_id]
+    with refused(409, "RequestConflict"):
+        service.queue.createTask(task_id, task)
+    service.queue.createTask(task_id, {**task, "dependencies": [task_id]})
+    status = service.queue.scheduleTask(task_id)["status"]
+    assert [(run["state"], run["reasonCreated"]) for run in status["runs"]] == [("pending", "scheduled")]

@@ -1,0 +1,178 @@
+"""Many workers of both kinds, while workers and the service are killed: every task is done, by one worker at a time."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local import state
+from local.child import Child
+from local.stack import Stack, StackOptions
+from shared.domain.priority import PRIORITIES
+from tests.host.conftest import QUICK
+from tests.host.service import Running, Service, eventually
+from tests.host.workers import MODES, start_worker
+from tests.local.stacks import free_ports
+
+WORKERS = 20
+SETTINGS = {**QUICK, "CLAIM_TIMEOUT_SECONDS": "8"}
+TAKE_SECONDS = 5
+"""What a killed host had taken from a queue comes back after this, not after the platform's 10 minutes."""
+RETRIES = 20
+"""More than one task can lose by the kills."""
+
+
+@pytest.fixture
+def stack() -> Iterator[Stack]:
+    """Two hosts of its own, since they are killed."""
+    options = StackOptions(free_ports(2), in_memory=True, take_seconds=TAKE_SECONDS, app_settings=SETTINGS)
+    try:
+        with Stack.start(options) as running:
+            yield running
+    finally:
+        shutil.rmtree(state.folder(options.ports.api), ignore_errors=True)
+
+
+class Fleet:
+    """Workers, of which the dead are replaced."""
+
+    def __init__(self, stack: Stack, pool: str, logs: Path) -> None:
+        self._stack = stack
+        self._pool = pool
+        self._logs = logs
+        self._started = 0
+        self._workers: list[Child] = []
+
+    def start_one(self) -> None:
+        """Another worker: every other one polls signed URLs, every third takes two tasks at a time."""
+        self._started += 1
+        number = self._started
+        mode, capacity = MODES[number % 2], 2 if number % 3 == 0 else 1
+        name = f"w{number}"
+        self._workers.append(start_worker(self._stack, self._pool, name, logs=self._logs, mode=mode, capacity=capacity))
+
+    def lose_one(self, chance: random.Random, *, kill: bool) -> None:
+        """A worker dies, or is asked to end; another takes its place."""
+        worker = self._workers.pop(chance.randrange(len(self._workers)))
+        if kill:
+            worker.kill()
+        else:
+            worker.stop()
+        self.start_one()
+
+    def stop(self) -> None:
+        """Ends all."""
+        for worker in self._workers:
+            worker.terminate()
+        for worker in self._workers:
+            worker.stop()
+
+
+class Chaos(threading.Thread):
+    """Kills workers and hosts until it is stopped."""
+
+    def __init__(self, stack: Stack, fleet: Fleet, seed: int) -> None:
+        super().__init__(name="chaos")
+        self._stack = stack
+        self._fleet = fleet
+        self._chance = random.Random(seed)
+        self._enough = threading.Event()
+        self.failure: Exception | None = None
+        self.kills = 0
+
+    def run(self) -> None:
+        try:
+            while not self._enough.wait(self._chance.uniform(0.4, 1.2)):
+                self._strike()
+        except Exception as error:  # told in the test's own thread
+            self.failure = error
+
+    def _strike(self) -> None:
+        if self.kills % 6 == 3:
+            port = self._chance.choice(self._stack.options.ports.hosts)
+            self._stack.stop_host(port, kill=True)
+            self._enough.wait(self._chance.uniform(0, 1))
+            self._stack.start_host(port)
+        else:
+            self._fleet.lose_one(self._chance, kill=self.kills % 3 != 2)
+        self.kills += 1
+
+    def stop(self) -> None:
+        self._enough.set()
+        self.join()
+        if self.failure is not None:
+            raise self.failure
+
+
+def create_all(service: Service, count: int, notes: Path) -> list[str]:
+    """Tasks of all priorities that write down at each step which run they are."""
+    script = f'for step in 1 2 3 4 5; do echo "$RUN_ID" >> {notes}/$TASK_ID; sleep 0.1; done'
+    payload = {"command": ["sh", "-c", script], "maxRunTime": 60}
+
+    def create(number: int) -> str:
+        return service.create(priority=PRIORITIES[number % len(PRIORITIES)], payload=payload, retries=RETRIES)
+
+    with ThreadPoolExecutor(8) as threads:
+        return list(threads.map(create, range(count)))
+
+
+def statuses(service: Service, ids: list[str]) -> list[dict[str, Any]]:
+    """The statuses of all tasks."""
+    found: list[dict[str, Any]] = []
+
+    def take(answer: dict[str, Any]) -> None:
+        found.extend(each["status"] for each in answer["statuses"])
+
+    service.queue.statuses(payload={"taskIds": ids}, paginationHandler=take)
+    return found
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("count", [200, pytest.param(2000, marks=pytest.mark.large)])
+def test_every_task_is_done_by_one_worker_at_a_time(stack: Stack, tmp_path: Path, count: int) -> None:
+    notes, logs = tmp_path / "notes", tmp_path / "logs"
+    notes.mkdir()
+    running = Running.of(stack)
+    service = Service(running)
+    fleet = Fleet(stack, service.pool, logs)
+    seed = random.randrange(1_000_000)
+    chaos = Chaos(stack, fleet, seed)
+    logs.mkdir()
+    try:
+        ids = create_all(service, count, notes)
+        for _ in range(WORKERS):
+            fleet.start_one()
+        chaos.start()
+        give_up = time.monotonic() + 120 + count / 3
+        while len([one for one in statuses(service, ids) if one["state"] == "completed"]) < count * 2 / 3:
+            assert time.monotonic() < give_up, f"seed {seed}: too slow"
+            chaos.join(0.3)
+        chaos.stop()
+        eventually(lambda: all(one["state"] == "completed" for one in statuses(service, ids)), 60)
+        for status in statuses(service, ids):
+            states = [run["state"] for run in status["runs"]]
+            assert states == ["exception"] * (len(states) - 1) + ["completed"], status
+            steps = [int(line) for line in (notes / status["taskId"]).read_text().split()]
+            assert steps == sorted(steps), f"seed {seed}: two runs of {status['taskId']} at the same time: {steps}"
+            assert steps.count(len(states) - 1) == 5, f"seed {seed}: {status}"
+
+        def counts() -> tuple[int, int]:
+            answer = service.queue.taskQueueCounts(service.pool)
+            return answer["pendingTasks"], answer["claimedTasks"]
+
+        eventually(lambda: counts() == (0, 0), 60, lambda: f"seed {seed}: pending and claimed are {counts()}")
+        assert chaos.kills >= 4, "workers and a host were killed"
+    finally:
+        if chaos.ident is not None:
+            chaos.stop()
+        fleet.stop()
+        running.close()
+    assert running.spread.defects == []

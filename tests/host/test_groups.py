@@ -1,0 +1,164 @@
+"""Task groups: listing, sealing, cancelling, priorities, when they are resolved (contract 2.4, 3.4, 6)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from shared.runtime import new_slugid
+from tests.host.events import Event
+from tests.host.service import Service, eventually, in_future, refused
+
+GROUP_RESOLVED = "task-group-resolved"
+
+
+def resolutions(service: Service, group: str) -> list[Event]:
+    """The times that a group was announced as resolved."""
+    return [event for event in service.events.of(group) if event.topic == GROUP_RESOLVED]
+
+
+def wait_for_resolutions(service: Service, group: str, count: int) -> list[Event]:
+    """As soon as the group was announced that often; fails when it was announced more often."""
+    eventually(lambda: len(resolutions(service, group)) >= count, otherwise=lambda: str(service.events.of(group)))
+    found = resolutions(service, group)
+    assert len(found) == count
+    return found
+
+
+def complete(service: Service, count: int) -> None:
+    """Claims and completes so many tasks."""
+    for claim in service.claim(count):
+        service.worker(claim).reportCompleted(claim["status"]["taskId"], claim["runId"])
+
+
+def task_ids(entries: list[dict[str, Any]]) -> list[str]:
+    return [str(entry["status"]["taskId"]) for entry in entries]
+
+
+def test_a_group_and_its_tasks(service: Service) -> None:
+    group, moment = new_slugid(), in_future(7200)
+    first = service.create(taskGroupId=group, schedulerId="me", expires=moment)
+    header = service.queue.getTaskGroup(group)
+    assert header == {"taskGroupId": group, "schedulerId": "me", "expires": header["expires"]}
+    others = [service.create(taskGroupId=group, schedulerId="me", expires=moment) for _ in range(4)]
+    complete(service, 1)
+    service.queue.cancelTask(others[0])
+    members = sorted([first, *others])
+    listed = service.queue.listTaskGroup(group)
+    assert listed == {
+        **header,
+        "tasks": [{"task": service.queue.task(each), "status": service.status(each)} for each in members],
+    }
+    assert service.queue.getTaskGroup(group) == header
+
+
+def test_unknown_groups(service: Service) -> None:
+    queue, group = service.queue, new_slugid()
+    for call in (queue.getTaskGroup, queue.listTaskGroup, queue.sealTaskGroup, queue.cancelTaskGroup):
+        with refused(404, "ResourceNotFound"):
+            call(group)
+    with refused(404, "ResourceNotFound"):
+        queue.changeTaskGroupPriority(group, {"newPriority": "high"})
+
+
+def test_a_seal_is_for_good(service: Service) -> None:
+    group = service.create()
+    sealed = service.queue.sealTaskGroup(group)
+    assert sealed.keys() == {"taskGroupId", "schedulerId", "expires", "sealed"}
+    assert service.queue.sealTaskGroup(group) == sealed == service.queue.getTaskGroup(group)
+    assert service.queue.listTaskGroup(group)["sealed"] == sealed["sealed"]
+    complete(service, 1)
+    assert service.queue.rerunTask(group)["status"]["state"] == "pending"
+
+
+def test_cancel_a_group(service: Service) -> None:
+    group = new_slugid()
+    done = service.completed(taskGroupId=group)
+    open_ids = [service.create(taskGroupId=group) for _ in range(3)]
+    open_ids.append(service.create(taskGroupId=group, dependencies=[open_ids[0]]))
+    service.claim()
+    with refused(409, "RequestConflict"):
+        service.queue.cancelTaskGroup(group)
+    service.queue.sealTaskGroup(group)
+    answer = service.queue.cancelTaskGroup(group)
+
+    assert sorted(answer.pop("taskIds")) == sorted(open_ids)
+    assert answer == {"taskGroupId": group, "taskGroupSize": 5, "cancelledCount": 4}
+    assert service.status(done)["state"] == "completed"
+    for task_id in open_ids:
+        assert service.status(task_id)["runs"][-1]["reasonResolved"] == "canceled"
+    assert service.queue.cancelTaskGroup(group) == {
+        "taskGroupId": group, "taskGroupSize": 5, "cancelledCount": 0, "taskIds": []
+    }  # fmt: skip
+    wait_for_resolutions(service, group, 1)
+    service.queue.rerunTask(open_ids[0])
+    assert service.queue.cancelTaskGroup(group)["taskIds"] == [open_ids[0]]
+    assert len(service.status(open_ids[0])["runs"]) == 2
+
+
+def test_change_the_priority_of_a_group(service: Service) -> None:
+    group = new_slugid()
+    done = service.completed(taskGroupId=group, priority="low")
+    pending = [service.create(taskGroupId=group, priority="low") for _ in range(2)]
+    blocked = service.create(taskGroupId=group, dependencies=[pending[0]])
+    already = service.create(taskGroupId=group, priority="high")
+    answer = service.queue.changeTaskGroupPriority(group, {"newPriority": "high"})
+    assert sorted(answer.pop("taskIds")) == sorted([*pending, blocked])
+    assert answer == {"taskGroupId": group, "schedulerId": "-", "newPriority": "high", "tasksAffected": 3}
+    priorities = {each: service.status(each)["priority"] for each in (*pending, blocked, already, done)}
+    assert priorities == {**dict.fromkeys((*pending, blocked, already), "high"), done: "low"}
+    assert service.queue.changeTaskGroupPriority(group, {"newPriority": "high"})["tasksAffected"] == 0
+
+
+def test_scopes_of_groups(service: Service) -> None:
+    group = service.create(schedulerId="me")
+    calls: dict[str, Any] = {
+        "seal-task-group": lambda queue: queue.sealTaskGroup(group),
+        "change-task-group-priority": lambda queue: queue.changeTaskGroupPriority(group, {"newPriority": "high"}),
+        "cancel-task-group": lambda queue: queue.cancelTaskGroup(group),
+    }
+    for name, call in calls.items():
+        for scope in (f"queue:{name}:you/{group}", f"queue:{name}:{group}"):
+            with refused(403, "InsufficientScopes"):
+                call(service.with_scopes(scope))
+        call(service.with_scopes(f"queue:{name}:me/{group}"))
+
+
+# Group resolved
+
+
+def test_a_group_is_resolved_when_its_last_task_is(service: Service) -> None:
+    group = new_slugid()
+    for _ in range(3):
+        service.create(taskGroupId=group)
+    blocked = service.create(taskGroupId=group, dependencies=[service.create(taskGroupId=group)])
+    complete(service, 4)
+    service.wait_for(blocked, "pending")
+    assert resolutions(service, group) == []
+    complete(service, 1)
+    (event,) = wait_for_resolutions(service, group, 1)
+    header = service.queue.getTaskGroup(group)
+    assert event.body == {"version": 1, **header}
+    time.sleep(0.4)
+    assert len(resolutions(service, group)) == 1
+
+
+def test_each_time_that_a_group_resolves_is_announced(service: Service) -> None:
+    group = new_slugid()
+    first = service.completed(taskGroupId=group)
+    wait_for_resolutions(service, group, 1)
+    service.completed(taskGroupId=group)
+    wait_for_resolutions(service, group, 2)
+    service.queue.rerunTask(first)
+    complete(service, 1)
+    events = wait_for_resolutions(service, group, 3)
+    assert len({event.message_id for event in events}) == 3
+
+
+def test_a_blocked_task_keeps_its_group_open_until_its_deadline(service: Service) -> None:
+    group, outside = new_slugid(), service.create()
+    service.create(taskGroupId=group, dependencies=[outside], deadline=in_future(1.5))
+    service.completed(taskGroupId=group, priority="high")
+    assert resolutions(service, group) == []
+    (event,) = wait_for_resolutions(service, group, 1)
+    assert event.body["schedulerId"] == "-"

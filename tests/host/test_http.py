@@ -1,0 +1,267 @@
+"""URLs, headers and bodies (contract 1.3, 1.4, 12)."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from shared.runtime import new_slugid
+from tests.host.service import Service, refused
+from tests.host.wire import API, send
+
+NOT_FOUND = {"error": "Not found"}
+
+
+def test_ping_is_public_and_looks_at_no_credentials(service: Service) -> None:
+    for headers in ({}, {"authorization": "Bearer x"}, {"authorization": "Hawk nonsense"}):
+        answer = send(service, "GET", f"{API}/ping", signed=False, headers=headers)
+        assert (answer.status, answer.body["alive"]) == (200, True)
+        assert answer.body["uptime"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/api/queue/v1/nothing"),
+        ("GET", "/api/queue/v1"),
+        ("GET", "/api/queue/v2/ping"),
+        ("GET", "/api/queue/v1/Ping"),
+        ("GET", "/api/queue/v1/ping//"),
+        ("GET", "/api/queue/v1/task"),
+        ("GET", "/api/queue/v1/task/"),
+        ("GET", "/api/queue/v1/task/AAAAAAAAQACAAAAAAAAAAA/nothing"),
+        ("DELETE", "/api/queue/v1/task/AAAAAAAAQACAAAAAAAAAAA"),
+        ("GET", "/api/queue/v1/task/AAAAAAAAQACAAAAAAAAAAA/cancel"),
+        ("POST", "/api/queue/v1/claim-work/a/b/c"),
+        ("GET", "/nothing"),
+        ("POST", "/"),
+    ],
+)
+def test_unknown_routes(service: Service, method: str, path: str) -> None:
+    answer = send(service, method, path, signed=False)
+    assert (answer.status, answer.body) == (404, NOT_FOUND)
+    assert answer.headers["content-type"] == "application/json; charset=utf-8"
+
+
+def test_headers_of_every_answer(service: Service) -> None:
+    task_id = new_slugid()
+    for answer in (
+        send(service, "GET", f"{API}/ping"),
+        send(service, "GET", f"{API}/task/{task_id}"),
+        send(service, "GET", f"{API}/nothing"),
+    ):
+        assert answer.headers["content-type"] == "application/json; charset=utf-8"
+        assert answer.headers["cache-control"] == "no-store no-cache must-revalidate"
+        assert answer.headers["access-control-allow-origin"] == "*"
+        assert answer.headers["access-control-max-age"] == "900"
+        assert answer.headers["access-control-allow-methods"] == "OPTIONS,GET,HEAD,POST,PUT,DELETE,TRACE,CONNECT"
+        assert answer.headers["access-control-request-method"] == "*"
+        assert "Authorization" in answer.headers["access-control-allow-headers"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'; frame-ancestors 'none'")
+        assert answer.headers["x-for-trace-id"]
+        assert answer.headers["x-for-request-id"]
+    traced = send(service, "GET", f"{API}/ping", headers={"x-taskcluster-trace-id": "trace-1"})
+    assert traced.headers["x-for-trace-id"] == "trace-1"
+
+
+def test_the_error_envelope(service: Service) -> None:
+    task_id = new_slugid()
+    payload = {"newPriority": "high"}
+    answer = send(service, "POST", f"{API}/task/{task_id}/priority", json.dumps(payload).encode())
+
+    assert answer.status == 404
+    assert answer.body.keys() == {"code", "message", "requestInfo"}
+    assert answer.code == "ResourceNotFound"
+    info = answer.body["requestInfo"]
+    assert info == {
+        "method": "changeTaskPriority",
+        "params": {"taskId": task_id},
+        "payload": payload,
+        "time": info["time"],
+    }
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", info["time"])
+    tail = answer.body["message"].splitlines()[-6:]
+    assert tail == [
+        "---",
+        "",
+        "* method:     changeTaskPriority",
+        "* errorCode:  ResourceNotFound",
+        "* statusCode: 404",
+        f"* time:       {info['time']}",
+    ]
+
+
+def test_head_answers_as_get_without_a_body(service: Service) -> None:
+    task_id = service.create()
+    for path in (f"{API}/ping", f"{API}/task/{task_id}", f"{API}/task/{task_id}/status"):
+        answer = send(service, "HEAD", path)
+        assert (answer.status, answer.text) == (200, b"")
+        assert answer.headers["content-type"] == "application/json; charset=utf-8"
+    assert send(service, "HEAD", f"{API}/task/{new_slugid()}").status == 404
+    assert send(service, "HEAD", f"{API}/task/{task_id}/cancel").status == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "allow"),
+    [
+        ("/ping", "GET, HEAD"),
+        ("/task/AAAAAAAAQACAAAAAAAAAAA", "GET, HEAD, PUT"),
+        ("/task/AAAAAAAAQACAAAAAAAAAAA/cancel", "POST"),
+        ("/claim-work/a%2Fb", "POST"),
+    ],
+)
+def test_options(service: Service, path: str, allow: str) -> None:
+    answer = send(service, "OPTIONS", API + path, signed=False)
+    assert answer.status == 200
+    assert sorted(answer.headers["allow"].split(", ")) == sorted(allow.split(", "))
+    assert answer.text.decode() == answer.headers["allow"]
+    assert answer.headers["access-control-allow-origin"] == "*"
+
+
+def test_options_of_an_unknown_path(service: Service) -> None:
+    assert send(service, "OPTIONS", f"{API}/nothing", signed=False).status == 404
+
+
+def test_one_slash_at_the_end_is_tolerated(service: Service) -> None:
+    task_id = service.create()
+    assert send(service, "GET", f"{API}/task/{task_id}/").body == service.queue.task(task_id)
+    assert send(service, "GET", f"{API}/task/{task_id}/status/").status == 200
+    assert send(service, "GET", f"{API}/task/{task_id}/status//").status == 404
+
+
+def test_a_task_queue_with_a_raw_and_with_an_encoded_slash(service: Service) -> None:
+    body = json.dumps({"workerGroup": "g", "workerId": "w"}).encode()
+    provisioner_id, worker_type = service.pool.split("/")
+    for path in (f"{provisioner_id}/{worker_type}", f"{provisioner_id}%2F{worker_type}"):
+        task_id = service.create()
+        answer = send(service, "POST", f"{API}/claim-work/{path}", body)
+        assert [claim["status"]["taskId"] for claim in answer.body["tasks"]] == [task_id]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/task/short",
+        "/task/AAAAAAAAQACAAAAAAAAAA%0A",
+        "/task/AAAAAAAAQACAAAAAAAAAAA%2F",
+        "/task/%C3%A9",
+        "/task/..%2Fx",
+    ],
+)
+def test_url_parameters_are_checked(service: Service, path: str) -> None:
+    answer = send(service, "GET", API + path)
+    assert (answer.status, answer.code) == (400, "InvalidRequestArguments")
+
+
+@pytest.mark.parametrize("run_id", ["-1", "x", "1.5", "0x1", "%20"])
+def test_run_ids_are_checked(service: Service, run_id: str) -> None:
+    answer = send(service, "POST", f"{API}/task/{new_slugid()}/runs/{run_id}/completed")
+    assert (answer.status, answer.code) == (400, "InvalidRequestArguments")
+
+
+@pytest.mark.parametrize("run_id", ["0", "00", "7", "1000", "123456789012345678901234567890"])
+def test_run_ids_that_do_not_exist(service: Service, run_id: str) -> None:
+    task_id = service.create(dependencies=[(service.create())])
+    answer = send(service, "POST", f"{API}/task/{task_id}/runs/{run_id}/completed")
+    assert (answer.status, answer.code) == (404, "ResourceNotFound")
+
+
+def test_query_options(service: Service) -> None:
+    task_id = service.create()
+    for query in ("foo=1", "limit=5", "continuationToken=x", "foo"):
+        answer = send(service, "GET", f"{API}/task/{task_id}?{query}")
+        assert (answer.status, answer.code) == (400, "InvalidRequestArguments")
+    for query in ("limit=1&limit=2", "limit=-1", "limit=x", "limit=", "continuationToken=", "more=1"):
+        answer = send(service, "GET", f"{API}/task-group/{task_id}/list?{query}")
+        assert (answer.status, answer.code) == (400, "InvalidRequestArguments")
+    answer = send(service, "GET", f"{API}/task-group/{task_id}/list?continuationToken=%21%21")
+    assert (answer.status, answer.code) == (400, "InputError")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"nonsense",
+        b'{"a": 1} x',
+        b"{'a': 1}",
+        b'"text"',
+        b"5",
+        b"null",
+        b"true",
+        b"\xff\xfe",
+        b'{"a": NaN}',
+        b"[" * 100_000,
+    ],
+    ids=lambda body: repr(body[:12]),
+)
+def test_what_is_no_json_object_is_malformed(service: Service, body: bytes) -> None:
+    task_id = service.create()
+    for method, path in (
+        ("PUT", f"/task/{new_slugid()}"),
+        ("POST", f"/claim-work/{service.pool}"),
+        ("POST", f"/task/{task_id}/cancel"),
+    ):
+        answer = send(service, method, API + path, body)
+        assert (answer.status, answer.code) == (400, "MalformedPayload"), path
+    assert service.status(task_id)["state"] == "pending"
+
+
+def test_an_array_is_no_definition(service: Service) -> None:
+    answer = send(service, "PUT", f"{API}/task/{new_slugid()}", b"[]")
+    assert (answer.status, answer.code) == (400, "InputValidationError")
+
+
+def test_content_types(service: Service) -> None:
+    body = json.dumps(service.a_task()).encode()
+    for content_type in ("text/plain", "application/x-www-form-urlencoded", "application/jsonx"):
+        answer = send(service, "PUT", f"{API}/task/{new_slugid()}", body, content_type)
+        assert (answer.status, answer.code) == (400, "MalformedPayload"), content_type
+    for content_type in ("application/json; charset=utf-8", "Application/JSON", "application/json;charset=UTF-8"):
+        assert send(service, "PUT", f"{API}/task/{new_slugid()}", body, content_type).status == 200
+    answer = send(service, "PUT", f"{API}/task/{new_slugid()}")
+    assert (answer.status, answer.code) == (400, "MalformedPayload")
+
+
+def test_bodies_of_calls_that_want_none(service: Service) -> None:
+    """Ignored unless they claim to be JSON."""
+    for body, content_type in (
+        (b"", ""),
+        (b"nonsense", "text/plain"),
+        (b"{}", "application/json"),
+        (b"[]", "application/json"),
+    ):
+        task_id = service.create()
+        answer = send(service, "POST", f"{API}/task/{task_id}/cancel", body, content_type)
+        assert answer.status == 200, body
+
+
+def test_a_body_that_is_too_large(service: Service) -> None:
+    task_id = new_slugid()
+    body = json.dumps(service.a_task(payload={"x": "x" * 12_000_000})).encode()
+    answer = send(service, "PUT", f"{API}/task/{task_id}", body)
+    assert (answer.status, answer.code) == (413, "InputTooLarge")
+    assert len(answer.text) < 10_000
+    with refused(404, "ResourceNotFound"):
+        service.queue.task(task_id)
+
+
+def test_unicode_comes_back_as_it_went_in(service: Service) -> None:
+    text = "Grüße, 世界 \U0001f600 \u2028 \u0085 \x7f \x00"
+    task = service.a_task(payload={text: text}, tags={"t": text}, extra={"e": [text]})
+    for escaped in (True, False):
+        task_id = new_slugid()
+        body = json.dumps(task, ensure_ascii=escaped).encode()
+        assert send(service, "PUT", f"{API}/task/{task_id}", body).status == 200
+        stored = send(service, "GET", f"{API}/task/{task_id}").body
+        assert (stored["payload"], stored["tags"], stored["extra"]) == (task["payload"], task["tags"], task["extra"])
+
+
+def test_a_lone_surrogate_is_no_text(service: Service) -> None:
+    """It cannot be stored as UTF-8, nor sent in an event: refused, never a 500."""
+    body = json.dumps(service.a_task(payload={"x": "?"})).replace('"?"', '"\\ud800"').encode()
+    answer = send(service, "PUT", f"{API}/task/{new_slugid()}", body)
+    assert answer.status == 400

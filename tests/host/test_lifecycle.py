@@ -1,0 +1,288 @@
+"""scheduleTask, cancelTask, rerunTask, changeTaskPriority in every state (contract 2.4, 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from shared.runtime import new_slugid
+from tests.host.service import Service, in_future, refused
+
+SHUTDOWN = {"reason": "worker-shutdown"}
+
+
+def unscheduled(service: Service, **changes: Any) -> str:
+    task_id = new_slugid()
+    service.queue.createTask(task_id, service.a_task(dependencies=[task_id], **changes))
+    return task_id
+
+
+def pending(service: Service, **changes: Any) -> str:
+    return service.create(**changes)
+
+
+def running(service: Service, **changes: Any) -> str:
+    return str(service.claimed(**changes)["status"]["taskId"])
+
+
+def completed(service: Service, **changes: Any) -> str:
+    return service.completed(**changes)
+
+
+def failed(service: Service, **changes: Any) -> str:
+    task_id = running(service, **changes)
+    service.queue.reportFailed(task_id, 0)
+    return task_id
+
+
+def exception(service: Service, **changes: Any) -> str:
+    task_id = running(service, **changes)
+    service.queue.reportException(task_id, 0, {"reason": "internal-error"})
+    return task_id
+
+
+def canceled(service: Service, **changes: Any) -> str:
+    task_id = pending(service, **changes)
+    service.queue.cancelTask(task_id)
+    return task_id
+
+
+Start = Callable[..., str]
+UNRESOLVED: tuple[Start, ...] = (unscheduled, pending, running)
+RESOLVED: tuple[Start, ...] = (completed, failed, exception, canceled)
+
+
+def named(start: Start) -> str:
+    return start.__name__
+
+
+def summary(status: dict[str, Any]) -> list[tuple[str, str, str | None]]:
+    """State, reasonCreated and reasonResolved of each run."""
+    return [(run["state"], run["reasonCreated"], run.get("reasonResolved")) for run in status["runs"]]
+
+
+# scheduleTask
+
+
+def test_schedule_an_unscheduled_task_whatever_it_waits_for(service: Service) -> None:
+    task_id = service.create(dependencies=[unscheduled(service)])
+    status = service.queue.scheduleTask(task_id)["status"]
+    assert (status["state"], summary(status)) == ("pending", [("pending", "scheduled", None)])
+    assert service.queue.scheduleTask(task_id)["status"] == status
+    (claim,) = service.claim()
+    assert claim["status"]["taskId"] == task_id
+
+
+@pytest.mark.parametrize("start", [pending, running, *RESOLVED], ids=named)
+def test_schedule_a_task_with_runs_changes_nothing(service: Service, start: Start) -> None:
+    task_id = start(service)
+    before = service.status(task_id)
+    assert service.queue.scheduleTask(task_id)["status"] == before
+
+
+# cancelTask
+
+
+@pytest.mark.parametrize("start", UNRESOLVED, ids=named)
+def test_cancel_ends_what_is_not_resolved(service: Service, start: Start) -> None:
+    task_id = start(service)
+    status = service.queue.cancelTask(task_id)["status"]
+
+    reason = "exception" if start is unscheduled else "scheduled"
+    assert (status["state"], summary(status)) == ("exception", [("exception", reason, "canceled")])
+    (run,) = status["runs"]
+    if start is unscheduled:
+        assert run["scheduled"] == run["resolved"]
+    assert ("workerId" in run) == (start is running)
+    assert service.queue.cancelTask(task_id)["status"] == status == service.status(task_id)
+    assert service.queue.claimWork(service.pool, {"workerGroup": "g", "workerId": "w"}) == {"tasks": []}
+
+
+def test_a_worker_whose_task_is_canceled_is_told(service: Service) -> None:
+    claim = service.claimed()
+    task_id, worker = claim["status"]["taskId"], service.worker(claim)
+    service.queue.cancelTask(task_id)
+    for call in (worker.reclaimTask, worker.reportCompleted, worker.reportFailed):
+        with refused(409, "RequestConflict"):
+            call(task_id, 0)
+    with refused(409, "RequestConflict"):
+        worker.reportException(task_id, 0, SHUTDOWN)
+
+
+@pytest.mark.parametrize("start", RESOLVED, ids=named)
+def test_cancel_leaves_what_is_resolved(service: Service, start: Start) -> None:
+    task_id = start(service)
+    before = service.status(task_id)
+    assert service.queue.cancelTask(task_id)["status"] == before
+
+
+def test_cancel_a_retry(service: Service) -> None:
+    task_id = running(service)
+    service.queue.reportException(task_id, 0, SHUTDOWN)
+    status = service.queue.cancelTask(task_id)["status"]
+    assert summary(status) == [
+        ("exception", "scheduled", "worker-shutdown"),
+        ("exception", "retry", "canceled"),
+    ]
+    assert status["retriesLeft"] == 4
+
+
+# rerunTask
+
+
+@pytest.mark.parametrize("start", RESOLVED, ids=named)
+def test_rerun_what_is_resolved(service: Service, start: Start) -> None:
+    task_id = start(service, retries=3)
+    before = service.status(task_id)
+    status = service.queue.rerunTask(task_id)["status"]
+
+    assert status["runs"][:1] == before["runs"]
+    assert (status["state"], status["retriesLeft"]) == ("pending", 3)
+    assert summary(status)[1:] == [("pending", "rerun", None)]
+    assert service.queue.rerunTask(task_id)["status"] == status
+    (claim,) = service.claim()
+    assert (claim["status"]["taskId"], claim["runId"]) == (task_id, 1)
+    assert service.queue.rerunTask(task_id)["status"] == claim["status"]
+    assert service.worker(claim).reportCompleted(task_id, 1)["status"]["state"] == "completed"
+
+
+def test_rerun_an_unscheduled_task_schedules_it(service: Service) -> None:
+    task_id = unscheduled(service)
+    status = service.queue.rerunTask(task_id)["status"]
+    assert summary(status) == [("pending", "rerun", None)]
+    assert service.claim()[0]["status"]["taskId"] == task_id
+
+
+def test_rerun_resets_the_retries(service: Service) -> None:
+    task_id = running(service, retries=2)
+    for run_id in range(3):
+        service.queue.reportException(task_id, run_id, SHUTDOWN)
+        if run_id < 2:
+            service.claim()
+    assert service.status(task_id)["retriesLeft"] == 0
+    assert service.queue.rerunTask(task_id)["status"]["retriesLeft"] == 2
+
+
+def test_fifty_runs_and_no_more(service: Service) -> None:
+    task_id = pending(service, retries=49)
+    for runs in range(1, 51):
+        service.queue.cancelTask(task_id)
+        if runs < 50:
+            status = service.queue.rerunTask(task_id)["status"]
+            assert len(status["runs"]) == runs + 1
+            assert status["retriesLeft"] == min(49, 50 - len(status["runs"]))
+    before = service.status(task_id)
+    assert before["retriesLeft"] == 0
+    with refused(409, "RequestConflict"):
+        service.queue.rerunTask(task_id)
+    assert service.status(task_id) == before
+    assert [run["runId"] for run in before["runs"]] == list(range(50))
+
+
+# changeTaskPriority
+
+
+@pytest.mark.parametrize("start", UNRESOLVED, ids=named)
+def test_change_the_priority_of_what_is_not_resolved(service: Service, start: Start) -> None:
+    task_id = start(service, priority="low")
+    status = service.queue.changeTaskPriority(task_id, {"newPriority": "highest"})["status"]
+    assert status["priority"] == "highest"
+    assert service.status(task_id) == status
+    assert service.queue.task(task_id)["priority"] == "highest"
+    with refused(409, "RequestConflict"):
+        service.queue.changeTaskPriority(task_id, {"newPriority": "highest"})
+
+
+@pytest.mark.parametrize("start", RESOLVED, ids=named)
+def test_no_priority_for_what_was_ever_resolved(service: Service, start: Start) -> None:
+    task_id = start(service, priority="low")
+    with refused(409, "RequestConflict"):
+        service.queue.changeTaskPriority(task_id, {"newPriority": "high"})
+    service.queue.rerunTask(task_id)
+    with refused(409, "RequestConflict"):
+        service.queue.changeTaskPriority(task_id, {"newPriority": "high"})
+    assert service.queue.task(task_id)["priority"] == "low"
+
+
+def test_a_new_priority_decides_who_is_next(service: Service) -> None:
+    first, second = pending(service, priority="medium"), pending(service, priority="lowest")
+    service.queue.changeTaskPriority(second, {"newPriority": "very-high"})
+    claims = service.claim(2)
+    assert [claim["status"]["taskId"] for claim in claims] == [second, first]
+    assert claims[0]["task"]["priority"] == claims[0]["status"]["priority"] == "very-high"
+
+
+def test_a_running_task_with_a_new_priority_goes_on(service: Service) -> None:
+    claim = service.claimed(priority="low")
+    task_id = claim["status"]["taskId"]
+    service.queue.changeTaskPriority(task_id, {"newPriority": "high"})
+    assert service.worker(claim).reclaimTask(task_id, 0)["status"]["priority"] == "high"
+    service.queue.reportException(task_id, 0, SHUTDOWN)
+    assert service.claim()[0]["runId"] == 1
+    service.queue.reportCompleted(task_id, 1)
+
+
+# After the deadline (contract 4.4)
+
+
+@pytest.mark.parametrize("start", [*UNRESOLVED, completed], ids=named)
+def test_after_the_deadline_nothing_moves_any_more(service: Service, start: Start) -> None:
+    task_id = start(service, deadline=in_future(1.2))
+    before = service.status(task_id)
+    if start is completed:
+        service.events.expect(
+            task_id,
+            ("task-defined", None),
+            ("task-pending", 0),
+            ("task-running", 0),
+            ("task-completed", 0),
+            ("task-group-resolved", None),
+        )
+        while in_future(0) <= before["deadline"]:
+            assert service.status(task_id) == before
+        after = before
+    else:
+        after = service.wait_for(task_id, "exception")
+        (run,) = after["runs"]
+        assert run["reasonResolved"] == "deadline-exceeded"
+        assert run["reasonCreated"] == ("exception" if start is unscheduled else "scheduled")
+        assert run["resolved"] >= after["deadline"]
+    for call in (service.queue.scheduleTask, service.queue.rerunTask, service.queue.cancelTask):
+        with refused(409, "RequestConflict"):
+            call(task_id)
+    with refused(409, "RequestConflict"):
+        service.queue.changeTaskPriority(task_id, {"newPriority": "high"})
+    assert service.status(task_id) == after
+
+
+# Who may (contract 2.2)
+
+
+@pytest.mark.parametrize("verb", ["schedule", "cancel", "rerun"])
+def test_scopes_of_schedule_cancel_and_rerun(service: Service, verb: str) -> None:
+    group = new_slugid()
+    task_id = unscheduled(service, schedulerId="me", taskGroupId=group, projectId="p/q")
+    by_hand = [f"queue:{verb}-task", f"assume:scheduler-id:me/{group}"]
+    for scopes in (by_hand[:1], by_hand[1:], [f"queue:{verb}-task:me/{group}/other"], [f"queue:{verb}-task:{task_id}"]):
+        with refused(403, "InsufficientScopes"):
+            getattr(service.with_scopes(*scopes), f"{verb}Task")(task_id)
+    for scopes in (
+        [f"queue:{verb}-task:me/{group}/{task_id}"],
+        [f"queue:{verb}-task:me/{group}/*"],
+        [f"queue:{verb}-task-in-project:p/q"],
+        by_hand,
+    ):
+        getattr(service.with_scopes(*scopes), f"{verb}Task")(task_id)
+
+
+def test_scopes_of_change_task_priority(service: Service) -> None:
+    task_id = unscheduled(service)
+    for scope, priority in (
+        (f"queue:change-task-priority:{task_id}", "high"),
+        (f"queue:change-task-priority-in-queue:{service.pool}", "low"),
+    ):
+        with refused(403, "InsufficientScopes"):
+            service.with_scopes(scope + "x").changeTaskPriority(task_id, {"newPriority": priority})
+        service.with_scopes(scope).changeTaskPriority(task_id, {"newPriority": priority})

@@ -1,0 +1,52 @@
+"""What those who watch machines ask, at the API and at the root of the host (contract 1.2)."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.api.answer import fixed_headers
+from shared.api.site import at_root
+from tests.host.service import Service
+from tests.host.wire import API, send
+
+
+def test_by_the_public_client(service: Service) -> None:
+    assert service.anonymous.ping()["alive"] is True
+    assert service.anonymous.lbheartbeat() == {}
+    assert service.anonymous.heartbeat() == {}
+    version = service.anonymous.version()
+    assert version.keys() == {"version", "commit", "source", "build"}
+    assert version["version"]
+
+
+@pytest.mark.parametrize("path", ["/__version__", "/__heartbeat__", "/__lbheartbeat__"])
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+def test_at_the_root_by_any_method(service: Service, method: str, path: str) -> None:
+    answer = send(service, method, path, signed=False)
+    assert answer.status == 200
+    assert answer.body == send(service, "GET", API + path, signed=False).body
+
+
+def test_robots_stay_out(service: Service) -> None:
+    answer = send(service, "GET", "/robots.txt", signed=False)
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    assert answer.text.split() == [b"User-agent:", b"*", b"Disallow:", b"/"]
+    assert send(service, "HEAD", "/robots.txt", signed=False).text == b""
+
+
+def test_nothing_else_is_at_the_root() -> None:
+    for path in ("", "/", "/ping", "/__version__/", "/robots.txt/", "/favicon.ico"):
+        assert at_root(path, "1") is None
+
+
+def test_a_trace_id_that_cannot_stand_in_a_header_is_replaced(service: Service) -> None:
+    for sent, kept in (("a-b.c:1", True), ("x" * 128, True), ("x" * 129, False), ("a b", False), ("\u00e9", False)):
+        headers = {"x-taskcluster-trace-id": sent.encode("latin-1").decode("latin-1")}
+        answer = send(service, "GET", f"{API}/ping", signed=False, headers=headers)
+        assert (answer.headers["x-for-trace-id"] == sent) is kept
+        assert answer.headers["x-for-trace-id"]
+
+
+def test_https_is_demanded_where_the_root_url_is_one_of_https(service: Service) -> None:
+    assert "strict-transport-security" not in send(service, "GET", f"{API}/ping").headers
+    assert fixed_headers("https://tc.example.com")["strict-transport-security"] == "max-age=7776000"

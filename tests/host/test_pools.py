@@ -1,0 +1,164 @@
+"""What waits and what runs in a task queue, as the public client sees it (contract 9)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from shared.runtime import new_slugid
+from tests.host.service import Service, eventually, in_future, refused
+from tests.host.wire import API, send
+
+
+def counts(service: Service) -> tuple[int, int]:
+    found = service.queue.taskQueueCounts(service.pool)
+    assert service.queue.pendingTasks(service.pool)["pendingTasks"] == found["pendingTasks"]
+    return found["pendingTasks"], found["claimedTasks"]
+
+
+def test_counts(service: Service) -> None:
+    provisioner_id, worker_type = service.pool.split("/")
+    ids = {"provisionerId": provisioner_id, "workerType": worker_type, "taskQueueId": service.pool}
+    assert service.queue.pendingTasks(service.pool) == {**ids, "pendingTasks": 0}
+    assert service.queue.taskQueueCounts(service.pool) == {**ids, "pendingTasks": 0, "claimedTasks": 0}
+    made = [service.create() for _ in range(4)]
+    service.create(dependencies=[made[0]])
+    assert counts(service) == (4, 0)
+    claimed = [claim["status"]["taskId"] for claim in service.claim(2)]
+    assert counts(service) == (2, 2)
+    (waiting, *_) = [task_id for task_id in made if task_id not in claimed]
+    service.queue.cancelTask(waiting)
+    assert counts(service) == (1, 2)
+    service.queue.cancelTask(claimed[0])
+    assert counts(service) == (1, 1)
+    service.queue.reportException(claimed[1], "0", {"reason": "worker-shutdown"})
+    assert counts(service) == (2, 0)
+
+
+def test_completed_and_expired_work_does_not_count(service: Service) -> None:
+    service.completed()
+    service.create(deadline=in_future(1))
+    eventually(lambda: service.queue.pendingTasks(service.pool)["pendingTasks"] == 0)
+    eventually(lambda: counts(service) == (0, 0))
+
+
+def test_lists(service: Service) -> None:
+    made = [service.create(priority=priority) for priority in ("low", "high", "lowest")]
+    listed = service.queue.listPendingTasks(service.pool)["tasks"]
+    assert [entry["taskId"] for entry in listed] == made, "in the order of time, whatever the priority"
+    for entry in listed:
+        status = service.status(entry["taskId"])
+        assert entry == {
+            "taskId": status["taskId"],
+            "runId": 0,
+            "task": service.queue.task(status["taskId"]),
+            "inserted": status["runs"][0]["scheduled"],
+        }
+    (claim,) = service.claim()
+    run = claim["status"]["runs"][0]
+    assert service.queue.listClaimedTasks(service.pool)["tasks"] == [
+        {
+            "taskId": made[1],
+            "runId": 0,
+            "workerGroup": "g",
+            "workerId": "w",
+            "claimed": run["started"],
+            "task": claim["task"],
+        }
+    ]
+    assert [entry["taskId"] for entry in service.queue.listPendingTasks(service.pool)["tasks"]] == [made[0], made[2]]
+    service.queue.changeTaskPriority(made[2], {"newPriority": "highest"})
+    assert service.queue.listPendingTasks(service.pool)["tasks"][1]["task"]["priority"] == "highest"
+
+
+@pytest.mark.parametrize("call", ["listPendingTasks", "listClaimedTasks"])
+def test_pages(service: Service, call: str) -> None:
+    made = [service.create() for _ in range(5)]
+    if call == "listClaimedTasks":
+        made = [claim["status"]["taskId"] for _ in made for claim in service.claim()]
+    found: list[str] = []
+    query = {"limit": "2"}
+    while True:
+        page = getattr(service.queue, call)(service.pool, query=query)
+        found.extend(entry["taskId"] for entry in page["tasks"])
+        assert len(page["tasks"]) <= 2
+        if "continuationToken" not in page:
+            break
+        query["continuationToken"] = page["continuationToken"]
+    assert found == made
+    assert getattr(service.queue, call)(service.pool, query={"limit": "0"}) == {"tasks": []}
+    with refused(400, "InputError"):
+        getattr(service.queue, call)(service.pool, query={"continuationToken": "?"})
+
+
+def test_counts_of_many(service: Service) -> None:
+    service.create()
+    unknown = f"none/x{new_slugid().lower().replace('_', '-')}x"
+    answered = service.queue.taskQueueCountsBatch({"taskQueueIds": [service.pool, unknown]})
+    found = {entry["taskQueueId"]: entry for entry in answered["taskQueueCounts"]}
+    assert found[service.pool] == service.queue.taskQueueCounts(service.pool)
+    assert found[unknown] == service.queue.taskQueueCounts(unknown)
+    assert service.queue.taskQueueCountsBatch({"taskQueueIds": []}) == {"taskQueueCounts": []}
+
+
+@pytest.mark.parametrize(
+    "task_queue_ids",
+    [None, ["a/b", "a/b"], ["a"], ["a/B"], ["a/b/c"], [f"a/b{number}" for number in range(1001)]],
+    ids=["missing", "twice", "half", "upper case", "too long", "too many"],
+)
+def test_what_cannot_be_counted(service: Service, task_queue_ids: list[str] | None) -> None:
+    with refused(400, "InputValidationError"):
+        service.queue.taskQueueCountsBatch({} if task_queue_ids is None else {"taskQueueIds": task_queue_ids})
+
+
+def test_a_thousand_counts(service: Service) -> None:
+    ids = [f"some/queue-{number}" for number in range(1000)]
+    assert len(service.queue.taskQueueCountsBatch({"taskQueueIds": ids})["taskQueueCounts"]) == 1000
+
+
+@pytest.mark.parametrize("path", ["/pending/{}", "/task-queues/{}/counts", "/task-queues/{}/pending"])
+def test_both_slashes(service: Service, path: str) -> None:
+    service.create()
+    raw = send(service, "GET", API + path.format(service.pool))
+    encoded = send(service, "GET", API + path.format(service.pool.replace("/", "%2F")))
+    assert (raw.status, raw.body) == (encoded.status, encoded.body) == (200, encoded.body)
+
+
+def test_a_task_queue_itself_takes_the_encoded_slash_only(service: Service) -> None:
+    service.claimed()
+    assert send(service, "GET", f"{API}/task-queues/{service.pool.replace('/', '%2F')}").status == 200
+    raw = send(service, "GET", f"{API}/task-queues/{service.pool}")
+    assert (raw.status, raw.body) == (404, {"error": "Not found"})
+
+
+@pytest.mark.parametrize("task_queue_id", ["a", "a%2FB", "a%2Fb_c", "a%2Fb%2Fc", "a%2F", "%2Fb"])
+def test_what_is_no_task_queue(service: Service, task_queue_id: str) -> None:
+    for path in (f"/pending/{task_queue_id}", f"/task-queues/{task_queue_id}/counts", f"/task-queues/{task_queue_id}"):
+        answer = send(service, "GET", API + path)
+        assert (answer.status, answer.code) == (400, "InvalidRequestArguments")
+
+
+def test_scopes(service: Service) -> None:
+    pool = service.pool
+    calls: list[tuple[list[str], str, Any]] = [
+        ([f"queue:pending-count:{pool}"], "pendingTasks", pool),
+        ([f"queue:pending-count:{pool}", f"queue:claimed-count:{pool}"], "taskQueueCounts", pool),
+        ([f"queue:pending-list:{pool}"], "listPendingTasks", pool),
+        ([f"queue:claimed-list:{pool}"], "listClaimedTasks", pool),
+        (
+            [f"queue:{kind}-count:{name}" for kind in ("pending", "claimed") for name in (pool, "a/b")],
+            "taskQueueCountsBatch",
+            {"taskQueueIds": [pool, "a/b"]},
+        ),
+    ]
+    for scopes, name, argument in calls:
+        getattr(service.with_scopes(*scopes), name)(argument)
+        for missing in scopes:
+            held = [scope for scope in scopes if scope != missing]
+            with refused(403, "InsufficientScopes"):
+                getattr(service.with_scopes(*held), name)(argument)
+    body = json.dumps({"taskQueueIds": ["nonsense"]}).encode()
+    assert send(service, "POST", f"{API}/task-queues/counts", body, signed=False).status == 400, "an H (contract 1.5)"
+    assert send(service, "GET", f"{API}/pending/nonsense", signed=False).status == 403, "a U"

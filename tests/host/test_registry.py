@@ -1,0 +1,323 @@
+"""Workers, worker types, task queues and provisioners, as the public client sees them (contract 8)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from shared.domain.dates import parse_date
+from shared.runtime import new_slugid
+from tests.host.service import Service, in_future, refused
+from tests.host.wire import API, send
+
+DAY = 86_400
+PROVISIONERS = "provisioners"
+
+
+@pytest.fixture
+def worker(service: Service) -> tuple[str, str, str, str]:
+    """A worker of the test's own pool that has been declared."""
+    provisioner_id, worker_type = service.pool.split("/")
+    names = (provisioner_id, worker_type, "some-group", f"w{new_slugid()}")
+    service.queue.declareWorker(*names, {"expires": in_future(DAY)})
+    return names
+
+
+def pages(call: Any, *args: str, entries: str, limit: int = 1, **query: str) -> Iterator[Any]:
+    """All entries of a listing, read in small pages."""
+    options = {"limit": str(limit), **query}
+    while True:
+        page = call(*args, query=options)
+        assert len(page[entries]) <= limit
+        yield from page[entries]
+        if not page.get("continuationToken"):
+            return
+        options["continuationToken"] = page["continuationToken"]
+
+
+def quarantine(service: Service, worker: tuple[str, str, str, str], seconds: float, info: str | None = None) -> Any:
+    """Told to both hosts, as each may remember the worker for half a minute."""
+    body = {"quarantineUntil": in_future(seconds), **({} if info is None else {"quarantineInfo": info})}
+    service.queue.quarantineWorker(*worker, body)
+    return service.queue.quarantineWorker(*worker, body)
+
+
+def test_claim_work_makes_everybody_known(service: Service) -> None:
+    provisioner_id, worker_type = service.pool.split("/")
+    with refused(404, "ResourceNotFound"):
+        service.queue.getTaskQueue(service.pool)
+    claims = [service.claimed() for _ in range(3)]
+
+    queue = service.queue.getTaskQueue(service.pool)
+    assert queue.keys() == {"taskQueueId", "stability", "description", "expires", "lastDateActive"}
+    assert (queue["taskQueueId"], queue["stability"], queue["description"]) == (service.pool, "experimental", "")
+    assert parse_date(queue["expires"]) > parse_date(queue["lastDateActive"])
+
+    expected = {**queue, "provisionerId": provisioner_id, "workerType": worker_type}
+    assert service.queue.getWorkerType(provisioner_id, worker_type) == expected
+    assert expected in list(pages(service.queue.listWorkerTypes, provisioner_id, entries="workerTypes", limit=100))
+    provisioner = service.queue.getProvisioner(provisioner_id)
+    assert provisioner.keys() == {"provisionerId", "stability", "description", "expires", "lastDateActive"}
+    assert provisioner in service.queue.listProvisioners()["provisioners"]
+
+    worker = service.queue.getWorker(provisioner_id, worker_type, "g", "w")
+    assert worker.keys() == {
+        *("provisionerId", "workerType", "taskQueueId", "workerGroup", "workerId", "recentTasks"),
+        *("expires", "firstClaim", "lastDateActive", "quarantineUntil"),
+    }
+    runs = [{"taskId": claim["status"]["taskId"], "runId": 0} for claim in claims]
+    assert worker["recentTasks"] == runs
+    assert parse_date(worker["quarantineUntil"]) < parse_date(worker["firstClaim"])
+    (listed,) = service.queue.listWorkers(provisioner_id, worker_type)["workers"]
+    assert listed == {
+        "workerGroup": "g",
+        "workerId": "w",
+        "firstClaim": worker["firstClaim"],
+        "lastDateActive": worker["lastDateActive"],
+        "latestTask": runs[-1],
+    }
+
+
+def test_claim_task_makes_the_task_queue_known_alone(service: Service) -> None:
+    task_id = service.create()
+    service.queue.claimTask(task_id, "0", {"workerGroup": "g", "workerId": "w"})
+    queue = service.queue.getTaskQueue(service.pool)
+    life = parse_date(queue["expires"]) - parse_date(queue["lastDateActive"])
+    assert round(life.total_seconds() / DAY) == 5
+    assert service.queue.listWorkers(*service.pool.split("/")) == {"workers": []}
+
+
+def test_task_queues_in_pages_and_in_order(service: Service) -> None:
+    provisioner_id = f"p{new_slugid()}"
+    names = [f"{provisioner_id}/{name}" for name in ("b", "a-b", "a", "ab", "a1")]
+    for name in names:
+        service.queue.declareWorker(*name.split("/"), "g", "w", {"expires": in_future(60)})
+    found = [entry["taskQueueId"] for entry in pages(service.queue.listTaskQueues, entries="taskQueues", limit=3)]
+    assert found == sorted(found)
+    assert [name for name in found if name in names] == sorted(names)
+    types = list(pages(service.queue.listWorkerTypes, provisioner_id, entries="workerTypes", limit=2))
+    assert [entry["taskQueueId"] for entry in types] == sorted(names)
+    provisioners = list(pages(service.queue.listProvisioners, entries="provisioners", limit=1))
+    assert [entry["provisionerId"] for entry in provisioners].count(provisioner_id) == 1
+    assert service.queue.listTaskQueues(query={"limit": "0"}) == {"taskQueues": []}
+
+
+@pytest.mark.parametrize("call", ["listTaskQueues", "listProvisioners"])
+def test_tokens_that_are_not_ours(service: Service, call: str) -> None:
+    for token in ("?", "é", "AA==A"):
+        with refused(400, "InputError"):
+            getattr(service.queue, call)(query={"continuationToken": token})
+    for query in ({"limit": "x"}, {"limit": "-1"}, {"unknown": "1"}, {"continuationToken": ""}):
+        with refused(400, "InvalidRequestArguments"):
+            getattr(service.queue, call)(query=query)
+
+
+def test_a_declared_worker(service: Service, worker: tuple[str, str, str, str]) -> None:
+    found = service.queue.getWorker(*worker)
+    assert found["recentTasks"] == []
+    later = in_future(3 * DAY)
+    assert service.queue.declareWorker(*worker, {"expires": later})["expires"] == later
+    assert service.queue.declareWorker(*worker, {"expires": in_future(60)})["expires"] == later
+    assert service.queue.getTaskQueue(service.pool)["expires"] == later
+    assert service.queue.getWorker(*worker)["firstClaim"] == found["firstClaim"]
+
+
+def test_what_cannot_be_declared(service: Service, worker: tuple[str, str, str, str]) -> None:
+    past = in_future(-DAY)
+    other = (*worker[:3], "other")
+    assert service.queue.declareWorker(*other, {"expires": past})["expires"] == past
+    with refused(404, "ResourceNotFound"):
+        service.queue.getWorker(*other)
+    for body in ({}, {"expires": None}, {"expires": in_future(1), "unknown": 1}, {"expires": "soon"}):
+        with refused(400, "InputValidationError"):
+            service.queue.declareWorker(*worker, body)
+    for worker_type in ("Upper", "under_score", "1st", "last-"):
+        with refused(400, "InputError"):
+            service.queue.declareWorker(worker[0], worker_type, "g", "w", {"expires": in_future(DAY)})
+        with refused(404, "ResourceNotFound"):
+            service.queue.getWorkerType(worker[0], worker_type)
+    with refused(400, "InvalidRequestArguments"):
+        service.queue.declareWorker(worker[0], "a.b", "g", "w", {"expires": in_future(DAY)})
+
+
+def test_quarantine(service: Service, worker: tuple[str, str, str, str]) -> None:
+    service.create()
+    answered = quarantine(service, worker, DAY, "its disk fails 💾")
+    assert service.queue.getWorker(*worker) == answered
+    entry = answered["quarantineDetails"][-1]
+    assert entry["quarantineInfo"] == "its disk fails 💾"
+    assert entry["clientId"] == service.running.deployment.root["clientId"]
+    assert entry["quarantineUntil"] == answered["quarantineUntil"]
+    (listed,) = service.queue.listWorkers(*worker[:2])["workers"]
+    assert listed["quarantineUntil"] == answered["quarantineUntil"]
+    assert [*pages(service.queue.listWorkers, *worker[:2], entries="workers", quarantined="true")] == [listed]
+    assert [*pages(service.queue.listWorkers, *worker[:2], entries="workers", quarantined="false")] == []
+
+    request = {"workerGroup": worker[2], "workerId": worker[3]}
+    assert service.queue.claimWork(service.pool, request) == {"tasks": []}
+    assert service.queue.claimWork(service.pool, request) == {"tasks": []}
+
+    lifted = quarantine(service, worker, -1)
+    assert [entry["quarantineInfo"] for entry in lifted["quarantineDetails"]] == [
+        *["its disk fails 💾"] * 2,
+        *["[unspecified]"] * 2,
+    ]
+    assert "quarantineUntil" not in service.queue.listWorkers(*worker[:2])["workers"][0]
+    assert len(service.queue.claimWork(service.pool, request)["tasks"]) == 1
+
+
+def test_a_quarantined_worker_leaves_a_task_to_others(service: Service, worker: tuple[str, str, str, str]) -> None:
+    task_id = service.create()
+    quarantine(service, worker, DAY)
+    request = {"workerGroup": worker[2], "workerId": worker[3]}
+    path = f"{API}/task/{task_id}/runs/0/claim"
+    answer = send(service, "POST", path, json.dumps(request).encode())
+    assert answer.status == 503, "old workers delete their message on a 4xx"
+    assert answer.headers["retry-after"]
+    assert service.status(task_id)["state"] == "pending"
+    assert service.queue.claimTask(task_id, "0", {"workerGroup": "g", "workerId": "w"})["runId"] == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"quarantineUntil": "never"},
+        {"quarantineUntil": "2030-01-01T00:00:00Z", "quarantineInfo": "x" * 4001},
+        {"quarantineUntil": "2030-01-01T00:00:00Z", "quarantineInfo": None},
+        {"quarantineUntil": "2030-01-01T00:00:00Z", "other": ""},
+    ],
+)
+def test_what_is_no_quarantine(service: Service, worker: tuple[str, str, str, str], body: dict[str, Any]) -> None:
+    with refused(400, "InputValidationError"):
+        service.queue.quarantineWorker(*worker, body)
+    assert "quarantineDetails" not in service.queue.getWorker(*worker)
+
+
+def test_the_latest_of_quarantines_at_all(service: Service, worker: tuple[str, str, str, str]) -> None:
+    body = {"quarantineUntil": "9999-12-31T23:59:59.999Z", "quarantineInfo": "\x00\x7f\u2028💾" * 1000}
+    assert service.queue.quarantineWorker(*worker, body)["quarantineUntil"] == body["quarantineUntil"]
+    details = service.queue.getWorker(*worker)["quarantineDetails"]
+    assert details[0]["quarantineInfo"] == body["quarantineInfo"]
+
+
+def test_unknown_workers(service: Service) -> None:
+    names = (*service.pool.split("/"), "g", "nobody")
+    with refused(404, "ResourceNotFound"):
+        service.queue.getWorker(*names)
+    with refused(404, "ResourceNotFound"):
+        service.queue.quarantineWorker(*names, {"quarantineUntil": in_future(DAY)})
+    with refused(404, "ResourceNotFound"):
+        service.queue.getWorkerType(*names[:2])
+    assert service.queue.listWorkers(*names[:2]) == {"workers": []}
+    with refused(404, "ResourceNotFound"):
+        service.queue.getProvisioner(f"p{new_slugid()}")
+    assert service.queue.listWorkerTypes(f"p{new_slugid()}") == {"workerTypes": []}
+
+
+def test_a_removed_worker(service: Service) -> None:
+    first, second = service.create(), service.create(retries=0)
+    service.claim(2)
+    third = service.create()
+    other = service.queue.claimWork(service.pool, {"workerGroup": "g", "workerId": "other"})["tasks"]
+    assert [claim["status"]["taskId"] for claim in other] == [third]
+
+    route = f"{PROVISIONERS}/{service.pool.replace('/', '/worker-types/')}/workers/g/w/removed"
+    answered = service.call("post", route)
+    assert sorted(run["taskId"] for run in answered["tasks"]) == sorted([first, second])
+    status = service.status(first)
+    assert [run["state"] for run in status["runs"]] == ["exception", "pending"]
+    assert status["runs"][0]["reasonResolved"] == "worker-shutdown"
+    assert status["runs"][1]["reasonCreated"] == "retry"
+    assert service.status(second)["state"] == "exception"
+    assert service.status(third)["state"] == "running"
+    assert service.call("post", route) == {"tasks": []}
+    begun = [("task-defined", None), ("task-pending", 0), ("task-running", 0), ("task-exception", 0)]
+    service.events.expect(first, *begun, ("task-pending", 1))
+    service.events.expect(second, *begun, ("task-group-resolved", None))
+    (claim,) = service.claim()
+    assert (claim["status"]["taskId"], claim["runId"]) == (first, 1)
+
+
+def test_declared_worker_types_and_provisioners(service: Service) -> None:
+    provisioner_id, worker_type = f"p{new_slugid()}", "some"
+    route = f"{PROVISIONERS}/{provisioner_id}/worker-types/{worker_type}"
+    declared = service.call("put", route, {"description": "d", "stability": "stable"})
+    assert (declared["description"], declared["stability"]) == ("d", "stable")
+    assert service.queue.getWorkerType(provisioner_id, worker_type) == declared
+    later = in_future(30 * DAY)
+    assert service.call("put", route, {"expires": later})["expires"] == later
+    assert service.call("put", route, {"expires": in_future(1)})["expires"] == later
+    actions = [
+        {"name": "n", "title": "t", "context": context, "url": "u", "method": "POST", "description": ""}
+        for context in ("provisioner", "worker-type", "worker")
+    ]
+    provisioner = service.call("put", f"{PROVISIONERS}/{provisioner_id}", {"actions": actions, "description": "all"})
+    assert provisioner["actions"] == actions
+    assert service.queue.getProvisioner(provisioner_id) == provisioner
+    assert service.queue.getWorkerType(provisioner_id, worker_type)["actions"] == [actions[1]]
+    service.queue.declareWorker(provisioner_id, worker_type, "g", "w", {"expires": later})
+    assert service.queue.getWorker(provisioner_id, worker_type, "g", "w")["actions"] == [actions[2]]
+    unstorable: list[dict[str, Any]] = [{}, {"actions": [{**actions[0], "url": "x" * 40_000}]}]
+    for bad in unstorable:
+        with refused(400, "InputError"):
+            service.call("put", f"{PROVISIONERS}/{provisioner_id}", bad)
+    malformed: list[dict[str, Any]] = [
+        {"stability": "unknown"},
+        {"actions": [{"name": "n"}]},
+        {"description": "x" * 10_241},
+    ]
+    for bad in malformed:
+        with refused(400, "InputValidationError"):
+            service.call("put", f"{PROVISIONERS}/{provisioner_id}", bad)
+
+
+def test_scopes(service: Service, worker: tuple[str, str, str, str]) -> None:
+    provisioner_id, worker_type, _, _ = worker
+    path = "/".join(worker)
+    until = {"quarantineUntil": in_future(-DAY)}
+    calls: list[tuple[str, str, tuple[Any, ...]]] = [
+        ("queue:list-provisioners", "listProvisioners", ()),
+        (f"queue:get-provisioner:{provisioner_id}", "getProvisioner", (provisioner_id,)),
+        ("queue:list-task-queues", "listTaskQueues", ()),
+        (f"queue:get-task-queue:{service.pool}", "getTaskQueue", (service.pool,)),
+        (f"queue:list-worker-types:{provisioner_id}", "listWorkerTypes", (provisioner_id,)),
+        (f"queue:get-worker-type:{service.pool}", "getWorkerType", worker[:2]),
+        (f"queue:list-workers:{service.pool}", "listWorkers", worker[:2]),
+        (f"queue:get-worker:{path}", "getWorker", worker),
+        (f"queue:quarantine-worker:{path}", "quarantineWorker", (*worker, until)),
+        (f"queue:declare-worker:{path}#expires", "declareWorker", (*worker, {"expires": in_future(60)})),
+    ]
+    nobody = service.with_scopes()
+    for scope, name, args in calls:
+        getattr(service.with_scopes(scope), name)(*args)
+        with refused(403, "InsufficientScopes"):
+            getattr(nobody, name)(*args)
+    removed = f"{PROVISIONERS}/{provisioner_id}/worker-types/{worker_type}/workers/{worker[2]}/{worker[3]}/removed"
+    service.with_scopes(f"queue:worker-removed:{path}")._makeHttpRequest("post", removed, None)
+    with refused(403, "InsufficientScopes"):
+        nobody._makeHttpRequest("post", removed, None)
+    for route, kind in (
+        (f"{PROVISIONERS}/{provisioner_id}", f"declare-provisioner:{provisioner_id}"),
+        (f"{PROVISIONERS}/{provisioner_id}/worker-types/{worker_type}", f"declare-worker-type:{service.pool}"),
+    ):
+        body = {"stability": "stable", "description": ""}
+        both = [f"queue:{kind}#stability", f"queue:{kind}#description"]
+        service.with_scopes(*both)._makeHttpRequest("put", route, body)
+        for scope in both:
+            with refused(403, "InsufficientScopes"):
+                service.with_scopes(scope)._makeHttpRequest("put", route, body)
+
+
+def test_the_scope_comes_before_everything_else(service: Service) -> None:
+    """Contract 1.5: those whose scopes are in the URL say 403 first, the others look at the request first."""
+    nobody = service.with_scopes()
+    with refused(403, "InsufficientScopes"):
+        nobody.getWorker("p", "w.w", "g", "w")
+    with refused(403, "InsufficientScopes"):
+        nobody.quarantineWorker(*service.pool.split("/"), "g", "w", {"nonsense": 1})
+    with refused(400, "InputValidationError"):
+        nobody.declareWorker(*service.pool.split("/"), "g", "w", {"nonsense": 1})

@@ -1,0 +1,289 @@
+"""Workers that poll Azure queues themselves, by signed URLs (contract 15, design 4)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from shared.domain.priority import PRIORITIES
+from tests.host import bare_worker
+from tests.host.bare_worker import Plain, claims, find, poll, poll_urls
+from tests.host.service import Service, eventually
+from tests.host.wire import API, send
+
+GROUP_RESOLVED = ("task-group-resolved", None)
+"""A task that names no group is one of its own."""
+
+
+def found(service: Service, *, count: int = 1, hidden: int | None = None) -> Plain:
+    """An answer with a message, as soon as there is one."""
+    return eventually(lambda: find(service, count=count, hidden=hidden))
+
+
+def test_http_and_a_search_for_a_string_are_enough(service: Service) -> None:
+    task_id = service.create(payload={"command": ["true"]})
+    answer = found(service)
+    (claim,) = claims(service, answer.text)
+    assert claim["status"]["taskId"] == task_id
+    assert claim["status"]["runs"][0]["workerId"] == "bare"
+    assert claim["task"]["payload"] == {"command": ["true"]}
+    service.worker(claim).reportCompleted(task_id, 0)
+    assert service.status(task_id)["state"] == "completed"
+    service.events.expect(
+        task_id, ("task-defined", None), ("task-pending", 0), ("task-running", 0), ("task-completed", 0), GROUP_RESOLVED
+    )
+
+
+def test_one_url_for_each_priority_the_highest_first(service: Service) -> None:
+    ids = {priority: service.create(priority=priority) for priority in PRIORITIES}
+    polled = [poll(queue["signedPollUrl"]).bodies for queue in poll_urls(service)]
+    assert [[body["taskId"] for body in bodies] for bodies in polled] == [[ids[each]] for each in PRIORITIES]
+
+
+@pytest.mark.parametrize("slash", ["/", "%2F"])
+def test_urls_say_until_when_they_hold(service: Service, slash: str) -> None:
+    answer = send(service, "GET", f"{API}/poll-task-url/{service.pool.replace('/', slash)}")
+    assert answer.status == 200
+    assert answer.body.keys() == {"queues", "expires"}
+    life = datetime.fromisoformat(answer.body["expires"]) - datetime.now(UTC)
+    assert timedelta(minutes=29) < life <= timedelta(minutes=30)
+    for queue in answer.body["queues"]:
+        assert queue.keys() == {"signedPollUrl", "signedDeleteUrl"}
+        assert urlsplit(queue["signedPollUrl"]).path.endswith("/messages")
+        assert urlsplit(queue["signedDeleteUrl"]).path.endswith("/messages/{{messageId}}")
+        query = parse_qs(urlsplit(queue["signedPollUrl"]).query)
+        assert query["sp"] == ["p"]
+        assert query["visibilitytimeout"] == ["300"]
+        assert datetime.fromisoformat(query["se"][0]) == datetime.fromisoformat(answer.body["expires"])
+        assert datetime.fromisoformat(query["st"][0]) < datetime.now(UTC) - timedelta(minutes=14)
+
+
+def test_who_may_have_urls(service: Service) -> None:
+    for scopes in ([f"queue:poll-task-urls:{service.pool}"], ["queue:poll-task-urls", "assume:worker-type:test/*"]):
+        route = {"name": "pollTaskUrls", "method": "get", "route": "/poll-task-url/<pool>", "args": ["pool"]}
+        client = service.with_scopes(*scopes)
+        assert len(client._makeApiCall(route, service.pool)["queues"]) == 7
+    assert send(service, "GET", f"{API}/poll-task-url/{service.pool}", signed=False).status == 403
+
+
+def test_urls_are_good_for_taking_and_deleting_in_one_queue_and_nothing_else(service: Service) -> None:
+    first, second = poll_urls(service)[:2]
+    url, sas = first["signedPollUrl"].split("?", 1)[0], first["signedPollUrl"].split("&", 1)[1]
+    queue = url.removesuffix("/messages")
+    other = second["signedPollUrl"].split("?", 1)[0]
+    message = "<QueueMessage><MessageText>eA==</MessageText></QueueMessage>"
+    assert bare_worker.request("GET", f"{url}?{sas}").status == 200
+    assert bare_worker.request("POST", f"{url}?{sas}", message).status == 403
+    assert bare_worker.request("GET", f"{url}?peekonly=true&{sas}").status == 403
+    assert bare_worker.request("GET", f"{queue}?comp=metadata&{sas}").status == 403
+    assert bare_worker.request("DELETE", f"{queue}?{sas}").status == 403
+    assert bare_worker.request("GET", f"{other}?{sas}").status == 403
+
+
+def test_several_messages_at_once_and_the_rest_is_released(service: Service) -> None:
+    ids = {service.create() for _ in range(4)}
+    answer = found(service, count=4)
+    assert {body["taskId"] for body in answer.bodies} == ids
+    taken = claims(service, answer.text, tasks=2)
+    assert len(taken) == 2
+    rest = found(service, count=4)  # at once: they were polled for 5 minutes
+    taken += claims(service, rest.text, tasks=4)
+    assert sorted(claim["status"]["taskId"] for claim in taken) == sorted(ids)
+
+
+def test_both_ways_of_polling_work_on_the_same_tasks(service: Service) -> None:
+    ids = [service.create() for _ in range(2)]
+    (polled,) = claims(service, found(service).text)
+    (waited,) = service.claim()
+    assert sorted(claim["status"]["taskId"] for claim in (polled, waited)) == sorted(ids)
+
+
+def _edited(change: Callable[[dict[str, object]], object]) -> Callable[[Plain], str]:
+    """The answer, with the message's body changed."""
+
+    def edit(answer: Plain) -> str:
+        (body,) = answer.bodies
+        change(body)
+        text = base64.b64encode(json.dumps(body).encode()).decode()
+        return re.sub("<MessageText>[^<]*", f"<MessageText>{text}", answer.text)
+
+    return edit
+
+
+FORGERIES: dict[str, Callable[[Plain], str]] = {
+    "another task": _edited(lambda body: body.update(taskId="AAAAAAAAQACAAAAAAAAAAA")),
+    "another run": _edited(lambda body: body.update(runId=1)),
+    "another hint": _edited(lambda body: body.update(hintId="AAAAAAAAQACAAAAAAAAAAA")),
+    "another band": _edited(lambda body: body.update(priority="highest")),
+    "no band": _edited(lambda body: body.update(priority=["lowest"])),
+    "no signature": _edited(lambda body: body.pop("signature")),
+    "a signature of no sense": _edited(lambda body: body.update(signature="\ud800")),
+    "no base64": lambda answer: re.sub("<MessageText>[^<]*", "<MessageText>#", answer.text),
+    "no JSON": lambda answer: re.sub("<MessageText>[^<]*", "<MessageText>eA==", answer.text),
+    "another message": lambda answer: re.sub("<MessageId>....", "<MessageId>0000", answer.text),
+    "another receipt": lambda answer: re.sub("<PopReceipt>[^<]*", "<PopReceipt>MjFOb3YyMDI2", answer.text),
+    "no receipt": lambda answer: re.sub("<PopReceipt>[^<]*</PopReceipt>", "", answer.text),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_message_is_no_claim_and_costs_nobody_the_task(service: Service, forgery: str) -> None:
+    task_id = service.create()
+    answer = found(service, hidden=1)
+    assert claims(service, FORGERIES[forgery](answer)) == []
+    assert service.status(task_id)["runs"][0]["state"] == "pending"
+    (claim,) = service.claim()  # once the second is over for which it was polled
+    assert claim["status"]["taskId"] == task_id
+
+
+def test_a_message_of_another_pool_is_no_claim(service: Service) -> None:
+    task_id = service.create()
+    answer = found(service, hidden=1)
+    foreign = bare_worker.claim(service, answer.text, pool="test/another-pool")
+    assert (foreign.status, foreign.body) == (200, {"tasks": []})
+    assert service.claim()[0]["status"]["taskId"] == task_id
+
+
+def test_a_message_is_good_for_one_claim(service: Service) -> None:
+    service.create()
+    answer = found(service)
+    assert len(claims(service, answer.text)) == 1
+    assert claims(service, answer.text) == []
+    assert claims(service, answer.text, worker="another") == []
+
+
+def test_a_message_that_somebody_else_has_polled_since_is_no_claim(service: Service) -> None:
+    task_id = service.create()
+    stale = found(service, hidden=1)
+    fresh = found(service)
+    assert claims(service, stale.text) == []
+    assert claims(service, fresh.text)[0]["status"]["taskId"] == task_id
+
+
+def test_the_message_of_a_cancelled_task_is_no_claim_and_goes(service: Service) -> None:
+    task_id = service.create()
+    answer = found(service, hidden=1)
+    service.queue.cancelTask(task_id)
+    assert claims(service, answer.text) == []
+    assert service.status(task_id)["state"] == "exception"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", "InputError"),
+        ("<html>", "InputError"),
+        ('<!DOCTYPE a [<!ENTITY b "c">]><QueueMessagesList>&b;</QueueMessagesList>', "InputError"),
+        ("<Error><Code>AuthenticationFailed</Code></Error>", "InputError"),
+        ("x" * 300_000, "InputValidationError"),
+    ],
+)
+def test_what_is_no_answer_of_azure_is_refused(service: Service, text: str, code: str) -> None:
+    answer = bare_worker.claim(service, text)
+    assert (answer.status, answer.code) == (400, code)
+
+
+def test_an_answer_without_messages_claims_nothing(service: Service) -> None:
+    (queue, *_) = poll_urls(service)
+    assert claims(service, poll(queue["signedPollUrl"]).text) == []
+
+
+def test_the_older_form_claims_by_task_and_deletes_the_message_itself(service: Service) -> None:
+    task_id = service.create()
+    queue = poll_urls(service)[-1]
+    answer = poll(queue["signedPollUrl"])
+    (body,) = answer.bodies
+    claim = service.queue.claimTask(body["taskId"], body["runId"], {"workerGroup": "g", "workerId": "old"})
+    deleted = bare_worker.delete(queue, answer.values("MessageId")[0], answer.values("PopReceipt")[0])
+    assert deleted.status == 204
+    worker = service.worker(claim)
+    worker.reclaimTask(task_id, 0)
+    worker.reportCompleted(task_id, 0)
+    assert service.status(task_id)["state"] == "completed"
+
+
+def test_the_older_form_is_retried_like_any_other(hasty: Service) -> None:
+    task_id = hasty.create()
+    queue = poll_urls(hasty)[-1]
+    answer = poll(queue["signedPollUrl"])
+    hasty.queue.claimTask(task_id, 0, {"workerGroup": "g", "workerId": "old"})
+    bare_worker.delete(queue, answer.values("MessageId")[0], answer.values("PopReceipt")[0])
+    (claim,) = claims(hasty, found(hasty).text)
+    assert [run.get("reasonResolved") for run in claim["status"]["runs"]] == ["claim-expired", None]
+
+
+def test_at_taken_until_the_message_is_there_for_the_next_run(hasty: Service) -> None:
+    task_id = hasty.create()
+    (first,) = claims(hasty, found(hasty).text, worker="first")
+    answer = found(hasty)
+    late = time.time() - datetime.fromisoformat(first["takenUntil"]).timestamp()
+    assert -0.1 < late < 2, "seconds after takenUntil"
+    assert [(body["taskId"], body["runId"]) for body in answer.bodies] == [(task_id, 1)]
+    (second,) = claims(hasty, answer.text, worker="second")
+    assert (second["status"]["taskId"], second["runId"]) == (task_id, 1)
+    hasty.worker(second).reportCompleted(task_id, 1)
+    status = hasty.status(task_id)
+    assert [(run["reasonResolved"], run["workerId"]) for run in status["runs"]] == [
+        ("claim-expired", "first"),
+        ("completed", "second"),
+    ]
+    hasty.events.expect(
+        task_id,
+        ("task-defined", None),
+        *(("task-pending", run) for run in (0, 1)),
+        *(("task-running", run) for run in (0, 1)),
+        ("task-exception", 0),
+        ("task-completed", 1),
+        GROUP_RESOLVED,
+    )
+
+
+def test_a_claim_that_is_renewed_moves_the_message(hasty: Service) -> None:
+    task_id = hasty.create()
+    (claim,) = claims(hasty, found(hasty).text)
+    give_up = time.monotonic() + 3.5
+    while time.monotonic() < give_up:
+        claim = {**claim, **hasty.worker(claim).reclaimTask(task_id, 0)}
+        assert find(hasty) is None
+        time.sleep(0.3)
+    answer = found(hasty)
+    assert time.time() >= datetime.fromisoformat(claim["takenUntil"]).timestamp() - 0.1
+    assert answer.bodies[0]["runId"] == 1
+
+
+def test_pollers_and_the_trigger_at_the_same_time_retry_once(hasty: Service) -> None:
+    ids = [hasty.create() for _ in range(6)]
+    taken = claims(hasty, found(hasty, count=6).text, tasks=6, worker="first")
+    assert len(taken) == 6
+    again: list[str] = []
+
+    def all_again() -> bool:
+        answer = find(hasty)
+        for claim in claims(hasty, answer.text, worker="second") if answer is not None else ():
+            hasty.worker(claim).reportCompleted(claim["status"]["taskId"], claim["runId"])
+            again.append(claim["status"]["taskId"])
+        return len(again) == 6
+
+    eventually(all_again, 30)
+    assert sorted(again) == sorted(ids)
+    for task_id in ids:
+        assert [(run["runId"], run["workerId"]) for run in hasty.status(task_id)["runs"]] == [
+            (0, "first"),
+            (1, "second"),
+        ]
+        hasty.events.expect(
+            task_id,
+            ("task-defined", None),
+            *(("task-pending", run) for run in (0, 1)),
+            *(("task-running", run) for run in (0, 1)),
+            ("task-exception", 0),
+            ("task-completed", 1),
+            GROUP_RESOLVED,
+        )

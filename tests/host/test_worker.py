@@ -1,0 +1,269 @@
+"""The reference worker against the service: what becomes of tasks, and of their processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.child import Child
+from tests.host import bare_worker
+from tests.host.service import Service, eventually, outcome, refused
+from tests.host.workers import MODES, start_worker, worker
+
+SECONDS = 30
+
+
+def shell(script: str, **more: Any) -> dict[str, Any]:
+    """A payload."""
+    return {"command": ["sh", "-c", script], "maxRunTime": 60, **more}
+
+
+@contextmanager
+def working(
+    service: Service, logs: Path, *, name: str = "one", mode: str = "signed", capacity: int = 1
+) -> Iterator[Child]:
+    """A worker on the test's own pool."""
+    with worker(service.running.stack, service.pool, name, logs=logs, mode=mode, capacity=capacity) as child:
+        yield child
+
+
+def run_of(service: Service, task_id: str, run_id: int = 0) -> dict[str, Any]:
+    """A run of a task that has it."""
+    run: dict[str, Any] = service.status(task_id)["runs"][run_id]
+    return run
+
+
+def wait_for_file(path: Path) -> str:
+    """What a task has written, line by line, once there is anything."""
+    return eventually(lambda: path.read_text() if path.exists() else None, SECONDS)
+
+
+ENDINGS = {
+    "completed": (shell("true"), "completed", "completed"),
+    "exit code": (shell("exit 3"), "failed", "failed"),
+    "signal": (shell("kill -TERM $$"), "failed", "failed"),
+    "time limit": (shell("sleep 60", maxRunTime=0.5), "failed", "failed"),
+    "no command": ({"command": []}, "exception", "malformed-payload"),
+    "no such program": ({"command": ["no-such-program"]}, "exception", "malformed-payload"),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_how_tasks_end(service: Service, tmp_path: Path, mode: str) -> None:
+    ids = {name: service.create(payload=payload) for name, (payload, _, _) in ENDINGS.items()}
+    with working(service, tmp_path, mode=mode, capacity=3):
+        for name, (_, state, reason) in ENDINGS.items():
+            status = service.wait_for(ids[name], state, SECONDS)
+            assert [(run["reasonResolved"], run["workerId"]) for run in status["runs"]] == [(reason, "one")], name
+
+
+def test_what_a_command_sees(service: Service, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    task_id = service.create(payload=shell(f"ls -A > {seen}; env >> {seen}; pwd >> {seen}", env={"MINE": "a b"}))
+    with working(service, tmp_path):
+        service.wait_for(task_id, "completed", SECONDS)
+    lines = seen.read_text().splitlines()
+    assert {f"TASK_ID={task_id}", "RUN_ID=0", "MINE=a b", f"HOME={lines[-1]}"} <= set(lines)
+    assert f"TASKCLUSTER_ROOT_URL={service.running.deployment.root_url}" in lines
+    assert "TOKEN" not in seen.read_text()
+    assert not Path(lines[-1]).exists(), "the folder is gone"
+
+
+def test_as_many_at_a_time_as_it_can_take(service: Service, tmp_path: Path) -> None:
+    meeting = tmp_path / "meeting"
+    meeting.mkdir()
+    arrive = f"touch {meeting}/$TASK_ID; while [ $(ls {meeting} | wc -l) -lt 3 ]; do sleep 0.05; done"
+    ids = [service.create(payload=shell(arrive)) for _ in range(3)]
+    with working(service, tmp_path, capacity=3):
+        for task_id in ids:
+            service.wait_for(task_id, "completed", SECONDS)
+
+
+def test_one_at_a_time_if_that_is_all_it_can_take(service: Service, tmp_path: Path) -> None:
+    order = tmp_path / "order"
+    ids = [service.create(payload=shell(f"echo in >> {order}; sleep 0.2; echo out >> {order}")) for _ in range(3)]
+    with working(service, tmp_path):
+        for task_id in ids:
+            service.wait_for(task_id, "completed", SECONDS)
+    assert order.read_text().split() == ["in", "out"] * 3
+
+
+def test_a_claim_is_kept_for_as_long_as_the_task_takes(hasty: Service, tmp_path: Path) -> None:
+    task_id = hasty.create(payload=shell("sleep 5"))
+    with working(hasty, tmp_path):
+        status = hasty.wait_for(task_id, "completed", SECONDS)
+    assert len(status["runs"]) == 1, "though claims last 2 seconds"
+
+
+def test_a_task_that_is_cancelled_is_stopped_and_forgotten(hasty: Service, tmp_path: Path) -> None:
+    beats = tmp_path / "beats"
+    task_id = hasty.create(payload=shell(f"while true; do echo beat >> {beats}; sleep 0.05; done"))
+    with working(hasty, tmp_path) as child:
+        wait_for_file(beats)
+        hasty.queue.cancelTask(task_id)
+        eventually(lambda: f"{task_id}/0: lost" in child.output(), SECONDS)
+        size = beats.stat().st_size
+        follower = hasty.create(payload=shell("sleep 0.3"))
+        hasty.wait_for(follower, "completed", SECONDS)
+        assert beats.stat().st_size == size, "the process has ended"
+    assert run_of(hasty, task_id)["reasonResolved"] == "canceled"
+
+
+def test_a_worker_that_is_asked_to_end_gives_its_tasks_back(service: Service, tmp_path: Path) -> None:
+    beats = tmp_path / "beats"
+    task_id = service.create(payload=shell(f"while true; do echo beat >> {beats}; sleep 0.05; done"))
+    with working(service, tmp_path) as child:
+        wait_for_file(beats)
+        child.terminate()
+        assert child.wait(SECONDS) == 0
+        size = beats.stat().st_size
+    assert run_of(service, task_id)["reasonResolved"] == "worker-shutdown"
+    assert service.status(task_id)["state"] == "pending", "the retry, at once"
+    assert beats.stat().st_size == size
+
+
+def test_a_worker_that_is_idle_ends_at_once(service: Service, tmp_path: Path) -> None:
+    with working(service, tmp_path) as child:
+        child.wait_for("takes up to 1 tasks", SECONDS)
+        started = time.monotonic()
+        child.terminate()
+        assert child.wait(SECONDS) == 0
+        assert time.monotonic() - started < 5
+
+
+def test_the_task_of_a_worker_that_died_is_retried_by_another(hasty: Service, tmp_path: Path) -> None:
+    beats = tmp_path / "beats"
+    script = f'echo "run $RUN_ID" >> {beats}; [ $RUN_ID = 1 ] || while true; do echo beat >> {beats}; sleep 0.05; done'
+    task_id = hasty.create(payload=shell(script))
+    with working(hasty, tmp_path) as child:
+        wait_for_file(beats)
+        child.kill()
+    with working(hasty, tmp_path, name="two"):
+        status = hasty.wait_for(task_id, "completed", SECONDS)
+    assert [(run["reasonResolved"], run["workerId"]) for run in status["runs"]] == [
+        ("claim-expired", "one"),
+        ("completed", "two"),
+    ]
+    assert beats.read_text().split("run 1\n")[1] == "", "the first process has died with its worker"
+
+
+def test_without_the_right_to_poll_it_ends_and_says_why(service: Service, tmp_path: Path) -> None:
+    unknown = {"TASKCLUSTER_CLIENT_ID": "nobody", "TASKCLUSTER_ACCESS_TOKEN": "a" * 22}
+    for mode in MODES:
+        child = start_worker(service.running.stack, service.pool, mode, logs=tmp_path, mode=mode, environment=unknown)
+        assert child.wait(SECONDS) == 1
+        assert "does not let this worker ask for work" in child.output()
+        child.stop()
+
+
+def test_a_second_signal_ends_it_at_once(service: Service, tmp_path: Path) -> None:
+    """The first one waits for the answer to a poll, since it may bring claims."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        environment = {"TASKCLUSTER_ROOT_URL": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        stack, logs = service.running.stack, tmp_path
+        child = start_worker(stack, service.pool, "one", logs=logs, mode="claim-work", environment=environment)
+        try:
+            silent.settimeout(SECONDS)
+            connection, _ = silent.accept()
+            with connection:
+                child.terminate()
+                child.wait_for("giving back what is running", SECONDS)
+                assert child.wait(0.2) is None
+                os.kill(child.pid, signal.SIGTERM)
+                assert child.wait(SECONDS) == -signal.SIGTERM
+        finally:
+            child.stop(grace=0)
+
+
+def artifact(service: Service, task_id: str, name: str, run_id: int = 0) -> str:
+    """The content of an artifact."""
+    url = service.queue.getArtifact(task_id, run_id, name)["url"]
+    answer = bare_worker.request("GET", url)
+    assert answer.status == 200
+    return answer.text
+
+
+@pytest.mark.parametrize("ending", ["completed", "failed", "malformed-payload"])
+def test_the_log_tells_what_happened(service: Service, tmp_path: Path, ending: str) -> None:
+    payload: dict[str, Any] = {
+        "completed": shell("echo out; echo err >&2"),
+        "failed": shell("echo out; echo err >&2; exit 7"),
+        "malformed-payload": {"command": "echo"},
+    }[ending]
+    task_id = service.create(payload=payload)
+    with working(service, tmp_path):
+        service.wait_for(task_id, "exception" if ending == "malformed-payload" else ending, SECONDS)
+        if ending == "malformed-payload":
+            log = eventually(lambda: _log_after_the_report(service, task_id), SECONDS)
+            assert "payload.command must be a list of strings" in log
+        else:
+            log = artifact(service, task_id, LOG)
+            assert "\nout\nerr\n" in log
+            assert f"Exit code {0 if ending == 'completed' else 7}\n" in log
+
+
+LOG = "public/logs/live.log"
+
+
+def _log_after_the_report(service: Service, task_id: str) -> str | None:
+    """The log of an exception comes after the report."""
+    names = [each["name"] for each in service.queue.listArtifacts(task_id, 0)["artifacts"]]
+    answer = outcome(lambda: artifact(service, task_id, LOG)) if LOG in names else None
+    return answer if isinstance(answer, str) else None
+
+
+def test_the_log_can_be_read_while_the_task_runs(service: Service, tmp_path: Path) -> None:
+    go_on = tmp_path / "go-on"
+    task_id = service.create(payload=shell(f"echo first; until [ -e {go_on} ]; do sleep 0.05; done; echo last"))
+    with working(service, tmp_path):
+        assert "\nfirst\n" in eventually(lambda: _log_after_the_report(service, task_id), SECONDS)
+        assert service.status(task_id)["state"] == "running"
+        go_on.touch()
+        service.wait_for(task_id, "completed", SECONDS)
+    assert "\nfirst\nlast\n" in artifact(service, task_id, LOG)
+
+
+def test_files_that_the_payload_names_become_artifacts(service: Service, tmp_path: Path) -> None:
+    script = "mkdir out; printf 'a file' > out/file.txt; : > empty; head -c 3000000 /dev/zero | tr '\\0' x > large.json"
+    artifacts = {"public/file.txt": "out/file.txt", "private/empty": "empty", "public/large.json": "large.json"}
+    task_id = service.create(payload=shell(script, artifacts=artifacts))
+    with working(service, tmp_path):
+        service.wait_for(task_id, "completed", SECONDS)
+    assert artifact(service, task_id, "public/file.txt") == "a file"
+    assert artifact(service, task_id, "private/empty") == ""
+    assert artifact(service, task_id, "public/large.json") == "x" * 3_000_000
+    types = {each["name"]: each["contentType"] for each in service.queue.listArtifacts(task_id, 0)["artifacts"]}
+    assert types == {
+        LOG: "text/plain; charset=utf-8",
+        "public/file.txt": "text/plain",
+        "private/empty": "application/octet-stream",
+        "public/large.json": "application/json",
+    }
+
+
+def test_a_file_that_is_not_there_fails_the_task_and_says_so_in_its_place(service: Service, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("secret")
+    script = f"mkdir folder; ln -s {outside} link; echo here > here"
+    artifacts = {"gone": "gone", "folder": "folder", "link": "link", "here": "here"}
+    task_id = service.create(payload=shell(script, artifacts=artifacts))
+    with working(service, tmp_path):
+        service.wait_for(task_id, "failed", SECONDS)
+    reasons = {
+        "gone": "file-missing-on-worker",
+        "folder": "invalid-resource-on-worker",
+        "link": "invalid-resource-on-worker",
+    }
+    for name, reason in reasons.items():
+        with refused(424, None) as errors:
+            service.queue.getArtifact(task_id, 0, name)
+        assert errors[0].body["reason"] == reason
+    assert artifact(service, task_id, "here") == "here\n"

@@ -1,0 +1,48 @@
+"""Reference workers as processes, beside a stack."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from local import state
+from local.child import Child
+from local.stack import Stack
+
+MODES = ("signed", "claim-work")
+
+
+def start_worker(
+    stack: Stack,
+    pool: str,
+    name: str,
+    *,
+    logs: Path,
+    mode: str = "signed",
+    capacity: int = 1,
+    environment: Mapping[str, str] | None = None,
+) -> Child:
+    """A worker `g/<name>` that looks for work every half second at least. It ends with this process."""
+    arguments = ["--task-queue-id", pool, "--worker-group", "g", "--worker-id", name, "--capacity", str(capacity)]
+    arguments += ["--poll-mode", mode, "--idle-seconds", "0.5", "--work-dir", str(logs)]
+    return Child.start(
+        name,
+        [sys.executable, "-m", "local.tethered", "worker", *arguments],
+        log=logs / f"{name}.log",
+        env={**stack.environment, **(environment or {})},
+        cwd=state.ROOT,
+    )
+
+
+@contextmanager
+def worker(
+    stack: Stack, pool: str, name: str, *, logs: Path, mode: str = "signed", capacity: int = 1
+) -> Iterator[Child]:
+    """A worker for the time of a test."""
+    child = start_worker(stack, pool, name, logs=logs, mode=mode, capacity=capacity)
+    try:
+        yield child
+    finally:
+        child.stop()

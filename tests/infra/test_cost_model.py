@@ -1,0 +1,136 @@
+"""The cost model: it counts what the code does, its tables are those of the document, and its sums behave."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import budgets, cost_model
+from bench.cost_model import Model
+from local.state import ROOT
+from shared.domain.task import Resolved
+from shared.storage.counting import counting
+from tests.infra import bicep
+from tests.simulator.world import World
+
+INPUTS: dict[str, Any] = json.loads(cost_model.INPUTS.read_text())
+MODELS = {name: Model.of(name, INPUTS) for name in cost_model.PROFILES}
+BOTH = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+
+
+def test_the_document_has_the_tables_of_today() -> None:
+    text = cost_model.DOCUMENT.read_text()
+    assert all(mark in text for mark in cost_model.MARKS)
+    assert text == cost_model.document(text, cost_model.report(INPUTS)), "run: python -m bench.cost_model --write"
+
+
+async def _counted(call: Awaitable[Any]) -> Counter[str]:
+    with counting() as operations:
+        await call
+    return Counter(request.kind.value for request in operations.requests)
+
+
+def test_the_calls_cost_no_more_than_the_model_says() -> None:
+    world = World()
+
+    async def story() -> None:
+        group = await world.create()
+        await world.claim()
+        await world.services.lifecycle.report(group, 0, Resolved.COMPLETED)
+        await world.drain(60)
+        await world.create(taskGroupId=group)
+        await world.claim()  # bands and workers are known again
+        task_id = world.slugid()
+        found = {"createTask": await _counted(world.create(task_id, taskGroupId=group))}
+        found["claimWork"] = await _counted(world.claim())
+        found["reclaimTask"] = await _counted(world.services.work.reclaim_task(task_id, 0))
+        found["reportCompleted"] = await _counted(world.services.lifecycle.report(task_id, 0, Resolved.COMPLETED))
+        found["status"] = await _counted(world.services.lifecycle.status(task_id))
+        body = {"taskId": task_id, "runId": 0, "put": "2026-01-01T00:00:00.000Z"}
+        found["resolved message"] = await _counted(world.resolved_due_here(body))
+        for name, counts in found.items():
+            assert counts.total() > 0
+            assert counts.total() <= sum(budgets.CALLS[name].values()), name
+            for kind, number in counts.items():
+                assert number <= budgets.CALLS[name].get(kind, 0), f"{name}: {kind}"
+
+    world.run(story())
+
+
+def test_the_life_of_a_task_is_within_the_design() -> None:
+    life = budgets.life_of_a_task(artifacts=2.4, reads=0)
+    by_the_worker = 2.4  # its own uploads, which design 6 does not count
+    assert 36 <= sum(life.values()) - by_the_worker <= 42
+
+
+@BOTH
+def test_capacity_is_there(model: Model) -> None:
+    for title, needed, there in model.capacity():
+        assert needed <= there, title
+    assert model.http_instances(peak=True) >= model.http_instances(peak=False)
+
+
+@BOTH
+def test_being_there_costs_less_than_working(model: Model) -> None:
+    assert 0 < sum(model.idle_cost().values()) < sum(model.cost().values())
+    for line, money in model.idle_cost().items():
+        assert money <= model.cost()[line] + 0.01, line
+
+
+def test_prices_and_loads_are_what_counts() -> None:
+    free = copy.deepcopy(INPUTS)
+    for name, price in free["prices"].items():
+        if isinstance(price, dict):
+            free["prices"][name] = dict.fromkeys(price, 0)
+        elif not isinstance(price, str):
+            free["prices"][name] = 0
+    assert sum(Model.of("large", free).cost().values()) == 0
+    dearer = copy.deepcopy(INPUTS)
+    dearer["prices"]["queue_per_million"] = {"Standard_LRS": 0.8, "Standard_ZRS": 0.8}
+    line = "queues: requests"
+    assert Model.of("large", dearer).cost()[line] == pytest.approx(2 * MODELS["large"].cost()[line])
+    busier = copy.deepcopy(INPUTS)
+    busier["loads"]["small"]["tasks_a_second"] *= 10
+    more, less = Model.of("small", busier).cost(), MODELS["small"].cost()
+    assert more["blobs: data"] == pytest.approx(10 * less["blobs: data"])
+    assert sum(more.values()) > sum(less.values())
+
+
+def test_what_stands_ready_is_not_late() -> None:
+    small, large = (model.lateness() for model in MODELS.values())
+    assert max(worst for title, _, worst in large if title == "a deadline passes") < 5
+    assert any("after a scale to zero" in title for title, _, _ in small)
+    assert not any("after a scale to zero" in title for title, _, _ in large)
+    assert all(usual <= worst for title, usual, worst in (*small, *large))
+    thresholds = [bicep.document(f"profiles/{name}.json")["alerts"]["latenessSeconds"] for name in MODELS]
+    for rows, threshold in zip((small, large), thresholds, strict=True):
+        usual = [worst for title, _, worst in rows if "dies" not in title and "deleted" not in title]
+        assert max(usual) < threshold, "no alert for what is normal"
+
+
+def test_alerts_are_counted() -> None:
+    assert len(list(bicep.parsed("modules/alerts.bicep")["variables"]["queries"]["value"])) == cost_model.LOG_ALERTS
+    assert len(list(bicep.resources("Microsoft.Insights/metricAlerts"))) == cost_model.METRIC_ALERTS
+
+
+def test_the_command(tmp_path: Path) -> None:
+    inputs = tmp_path / "mine.json"
+    changed = copy.deepcopy(INPUTS)
+    changed["prices"]["servicebus_standard_month"] = 123456
+    inputs.write_text(json.dumps(changed))
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.cost_model", "--inputs", str(inputs)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "123,456" in done.stdout

@@ -1,0 +1,256 @@
+"""The package: what is in it, and that it is enough to run the whole service."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pathspec
+import pytest
+from azure.data.tables import TableServiceClient
+from azure.storage.blob import BlobServiceClient
+from azure.storage.queue import QueueServiceClient
+from rich.console import Console
+
+from local import demo, package, python313, sbom, state
+from local.stack import Stack, StackOptions
+from local.state import ROOT
+from tests.infra import bicep, deployment
+from tests.local import python313 as library
+from tests.local.stacks import free_ports
+
+PYTHON = python313.find()
+NEEDS_PYTHON = pytest.mark.skipif(PYTHON is None, reason="no Python 3.13 found, which Azure runs the app on")
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> package.Package:
+    return package.make(tmp_path_factory.mktemp("sources"), dependencies=False)
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The whole package in an empty folder."""
+    made = package.make(tmp_path_factory.mktemp("package"), python=PYTHON)
+    folder = tmp_path_factory.mktemp("app")
+    package.unpack(made.zip, folder)
+    assert made.bill is not None
+    shutil.copy(made.bill, folder / "bill.json")
+    return folder
+
+
+def test_it_holds_the_app_and_nothing_else(sources: package.Package, tmp_path: Path) -> None:
+    names = package.unpack(sources.zip, tmp_path)
+    assert {name.partition("/")[0] for name in names} == set(package.PRODUCT)
+    assert sources.bill is None
+    assert not [name for name in names if "__pycache__" in name or "test" in name.lower()]
+    assert (tmp_path / "function_app.py").read_bytes() == (ROOT / "function_app.py").read_bytes()
+
+
+def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    for path in package.product_files(ROOT):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / path, root / path)
+    first = package.make(tmp_path / "first", dependencies=False, root=root)
+    (root / "function_app.py").touch()
+    second = package.make(tmp_path / "second", dependencies=False, root=root)
+    assert first.sha256 == second.sha256
+    (root / "function_app.py").write_text("changed")
+    assert package.make(tmp_path / "third", dependencies=False, root=root).sha256 != first.sha256
+
+
+def test_azd_uploads_the_same_files() -> None:
+    """.funcignore leaves exactly what the package takes."""
+    ignored = pathspec.GitIgnoreSpec.from_lines((ROOT / ".funcignore").read_text().splitlines())
+    listing = subprocess.run(
+        ["git", "ls-files"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    present = {path for path in listing.stdout.splitlines() if (ROOT / path).is_file()}
+    left = {path for path in present if not ignored.match_file(path)}
+    assert left == {str(path) for path in package.product_files(ROOT)} & present
+    for never in ("local.settings.json", ".venv/bin/python", "node_modules/x", "shared/__pycache__/a.pyc", ".azure/x"):
+        assert ignored.match_file(never), never
+
+
+def test_requirements_and_constraints_travel_together() -> None:
+    requirements = (ROOT / "requirements.txt").read_text()
+    assert "-c constraints.txt" in requirements
+    names = re.findall(r"^([a-z][a-z0-9-]+)", requirements, re.MULTILINE)
+    pinned = re.findall(r"^([a-z0-9-]+)==", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert set(names) <= set(pinned)
+
+
+def test_a_bill_of_materials() -> None:
+    folder = Path(pytest.__file__).parent.parent
+    bill = sbom.document(folder, "1.2.3")
+    assert bill == sbom.document(folder, "1.2.3")
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.5")
+    pytest_itself = next(part for part in bill["components"] if part["name"] == "pytest")
+    assert pytest_itself["purl"] == f"pkg:pypi/pytest@{pytest.__version__}"
+    assert pytest_itself["licenses"]
+    references = [part["bom-ref"] for part in bill["components"]]
+    assert len(references) == len(set(references))
+    assert bill["dependencies"][0]["dependsOn"] == references
+
+
+def test_without_a_python_it_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(python313, "find", lambda: None)
+    monkeypatch.setattr(python313, "WANTED", (3, 99))
+    assert package.main(tmp_path, dependencies=True) == 1
+    assert "Python 3.13 is needed" in capsys.readouterr().err
+
+
+@NEEDS_PYTHON
+@pytest.mark.large
+def test_dependencies_are_the_locked_ones_and_no_others(unpacked: Path) -> None:
+    bill = json.loads((unpacked / "bill.json").read_text())
+    found = {part["name"]: part["version"] for part in bill["components"]}
+    lines = re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    for name, version in found.items():
+        assert (name, version) in lines
+    assert not {"pytest", "hypothesis", "uvicorn", "taskcluster", "typer", "mypy", "pycep-parser"} & found.keys()
+
+
+@pytest.fixture(scope="module")
+def interpreter(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh environment: only what the local host needs besides the package, which is a server."""
+    folder = tmp_path_factory.mktemp("venv")
+    subprocess.run([str(PYTHON), "-m", "venv", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    subprocess.run([*pip, "uvicorn", "-c", str(ROOT / "constraints.txt")], check=True, capture_output=True)
+    return python
+
+
+@pytest.fixture(scope="module")
+def stack(unpacked: Path, interpreter: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack whose host knows nothing of this checkout but a copy of the local host."""
+    elsewhere = tmp_path_factory.mktemp("host")
+    shutil.copytree(ROOT / "local", elsewhere / "local")
+    options = StackOptions(
+        free_ports(),
+        in_memory=True,
+        subscriptions=(demo.SUBSCRIPTION,),
+        take_seconds=demo.TAKE_SECONDS,
+        app_dir=unpacked,
+        host_python=interpreter,
+        host_dir=elsewhere,
+        app_settings={**demo.SHORT_TIMES, "PYTHONPATH": str(unpacked / package.SITE_PACKAGES)},
+    )
+    try:
+        with Stack.start(options) as running:
+            yield running
+    finally:
+        shutil.rmtree(state.folder(options.ports.api), ignore_errors=True)
+
+
+@NEEDS_PYTHON
+@pytest.mark.large
+def test_the_main_job_runs_from_the_package(stack: Stack) -> None:
+    assert not (stack.options.host_dir / "shared").exists(), "there is no other copy of the app to import"
+    console = Console(file=io.StringIO(), width=160)
+    assert asyncio.run(demo.Demo(stack, console).run()) == []
+    _it_has_made_nothing_that_the_infrastructure_does_not(stack)
+
+
+def _it_has_made_nothing_that_the_infrastructure_does_not(stack: Stack) -> None:
+    """What was made on the first need is declared, the queues of pools apart."""
+    entities = bicep.document("entities.json")
+    connection = stack.azurite.connection_string
+    with TableServiceClient.from_connection_string(connection) as tables:
+        made = {table.name for table in tables.list_tables()}
+    assert made
+    assert made <= set(entities["tables"])
+    with QueueServiceClient.from_connection_string(connection) as queues:
+        names = {queue.name for queue in queues.list_queues()}
+    own = {name for name in names if not name.startswith("pending-")}
+    assert names != own
+    assert own <= set(entities["queues"])
+    with BlobServiceClient.from_connection_string(connection) as blobs:
+        containers = {container.name for container in blobs.list_containers()}
+    assert containers <= {*entities["containers"], "azure-webjobs-hosts", "azure-webjobs-secrets"}
+
+
+NOWHERE = "InstrumentationKey=00000000-0000-0000-0000-000000000000;IngestionEndpoint=http://127.0.0.1:1/"
+"""Telemetry is on, as deployed, and goes nowhere."""
+
+_INDEX = """
+import json, os, sys
+from pathlib import Path
+from tests.local.worker_library import WorkerLibrary
+folder = Path(sys.argv[1])
+sys.path.insert(0, str(folder))
+found = WorkerLibrary(folder)
+import function_app, shared.services, pydantic
+files = [module.__file__ for module in (function_app, shared.services, pydantic)]
+bindings = {name: [json.loads(raw) for raw in found.metadata(name).raw_bindings] for name in found.names()}
+print(json.dumps({"files": files, "bindings": bindings}), flush=True)
+os._exit(0)  # without a farewell of the exporters
+"""
+
+
+@NEEDS_PYTHON
+@pytest.mark.large
+@pytest.mark.parametrize("profile", deployment.PROFILES)
+def test_the_platforms_own_library_indexes_it_with_the_settings_of_the_infrastructure(
+    unpacked: Path, profile: str
+) -> None:
+    python = library.python_with_library()
+    assert python is not None
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": os.pathsep.join((str(unpacked / package.SITE_PACKAGES), str(ROOT))),
+        **{name: value for name, value in deployment.settings(profile).items() if value},
+        "APPLICATIONINSIGHTS_CONNECTION_STRING": NOWHERE,
+        "APPLICATIONINSIGHTS_AUTHENTICATION_STRING": "",
+    }
+    done = subprocess.run(
+        [str(python), "-c", _INDEX, str(unpacked)],
+        env=environment,
+        cwd=unpacked,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert all(file.startswith(str(unpacked)) for file in found["files"])
+    triggers = [binding for bindings in found["bindings"].values() for binding in bindings]
+    kinds = {binding["type"] for binding in triggers}
+    assert {"httpTrigger", "queueTrigger", "timerTrigger"} <= kinds
+    settings = deployment.settings(profile)
+    for binding in triggers:
+        if binding["type"] == "queueTrigger":
+            assert binding["queueName"] in bicep.document("entities.json")["queues"]
+            assert f"{binding['connection']}__queueServiceUri" in settings
+    ready = {group["name"].partition(":")[2] for group in bicep.document(f"profiles/{profile}.json")["alwaysReady"]}
+    assert ready - {""} <= found["bindings"].keys()
+
+
+def test_the_command(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "local.cli", "package", "--sources", "-o", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"queue\.zip  [\d,]+ bytes  sha256:[0-9a-f]{64}$", done.stdout.strip())
+    assert (tmp_path / package.PACKAGE).exists()

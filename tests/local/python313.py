@@ -1,0 +1,38 @@
+"""Keeps a virtual environment of Python 3.13 with Microsoft's worker library."""
+
+import sys
+from pathlib import Path
+
+from local import bootstrap
+from local.python313 import WANTED, find
+
+ROOT = Path(__file__).resolve().parents[2]
+VENV = ".venv-3.13"
+
+
+def python_with_library() -> Path | None:
+    """A Python that can import the library: this one, or that of the cached environment; None without a 3.13.
+
+    Raises bootstrap.SetupError if the environment cannot be made.
+    """
+    if sys.version_info[:2] >= WANTED:
+        return Path(sys.executable)
+    interpreter = find()
+    if interpreter is None:
+        return None
+
+    def install(root: Path) -> None:
+        bootstrap.run_quietly([str(interpreter), "-m", "venv", "--clear", str(root / VENV)], root)
+        pip = [str(root / VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
+        packages = ["-r", "requirements.txt", "azure-functions-runtime", "uvicorn"]
+        bootstrap.run_quietly([*pip, *packages, "-c", "constraints.txt"], root)
+
+    step = bootstrap.Step(
+        title="Python 3.13 with Microsoft's worker library",
+        inputs=("requirements.txt", "constraints.txt"),
+        stamp=f"{VENV}/.installed",
+        proof=f"{VENV}/bin/python",
+        install=install,
+    )
+    bootstrap.set_up(ROOT, [step])
+    return ROOT / VENV / "bin" / "python"

@@ -1,0 +1,61 @@
+"""What tests of the stack share: a tiny app, free ports, and waiting."""
+
+import os
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from local.ports import Ports, is_free
+
+_APP = """\
+import azure.functions as func
+
+app = func.FunctionApp(http_auth_level=func.AuthLevel.ANONYMOUS)
+
+
+@app.route(route="pid", methods=["GET"])
+def pid(req: func.HttpRequest) -> func.HttpResponse:
+    import json, os
+
+    names = ("TASKCLUSTER_ROOT_URL", "STORAGE_CONNECTION_STRING", "CLAIM_TIMEOUT_SECONDS", "ROOT_CLIENT_ID")
+    return func.HttpResponse(json.dumps({"pid": os.getpid(), **{name: os.environ.get(name) for name in names}}))
+"""
+
+
+def tiny_app(folder: Path) -> Path:
+    """An app with one function that tells its process id and some settings at /pid."""
+    folder.mkdir(exist_ok=True)
+    (folder / "function_app.py").write_text(_APP)
+    (folder / "host.json").write_text('{"version": "2.0", "extensions": {"http": {"routePrefix": ""}}}')
+    return folder
+
+
+def free_ports(hosts: int = 1) -> Ports:
+    """Ports of a stack, all free now, below those that the system gives out by itself."""
+    chance = random.Random(f"{os.getpid()} {time.time_ns()}")
+    while True:
+        ports = Ports.derive(chance.randrange(12_000, 32_000, 20), hosts)
+        if all(is_free(port) for port in range(ports.api, ports.api + 20)):
+            return ports
+
+
+def wait(condition: Callable[[], bool], seconds: float = 15) -> None:
+    """Wait until the condition holds; fails if it does not in time."""
+    give_up = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up, "the condition was not met in time"
+        time.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    """True if there is such a process (a zombie is none)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat")
+    try:
+        return not (stat.exists() and ") Z " in stat.read_text())
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -1,0 +1,173 @@
+"""./dev before there is anything to import: the set-up, done once, and what it says when something is missing."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from local import bootstrap
+from local.bootstrap import SetupError, Step, run_quietly, set_up
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _step(root: Path, runs: list[str], title: str = "packages") -> Step:
+    (root / "lock").write_text("1")
+
+    def install(where: Path) -> None:
+        runs.append(title)
+        (where / "out").mkdir(exist_ok=True)
+        (where / "out" / "tool").touch()
+
+    return Step(title=title, inputs=("lock",), stamp="out/.stamp", proof="out/tool", install=install)
+
+
+def test_a_step_runs_once_and_again_when_its_inputs_change_or_its_output_has_gone(tmp_path: Path) -> None:
+    runs: list[str] = []
+    step = _step(tmp_path, runs)
+    set_up(tmp_path, [step])
+    set_up(tmp_path, [step])
+    assert len(runs) == 1
+    (tmp_path / "lock").write_text("2")
+    set_up(tmp_path, [step])
+    assert len(runs) == 2
+    (tmp_path / "out" / "tool").unlink()
+    set_up(tmp_path, [step])
+    assert len(runs) == 3
+
+
+def test_a_step_that_failed_is_done_again(tmp_path: Path) -> None:
+    runs: list[str] = []
+    good = _step(tmp_path, runs)
+    set_up(tmp_path, [good])
+    (tmp_path / "lock").write_text("2")
+
+    def fail(_: Path) -> None:
+        raise SetupError("no network")
+
+    bad = Step(title="bad", inputs=good.inputs, stamp=good.stamp, proof=good.proof, install=fail)
+    with pytest.raises(SetupError, match="no network"):
+        set_up(tmp_path, [bad])
+    (tmp_path / "lock").write_text("1")
+    assert not good.is_done(tmp_path)
+
+
+def test_two_runs_at_once_install_once(tmp_path: Path) -> None:
+    runs: list[str] = []
+    quick = _step(tmp_path, runs)
+    entered, go_on = threading.Event(), threading.Event()
+
+    def slow(where: Path) -> None:
+        entered.set()
+        assert go_on.wait(10)
+        quick.install(where)
+
+    step = Step(title="slow", inputs=quick.inputs, stamp=quick.stamp, proof=quick.proof, install=slow)
+    threads = [threading.Thread(target=set_up, args=(tmp_path, [step])) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    assert entered.wait(10)
+    go_on.set()
+    for thread in threads:
+        thread.join(10)
+    assert len(runs) == 1
+
+
+def test_a_command_that_fails_is_shown_with_its_output(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"exit code 3(?s:.*)resolver says no"):
+        run_quietly([sys.executable, "-c", "print('resolver says no'); raise SystemExit(3)"], tmp_path)
+
+
+def test_the_stamps_cover_every_lock_file() -> None:
+    names = {name for step in bootstrap.STEPS for name in step.inputs}
+    assert names == {
+        "requirements.txt",
+        "requirements-dev.txt",
+        "constraints.txt",
+        "package.json",
+        "package-lock.json",
+        ".npmrc",
+    }
+    assert all((ROOT / name).exists() for name in names)
+
+
+def _bin(folder: Path, *tools: str) -> str:
+    """A PATH with these programs only."""
+    folder.mkdir()
+    for tool in tools:
+        found = shutil.which(tool)
+        assert found is not None
+        (folder / tool).symlink_to(found)
+    return str(folder)
+
+
+def _dev(path: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [shutil.which("sh") or "/bin/sh", str(ROOT / "dev"), *arguments],
+        env={"PATH": path, "HOME": os.environ.get("HOME", "/")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def _python(folder: Path) -> str:
+    """A PATH entry whose python3 is this interpreter."""
+    (folder / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (folder / "python3").chmod(0o755)
+    return str(folder)
+
+
+def test_no_node_on_the_path(tmp_path: Path) -> None:
+    _bin(tmp_path / "bin", "dirname", "sh")
+    result = _dev(_python(tmp_path / "bin"), "down")
+    assert result.returncode == 1
+    assert "node is not on the PATH" in result.stderr
+    assert "Install" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("with_apt", [True, False])
+def test_no_fitting_python_on_the_path(tmp_path: Path, with_apt: bool) -> None:
+    folder = Path(_bin(tmp_path / "bin", "dirname", "sh"))
+    (folder / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (folder / "python3").chmod(0o755)
+    if with_apt:
+        (folder / "apt-get").symlink_to("/bin/true")
+    result = _dev(str(folder), "down")
+    assert result.returncode == 1
+    assert "Python 3.11, 3.12 or 3.13 is needed" in result.stderr
+    assert ("sudo apt-get install python3 python3-venv" in result.stderr) == with_apt
+
+
+def test_a_python_without_venv_is_told_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda tool: f"/usr/bin/{tool}")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    with pytest.raises(SetupError, match=rf"venv and ensurepip(?s:.*)apt-get install python{version}-venv"):
+        bootstrap.install_python_packages(tmp_path)
+
+
+def test_an_old_node_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in (("node", "v16.20.0"), ("npm", "8")):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SetupError, match=r"node is v16\.20\.0; 18 or newer is needed"):
+        bootstrap.install_node_packages(tmp_path)
+
+
+def test_a_repeat_run_starts_at_once() -> None:
+    if not all(step.is_done(ROOT) for step in bootstrap.STEPS):
+        pytest.skip("this checkout was not set up by ./dev")
+    started = time.monotonic()
+    result = subprocess.run([str(ROOT / "dev"), "--help"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert {"demo", "up", "down", "env", "logs", "test"} <= set(result.stdout.split())
+    assert time.monotonic() - started < 5  # well under 2 s where nothing else runs

@@ -1,0 +1,317 @@
+"""Rules of the local Service Bus: SQL and correlation filters, through real messages and by property."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from azure.servicebus import ServiceBusMessage
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from local.service_bus import ControlError, ServiceBus
+from tests.local.broker_support import client, counts, new_topic, receive, send, texts
+
+USER: dict[str, Any] = {
+    "routingKey": "primary.t1.0.g.w",
+    "Count": 5,
+    "ratio": 2.5,
+    "flag": True,
+    "percent": "100%",
+    "quote": "it's",
+    "empty": "",
+    "two words": "x",
+    "under_score": "a_b",
+}
+SYSTEM = {"message_id": "m-1", "subject": "task-pending", "correlation_id": "c", "to": "t", "reply_to": "r"}
+
+SELECTED = [
+    "1=1",
+    "count = 5",
+    "COUNT = 5.0 AND user.count=5",
+    "count <> 4 AND count != 4",
+    "count < 6 AND count <= 5 AND count > 4 AND count >= 5",
+    "count > -1 AND count > +1",
+    "ratio = 2.5 AND ratio = 25e-1 AND ratio > 2",
+    "routingKey = 'primary.t1.0.g.w'",
+    "routingKey LIKE 'primary.%.0.g._'",
+    "routingKey like '%'",
+    "routingKey LIKE '%t1%w'",
+    "routingKey NOT LIKE '%x%'",
+    "percent LIKE '100!%' ESCAPE '!'",
+    r"percent LIKE '100\%' ESCAPE '\'",
+    "under_score LIKE 'a!_b' ESCAPE '!'",
+    "empty LIKE '' AND empty = ''",
+    "quote = 'it''s'",
+    "[two words] = 'x' AND \"two words\" = 'x'",
+    "flag = TRUE AND flag <> false",
+    "count IN (1, 5) AND count NOT IN (1, 2)",
+    "routingKey IN ('a', 'primary.t1.0.g.w')",
+    "missing IS NULL AND NOT missing IS NOT NULL",
+    "count IS NOT NULL",
+    "EXISTS(count) AND NOT EXISTS(missing) AND EXISTS(user.Flag) AND EXISTS(sys.Label)",
+    "sys.Label = 'task-pending' AND sys.MessageId = 'm-1'",
+    "sys.CorrelationId = 'c' AND sys.To = 't' AND sys.ReplyTo LIKE '_'",
+    "sys.sessionid IS NULL AND sys.ContentType IS NULL",
+    "missing = 1 OR count = 5",
+    "NOT (missing = 1 AND count = 4)",
+    "count = 4 OR count = 5 AND flag = TRUE",
+    "NOT count = 4 AND (count = 1 OR (count = 5))",
+    "'x' = [two words] AND 5 = count",
+]
+
+NOT_SELECTED = [
+    "1=2",
+    "count = 6",
+    "count = '5'",
+    "NOT count = '5'",
+    "count <> '5'",
+    "routingKey = 'PRIMARY.t1.0.g.w'",
+    "routingKey LIKE 'primary.%.1.%'",
+    "routingKey LIKE 'primary'",
+    "routingKey LIKE '_'",
+    "percent LIKE '100!%x' ESCAPE '!'",
+    "under_score LIKE 'a!_c' ESCAPE '!'",
+    "count LIKE '5'",
+    "NOT count LIKE '5'",
+    "flag > FALSE",
+    "flag = 1",
+    "missing = 1",
+    "missing <> 1",
+    "NOT missing = 1",
+    "missing NOT IN (1)",
+    "missing NOT LIKE 'a'",
+    "missing = NULL OR NULL = NULL",
+    "missing = 1 OR count = 4",
+    "NOT (missing = 1 OR count = 4)",
+    "missing = 1 AND count = 5",
+    "count NOT IN (1, 5)",
+    "EXISTS(missing)",
+    "count IS NULL",
+    "user.Label = 'task-pending'",
+]
+
+CORRELATIONS: list[tuple[dict[str, Any], bool]] = [
+    ({"label": "task-pending"}, True),
+    ({"label": "TASK-PENDING"}, False),
+    ({"label": "task-pending", "messageId": "m-1", "correlationId": "c", "to": "t", "replyTo": "r"}, True),
+    ({"label": "task-pending", "messageId": "m-2"}, False),
+    ({"contentType": ""}, False),
+    ({"properties": {"routingkey": "primary.t1.0.g.w", "COUNT": 5, "flag": True, "ratio": 2.5}}, True),
+    ({"properties": {"count": 5, "flag": False}}, False),
+    ({"properties": {"count": "5"}}, False),
+    ({"properties": {"missing": "x"}}, False),
+    ({"label": "task-pending", "properties": {"count": 5}}, True),
+]
+
+BAD_FILTERS = {
+    "count": "expected a comparison but found the end",
+    "": "expected a property, string or number but found the end",
+    "count = ": "expected a property, string or number",
+    "(count = 1": "expected \\) but found the end",
+    "count = 1 count": "expected AND, OR or the end but found count at position 11",
+    "count = 'x": "unexpected character at position 9: 'x",
+    "count = 1; DROP": "unexpected character at position 10",
+    "_count = 1": "unexpected character at position 1",
+    "count + 1 = 6": "arithmetic is not offered",
+    "count = 5 - 1": "arithmetic is not offered",
+    "p('count') = 5": "functions are not offered",
+    "sys.Nothing = 1": "sys.nothing is not a system property",
+    "other.count = 1": "unknown scope other",
+    "count = @missing": "no value for the parameter @missing",
+    "count LIKE 'a' ESCAPE 'ab'": "ESCAPE needs a string of one character",
+    "count LIKE 'a' ESCAPE x": "ESCAPE needs a string of one character",
+    "5 IS NULL": "only a property",
+    "count IN ()": "expected a property, string or number",
+    "count IN (1 2)": "expected \\)",
+    "EXISTS(1)": "expected a property",
+    "AND = 1": "expected a property",
+    "a" * 1021 + " = 1": "1025 characters are more than the 1024",
+}
+
+
+def _message() -> ServiceBusMessage:
+    return ServiceBusMessage("x", application_properties=USER, **SYSTEM)  # type: ignore[arg-type] # by name
+
+
+@pytest.fixture(scope="module")
+def selected(service_bus: ServiceBus) -> set[str]:
+    """Names of the subscriptions, one for each filter of the tables, that got the message."""
+    filters: list[dict[str, Any]] = [
+        *({"sql": sql} for sql in SELECTED + NOT_SELECTED),
+        *({"correlation": correlation} for correlation, _ in CORRELATIONS),
+        {"match": "all"},
+        {"match": "none"},
+        {"sql": "count = @N AND routingKey = @key", "parameters": {"@n": 5, "@key": USER["routingKey"]}},
+    ]
+    topic = new_topic(
+        service_bus, *({"name": f"s{i}", "rules": [{"name": "r", **rule}]} for i, rule in enumerate(filters))
+    )
+    with client(service_bus) as bus:
+        send(bus, topic, _message())
+    numbers = service_bus.state()["topics"][topic]["subscriptions"]
+    return {json.dumps(rule) for i, rule in enumerate(filters) if numbers[f"s{i}"]["active"] == 1}
+
+
+@pytest.mark.parametrize("sql", SELECTED)
+def test_sql_selects(selected: set[str], sql: str) -> None:
+    assert json.dumps({"sql": sql}) in selected
+
+
+@pytest.mark.parametrize("sql", NOT_SELECTED)
+def test_sql_does_not_select(selected: set[str], sql: str) -> None:
+    assert json.dumps({"sql": sql}) not in selected
+
+
+@pytest.mark.parametrize(("correlation", "expected"), CORRELATIONS, ids=str)
+def test_correlation(selected: set[str], correlation: dict[str, Any], expected: bool) -> None:
+    assert (json.dumps({"correlation": correlation}) in selected) == expected
+
+
+def test_constant_filters_and_parameters(selected: set[str]) -> None:
+    assert json.dumps({"match": "all"}) in selected
+    assert json.dumps({"match": "none"}) not in selected
+    assert any("@key" in rule for rule in selected)
+
+
+@pytest.mark.parametrize(("sql", "error"), BAD_FILTERS.items(), ids=lambda text: text[:30])
+def test_a_bad_filter_is_refused_and_says_where(service_bus: ServiceBus, sql: str, error: str) -> None:
+    topic = new_topic(service_bus)
+    with pytest.raises(ControlError, match=error):
+        service_bus.add_subscription(topic, "new", rules=[{"name": "r", "sql": sql or " "}])
+    assert list(service_bus.state()["topics"][topic]["subscriptions"]) == ["s"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "error"),
+    [
+        ({"name": "r"}, "needs one of the keys"),
+        ({"name": "r", "correlation": {}}, "at least one condition"),
+        ({"name": "r", "correlation": {"labels": "x"}}, "has no field labels"),
+        ({"name": "r", "correlation": {"label": 5}}, "label must be a string"),
+        ({"name": "r", "match": "some"}, "all or none"),
+        ({"name": "a/b", "match": "all"}, "a rule needs a name"),
+        ({"name": "r" * 51, "match": "all"}, "a rule needs a name"),
+        ({"name": "r", "sql": "1=1", "action": "SET a = 1"}, "unknown key: action"),
+    ],
+    ids=str,
+)
+def test_a_bad_rule_is_refused(service_bus: ServiceBus, rule: dict[str, Any], error: str) -> None:
+    topic = new_topic(service_bus)
+    with pytest.raises(ControlError, match=error):
+        service_bus.add_subscription(topic, "new", rules=[rule])
+
+
+@pytest.mark.usefixtures("quick_sdk")
+def test_many_matching_rules_make_one_copy_and_none_make_none(service_bus: ServiceBus) -> None:
+    several = [{"name": "a", "sql": "kind = 'x'"}, {"name": "b", "match": "all"}, {"name": "c", "sql": "kind = 'x'"}]
+    topic = new_topic(service_bus, {"name": "s", "rules": several}, {"name": "nothing", "rules": []})
+    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
+        send(bus, topic, ServiceBusMessage("1", application_properties={"kind": "x"}), "2")
+        assert texts(receive(receiver, 2)) == ["1", "2"]
+    assert counts(service_bus, topic)["active"] == 2
+    assert counts(service_bus, topic, "nothing")["active"] == 0
+
+
+@dataclass
+class Evaluator:
+    """A process that evaluates filters."""
+
+    process: subprocess.Popen[str]
+
+    def __call__(self, sql: str, **user: object) -> bool | None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps({"sql": sql, "user": user}) + "\n")
+        self.process.stdin.flush()
+        truth: bool | None = json.loads(self.process.stdout.readline())
+        return truth
+
+
+@pytest.fixture(scope="module")
+def evaluate() -> Iterator[Evaluator]:
+    script = Path(__file__).with_name("evaluate_sql.cjs")
+    with subprocess.Popen(["node", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield Evaluator(process)
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _like(text: str, pattern: list[tuple[str, str]]) -> bool:
+    """Reference for LIKE: patterns as parts, tried in every way."""
+    if not pattern:
+        return text == ""
+    (kind, literal), rest = pattern[0], pattern[1:]
+    if kind == "any":
+        return any(_like(text[cut:], rest) for cut in range(len(text) + 1))
+    return text != "" and (kind == "one" or text[0] == literal) and _like(text[1:], rest)
+
+
+CHARACTERS = st.sampled_from("ab%_!'.\n😀")
+PATTERN = st.lists(
+    st.one_of(st.just(("any", "%")), st.just(("one", "_")), CHARACTERS.map(lambda c: ("literal", c))), max_size=6
+)
+
+
+@settings(deadline=None)
+@given(text=st.text(CHARACTERS, max_size=6), pattern=PATTERN)
+def test_like_agrees_with_the_reference(evaluate: Evaluator, text: str, pattern: list[tuple[str, str]]) -> None:
+    written = "".join("!" + part if kind == "literal" and part in "%_!" else part for kind, part in pattern)
+    assert evaluate(f"a LIKE {_literal(written)} ESCAPE '!'", a=text) == _like(text, pattern)
+
+
+@settings(deadline=None)
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
+def test_any_string_is_found_again(evaluate: Evaluator, text: str) -> None:
+    assert evaluate(f"a = {_literal(text)} AND a IN ('other', {_literal(text)}) AND NOT a <> {_literal(text)}", a=text)
+
+
+Truth = bool | None
+
+
+def _and(left: Truth, right: Truth) -> Truth:
+    if left is False or right is False:
+        return False
+    return None if left is None or right is None else True
+
+
+def _not(truth: Truth) -> Truth:
+    return None if truth is None else not truth
+
+
+ATOMS: dict[str, Truth] = {"t = 1": True, "t = 2": False, "u = 1": None, "u LIKE 'x'": None, "u IS NULL": True}
+Predicate = tuple[str, Truth]
+
+
+def _combine(inner: st.SearchStrategy[Predicate]) -> st.SearchStrategy[Predicate]:
+    both = st.tuples(inner, inner)
+    return st.one_of(
+        inner.map(lambda p: (f"NOT ({p[0]})", _not(p[1]))),
+        both.map(lambda p: (f"({p[0][0]}) AND ({p[1][0]})", _and(p[0][1], p[1][1]))),
+        both.map(lambda p: (f"({p[0][0]}) OR ({p[1][0]})", _not(_and(_not(p[0][1]), _not(p[1][1]))))),
+    )
+
+
+@settings(deadline=None)
+@given(st.recursive(st.sampled_from(sorted(ATOMS.items())), _combine, max_leaves=12))
+def test_three_valued_logic(evaluate: Evaluator, predicate: Predicate) -> None:
+    sql, expected = predicate
+    if len(sql) <= 1024:
+        assert evaluate(sql, t=1) is expected
+
+
+def test_integers_beyond_doubles_are_compared_exactly(service_bus: ServiceBus) -> None:
+    number = 2**60 + 1
+    rules = {"same": f"n = {number}", "next": f"n = {number - 1}", "less": f"n < {number + 1} AND n > 5"}
+    topic = new_topic(
+        service_bus, *({"name": name, "rules": [{"name": "r", "sql": sql}]} for name, sql in rules.items())
+    )
+    with client(service_bus) as bus:
+        long = {"TYPE": "LONG", "VALUE": number}  # how the SDK notes an AMQP type that it would not choose itself
+        send(bus, topic, ServiceBusMessage("x", application_properties={"n": long}))  # type: ignore[dict-item]
+    assert {name: counts(service_bus, topic, name)["active"] for name in rules} == {"same": 1, "next": 0, "less": 1}

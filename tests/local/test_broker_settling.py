@@ -1,0 +1,202 @@
+"""Receiving from the local Service Bus with Microsoft's SDK: locks, their end, and every way to settle a message."""
+
+from unittest.mock import PropertyMock, patch
+
+import pytest
+from azure.servicebus import (
+    ServiceBusMessage,
+    ServiceBusReceivedMessage,
+    ServiceBusReceiveMode,
+    ServiceBusSubQueue,
+)
+from azure.servicebus.exceptions import (
+    MessageLockLostError,
+    MessageNotFoundError,
+)
+
+from local.service_bus import ServiceBus
+from tests.local.broker_support import (
+    client,
+    counts,
+    new_topic,
+    receive,
+    send,
+    texts,
+)
+from tests.local.stacks import wait
+
+pytestmark = pytest.mark.usefixtures("quick_sdk")
+
+
+def test_receive_and_delete_takes_messages_at_once(service_bus: ServiceBus) -> None:
+    topic = new_topic(service_bus)
+    mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s", receive_mode=mode) as receiver:
+        send(bus, topic, "a", "b")
+        assert texts(receive(receiver, 2)) == ["a", "b"]
+        numbers = counts(service_bus, topic)
+        assert (numbers["active"], numbers["completed"]) == (0, 2)
+
+
+def test_no_more_is_locked_than_was_asked_for(service_bus: ServiceBus) -> None:
+    topic = new_topic(service_bus)
+    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
+        send(bus, topic, *"abcde")
+        assert len(receive(receiver, 2)) == 2
+        numbers = counts(service_bus, topic)
+        assert (numbers["active"], numbers["locked"]) == (5, 2)
+
+
+def test_an_abandoned_message_comes_again_before_later_ones(service_bus: ServiceBus) -> None:
+    topic = new_topic(service_bus)
+    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
+        send(bus, topic, "a", "b")
+        [first] = receive(receiver, 1)
+        receiver.abandon_message(first)
+        again = receive(receiver, 2)
+        assert texts(again) == ["a", "b"]
+        assert [message.delivery_count for message in again] == [1, 0]
+        assert again[0].lock_token != first.lock_token
+
+
+def test_the_last_failed_delivery_makes_a_dead_letter(service_bus: ServiceBus) -> None:
+    topic = new_topic(service_bus, {"name": "s", "maxDeliveryCount": 2})
+    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
+        send(bus, topic, ServiceBusMessage("x", application_properties={"mine": 1}))
+        for _ in range(2):
+            receiver.abandon_message(receive(receiver, 1)[0])
+        with bus.get_subscription_receiver(topic, "s", sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
+            [letter] = receive(dead, 1)
+            assert str(letter) == "x"
+            assert letter.dead_letter_reason == "MaxDeliveryCountExceeded"
+            assert (letter.application_properties or {})[b"mine"] == 1
+            dead.abandon_message(letter)
+            [letter] = receive(dead, 1)
+            dead.complete_message(letter)
+    numbers = counts(service_bus, topic)
+    assert (numbers["active"], numbers["deadLettered"]) == (0, 0)
+
+
+def test_a_dead_letter_says_why(service_bus: ServiceBus) -> None:
+    topic = new_topic(service_bus)
+    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
+        send(bus, topic, "x")
+        [message] = receive(receiver, 1)
+        receiver.dead_letter_message(message, reason="bad", error_description="very bad")
+        assert counts(service_bus, topic)["deadLettered"] == 1
+        with bus.get_subscription_receiver(topic, "s", sub_queue="deadletter") as dead:
+            [letter] = receive(dead, 1)
+            assert (letter.dead_letter_reason, letter.dead_letter_error_description) == ("bad", "very bad")
+
+
+def test_a_deferred_message_is_got_by_its_number_only(service_bus: ServiceBus) -> None:
+    topic = new_topic(service_bus)
+    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
+        send(bus, topic, "a", "b")
+        [first] = receive(receiver, 1)
+        receiver.defer_message(first)
+        assert first.sequence_number is not None
+        [second] = receive(receiver, 1)
+        assert str(second) == "b"
+        assert counts(service_bus, topic)["deferred"] == 1
+        [deferred] = receiver.receive_deferred_messages(first.sequence_number)
+        assert str(deferred) == "a"
+        receiver.abandon_message(deferred)
+        [deferred] = receiver.receive_deferred_messages([first.sequence_number])
+        assert deferred.delivery_count == 1
+        receiver.renew_message_lock(deferred)
+        receiver.complete_message(deferred)
+        with pytest.raises(MessageNotFoundError):
+            receiver.receive_deferred_messages(first.sequence_number)
+    assert counts(service_bus, topic)["deferred"] == 0
+
+
+def test_a_lock_that_expires_gives_the_message_to_another(service_bus: ServiceBus) -> None:
+    topic = new_topic(service_bus, {"name": "s", "lockSeconds": 0.3})
+    with (
+        client(service_bus) as bus,
+        bus.get_subscription_receiver(topic, "s") as slow,
+        bus.get_subscription_receiver(topic, "s") as other,
+    ):
+        send(bus, topic, "x")
+        [lost] = receive(slow, 1)
+        [got] = receive(other, 1)
+        assert got.delivery_count == 1
+        with pytest.raises(MessageLockLostError):
+            slow.renew_message_lock(lost)
+        # The SDK looks at its own clock first: let the broker answer.
+        with (
+            patch.object(ServiceBusReceivedMessage, "_lock_expired", PropertyMock(return_value=False)),
+            pytest.raises(MessageLockLostError),
+        ):
+            slow.complete_message(lost)
+        other.complete_message(got)
+    assert counts(service_bus, topic)["completed"] == 1
+
+
+def test_a_lock_is_kept_by_renewing_it(service_bus: ServiceBus) -> None:
+    topic = new_topic(service_bus, {"name": "s", "lockSeconds": 0.6})
+    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
+        send(bus, topic, "x")
+        [message] = receive(receiver, 1)
+        locked_until = message.locked_until_utc
+        for _ in range(3):
+            assert receiver.receive_messages(max_wait_time=0.3) == []
+            renewed = receiver.renew_message_lock(message)
+            assert locked_until is not None
+            assert renewed > locked_until
+            locked_until = renewed
+        receiver.complete_message(message)
+    assert counts(service_bus, topic)["delivered"] == 1
+
+
+def test_a_closed_receiver_returns_what_it_had_not_handed_out(service_bus: ServiceBus) -> None:
+    topic = new_topic(service_bus)
+    with client(service_bus) as bus:
+        with bus.get_subscription_receiver(topic, "s", prefetch_count=10) as receiver:
+            send(bus, topic, *"abcdef")
+            receiver.complete_message(receive(receiver, 1)[0])
+            assert counts(service_bus, topic)["locked"] == 5
+        with bus.get_subscription_receiver(topic, "s") as receiver:
+            rest = receive(receiver, 5)
+            assert texts(rest) == list("bcdef")
+            assert {message.delivery_count for message in rest} == {0}
+
+
+def test_receivers_compete(service_bus: ServiceBus) -> None:
+    topic = new_topic(service_bus)
+    with client(service_bus) as bus:
+        send(bus, topic, *"abcd")
+        with bus.get_subscription_receiver(topic, "s") as one, bus.get_subscription_receiver(topic, "s") as two:
+            first = receive(one, 2)
+            assert texts(first + receive(two, 2)) == list("abcd")
+            one.abandon_message(first[1])
+            assert texts(receive(two, 1)) == ["b"]
+
+
+def test_receivers_may_close_while_messages_are_on_their_way(service_bus: ServiceBus) -> None:
+    """The credit that they take back is less than what has been sent by then."""
+    topic = new_topic(service_bus)
+    with client(service_bus) as bus:
+        with (
+            bus.get_subscription_receiver(topic, "s", prefetch_count=5) as one,
+            bus.get_subscription_receiver(topic, "s", prefetch_count=5) as two,
+        ):
+            send(bus, topic, *"abcdefghij")
+            receive(one, 1)
+            receive(two, 1)
+        wait(lambda: counts(service_bus, topic)["locked"] == 2)
+        assert counts(service_bus, topic)["active"] == 10
+
+
+def test_a_message_held_long_does_not_stop_thousands_after_it(service_bus: ServiceBus) -> None:
+    topic = new_topic(service_bus)
+    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
+        with bus.get_topic_sender(topic) as sender:
+            for _ in range(5):
+                sender.send_messages([ServiceBusMessage("x") for _ in range(500)])
+        [held] = receive(receiver, 1)
+        for message in receive(receiver, 2499):
+            receiver.complete_message(message)
+        receiver.complete_message(held)
+    assert counts(service_bus, topic)["completed"] == 2500

@@ -1,0 +1,222 @@
+"""The commands of ./dev, run as a user does."""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local import checks, state
+from local.state import ProcessIdentity, StackState
+from tests.local.stacks import free_ports, is_running, tiny_app, wait
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    return tiny_app(tmp_path / "app")
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    port = free_ports().api
+    yield port
+    running = StackState.load(port)
+    if running is not None:
+        _dev("down", port)
+    shutil.rmtree(state.folder(port), ignore_errors=True)
+
+
+def _command(command: str, port: int, *arguments: object) -> list[str]:
+    return [sys.executable, "-m", "local.cli", command, "--port", str(port), *(str(word) for word in arguments)]
+
+
+def _dev(command: str, port: int, *arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    result = subprocess.run(
+        _command(command, port, *arguments), cwd=state.ROOT, capture_output=True, text=True, timeout=90, check=False
+    )
+    assert result.returncode == code, result.stderr
+    assert "Traceback" not in result.stderr
+    return result
+
+
+def _processes(port: int) -> dict[str, ProcessIdentity]:
+    running = StackState.load(port)
+    assert running is not None
+    return {"supervisor": running.supervisor, **running.children}
+
+
+def _get(port: int) -> dict[str, Any]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/pid", timeout=10) as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found
+
+
+def test_detached_from_up_to_down(app: Path, port: int) -> None:
+    """up --detach, env, logs, restart-host, a second up, down, and a second down: one stack, to save time."""
+    said = _dev("up", port, "--detach", "--app-dir", app).stderr
+    assert f"http://127.0.0.1:{port}" in said
+    assert f"./dev down --port {port}" in said
+    processes = _processes(port)
+    assert set(processes) == {
+        "supervisor",
+        "azurite-blob",
+        "azurite-queue",
+        "azurite-table",
+        "service-bus",
+        f"host-{port}",
+    }
+
+    lines = _dev("env", port).stdout.splitlines()
+    assert all(line.startswith("export ") for line in lines)
+    values = dict(shlex.split(line)[1].split("=", 1) for line in lines)
+    assert set(values) == {
+        "TASKCLUSTER_ROOT_URL",
+        "TASKCLUSTER_CLIENT_ID",
+        "TASKCLUSTER_ACCESS_TOKEN",
+        "AZURE_STORAGE_CONNECTION_STRING",
+        "SERVICEBUS_CONNECTION_STRING",
+    }
+    assert values["TASKCLUSTER_ROOT_URL"] == f"http://127.0.0.1:{port}"
+    assert state.state_path(port).stat().st_mode & 0o077 == 0
+
+    assert f"host-{port}" in _dev("logs", port).stdout
+    assert values["TASKCLUSTER_ACCESS_TOKEN"] not in _dev("logs", port).stdout
+
+    before = _get(port)["pid"]
+    _dev("restart-host", port)
+    assert _get(port)["pid"] != before
+    assert _processes(port)["supervisor"] == processes["supervisor"]
+
+    assert "already runs" in _dev("up", port, "--detach", "--app-dir", app, code=1).stderr
+    assert "already runs" in _dev("up", port, "--app-dir", app, code=1).stderr
+
+    now = _processes(port)
+    assert "has ended" in _dev("down", port).stderr
+    assert not any(is_running(process.pid) for process in (*processes.values(), *now.values()))
+    assert "No stack runs" in _dev("down", port).stderr
+
+
+def test_what_needs_a_running_stack_says_so(port: int) -> None:
+    for command in ("env", "restart-host"):
+        result = _dev(command, port, code=1)
+        assert result.stdout == ""
+        assert f"no stack runs on port {port}; start one with: ./dev up --port {port} --detach" in result.stderr
+    assert "no logs" in _dev("logs", port, code=1).stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_the_end_of_a_stack_in_the_foreground_leaves_nothing_running(app: Path, port: int, number: int) -> None:
+    with subprocess.Popen(_command("up", port, "--app-dir", app), cwd=state.ROOT, stderr=subprocess.PIPE) as process:
+        wait(lambda: StackState.load(port) is not None, 60)
+        pids = [child.pid for child in _processes(port).values()]
+        process.send_signal(number)
+        process.communicate(timeout=30)
+    assert process.returncode == (-9 if number == signal.SIGKILL else 0)
+    wait(lambda: not any(is_running(pid) for pid in pids))
+
+
+def test_a_killed_parent_leaves_nothing_running(app: Path, port: int) -> None:
+    """The shell that ran ./dev up is killed, and ./dev itself gets no signal."""
+    line = shlex.join(_command("up", port, "--app-dir", app)) + "; true"
+    with subprocess.Popen(
+        ["/bin/sh", "-c", line], cwd=state.ROOT, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as shell:
+        wait(lambda: StackState.load(port) is not None, 60)
+        pids = [child.pid for child in _processes(port).values()]
+        shell.kill()
+    wait(lambda: not any(is_running(pid) for pid in pids), 30)
+
+
+def test_a_detached_stack_that_cannot_start_says_why_and_leaves_nothing(app: Path, port: int) -> None:
+    (app / "function_app.py").write_text("raise ValueError('CLAIM_TIMEOUT_SECONDS: should be greater than 0')")
+    assert "CLAIM_TIMEOUT_SECONDS: should be" in _dev("up", port, "--detach", "--app-dir", app, code=1).stderr
+    assert StackState.load(port) is None
+
+
+@pytest.mark.parametrize("detach", [[], ["--detach"]])
+def test_a_taken_port_is_named(app: Path, port: int, detach: list[str]) -> None:
+    import socket
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        assert f"port {port} (for the API) is taken" in _dev("up", port, *detach, "--app-dir", app, code=1).stderr
+
+
+def test_a_port_out_of_range_is_refused() -> None:
+    assert "the port must lie between" in _dev("up", 80, code=1).stderr
+
+
+def test_down_never_signals_a_process_that_only_has_the_same_id(port: int) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as stranger:
+        impostor = ProcessIdentity(stranger.pid, "long ago")
+        StackState(port=port, supervisor=impostor, children={"host": impostor}, environment={}).save()
+        assert "No stack runs" in _dev("down", port).stderr
+        assert not impostor.signal(signal.SIGTERM)
+        assert ProcessIdentity.of(stranger.pid).is_running()
+        stranger.kill()
+
+
+def test_the_checks_and_where_their_arguments_go() -> None:
+    def pytest_of(*arguments: str) -> list[str]:
+        return checks.steps(arguments)[-1][1]
+
+    assert [title for title, _ in checks.steps([])] == ["Lint", "Format", "Types", "Tests"]
+    assert pytest_of() == ["pytest", "-n", "2", "-m", "not large"]
+    assert "-m" not in pytest_of("--all")
+    assert "--all" not in pytest_of("--all")
+    assert pytest_of("-n4", "-m", "large", "-k", "x") == ["pytest", "-n4", "-m", "large", "-k", "x"]
+
+
+def test_the_checks_stop_at_the_first_that_fails(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        checks,
+        "steps",
+        lambda _: [("Good", ["timeit", "-n1", "-r1"]), ("Bad", ["nosuchmodule"]), ("Later", ["timeit"])],
+    )
+    assert checks.main([]) == 1
+    shown = capfd.readouterr()
+    assert "Good: passed" in shown.out
+    assert "Bad failed (exit code 1)" in shown.err
+    assert "Later" not in shown.out
+
+
+def test_checks_do_not_see_the_stack_of_the_shell(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TASKCLUSTER_ROOT_URL", "http://another-stack")
+    monkeypatch.setattr(
+        checks, "steps", lambda _: [("See", ["timeit", "-n1", "-r1", "import os; print(os.environ.keys())"])]
+    )
+    assert checks.main([]) == 0
+    assert "TASKCLUSTER_ROOT_URL" not in capfd.readouterr().out
+    assert "TASKCLUSTER_ROOT_URL" in os.environ
+
+
+@pytest.mark.parametrize(("failed", "alone", "code"), [(1, 0, 0), (1, 1, 1), (12, 0, 0), (13, 0, 1)])
+def test_what_failed_beside_others_is_looked_at_once_more_alone(
+    failed: int, alone: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last_failed = tmp_path / "lastfailed"
+    last_failed.write_text(json.dumps({f"tests/test_it.py::test_{number}": True for number in range(failed)}))
+    ran: list[list[str]] = []
+
+    def run(command: list[str], environment: object) -> int:
+        ran.append(command)
+        return alone if "--last-failed" in command else 1
+
+    monkeypatch.setattr(checks, "LAST_FAILED", last_failed)
+    monkeypatch.setattr(checks, "_run", run)
+    monkeypatch.setattr(checks, "steps", lambda _: [("Tests", ["pytest", "-n", "2"])])
+    assert checks.main([]) == code
+    assert ran[1:] == ([["pytest", "-n", "2", "-n", "0", "--last-failed"]] if failed < 13 else [])

@@ -1,0 +1,78 @@
+"""The documents do what they say: the README's scripts run, commands and links exist."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from local import emulator_config, state
+from local.cli import TOOLS, app
+from local.stack import Stack, StackOptions
+from tests.local.stacks import free_ports
+
+ROOT = state.ROOT
+README = (ROOT / "README.md").read_text()
+DOCUMENTS = [ROOT / "README.md", ROOT / "infra" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.fixture
+def stack() -> Iterator[Stack]:
+    ports = free_ports()
+    with Stack.start(StackOptions(ports, in_memory=True, subscriptions=("mine",))) as running:
+        yield running
+    shutil.rmtree(state.folder(ports.api), ignore_errors=True)
+
+
+def test_the_scripts_of_the_readme_run(stack: Stack) -> None:
+    """One after the other, as a reader would: a task's life, the URL for curl, the events."""
+    lifecycle, events = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+    def run(*command: str) -> str:
+        return subprocess.run(
+            command, env={"PATH": "/usr/bin:/bin", **stack.environment}, capture_output=True, text=True, check=True
+        ).stdout
+
+    status, url = run(sys.executable, "-c", lifecycle).splitlines()
+    assert status == "completed"
+    assert '"name": "hello"' in run(sys.executable, "-c", _GET, url)
+    task_id = url.partition("?")[0].rpartition("/")[2]
+    assert f'"taskId":"{task_id}"' in run(sys.executable, "-c", events).replace(" ", "")
+
+
+_GET = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
+        if not target.startswith("https://"):
+            assert (document.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_exist(document: Path) -> None:
+    known = set(re.findall(r"^\W+([a-z-]+) ", CliRunner().invoke(app, ["--help"]).output, re.MULTILINE))
+    named = set(re.findall(r"\./dev ([a-z-]+)", document.read_text()))
+    assert named <= known | {tool.name for tool in TOOLS}
+
+
+def test_every_command_is_documented() -> None:
+    text = (ROOT / "docs" / "local-stack.md").read_text()
+    for command in app.registered_commands:
+        name = command.name or (command.callback.__name__.replace("_", "-") if command.callback else "")
+        assert f"`./dev {name}" in text, name
+
+
+def test_the_topics_of_the_emulator_are_up_to_date() -> None:
+    assert emulator_config.FILE.read_text() == emulator_config.document(), "run: python -m local.emulator_config"
+
+
+def test_ci_runs_the_tests_of_dev() -> None:
+    script = ROOT / ".ci" / "run"
+    assert script.stat().st_mode & 0o111
+    assert re.search(r"^exec \./dev test$", script.read_text(), re.MULTILINE)

@@ -1,0 +1,143 @@
+"""The command line of the host: how it starts, what it says when it cannot, how it ends."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from local.child import Child
+from tests.local.host_process import READY, READY_SECONDS, ROOT
+
+APP = """
+import os
+import azure.functions as func
+app = func.FunctionApp(http_auth_level=func.AuthLevel.ANONYMOUS)
+{extra}
+@app.route("value", methods=["GET"])
+async def value(req: func.HttpRequest) -> str:
+    return os.environ.get("VALUE", "unset") + " " + os.getcwd()
+"""
+
+
+def write_app(folder: Path, code: str = "", extra: str = "", host_json: str = '{"version": "2.0"}') -> Path:
+    """An app of one HTTP function, with more code, or of other code altogether."""
+    (folder / "function_app.py").write_text(code or APP.format(extra=extra))
+    (folder / "host.json").write_text(host_json)
+    return folder
+
+
+def command(folder: Path, *arguments: str) -> list[str]:
+    """The host's command line, on any free port unless told otherwise."""
+    port = [] if "--port" in arguments else ["--port", "0"]
+    return [sys.executable, "-W", "error", "-m", "local.host", "--app-dir", str(folder), *port, *arguments]
+
+
+def fails(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Start a host that cannot start; its exit code and what it says."""
+    environment = {name: value for name, value in os.environ.items() if name != "VALUE"}
+    done = subprocess.run(
+        command(folder, *arguments), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+def get(url: str) -> str:
+    """The body of an answer."""
+    with urllib.request.urlopen(url, timeout=10) as response:
+        body: bytes = response.read()
+        return body.decode()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_host_says_when_it_is_ready_and_ends_on_a_signal(tmp_path: Path, number: signal.Signals) -> None:
+    write_app(tmp_path)
+    (tmp_path / "local.settings.json").write_text('{"Values": {"VALUE": "from the file"}}')
+    child = Child.start("host", command(tmp_path), log=tmp_path / "log", cwd=ROOT)
+    port = child.wait_for(READY, READY_SECONDS)[1]
+    assert get(f"http://127.0.0.1:{port}/api/value") == f"from the file {tmp_path}"
+    os.kill(child.pid, number)
+    assert child.wait(20) == 0
+    assert child.output().count("local host:") == 1
+    child.stop()
+
+
+def test_the_environment_wins_over_the_settings_that_were_named(tmp_path: Path) -> None:
+    write_app(tmp_path)
+    settings = tmp_path / "other.json"
+    settings.write_text('{"Values": {"VALUE": "from the file"}}')
+    arguments = command(tmp_path, "--settings", str(settings))
+    child = Child.start("host", arguments, log=tmp_path / "log", env={"VALUE": "from outside"}, cwd=ROOT)
+    port = child.wait_for(READY, READY_SECONDS)[1]
+    assert get(f"http://127.0.0.1:{port}/api/value").startswith("from outside")
+    child.stop()
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, message = fails(write_app(tmp_path), "--port", port)
+    assert code == 2
+    assert message == f"local host: port {port} on 127.0.0.1 is taken; choose another one with --port\n"
+
+
+QUEUE = """
+@app.queue_trigger(arg_name="msg", queue_name="q", connection="Nowhere")
+def listen(msg: func.QueueMessage) -> None: ...
+"""
+TIMER = """
+@app.timer_trigger(arg_name="timer", schedule="0 0 0 30 2 *")
+def tick(timer: func.TimerRequest) -> None: ...
+"""
+TWIN = """
+@app.route("VALUE", methods=["GET", "PUT"])
+def twin(req: func.HttpRequest) -> str: ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("extra", "why"),
+    [
+        (QUEUE, "function listen: its connection is not set"),
+        (TIMER, "function tick: its schedule is not valid"),
+        (TWIN, "functions twin and value have the same route and method"),
+        ("raise ValueError('SOME_SETTING is missing')", "function_app.py failed: SOME_SETTING is missing"),
+        ("raise SystemExit('SOME_SETTING is bad')", "function_app.py failed: SOME_SETTING is bad"),
+        ("raise SystemExit(3)", "ended the process with code 3"),
+        ("other = func.FunctionApp()", "must define one FunctionApp at its top level, not 2"),
+    ],
+)
+def test_an_app_that_cannot_be_served_is_explained_in_one_line(tmp_path: Path, extra: str, why: str) -> None:
+    code, message = fails(write_app(tmp_path, extra=extra))
+    assert code == 2
+    assert why in message
+    assert message.startswith("local host: ")
+    assert message.count("\n") == 1
+
+
+def test_an_unexpected_error_of_the_app_keeps_its_traceback(tmp_path: Path) -> None:
+    code, message = fails(write_app(tmp_path, extra="raise KeyError('oops')"))
+    assert code == 1
+    assert "Traceback" in message
+    assert "KeyError: 'oops'" in message
+
+
+def test_files_that_are_missing_or_wrong_are_named(tmp_path: Path) -> None:
+    assert fails(tmp_path) == (2, f"local host: {tmp_path}/host.json: No such file or directory\n")
+    (tmp_path / "host.json").write_text('{"version": "2.0"}')
+    assert fails(tmp_path) == (2, f"local host: there is no function_app.py in {tmp_path}\n")
+    write_app(tmp_path, host_json=json.dumps({"version": "2.0", "extensions": {"http": {"hsts": {}}}}))
+    assert fails(tmp_path) == (2, "local host: host.json: the local host does not support extensions.http.hsts\n")
+    write_app(tmp_path)
+    code, message = fails(tmp_path, "--settings", str(tmp_path / "absent.json"))
+    assert (code, message) == (2, f"local host: {tmp_path}/absent.json: No such file or directory\n")
+    (tmp_path / "local.settings.json").write_text('{"Values": {"A": 1}}')
+    code, message = fails(tmp_path)
+    assert code == 2
+    assert "the value of A must be a string" in message

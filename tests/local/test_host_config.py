@@ -1,0 +1,174 @@
+"""host.json, app settings, connections, and the back-off that host.json bounds."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local.host.backoff import MINIMUM_SECONDS, Backoff
+from local.host.config import TRACE, HostConfig, QueueOptions, parse_host_json
+from local.host.connections import Connections
+from local.host.errors import HostError
+from local.host.settings import read_settings, resolve
+
+
+def host_json(**sections: Any) -> HostConfig:
+    """A host.json with these sections."""
+    return parse_host_json(json.dumps({"version": "2.0", **sections}))
+
+
+def test_the_defaults_are_the_platforms() -> None:
+    config = host_json()
+    assert config == HostConfig()
+    assert (config.route_prefix, config.function_timeout, config.log_level) == ("api", 1800, logging.INFO)
+    assert config.queues == QueueOptions(
+        batch_size=16,
+        new_batch_threshold=8,
+        visibility_timeout=0,
+        max_dequeue_count=5,
+        max_polling_interval=60,
+        message_encoding="base64",
+    )
+
+
+def test_everything_that_the_host_acts_on_is_read() -> None:
+    queues = {
+        "batchSize": 32,
+        "visibilityTimeout": "00:00:10",
+        "maxDequeueCount": 7,
+        "maxPollingInterval": "00:00:02",
+        "messageEncoding": "None",
+    }
+    config = host_json(
+        functionTimeout="00:10:00",
+        logging={"logLevel": {"default": "Trace", "Azure.Core": "Warning"}, "applicationInsights": {}},
+        extensions={"http": {"routePrefix": "/v1/"}, "queues": queues},
+        extensionBundle={},
+        telemetryMode="OpenTelemetry",
+    )
+    assert (config.route_prefix, config.function_timeout, config.log_level) == ("v1", 600, TRACE)
+    assert config.queues == QueueOptions(
+        batch_size=32,
+        new_batch_threshold=16,
+        visibility_timeout=10,
+        max_dequeue_count=7,
+        max_polling_interval=2,
+        message_encoding="none",
+    )
+    assert host_json(functionTimeout="-1").function_timeout is None
+    assert host_json(extensions={"queues": {"newBatchThreshold": 0}}).queues.new_batch_threshold == 0
+
+
+@pytest.mark.parametrize(
+    ("sections", "names"),
+    [
+        ({"version": "1.0"}, "version"),
+        ({"customHandler": {}}, "customHandler"),
+        ({"extensions": {"queue": {}}}, r"extensions\.queue"),
+        ({"extensions": {"http": {"maxConcurrentRequests": 5}}}, r"extensions\.http\.maxConcurrentRequests"),
+        ({"extensions": {"queues": {"batchsize": 5}}}, r"extensions\.queues\.batchsize"),
+        ({"extensions": {"queues": {"batchSize": 33}}}, "batchSize"),
+        ({"extensions": {"queues": {"batchSize": True}}}, "batchSize"),
+        ({"extensions": {"queues": {"maxDequeueCount": "5"}}}, "maxDequeueCount"),
+        ({"extensions": {"queues": {"maxPollingInterval": 2}}}, "maxPollingInterval"),
+        ({"extensions": {"queues": {"maxPollingInterval": "2 s"}}}, "maxPollingInterval"),
+        ({"extensions": {"queues": {"maxPollingInterval": "00:00:00"}}}, "maxPollingInterval"),
+        ({"extensions": {"queues": {"visibilityTimeout": "8.00:00:00"}}}, "visibilityTimeout"),
+        ({"extensions": {"queues": {"messageEncoding": "hex"}}}, "messageEncoding"),
+        ({"extensions": {"http": {"routePrefix": 1}}}, "routePrefix"),
+        ({"extensions": []}, "extensions"),
+        ({"functionTimeout": "00:00:00"}, "functionTimeout"),
+        ({"logging": {"logLevel": {"default": "loud"}}}, "loud"),
+    ],
+)
+def test_what_is_wrong_or_not_supported_is_named(sections: dict[str, Any], names: str) -> None:
+    with pytest.raises(HostError, match=names):
+        host_json(**sections)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
+def test_what_is_no_host_json_is_refused(text: str) -> None:
+    with pytest.raises(HostError, match=r"host\.json"):
+        parse_host_json(text)
+
+
+def test_settings_are_read_and_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "local.settings.json"
+    file.write_text('\ufeff{"IsEncrypted": false, "Values": {"A": "1"}, "Host": {"CORS": "*"}}')
+    assert read_settings(file) == {"A": "1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "JSON"),
+        ("[]", "object"),
+        ('{"Values": []}', "object"),
+        ('{"Values": {"A": 1}}', "A must be a string"),
+        ('{"IsEncrypted": true, "Values": {}}', "encrypted"),
+    ],
+)
+def test_bad_settings_name_the_file_and_the_mistake(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text(text)
+    with pytest.raises(HostError, match=rf"settings\.json.*{why}"):
+        read_settings(file)
+    with pytest.raises(HostError, match="No such file"):
+        read_settings(tmp_path / "absent.json")
+
+
+def test_a_binding_may_name_settings() -> None:
+    assert resolve("a-%X%-%Y%", {"X": "1", "Y": "2"}, "f") == "a-1-2"
+    assert resolve("100%", {}, "f") == "100%"
+    with pytest.raises(HostError, match="function f: the app setting Z"):
+        resolve("%Z%", {}, "f")
+
+
+async def test_a_connection_is_a_string_or_an_identity(azurite_string: str) -> None:
+    settings = {
+        "Plain": azurite_string,
+        "AzureWebJobsPrefixed": azurite_string,
+        "Identity__queueServiceUri": "https://account.queue.core.windows.net",
+        "Broken": "AccountKey=c2VjcmV0",
+    }
+    connections = Connections(settings)
+    for name in ("Plain", "Prefixed"):
+        assert connections.queue_service(name, "f").url.startswith("http://127.0.0.1:10001/devstoreaccount1")
+    assert connections.queue_service("Plain", "g") is connections.queue_service("Plain", "f")
+    assert connections.queue_service("Identity", "f").url == "https://account.queue.core.windows.net/"
+    with pytest.raises(HostError, match=r"function f: .*Absent.*Absent__queueServiceUri"):
+        connections.queue_service("Absent", "f")
+    with pytest.raises(HostError, match="function f: Broken") as raised:
+        connections.queue_service("Broken", "f")
+    assert "c2VjcmV0" not in str(raised.value)
+    await connections.close()
+
+
+@pytest.fixture
+def azurite_string() -> str:
+    """A connection string that nothing listens on."""
+    endpoint = "QueueEndpoint=http://127.0.0.1:10001/devstoreaccount1"
+    return f"DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=a2V5;{endpoint};"
+
+
+def test_the_back_off_doubles_up_to_its_bound_and_begins_anew_when_something_was_found() -> None:
+    backoff = Backoff(2.0, lambda: 0.5)
+    delays = [backoff.next_delay(found=False) for _ in range(8)]
+    assert delays == pytest.approx([0.1, 0.2, 0.3, 0.5, 0.9, 1.7, 2.0, 2.0])
+    assert [backoff.next_delay(found=found) for found in (True, False)] == pytest.approx([0.1, 0.2])
+
+
+@given(maximum=st.floats(0.1, 100), rolls=st.lists(st.floats(0, 1, exclude_max=True), max_size=30))
+def test_a_delay_lies_within_its_bounds_and_a_fifth_of_the_middle(maximum: float, rolls: list[float]) -> None:
+    chance = iter(rolls + [0.5] * 30)
+    backoff, steady = Backoff(maximum, lambda: next(chance)), Backoff(1e9, lambda: 0.5)
+    for _ in rolls:
+        delay, middle = backoff.next_delay(found=False), steady.next_delay(found=False)
+        assert MINIMUM_SECONDS <= delay <= maximum
+        if delay == maximum:
+            break  # from here on it stays within a step of its bound, while the other one grows
+        assert abs(delay - middle) <= 0.2 * (middle - MINIMUM_SECONDS) + 1e-9

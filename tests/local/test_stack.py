@@ -1,0 +1,163 @@
+"""The stack as an API: parts that end, ports that are taken, settings and their order."""
+
+import json
+import shutil
+import threading
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
+from azure.storage.queue import QueueServiceClient
+
+from local import appsettings, state
+from local.appsettings import AppSettingsError
+from local.child import ChildError
+from local.ports import Ports, PortTakenError
+from local.stack import Stack, StackOptions
+from local.state import StackState
+from shared.events.exchanges import TOPICS
+from tests.local.stacks import free_ports, is_running, tiny_app, wait
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    return tiny_app(tmp_path / "app")
+
+
+@pytest.fixture
+def ports() -> Iterator[Ports]:
+    ports = free_ports(hosts=2)
+    yield ports
+    shutil.rmtree(state.folder(ports.api), ignore_errors=True)
+
+
+def _get(port: int) -> dict[str, Any]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/pid", timeout=10) as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found
+
+
+def test_everything_answers_and_a_killed_host_comes_back(app: Path, ports: Ports) -> None:
+    options = StackOptions(ports, in_memory=True, subscriptions=("watch",), app_dir=app)
+    with Stack.start(options) as stack:
+        assert {_get(port)["TASKCLUSTER_ROOT_URL"] for port in ports.hosts} == {f"http://127.0.0.1:{ports.api}"}
+        with QueueServiceClient.from_connection_string(stack.environment["AZURE_STORAGE_CONNECTION_STRING"]) as queues:
+            queues.create_queue("here").close()
+        with ServiceBusClient.from_connection_string(stack.environment["SERVICEBUS_CONNECTION_STRING"]) as bus:
+            with bus.get_topic_sender(TOPICS[0]) as sender:
+                sender.send_messages(ServiceBusMessage("hello"))
+            with bus.get_subscription_receiver(TOPICS[0], "watch") as receiver:
+                assert len(receiver.receive_messages(max_wait_time=10)) == 1
+
+        stop, said = threading.Event(), list[str]()
+        watcher = threading.Thread(target=stack.supervise, args=(stop, said.append))
+        watcher.start()
+        first = StackState.load(ports.api)
+        assert first is not None
+        assert first.children[f"host-{ports.hosts[1]}"].signal(9)
+        wait(lambda: any("is back" in text for text in said))
+        second = StackState.load(ports.api)
+        assert second is not None
+        assert _get(ports.hosts[1])["pid"] == second.children[f"host-{ports.hosts[1]}"].pid
+        assert second.children[f"host-{ports.hosts[0]}"] == first.children[f"host-{ports.hosts[0]}"]
+        stop.set()
+        watcher.join()
+        pids = [process.pid for process in second.children.values()]
+    assert not any(is_running(pid) for pid in pids)
+    assert StackState.load(ports.api) is None
+
+
+def test_a_part_that_cannot_be_replaced_takes_the_stack_down(app: Path, ports: Ports) -> None:
+    with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
+        stack.azurite.children["queue"].kill()
+        with pytest.raises(ChildError, match="azurite-queue ended with exit code -9"):
+            stack.supervise(threading.Event(), _ignore)
+
+
+def test_hosts_can_be_stopped_and_started_by_hand(app: Path, ports: Ports) -> None:
+    with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
+        first = _get(ports.api)["pid"]
+        stack.stop_host(kill=True)
+        with pytest.raises(OSError, match="refused"):
+            _get(ports.api)
+        stack.start_host()
+        assert _get(ports.api)["pid"] != first
+
+
+@pytest.mark.parametrize("name", ["amqp", "blob", "api"])
+def test_a_port_that_is_taken_is_named_and_nothing_is_started(app: Path, ports: Ports, name: str) -> None:
+    import socket
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", getattr(ports, name)))
+        other.listen()
+        with pytest.raises(PortTakenError, match=rf"port {getattr(ports, name)} \(for .*\) is taken.*--port"):
+            Stack.start(StackOptions(ports, in_memory=True, app_dir=app), _fail)
+
+
+def _ignore(_: str) -> None:
+    """Says nothing."""
+
+
+def _fail(text: str) -> None:
+    raise AssertionError(text)
+
+
+def test_an_app_that_does_not_start_leaves_nothing_running(app: Path, ports: Ports) -> None:
+    (app / "function_app.py").write_text("raise ValueError('ROOT_ACCESS_TOKEN: is missing')")
+    with pytest.raises(ChildError, match=r"exit code 2:\n.*ROOT_ACCESS_TOKEN: is missing"):
+        Stack.start(StackOptions(ports, in_memory=True, app_dir=app))
+    ports.check_free()
+    assert not state.state_path(ports.api).exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"Values": {', "local.settings.json is not valid JSON"),
+        ("[]", 'must be an object with an object "Values"'),
+        ('{"Values": []}', 'must be an object with an object "Values"'),
+        ('{"Values": {"CLAIM_TIMEOUT_SECONDS": 5}}', '"CLAIM_TIMEOUT_SECONDS" must be a string'),
+    ],
+)
+def test_a_malformed_settings_file_is_named_and_nothing_is_started(
+    app: Path, ports: Ports, content: str, message: str
+) -> None:
+    (app / "local.settings.json").write_text(content)
+    with pytest.raises(AppSettingsError, match=message):
+        Stack.start(StackOptions(ports, in_memory=True, app_dir=app), _fail)
+
+
+def test_which_settings_win(app: Path, ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment over the file; the stack's own addresses over both."""
+    values = {
+        "CLAIM_TIMEOUT_SECONDS": "5",
+        "ROOT_CLIENT_ID": "from-file",
+        "STORAGE_CONNECTION_STRING": "from-file",
+        "TASKCLUSTER_ROOT_URL": "http://file",
+    }
+    (app / "local.settings.json").write_text(json.dumps({"Values": values}))
+    monkeypatch.setenv("CLAIM_TIMEOUT_SECONDS", "7")
+    monkeypatch.setenv("TASKCLUSTER_ROOT_URL", "http://another-stack")
+    with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
+        seen = _get(ports.api)
+        assert seen["CLAIM_TIMEOUT_SECONDS"] == "7"
+        assert seen["ROOT_CLIENT_ID"] == stack.environment["TASKCLUSTER_CLIENT_ID"] == "from-file"
+        assert seen["STORAGE_CONNECTION_STRING"] == stack.azurite.connection_string
+        assert seen["TASKCLUSTER_ROOT_URL"] == f"http://127.0.0.1:{ports.api}"
+
+
+def test_secrets_are_made_once_and_for_their_owner_only(tmp_path: Path) -> None:
+    first = appsettings.stack_secrets(tmp_path / "7071")
+    assert appsettings.stack_secrets(tmp_path / "7071") == first
+    assert appsettings.stack_secrets(tmp_path / "7171") != first
+    assert (tmp_path / "7071" / "secrets.json").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(("port", "hosts"), [(80, 1), (65530, 1), (7071, 0), (7071, 11)])
+def test_ports_that_do_not_fit_are_refused(port: int, hosts: int) -> None:
+    with pytest.raises(ValueError, match="between"):
+        Ports.derive(port, hosts)

@@ -1,0 +1,31 @@
+"""Storage for a test: an account on Azurite under names of its own, and the in-memory twin."""
+
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+
+from local.azurite import Azurite
+from shared.storage.connection import AzureStorage
+from shared.storage.interface import Storage
+from tests.twin import MemoryStorage, VirtualClock
+
+
+@pytest.fixture
+async def azure_account(azurite: Azurite) -> AsyncIterator[AzureStorage]:
+    """An account on Azurite. All its names have a prefix of this test alone."""
+    prefix = f"t{uuid.uuid4().hex[:12]}"
+    async with AzureStorage.from_connection_string(azurite.connection_string, prefix=prefix) as account:
+        yield account
+
+
+@pytest.fixture
+def azure_storage(azure_account: AzureStorage) -> Storage:
+    """The services of `azure_account`."""
+    return azure_account.storage
+
+
+@pytest.fixture
+def twin() -> MemoryStorage:
+    """An empty in-memory account on a clock of its own, which stands still until told."""
+    return MemoryStorage(VirtualClock())

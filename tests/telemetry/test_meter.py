@@ -1,0 +1,135 @@
+"""The meter, and what Prometheus reads of it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.telemetry.instruments import CLAIMED, COMPLETED, DURATION, FAN_OUT_LAG, INSTRUMENTS, PENDING
+from shared.telemetry.meter import Distribution, Meter
+from shared.telemetry.prometheus import exposition
+
+SERIES = re.compile(r'([a-z_]+)(?:\{((?:[A-Za-z]+="(?:[^"\\\n]|\\.)*",?)*)\})? (\S+)')
+LABEL = re.compile(r'([A-Za-z]+)="((?:[^"\\\n]|\\.)*)"')
+
+
+def parsed(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """The samples of an exposition, read as Prometheus reads it."""
+    found = {}
+    for line in text.split("\n")[:-1]:
+        if line.startswith("#"):
+            continue
+        match = SERIES.fullmatch(line)
+        assert match, line
+        labels = {
+            name: re.sub(r"\\(.)", lambda escape: {"n": "\n"}.get(escape[1], escape[1]), value)
+            for name, value in LABEL.findall(match[2] or "")
+        }
+        found[match[1], frozenset(labels.items())] = float(match[3])
+    return found
+
+
+def test_names_are_prometheus_names_and_each_is_once() -> None:
+    names = [instrument.name for instrument in INSTRUMENTS]
+    assert len(names) == len(set(names))
+    for instrument in INSTRUMENTS:
+        assert re.fullmatch(r"queue_[a-z_]+", instrument.name)
+        assert (instrument.kind == "histogram") == bool(instrument.buckets)
+        assert list(instrument.buckets) == sorted(instrument.buckets)
+
+
+def test_upstreams_names_and_labels_are_kept() -> None:
+    kept = {instrument.name: (instrument.kind, instrument.labels) for instrument in INSTRUMENTS}
+    pool = ("provisionerId", "workerType")
+    assert kept["queue_pending_tasks"] == kept["queue_claimed_tasks"] == ("gauge", pool)
+    assert kept["queue_completed_tasks"] == ("counter", pool)
+    assert kept["queue_failed_tasks"] == kept["queue_exception_tasks"] == ("counter", (*pool, "reasonResolved"))
+
+
+def test_counters_add_up_and_gauges_are_replaced() -> None:
+    meter = Meter()
+    meter.add(COMPLETED, "p", "w")
+    meter.add(COMPLETED, "p", "w", by=2)
+    meter.add(COMPLETED, "p", "other")
+    meter.set(PENDING, 5, "p", "w")
+    meter.set(PENDING, 0, "p", "w")
+    assert meter.of(COMPLETED) == {("p", "w"): 3, ("p", "other"): 1}
+    assert meter.of(PENDING) == {("p", "w"): 0}
+    assert meter.of(CLAIMED) == {}
+
+
+def test_a_histogram_counts_up_to_and_including_its_bounds() -> None:
+    meter = Meter()
+    for value in (0.05, 0.1, 0.2, 3600, 3601):
+        meter.record(FAN_OUT_LAG, value)
+    text = exposition(meter, "here")
+    assert 'queue_fan_out_lag_seconds_bucket{process="here",le="0.1"} 2\n' in text
+    assert 'queue_fan_out_lag_seconds_bucket{process="here",le="0.25"} 3\n' in text
+    assert 'queue_fan_out_lag_seconds_bucket{process="here",le="3600"} 4\n' in text
+    assert 'queue_fan_out_lag_seconds_bucket{process="here",le="+Inf"} 5\n' in text
+    assert 'queue_fan_out_lag_seconds_count{process="here"} 5\n' in text
+    assert 'queue_fan_out_lag_seconds_sum{process="here"} 7201.35\n' in text
+
+
+def test_what_only_a_process_knows_names_it_and_gauges_do_not() -> None:
+    meter = Meter()
+    meter.add(COMPLETED, "p", "w")
+    meter.set(PENDING, 7, "p", "w")
+    assert exposition(meter, "here") == (
+        "# HELP queue_pending_tasks Pending tasks of a task queue.\n"
+        "# TYPE queue_pending_tasks gauge\n"
+        'queue_pending_tasks{provisionerId="p",workerType="w"} 7\n'
+        "# HELP queue_completed_tasks Runs that were resolved as completed.\n"
+        "# TYPE queue_completed_tasks counter\n"
+        'queue_completed_tasks{provisionerId="p",workerType="w",process="here"} 1\n'
+    )
+
+
+@given(st.dictionaries(st.tuples(st.text(max_size=8), st.text(max_size=8)), st.floats(0, 1e6), max_size=5))
+def test_any_label_can_be_read_back(values: dict[tuple[str, str], float]) -> None:
+    meter = Meter()
+    for labels, value in values.items():
+        meter.set(PENDING, value, *labels)
+    assert parsed(exposition(meter, "")) == {
+        ("queue_pending_tasks", frozenset(zip(PENDING.labels, labels, strict=True))): value
+        for labels, value in values.items()
+    }
+
+
+@given(st.lists(st.floats(0, 5000)))
+def test_buckets_hold_every_observation_once(values: list[float]) -> None:
+    meter = Meter()
+    for value in values:
+        meter.record(DURATION, value, "call", "200")
+    for _, series in meter.series():
+        (found,) = series.values()
+        assert isinstance(found, Distribution)
+        assert found.count == len(values)
+        for index, bound in enumerate(DURATION.buckets):
+            assert sum(found.buckets[: index + 1]) == sum(value <= bound for value in values)
+
+
+def test_who_listens_hears_what_was_counted_and_what_comes() -> None:
+    meter, heard = Meter(), list[tuple[str, float, tuple[str, ...]]]()
+    meter.add(COMPLETED, "p", "w", by=2)
+    meter.listen(lambda instrument, value, labels: heard.append((instrument.name, value, labels)))
+    meter.add(COMPLETED, "p", "w")
+    meter.record(FAN_OUT_LAG, 1.5)
+    assert heard == [
+        ("queue_completed_tasks", 2, ("p", "w")),
+        ("queue_completed_tasks", 1, ("p", "w")),
+        ("queue_fan_out_lag_seconds", 1.5, ()),
+    ]
+
+
+def test_a_wrong_kind_or_wrong_labels_are_a_defect() -> None:
+    meter = Meter()
+    with pytest.raises(AssertionError):
+        meter.set(COMPLETED, 1, "p", "w")
+    with pytest.raises(AssertionError):
+        meter.add(COMPLETED, "p")
+    with pytest.raises(AssertionError):
+        meter.record(PENDING, 1, "p", "w")

@@ -1,0 +1,74 @@
+"""The reference worker's command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from worker.options import Options, parse
+
+ARGUMENTS = ["--task-queue-id", "prov/type", "--worker-group", "g", "--worker-id", "i"]
+ENVIRONMENT = {
+    "TASKCLUSTER_ROOT_URL": "https://tc.example.com",
+    "TASKCLUSTER_CLIENT_ID": "me",
+    "TASKCLUSTER_ACCESS_TOKEN": "secret-token",
+}
+
+
+def test_defaults() -> None:
+    options = parse(ARGUMENTS, ENVIRONMENT)
+    assert options == Options(
+        root_url="https://tc.example.com",
+        credentials={"clientId": "me", "accessToken": "secret-token"},
+        task_queue_id="prov/type",
+        worker_group="g",
+        worker_id="i",
+    )
+    assert (options.poll_mode, options.capacity) == ("signed", 1)
+
+
+def test_all_that_can_be_given(tmp_path: Path) -> None:
+    more = ["--capacity", "32", "--poll-mode", "claim-work", "--idle-seconds", "0.5", "--work-dir", str(tmp_path)]
+    options = parse([*ARGUMENTS, *more], {**ENVIRONMENT, "TASKCLUSTER_CERTIFICATE": "{}"})
+    assert options.capacity == 32
+    assert options.poll_mode == "claim-work"
+    assert options.idle_seconds == 0.5
+    assert options.work_dir == tmp_path.resolve()
+    assert options.credentials["certificate"] == "{}"
+
+
+def test_credentials_are_not_shown() -> None:
+    assert "secret-token" not in repr(parse(ARGUMENTS, ENVIRONMENT))
+
+
+@pytest.mark.parametrize("name", sorted(ENVIRONMENT))
+def test_what_the_environment_lacks_is_named(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(ARGUMENTS, {key: value for key, value in ENVIRONMENT.items() if key != name})
+    assert ended.value.code == 2
+    assert name in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--task-queue-id", "prov"], "'prov'"),
+        (["--task-queue-id", "prov/Type"], "'prov/Type'"),
+        (["--worker-group", "a.b"], "'a.b'"),
+        (["--worker-id", "x" * 39], "x" * 39),
+        (["--capacity", "0"], "'0'"),
+        (["--capacity", "33"], "'33'"),
+        (["--capacity", "two"], "'two'"),
+        (["--poll-mode", "guess"], "'guess'"),
+        (["--idle-seconds", "0"], "'0'"),
+        (["--idle-seconds", "soon"], "'soon'"),
+        (["--idle-seconds", "nan"], "'nan'"),
+        (["--work-dir", "/nowhere/at/all"], "'/nowhere/at/all'"),
+    ],
+)
+def test_what_cannot_be_used_is_named(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse([*ARGUMENTS, *arguments], ENVIRONMENT)
+    assert ended.value.code == 2
+    assert named in capsys.readouterr().err
