@@ -1,0 +1,1 @@
+"""Documentation; its examples are code that tests run."""
