@@ -8,13 +8,14 @@ import pytest
 from local import state
 from local.stack import Stack, StackOptions
 from tests.clients.deployment import Deployment
+from tests.host.events import SUBSCRIPTION
 from tests.local.stacks import free_ports
 
 
 @pytest.fixture(scope="session", params=[False, True], ids=["local paths", "azure paths"])
 def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
     """A running deployment. Tests use clients, roles and pools of names of their own in it."""
-    options = StackOptions(free_ports(), azure_paths=request.param, in_memory=True)
+    options = StackOptions(free_ports(), azure_paths=request.param, in_memory=True, subscriptions=(SUBSCRIPTION,))
     try:
         with Stack.start(options) as stack:
             yield Deployment.of(stack)

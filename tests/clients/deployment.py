@@ -40,12 +40,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Deployment:
-    """A root URL, the root client's credentials, and where the hosts log."""
+    """A root URL, the root client's credentials, where the hosts log, and what the stack keeps its data with."""
 
     root_url: str
     root: Credentials = field(repr=False)
     azure_paths: bool
     logs: Path
+    storage: str = field(repr=False)
+    """The storage account's connection string."""
+    service_bus: str = field(repr=False)
+    """The Service Bus namespace's connection string."""
 
     @classmethod
     def of(cls, stack: Stack) -> Deployment:
@@ -58,6 +62,8 @@ class Deployment:
             },
             azure_paths=stack.options.azure_paths,
             logs=state.logs_folder(stack.options.ports.api),
+            storage=environment["AZURE_STORAGE_CONNECTION_STRING"],
+            service_bus=environment["SERVICEBUS_CONNECTION_STRING"],
         )
 
     def options(self, credentials: Credentials | None, *, authorized: Sequence[str] | None = None) -> dict[str, Any]:
@@ -172,9 +178,21 @@ def javascript(*calls: Mapping[str, Any]) -> list[Outcome]:
     return [
         Outcome(200, outcome["result"])
         if "result" in outcome
-        else Outcome(outcome["status"] or 0, {"code": outcome["code"], "message": outcome["message"]})
+        else Outcome(outcome["status"] or 0, {name: outcome[name] for name in ("code", "message", "body")})
         for outcome in json.loads(done.stdout)
     ]
+
+
+def a_task(pool: str, **changes: Any) -> dict[str, Any]:
+    """A definition that is valid now; `changes` by the contract's names."""
+    return {
+        "taskQueueId": pool,
+        "created": format_time(timedelta(0)),
+        "deadline": format_time(timedelta(hours=1)),
+        "payload": {},
+        "metadata": {"name": "x", "description": "x", "owner": "x@example.com", "source": "https://example.com"},
+        **changes,
+    }
 
 
 def format_time(from_now: timedelta) -> str:

@@ -20,7 +20,8 @@ for (const { operation, ...parameters } of JSON.parse(text)) {
   try {
     outcomes.push({ result: (await operations[operation](parameters)) ?? null });
   } catch (error) {
-    outcomes.push({ status: error.statusCode ?? null, code: error.code ?? null, message: String(error.message) });
+    const { statusCode: status = null, code = null, body = null } = error;
+    outcomes.push({ status, code, message: String(error.message), body });
   }
 }
 process.stdout.write(JSON.stringify(outcomes));
