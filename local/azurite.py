@@ -42,12 +42,14 @@ class Azurite:
         logs: Path | None = None,
         ports: Mapping[str, int] | None = None,
         arguments: Sequence[str] = (),
+        preloads: Sequence[Path] = (),
     ) -> Self:
         """Start the three processes and wait until they listen.
 
         `in_memory` keeps nothing on disk; otherwise the data lies in the folder `data` and is there again at the
         next start. `logs` is a folder (default: a temporary one). `ports` names a port for each of `SERVICES`
-        (default: any free ones). `arguments` are further ones of Azurite's own.
+        (default: any free ones). `arguments` are further ones of Azurite's own; `preloads` are further modules for
+        node to load first.
         Raises ValueError if neither or both of `in_memory` and `data` are given, ChildError if a process fails.
         """
         if in_memory == (data is not None):
@@ -62,6 +64,8 @@ class Azurite:
                 children[service] = Child.start(
                     f"azurite-{service}",
                     [
+                        "node",
+                        *(word for module in (_PRELOAD, *preloads) for word in ("-r", str(module))),
                         *_argv(service, main[service], location, in_memory, (ports or {}).get(service, 0)),
                         *arguments,
                     ],
@@ -123,9 +127,6 @@ def _main(service: str) -> Path:
 
 def _argv(service: str, script: Path, location: Path, in_memory: bool, port: int) -> list[str]:
     return [
-        "node",
-        "-r",
-        str(_PRELOAD),
         str(script),
         f"--{service}Host",
         "127.0.0.1",
