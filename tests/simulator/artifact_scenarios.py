@@ -43,7 +43,7 @@ def artifact(world: World, storage_type: str, name: str = NAME, **changes: Any) 
 async def put(world: World, name: str, run_id: int = 0) -> None:
     """A worker's bare PUT to a direct URL."""
     path = artifact_keys.path(A, run_id, name)
-    await world.memory.storage.blobs.put_block(artifact_keys.container(name), path, BLOCK, CONTENT)
+    await world.account.connect().blobs.put_block(artifact_keys.container(name), path, BLOCK, CONTENT)
 
 
 async def direct(world: World, *names: str, **changes: Any) -> None:
@@ -98,7 +98,7 @@ async def blob_uploaded(world: World) -> None:
 async def upload_blob(world: World) -> None:
     """A client's own upload."""
     path = artifact_keys.path(A, 0, NAME)
-    await world.memory.storage.blobs.upload(artifact_keys.container(NAME), path, CONTENT, content_type="text/plain")
+    await world.account.connect().blobs.upload(artifact_keys.container(NAME), path, CONTENT, content_type="text/plain")
 
 
 async def object_uploaded(world: World) -> None:
@@ -184,7 +184,7 @@ async def begin_blob(world: World) -> None:
 @_scenario(blob_uploaded)
 async def complete_blob(world: World) -> None:
     """From now on the run can be completed."""
-    stored = world.memory.blobs.blobs(artifact_keys.PUBLIC)[artifact_keys.path(A, 0, NAME)]
+    stored = world.account.committed(artifact_keys.PUBLIC)[artifact_keys.path(A, 0, NAME)]
     await world.services.artifacts.finishing.complete(A, 0, NAME, [stored.etag])
     (task,) = world.tasks().values()
     assert task.runs[0].unfinished == ()

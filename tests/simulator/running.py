@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from shared.errors import ApiError
@@ -15,6 +16,8 @@ SETTLING = 3600.0
 """Seconds in which surplus grows old enough to be recognised."""
 TO_THE_END = 6 * 3600.0
 """Seconds until every deadline has passed."""
+OpenWorld = Callable[..., World]
+"""Makes an empty world; every request passes the gates that it is given."""
 VICTIM = "victim"
 """The process whose requests are harmed."""
 
@@ -60,9 +63,14 @@ def finish(world: World, *, is_acknowledged: bool) -> None:
     invariants.check_finished(world)
 
 
-def attempt(scenario: Scenario, *gates: Gate, bus_is_down: bool = False) -> Attempt:
+def in_memory(*gates: Gate) -> World:
+    """A world in which every call's requests are made one after the other."""
+    return World(Simulation.scripted([]), *gates)
+
+
+def attempt(scenario: Scenario, *gates: Gate, bus_is_down: bool = False, open_world: OpenWorld = in_memory) -> Attempt:
     """Prepares the scenario and makes its call once, as the victim."""
-    world = World(Simulation.scripted([]), *gates)
+    world = open_world(*gates)
     world.run(scenario.prepare(world))
     definition = world.definition().body
     world.fixed = {name: definition[name] for name in ("created", "deadline", "expires")}
@@ -72,9 +80,9 @@ def attempt(scenario: Scenario, *gates: Gate, bus_is_down: bool = False) -> Atte
     return Attempt(scenario, world, outcome, is_acknowledged=outcome is None and scenario.is_idempotent)
 
 
-def requests(scenario: Scenario) -> list[Call]:
+def requests(scenario: Scenario, open_world: OpenWorld = in_memory) -> list[Call]:
     """What the scenario's call asks for when nothing is in its way."""
     unharmed = Kill(process=VICTIM)
-    attempt(scenario, unharmed)
+    attempt(scenario, unharmed, open_world=open_world)
     assert unharmed.calls, "the scenario makes requests"
     return unharmed.calls

@@ -1,4 +1,4 @@
-"""A deployment in memory: storage with its faults, a virtual clock, processes that call, and the handlers that drain.
+"""A deployment: a storage account with its faults, a virtual clock, processes that call, and the handlers that drain.
 
 The public API of a deployment is stood for by its use-cases; each `process` has services of its own, and so caches of
 its own. Everything is deterministic: the same script of choices gives the same run.
@@ -37,6 +37,7 @@ from shared.storage.messages import (
 from shared.usecases.group_jobs import GroupJob
 from shared.usecases.resolution import ResolvedMessage
 from shared.usecases.work import Claim
+from tests.simulator.account import OpenAccount
 from tests.simulator.history import History
 from tests.simulator.topics import Topics
 from tests.twin import Disorder, MemoryStorage
@@ -72,14 +73,24 @@ def settings() -> Settings:
 class World:
     """One deployment on one simulation."""
 
-    def __init__(self, simulation: Simulation | None = None, *gates: Gate, disorder: Disorder | None = None) -> None:
+    def __init__(
+        self,
+        simulation: Simulation | None = None,
+        *gates: Gate,
+        disorder: Disorder | None = None,
+        open_account: OpenAccount | None = None,
+    ) -> None:
+        """The account is the in-memory twin, whose queues may be in `disorder`, unless another is opened."""
         self.simulation = simulation or Simulation.scripted([])
         self.clock = self.simulation.clock
         self.history = History(self.rows, lambda: len(self.topics.messages))
         self.is_ordered = True
         """Whether the simulation orders the requests; otherwise each call's run one after the other."""
         gate = chain(self.history, *gates, self._ordered)
-        self.memory = MemoryStorage(self.clock, gate=gate, disorder=disorder)
+        self.account = (
+            open_account(self.clock, gate) if open_account else MemoryStorage(self.clock, gate=gate, disorder=disorder)
+        )
+        self._host_queues = self.account.connect().queues
         self.topics = Topics(gate)
         self._ids = 0
         self.services = self.process()
@@ -90,10 +101,16 @@ class World:
         self.claims: list[Claim] = []
         """What claimWork has answered."""
 
+    @property
+    def memory(self) -> MemoryStorage:
+        """The account of a world that lies in memory."""
+        assert isinstance(self.account, MemoryStorage)
+        return self.account
+
     def process(self) -> Services:
         """The services of another process on the same storage."""
         runtime = Runtime(now=self.clock.now, slugid=self.slugid, jitter=lambda: 0.5, sleep=self.clock.sleep)
-        return assemble(settings(), runtime, self.memory.storage, self.topics)
+        return assemble(settings(), runtime, self.account.connect(), self.topics)
 
     def run(self, *work: Coroutine[Any, Any, T]) -> list[T]:
         """Runs calls side by side to their end."""
@@ -160,7 +177,7 @@ class World:
 
     def rows(self, table: str, partition: str | None = None) -> list[Row]:
         """Rows of a table."""
-        return self.memory.tables.rows(table, partition)
+        return self.account.rows(table, partition)
 
     def tasks(self) -> dict[str, Task]:
         """Every task's status row."""
@@ -168,10 +185,7 @@ class World:
 
     def messages(self, queue: str) -> list[tuple[dict[str, Any], datetime]]:
         """Bodies of a queue's messages, and when each is visible."""
-        return [
-            (json.loads(base64.b64decode(message.text)), message.visible)
-            for message in self.memory.queues.messages(queue)
-        ]
+        return [(json.loads(base64.b64decode(text)), visible) for text, visible in self.account.texts(queue)]
 
     # What happens by itself
 
@@ -198,13 +212,15 @@ class World:
     async def _handle_visible(self) -> None:
         """What is visible now; a message that fails stays hidden for as long as the host hides it."""
         for queue, handle in self._queues().items():
-            taken = await self.memory.queues.get(queue, count=32, hidden_for=HIDDEN)
+            if not any(visible <= self.clock.exact() for _, visible in self.account.texts(queue)):
+                continue
+            taken = await self._host_queues.get(queue, count=32, hidden_for=HIDDEN)
             for message in taken:
                 try:
                     await handle(json.loads(base64.b64decode(message.text)))
                 except (StorageUnavailable, EventsUnavailable, ApiError):
                     continue
-                await self.memory.queues.delete(queue, message.receipt)
+                await self._host_queues.delete(queue, message.receipt)
 
     def _queues(self) -> dict[str, Callable[[dict[str, Any]], Awaitable[None]]]:
         return {

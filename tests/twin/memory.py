@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from shared.storage.interface import Storage
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from shared.storage.interface import Row, Storage
 from tests.twin.access import MemoryAccess
-from tests.twin.blobs import MemoryBlobs
+from tests.twin.blobs import MemoryBlobs, StoredBlob
 from tests.twin.clock import VirtualClock
 from tests.twin.gate import Call, Gate, Phase, open_gate
 from tests.twin.queues import Disorder, MemoryQueues
@@ -23,6 +26,26 @@ class MemoryStorage:
         self.queues = MemoryQueues(self.clock, self._pass, disorder)
         self.blobs = MemoryBlobs(self._pass)
         self.storage = Storage(tables=self.tables, queues=self.queues, blobs=self.blobs, access=MemoryAccess())
+
+    def connect(self) -> Storage:
+        """The services, the same for every process: they keep nothing of their own."""
+        return self.storage
+
+    def rows(self, table: str, partition: str | None = None) -> list[Row]:
+        """All rows of a table, or of one partition, in order. No request."""
+        return self.tables.rows(table, partition)
+
+    def texts(self, queue: str) -> list[tuple[str, datetime]]:
+        """The texts of all messages of a queue, hidden ones too, and when each is visible. No request."""
+        return [(message.text, message.visible) for message in self.queues.messages(queue)]
+
+    def committed(self, container: str) -> Mapping[str, StoredBlob]:
+        """The blobs of a container by path. No request."""
+        return self.blobs.blobs(container)
+
+    def staged(self, container: str, path: str) -> Collection[str]:
+        """The ids of a blob's blocks that wait for their commit. No request."""
+        return self.blobs.staged(container, path)
 
     async def _pass(self, call: Call, phase: Phase) -> None:
         await self.gate(call, phase)

@@ -1,0 +1,49 @@
+"""What a world asks of the storage account that it lies on: the services, and a look inside that makes no request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from typing import Protocol
+
+from shared.storage.interface import Row, Storage
+from tests.twin.clock import VirtualClock
+from tests.twin.gate import Gate
+
+
+class CommittedBlob(Protocol):
+    """A blob as the account holds it."""
+
+    @property
+    def content(self) -> bytes: ...
+
+    @property
+    def etag(self) -> str: ...
+
+
+class Account(Protocol):
+    """The in-memory twin, or Azurite."""
+
+    def connect(self) -> Storage:
+        """The services, as another process sees them."""
+        ...
+
+    def rows(self, table: str, partition: str | None = None) -> list[Row]:
+        """All rows of a table, or of one partition, in order."""
+        ...
+
+    def texts(self, queue: str) -> list[tuple[str, datetime]]:
+        """The texts of a queue's messages, hidden ones too, and when each is visible."""
+        ...
+
+    def committed(self, container: str) -> Mapping[str, CommittedBlob]:
+        """The blobs of a container by path."""
+        ...
+
+    def staged(self, container: str, path: str) -> Collection[str]:
+        """The ids of a blob's blocks that wait for their commit."""
+        ...
+
+
+OpenAccount = Callable[[VirtualClock, Gate], Account]
+"""Makes an empty account whose time is the clock's and whose every request passes the gate."""

@@ -1,0 +1,74 @@
+"""What must hold of artifacts: nothing acknowledged is lost, nothing is left over."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from shared.domain.artifacts import ANNOUNCED_AT_ONCE, FINISHED_LATER, Artifact, Upload
+from shared.storage import artifact_keys, keys
+from shared.storage.artifacts import decode
+from tests.simulator import invariants
+from tests.simulator.artifact_scenarios import CONTENT
+from tests.simulator.running import TO_THE_END, Attempt
+from tests.simulator.scenarios import A
+from tests.simulator.world import World
+
+
+def artifacts(world: World) -> dict[str, Artifact]:
+    """The artifacts of A's only run by their names."""
+    first, end = artifact_keys.ARTIFACTS
+    rows = [decode(row) for row in world.rows(keys.TASKS, A) if first <= row.key < end]
+    return {artifact.name: artifact for artifact in rows}
+
+
+def check(world: World, *, is_acknowledged: bool) -> None:
+    """Every upload of an artifact is its blob by now, or was never made; what is present is announced."""
+    found = artifacts(world)
+    for name, artifact in found.items():
+        container, path = artifact_keys.container(name), artifact_keys.path(A, 0, name)
+        assert not world.account.staged(container, path), f"{name} has not been committed"
+        blob = world.account.committed(container).get(path)
+        if artifact.is_present:
+            assert blob is not None
+            assert blob.content == CONTENT
+        if artifact.upload is Upload.DIRECT and blob is not None:
+            assert artifact.is_present, f"{name} is committed, and its row does not know"
+    sent = {body["artifact"]["name"] for body in world.topics.of("artifact-created")}
+    announced = {
+        artifact.name
+        for artifact in found.values()
+        if artifact.storage_type in ANNOUNCED_AT_ONCE
+        or (artifact.storage_type in FINISHED_LATER and artifact.is_present)
+    }
+    assert sent <= announced, "announced before it was there"
+    if is_acknowledged:
+        assert sent == announced
+
+
+def check_early_expirations(world: World) -> None:
+    """Shortly before the task expires, artifacts that expired hours ago are gone."""
+    for task in world.tasks().values():
+        left = task.expires - timedelta(minutes=10) - world.clock.now()
+        world.run(world.clock.sleep(max(left.total_seconds(), 0)))
+        world.run(world.handlers.expiration.run(600))
+    latest = world.clock.now() - timedelta(hours=3)
+    assert [name for name, artifact in artifacts(world).items() if artifact.expires < latest] == []
+
+
+def finish(done: Attempt) -> None:
+    """Everything comes to its end: messages, deadlines, expirations."""
+    world = done.world
+    world.run(world.drain(60))
+    invariants.check(world)
+    world.run(world.drain(TO_THE_END))
+    world.run(world.handlers.expiration.run(600))
+    invariants.check_finished(world)
+    check(world, is_acknowledged=done.is_acknowledged)
+    check_early_expirations(world)
+    world.run(world.clock.sleep(timedelta(days=4).total_seconds()))
+    world.run(world.handlers.expiration.run(600))
+    assert not world.tasks(), "tasks that have expired"
+    assert world.rows(keys.TASKS) == [], "rows of tasks that have expired"
+    for container in (artifact_keys.PRIVATE, artifact_keys.PUBLIC):
+        assert not world.account.committed(container), "blobs of artifacts that have expired"
+    assert [row.key for row in world.rows(keys.EXPIRY) if row.key != "cursor"] == []
