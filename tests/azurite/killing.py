@@ -1,0 +1,114 @@
+"""A transport whose every request passes a gate, which may kill the caller before it is sent or before it is answered.
+
+Below the SDKs and their retries: what an adapter sends for one operation (a queue that is missing, made, and put to)
+are kill points of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import unquote, urlsplit
+
+from azure.core.pipeline.transport import AsyncHttpTransport
+
+from shared.storage.counting import Kind
+from shared.storage.names import Names
+from tests.azurite.inside import View, milliseconds
+from tests.azurite.simulation import RequestLoop
+from tests.twin.clock import VirtualClock
+from tests.twin.gate import Call, Gate, Phase
+
+REQUEST_SECONDS = 0.001
+"""Virtual time that a request takes."""
+_PARTITION = re.compile(r"PartitionKey(?:=| eq |\": ?)['\"]([^'\"]+)['\"]")
+_MESSAGES = {
+    "POST": Kind.QUEUE_PUT,
+    "GET": Kind.QUEUE_GET,
+    "PUT": Kind.QUEUE_UPDATE,
+    "DELETE": Kind.QUEUE_DELETE,
+}
+
+
+class KillingTransport(AsyncHttpTransport[Any, Any]):
+    """Sends by a transport that lasts; `close` leaves that one open."""
+
+    def __init__(
+        self,
+        inner: AsyncHttpTransport[Any, Any],
+        loop: RequestLoop,
+        clock: VirtualClock,
+        gate: Gate,
+        view: View,
+        names: Names,
+    ) -> None:
+        self._inner = inner
+        self._loop = loop
+        self._clock = clock
+        self._gate = gate
+        self._view = view
+        self._names = names
+
+    async def send(self, request: Any, **options: Any) -> Any:
+        """One request, its whole answer read."""
+        call = called(request, self._names)
+        await self._gate(call, Phase.BEFORE)
+        self._clock.advance(REQUEST_SECONDS)
+        request.headers["clock"] = str(milliseconds(self._clock.exact()))
+        try:
+            with self._loop.request():
+                response = await self._inner.send(request, **options)
+                await response.internal_response.content.wait_eof()
+        finally:
+            self._view.forget()
+        await self._gate(call, Phase.AFTER)
+        return response
+
+    async def open(self) -> None:
+        """Open already."""
+
+    async def close(self) -> None:
+        """Others go on using the connections."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        """See `close`."""
+
+
+def called(request: Any, names: Names) -> Call:
+    """What a request of the SDKs does, in the words of the simulator's gates."""
+    url = urlsplit(request.url)
+    _, _, resource = url.path.lstrip("/").partition("/")
+    about, _, rest = resource.partition("/")
+    if about == "Tables":
+        return Call(Kind.MAKE, about)
+    of_queue_or_blob = about.startswith(f"{names.prefix}-")
+    if not of_queue_or_blob:
+        return _called_table(request, names, unquote(f"{resource}?{url.query}"))
+    target = about.removeprefix(f"{names.prefix}-")
+    if rest.startswith("messages"):
+        kind = Kind.QUEUE_PEEK if "peekonly=true" in url.query else _MESSAGES[request.method]
+        return Call(kind, target, unquote(rest.removeprefix("messages").strip("/")))
+    if not rest:
+        return Call(Kind.MAKE if request.method == "PUT" else Kind.BLOB_READ, target)
+    return Call(Kind.BLOB_READ if request.method in {"GET", "HEAD"} else Kind.BLOB_WRITE, target, unquote(rest))
+
+
+def _called_table(request: Any, names: Names, resource: str) -> Call:
+    body = getattr(request, "content", None) or request.data or b""
+    text = unquote(body.decode() if isinstance(body, bytes) else str(body))
+    where = text if resource.startswith("$batch") else resource
+    table = re.search(rf"{names.prefix}([A-Za-z]+)", where)
+    partition = _PARTITION.search(resource) or _PARTITION.search(text)
+    assert table, f"a request to a table that is not named: {request.method} {resource}"
+    return Call(
+        Kind.TABLE_READ if request.method == "GET" else Kind.TABLE_WRITE, table[1], partition[1] if partition else ""
+    )

@@ -1,0 +1,93 @@
+"""The simulator's crash suite on a real Azurite: the same scenarios and invariants, killed in the SDKs' transport.
+
+The quick suite takes one kill point of each scenario, chosen by a seed that changes every day; a failure says how to
+repeat it. The large suite takes all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from local.azurite import Azurite
+from tests.azurite.crashing import Worlds
+from tests.azurite.inside import PRELOAD
+from tests.simulator import artifact_invariants
+from tests.simulator.artifact_scenarios import ARTIFACT_SCENARIOS
+from tests.simulator.running import VICTIM, Attempt, attempt, requests
+from tests.simulator.scenarios import SCENARIOS, Scenario
+from tests.twin.gate import Kill, Killed, Phase
+
+SEED_VARIABLE = "CRASH_SEED"
+"""Environment variable that chooses the sample again which a failure names."""
+ALL = [*SCENARIOS, *ARTIFACT_SCENARIOS]
+
+
+@pytest.fixture(scope="module")
+def worlds() -> Iterator[Worlds]:
+    """Worlds on an Azurite whose clock is told."""
+    with Azurite.start(in_memory=True, preloads=[PRELOAD]) as azurite:
+        opened = Worlds(azurite)
+        yield opened
+        opened.close()
+
+
+@pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
+def test_killed_at_a_request_by_chance(scenario: Scenario, worlds: Worlds) -> None:
+    """One kill point of each scenario."""
+    seed = os.environ.get(SEED_VARIABLE) or f"{datetime.now(UTC):%Y%m%d}"
+    chance = random.Random(f"{seed} {scenario.name}")
+    number = 1 + chance.randrange(len(requests(scenario, worlds.open)))
+    phase, repeat = chance.choice(list(Phase)), chance.choice([True, False])
+    try:
+        _killed(worlds, scenario, number, phase, repeat=repeat)
+    except BaseException as failure:
+        failure.add_note(f"once more: {SEED_VARIABLE}={seed} ./dev test {__file__} -k 'by_chance and {scenario.name}'")
+        raise
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
+def test_without_a_crash(scenario: Scenario, worlds: Worlds) -> None:
+    """The scenario does on Azurite what it says."""
+    done = attempt(scenario, open_world=worlds.open)
+    assert done.outcome is None, repr(done.outcome)
+    _finish(done)
+
+
+@pytest.mark.large
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("repeat", [True, False], ids=["repeated", "not repeated"])
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
+@pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
+def test_killed_at_every_request(scenario: Scenario, phase: Phase, repeat: bool, worlds: Worlds) -> None:
+    """All kill points of the scenario, one after the other."""
+    for number in range(1, len(requests(scenario, worlds.open)) + 1):
+        _killed(worlds, scenario, number, phase, repeat=repeat)
+
+
+def _killed(worlds: Worlds, scenario: Scenario, number: int, phase: Phase, *, repeat: bool) -> None:
+    """The call dies at its request of that number; then comes what is due, after a repeat by the client perhaps."""
+    kill = Kill(number=number, phase=phase, process=VICTIM)
+    try:
+        killed = attempt(scenario, kill, open_world=worlds.open)
+        assert len(kill.calls) >= number, "the scenario makes the same requests each time"
+        assert isinstance(killed.outcome, Killed | None), repr(killed.outcome)
+        if repeat and killed.outcome is not None:
+            killed.repeat()
+        _finish(killed)
+    except BaseException as failure:
+        at = kill.calls[number - 1] if number <= len(kill.calls) else "never sent"
+        failure.add_note(f"killed {phase.value} request {number}, {'repeated' if repeat else 'not repeated'}: {at}")
+        raise
+
+
+def _finish(done: Attempt) -> None:
+    if done.scenario in ARTIFACT_SCENARIOS:
+        artifact_invariants.finish(done)
+    else:
+        done.finish()
