@@ -184,9 +184,12 @@ class _Server(uvicorn.Server):
 
 def _listen(address: str, port: int) -> socket.socket:
     try:
-        return socket.create_server(
+        listener = socket.create_server(
             (address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET, backlog=2048
         )
+        # Inherited by its connections; asyncio sets it only on those of listeners that it has made itself.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise HostError(f"port {port} on {address} is taken; choose another one with --port") from None
