@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from functions.http import Handler
 from shared.api.answer import Answer, json_answer
@@ -21,7 +20,6 @@ from shared.usecases.objects import object_name
 from shared.usecases.reading import Authorise
 
 STORAGE_TYPE = "x-taskcluster-artifact-storage-type"
-_IN_A_URL = "%/:?#[]@!$&'()*+,;=~"
 
 
 async def create_artifact(services: Services, call: Call) -> Mapping[str, Any]:
@@ -131,7 +129,7 @@ async def _redirection(services: Services, stored: Stored) -> Answer:
     url = await services.artifacts.reading.url(stored)
     if artifact.storage_type is StorageType.BLOB:
         headers |= _blob_headers(artifact)
-    headers["location"] = quote(url, safe=_IN_A_URL)
+    headers["location"] = url
     return json_answer({"storageType": artifact.storage_type.value, "url": url}, 303, headers)
 
 

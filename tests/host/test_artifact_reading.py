@@ -39,12 +39,19 @@ def test_a_redirection_has_the_url_twice(run: Run) -> None:
 
 
 def test_a_reference_leads_where_it_says(run: Run) -> None:
-    url = "https://example.com/ä?q=1&r=%20#part"
+    url = "https://example.com/%C3%A4?q=1&r=%20#part"
     run.refer("public/reference", url)
     answer = get(run, "public/reference")
     assert answer.json() == {"storageType": "reference", "url": url}
-    assert answer.headers["location"] == "https://example.com/%C3%A4?q=1&r=%20#part"
+    assert answer.headers["location"] == url
     assert run.service.queue.artifact(run.task_id, 0, "public/reference") == {"storageType": "reference", "url": url}
+
+
+@pytest.mark.parametrize("url", ["", "no-url", "https://example.com/ä", "https://example.com/a b", "https://e.com/%zz"])
+def test_what_is_no_url_is_refused(run: Run, url: str) -> None:
+    with refused(400, "InputValidationError"):
+        run.refer("public/reference", url)
+    assert get(run, "public/reference").status_code == 404
 
 
 def test_an_error_says_why(run: Run) -> None:

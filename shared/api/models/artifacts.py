@@ -15,7 +15,7 @@ ContentType = Annotated[str, StringConstraints(max_length=255)]
 Hash = Annotated[str, StringConstraints(pattern=r"^[a-fA-F0-9]{64}$")]
 Url = Annotated[
     str,
-    StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f]*$"),
+    StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9+.-]*:([A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*$"),
     Field(json_schema_extra={"format": "uri"}),
 ]
 PrintableName = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]+$")]
