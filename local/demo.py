@@ -183,7 +183,6 @@ class Demo:
 
     def _start_worker(self, name: str) -> None:
         arguments = ["--task-queue-id", TASK_QUEUE_ID, "--worker-group", "demo", "--worker-id", name]
-        arguments += ["--poll-mode", "claim-work"]
         self._workers[name] = Child.start(
             name,
             [sys.executable, "-m", "local.tethered", "worker", *arguments],
