@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Collection, Mapping
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
 
 import aiohttp
 
@@ -14,7 +13,7 @@ from shared.storage.connection import AzureStorage
 from shared.storage.interface import Row, Storage
 from shared.storage.names import Names
 from shared.storage.pipeline import Patience, Transport
-from tests.azurite.inside import BlobInside, Inside, View
+from tests.azurite.inside import BlobInside, Inside, MessageInside, View
 from tests.azurite.killing import KillingTransport
 from tests.azurite.simulation import AzuriteSimulation, RequestLoop
 from tests.simulator.world import World
@@ -45,9 +44,9 @@ class AzuriteAccount:
         """What the table service holds."""
         return self._view.rows(table, partition)
 
-    def texts(self, queue: str) -> list[tuple[str, datetime]]:
+    def messages(self, queue: str) -> Sequence[MessageInside]:
         """What the queue service holds."""
-        return self._view.texts(queue)
+        return self._view.messages(queue)
 
     def committed(self, container: str) -> Mapping[str, BlobInside]:
         """What the blob service holds."""

@@ -75,11 +75,14 @@ const looks = {
   },
 
   messages(query) {
-    const queue = query.get("queue");
-    const found = documents("$MESSAGES_COLLECTION$", (message) => message.queueName === queue);
+    const prefix = query.get("prefix");
+    const found = documents("$MESSAGES_COLLECTION$", (message) => message.queueName.startsWith(prefix));
     return Promise.all(
       found.map(async (message) => ({
+        queue: message.queueName,
         text: await content(message.persistency),
+        messageId: message.messageId,
+        popReceipt: message.popReceipt,
         visible: new RealDate(message.timeNextVisible).getTime(),
       })),
     );

@@ -28,6 +28,16 @@ class BlobInside:
     etag: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class MessageInside:
+    """A message, hidden or not."""
+
+    text: str
+    visible: datetime
+    message_id: str
+    pop_receipt: str
+
+
 class Inside:
     """Looks into an Azurite that was started with `PRELOAD`, past its API."""
 
@@ -71,15 +81,18 @@ class View:
         rows = [_row(entity) for entity in found]
         return sorted(rows, key=lambda row: (row.partition.encode("utf-16-be"), row.key.encode("utf-16-be")))
 
-    def texts(self, queue: str) -> list[tuple[str, datetime]]:
-        """The texts of a queue's messages, and when each is visible."""
-        found = self._look("queue", "messages", {"queue": self._names.queue(queue)})
+    def messages(self, queue: str) -> list[MessageInside]:
+        """The messages of a queue, hidden ones too."""
+        found = self._look("queue", "messages", {"prefix": self._names.prefix})
         return [
-            (
-                base64.b64decode(message["text"]).decode(),
-                _SINCE + timedelta(milliseconds=message["visible"]),
+            MessageInside(
+                text=base64.b64decode(message["text"]).decode(),
+                visible=_SINCE + timedelta(milliseconds=message["visible"]),
+                message_id=message["messageId"],
+                pop_receipt=message["popReceipt"],
             )
             for message in found
+            if message["queue"] == self._names.queue(queue)
         ]
 
     def committed(self, container: str) -> Mapping[str, BlobInside]:

@@ -16,7 +16,7 @@ import pytest
 from local.azurite import Azurite
 from tests.azurite.crashing import Worlds
 from tests.azurite.inside import PRELOAD
-from tests.simulator import artifact_invariants
+from tests.simulator import artifact_invariants, invariants
 from tests.simulator.artifact_scenarios import ARTIFACT_SCENARIOS
 from tests.simulator.running import VICTIM, Attempt, attempt, requests
 from tests.simulator.scenarios import SCENARIOS, Scenario
@@ -56,6 +56,8 @@ def test_without_a_crash(scenario: Scenario, worlds: Worlds) -> None:
     """The scenario does on Azurite what it says."""
     done = attempt(scenario, open_world=worlds.open)
     assert done.outcome is None, repr(done.outcome)
+    done.world.run(done.world.drain(60))
+    invariants.check_undisturbed(done.world)
     _finish(done)
 
 

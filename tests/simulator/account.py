@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -21,6 +21,22 @@ class CommittedBlob(Protocol):
     def etag(self) -> str: ...
 
 
+class HeldMessage(Protocol):
+    """A message as the account holds it, hidden or not."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def visible(self) -> datetime: ...
+
+    @property
+    def message_id(self) -> str: ...
+
+    @property
+    def pop_receipt(self) -> str: ...
+
+
 class Account(Protocol):
     """The in-memory twin, or Azurite."""
 
@@ -32,8 +48,8 @@ class Account(Protocol):
         """All rows of a table, or of one partition, in order."""
         ...
 
-    def texts(self, queue: str) -> list[tuple[str, datetime]]:
-        """The texts of a queue's messages, hidden ones too, and when each is visible."""
+    def messages(self, queue: str) -> Sequence[HeldMessage]:
+        """The messages of a queue, hidden ones too."""
         ...
 
     def committed(self, container: str) -> Mapping[str, CommittedBlob]:

@@ -65,7 +65,7 @@ def finish(done: Attempt) -> None:
     invariants.check_finished(world)
     check(world, is_acknowledged=done.is_acknowledged)
     check_early_expirations(world)
-    world.run(world.clock.sleep(timedelta(days=4).total_seconds()))
+    world.run(world.clock.sleep(timedelta(hours=12).total_seconds()))
     world.run(world.handlers.expiration.run(600))
     assert not world.tasks(), "tasks that have expired"
     assert world.rows(keys.TASKS) == [], "rows of tasks that have expired"

@@ -102,13 +102,14 @@ class History:
         definition = self.definitions[after.task_id]
         known = 0 if before is None else before.satisfied
         for index, required in enumerate(definition.dependencies):
-            if (after.satisfied & ~known) >> index & 1 and not self._was_satisfying(definition, required):
+            if (after.satisfied & ~known) >> index & 1 and not self.was_satisfying(definition, required):
                 yield f"fires before {required} is resolved as required"
         started = after.runs and after.runs[0].reason_created is Created.SCHEDULED
         if started and not (before and before.runs) and not after.is_free:
             self.early.add(after.task_id)
 
-    def _was_satisfying(self, dependent: Definition, required: str) -> bool:
+    def was_satisfying(self, dependent: Definition, required: str) -> bool:
+        """Whether a task was ever resolved as the dependent requires."""
         return any(satisfies(dependent, run.state) for state in self.states.get(required, ()) for run in state.runs)
 
     def _note_crossing(self, before: Task | None, after: Task) -> None:

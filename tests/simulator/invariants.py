@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.domain.events import Exchange, GroupEvent
+from shared.domain.events import Exchange, GroupEvent, TaskEvent
 from shared.domain.priority import PRIORITIES
-from shared.domain.task import State, Task
+from shared.domain.task import RETRY_OF, State, Task, Ticket
 from shared.storage import keys
 from shared.storage.messages import CLAIM_QUEUE, DEADLINE_QUEUE, INTERNAL_QUEUES, pending_queue
-from tests.simulator.world import CLAIM_TIMEOUT, World
+from tests.simulator.world import CLAIM_TIMEOUT, POOL, World
 
 SLACK = timedelta(seconds=5)
 """Visibility is in whole seconds, and a host may be a moment late."""
@@ -19,9 +19,11 @@ SLACK = timedelta(seconds=5)
 def check(world: World) -> None:
     """What holds at any moment, whoever has died."""
     assert not world.history.violations
+    _nothing_is_invented(world)
     for task in world.tasks().values():
         _runs_are_in_order(task)
         _guards_stand(world, task)
+        _receipts_are_kept(task)
         if not task.is_resolved:
             assert _deadline_message(world, task), f"{task.task_id} has no deadline message"
             assert task.generation in _active(world, task), f"{task.task_id} is not active in its group"
@@ -45,9 +47,35 @@ def check_settled(world: World) -> None:
         for task in tasks.values()
         if task.state in {State.PENDING, State.RUNNING}
     }
+    for task in tasks.values():
+        _dependencies_have_fired(world, task)
     indexed = {row for row in _indexed(world) if row[0] in tasks}
     surplus = {row for row in indexed - expected if row[1] > tasks[row[0]].last_run_id}
     assert indexed - surplus == expected, "index rows of the pools"
+
+
+def check_undisturbed(world: World) -> None:
+    """After calls that nothing has disturbed, their messages handled: each message once, its receipt at hand.
+
+    A retry run's message was shown after the commit, so that its receipt is not known any more.
+    """
+    check(world)
+    tasks = world.tasks().values()
+    running = {task.task_id for task in tasks if task.state is State.RUNNING}
+    for queue, wanted in (
+        (CLAIM_QUEUE, running),
+        (DEADLINE_QUEUE, {task.task_id for task in tasks if not task.is_resolved}),
+    ):
+        assert sorted(body["taskId"] for body, _ in world.messages(queue)) == sorted(wanted), f"messages of {queue}"
+    for task in tasks:
+        waiting = [body["hintId"] for body, _ in _pending_messages(world, task)]
+        if task.state in {State.PENDING, State.RUNNING}:
+            assert waiting.count(task.hint_id) == 1, f"pending messages of {task.task_id}"
+        elif task.is_resolved and not _is_retry(task):
+            assert waiting == [], f"pending messages of {task.task_id}"
+        for ticket in _tickets(task):
+            held = {message.message_id: message.pop_receipt for message in world.account.messages(ticket.queue)}
+            assert held.get(ticket.message_id) == ticket.pop_receipt, f"{task.task_id} has lost its {ticket.queue}"
 
 
 def check_finished(world: World) -> None:
@@ -58,6 +86,8 @@ def check_finished(world: World) -> None:
     assert [row for row in _indexed(world) if row[0] in tasks] == [], "index rows of resolved tasks"
     left = {queue: world.messages(queue) for queue in INTERNAL_QUEUES if world.messages(queue)}
     assert not left, "messages that nobody needs any more"
+    offered = [held for band in PRIORITIES for held in world.messages(pending_queue(POOL, band))]
+    assert all(visible > world.clock.now() for _, visible in offered), "pending messages that a poll has not removed"
     check_groups(world)
 
 
@@ -158,14 +188,68 @@ def _claim_is_timed(world: World, task: Task) -> None:
 
 def _message_waits(world: World, task: Task) -> None:
     latest: datetime = world.clock.now() + CLAIM_TIMEOUT + SLACK
-    # In any band: the lease of a running task stays where it was when the priority is changed.
-    waiting = [
-        visible
-        for band in PRIORITIES
-        for body, visible in world.messages(pending_queue(task.task_queue_id, band))
-        if body["taskId"] == task.task_id and body["hintId"] == task.hint_id
-    ]
+    waiting = [visible for body, visible in _pending_messages(world, task) if body["hintId"] == task.hint_id]
     assert any(visible <= latest for visible in waiting), f"{task.task_id} is pending and has no message"
+
+
+def _pending_messages(world: World, task: Task) -> list[tuple[dict[str, Any], datetime]]:
+    """In any band: the lease of a running task stays where it was when the priority is changed."""
+    queues = [pending_queue(task.task_queue_id, band) for band in PRIORITIES]
+    return [held for queue in queues for held in world.messages(queue) if held[0]["taskId"] == task.task_id]
+
+
+def _receipts_are_kept(task: Task) -> None:
+    """What the next transition moves or removes is known by its receipt."""
+    needed = {
+        "deadline": not task.is_resolved,
+        "claim": task.state is State.RUNNING,
+        "pending": task.state in {State.PENDING, State.RUNNING},
+    }
+    for name, is_needed in needed.items():
+        assert not is_needed or getattr(task.tickets, name), f"{task.task_id} has no receipt of its {name} message"
+
+
+def _tickets(task: Task) -> list[Ticket]:
+    """Good receipts of the messages that belong to an unresolved task."""
+    shown_later = task.state is State.PENDING and _is_retry(task)
+    tickets = (None if shown_later else task.tickets.pending, task.tickets.claim, task.tickets.deadline)
+    return [ticket for ticket in tickets if ticket is not None and not task.is_resolved]
+
+
+def _is_retry(task: Task) -> bool:
+    return task.last_run.reason_created in RETRY_OF.values()
+
+
+def _dependencies_have_fired(world: World, task: Task) -> None:
+    """A task that still waits has something to wait for."""
+    definition = world.history.definitions[task.task_id]
+    if not task.runs and not task.is_resolved:
+        done = [world.history.was_satisfying(definition, required) for required in definition.dependencies]
+        assert not all(done), f"{task.task_id} waits for dependencies that are all satisfied"
+
+
+def _nothing_is_invented(world: World) -> None:
+    """What is announced of a task was committed before."""
+    for message in world.topics.messages:
+        event = message.event
+        if not isinstance(event, TaskEvent):
+            continue
+        states = world.history.states.get(event.task_id)
+        assert states, f"{event.exchange} of {event.task_id}, which was never created"
+        runs = states[-1].runs
+        run = runs[event.run_id] if event.run_id is not None and event.run_id < len(runs) else None
+        match event.exchange:
+            case Exchange.TASK_DEFINED | Exchange.TASK_PRIORITY_CHANGED | Exchange.ARTIFACT_CREATED:
+                is_true = event.exchange is not Exchange.TASK_PRIORITY_CHANGED or any(
+                    state.sequence - 1 == event.sequence and state.priority == event.new_priority for state in states
+                )
+            case Exchange.TASK_PENDING:
+                is_true = run is not None
+            case Exchange.TASK_RUNNING:
+                is_true = run is not None and run.started is not None
+            case _:
+                is_true = run is not None and event.exchange == f"task-{run.state}"
+        assert is_true, f"{event.exchange} of run {event.run_id} of {event.task_id} is announced and has not happened"
 
 
 def _indexed(world: World) -> list[tuple[str, int, str]]:

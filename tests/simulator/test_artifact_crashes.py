@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulator import invariants
 from tests.simulator.artifact_invariants import finish
 from tests.simulator.artifact_scenarios import ARTIFACT_SCENARIOS
 from tests.simulator.running import VICTIM, attempt, requests
@@ -16,6 +17,8 @@ def test_without_a_crash(scenario: Scenario) -> None:
     """The scenario does what it says, and the checks accept it."""
     done = attempt(scenario)
     assert done.outcome is None, repr(done.outcome)
+    done.world.run(done.world.drain(60))
+    invariants.check_undisturbed(done.world)
     finish(done)
 
 

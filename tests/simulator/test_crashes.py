@@ -20,6 +20,8 @@ def test_without_a_crash(scenario: Scenario) -> None:
     done = attempt(scenario)
     assert done.outcome is None, repr(done.outcome)
     invariants.check_announced(done.world)
+    done.world.run(done.world.drain(60))
+    invariants.check_undisturbed(done.world)
     done.finish()
 
 

@@ -185,7 +185,9 @@ class World:
 
     def messages(self, queue: str) -> list[tuple[dict[str, Any], datetime]]:
         """Bodies of a queue's messages, and when each is visible."""
-        return [(json.loads(base64.b64decode(text)), visible) for text, visible in self.account.texts(queue)]
+        return [
+            (json.loads(base64.b64decode(message.text)), message.visible) for message in self.account.messages(queue)
+        ]
 
     # What happens by itself
 
@@ -212,7 +214,7 @@ class World:
     async def _handle_visible(self) -> None:
         """What is visible now; a message that fails stays hidden for as long as the host hides it."""
         for queue, handle in self._queues().items():
-            if not any(visible <= self.clock.exact() for _, visible in self.account.texts(queue)):
+            if not any(message.visible <= self.clock.exact() for message in self.account.messages(queue)):
                 continue
             taken = await self._host_queues.get(queue, count=32, hidden_for=HIDDEN)
             for message in taken:

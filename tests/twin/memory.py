@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
 
 from shared.storage.interface import Row, Storage
 from tests.twin.access import MemoryAccess
 from tests.twin.blobs import MemoryBlobs, StoredBlob
 from tests.twin.clock import VirtualClock
 from tests.twin.gate import Call, Gate, Phase, open_gate
-from tests.twin.queues import Disorder, MemoryQueues
+from tests.twin.queues import Disorder, MemoryQueues, StoredMessage
 from tests.twin.tables import MemoryTables
 
 
@@ -35,9 +34,9 @@ class MemoryStorage:
         """All rows of a table, or of one partition, in order. No request."""
         return self.tables.rows(table, partition)
 
-    def texts(self, queue: str) -> list[tuple[str, datetime]]:
-        """The texts of all messages of a queue, hidden ones too, and when each is visible. No request."""
-        return [(message.text, message.visible) for message in self.queues.messages(queue)]
+    def messages(self, queue: str) -> Sequence[StoredMessage]:
+        """All messages of a queue, hidden ones too. No request."""
+        return self.queues.messages(queue)
 
     def committed(self, container: str) -> Mapping[str, StoredBlob]:
         """The blobs of a container by path. No request."""
