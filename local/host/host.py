@@ -117,7 +117,7 @@ class Host:
 
         Raises HostError if the port is taken.
         """
-        listener = _listen(self._options.address, self._options.port)
+        listener = listen(self._options.address, self._options.port)
         server = _Server(
             uvicorn.Config(
                 self._app,
@@ -182,7 +182,8 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _listen(address: str, port: int) -> socket.socket:
+def listen(address: str, port: int) -> socket.socket:
+    """A socket that listens there. Raises HostError."""
     try:
         listener = socket.create_server(
             (address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET, backlog=2048
