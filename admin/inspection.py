@@ -89,7 +89,7 @@ def _overdue(records: Records, task: Task) -> Iterator[Finding]:
 
 
 async def _is_filed(records: Records, definition: Definition) -> bool:
-    key = keys.expiring("task", definition.task_id)
+    key = keys.expiring("task", definition.task_id, definition.task_group_id)
     return await records.storage.tables.get(keys.EXPIRY, keys.hour(definition.expires + KEPT), key) is not None
 
 

@@ -14,7 +14,7 @@ from shared.api.types import SLUGID_PATTERN
 from shared.domain.dates import format_date
 from shared.errors import InputError, RequestConflict
 from shared.services import Services
-from shared.storage.groups import Group
+from shared.storage.group_rows import Group
 from shared.usecases.group_jobs import GroupJob
 from shared.usecases.groups import ListedTasks
 

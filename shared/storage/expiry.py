@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from shared.domain.artifacts import digest
 from shared.domain.definition import Definition
 from shared.storage import keys
-from shared.storage.interface import Row, Storage, Upsert, Value
+from shared.storage.interface import Create, Delete, Row, Storage, TransactionRefused, Upsert, Value
 
 KEPT = timedelta(minutes=30)
 """How long something is kept after its expiration (contract 14.3)."""
@@ -42,11 +42,30 @@ class ExpiryStore:
 
     async def task(self, definition: Definition) -> None:
         """A task, with its group membership, edges and artifacts."""
-        await self.write(definition.expires, "task", (definition.task_id,), {"taskGroupId": definition.task_group_id})
+        await self.write(definition.expires, "task", _task_words(definition), _task_values(definition))
+
+    async def new_task(self, definition: Definition) -> str | None:
+        """As `task`, unless it stands already. The ETag if the row is new, None if it is not: `task` keeps it."""
+        return await self._create(definition.expires, "task", _task_words(definition), _task_values(definition))
+
+    async def no_task(self, definition: Definition, etag: str) -> None:
+        """Takes back the row of a task that was refused, unless somebody relies on it since."""
+        await self._remove(definition.expires, "task", _task_words(definition), etag)
 
     async def group(self, task_group_id: str, expires: datetime) -> None:
         """A group; it is its header that says whether this is its latest expiration."""
         await self.write(expires, "group", (task_group_id,), {})
+
+    async def new_group(self, task_group_id: str, expires: datetime) -> str | None:
+        """As `group`. The ETag if the row is new, None if it stood already: touched."""
+        etag = await self._create(expires, "group", (task_group_id,), {})
+        if etag is None:
+            await self.group(task_group_id, expires)
+        return etag
+
+    async def no_group(self, task_group_id: str, expires: datetime, etag: str) -> None:
+        """Takes back the row of a group whose only task was refused, unless somebody relies on it since."""
+        await self._remove(expires, "group", (task_group_id,), etag)
 
     async def worker(self, task_queue_id: str, worker_group: str, worker_id: str, expires: datetime) -> None:
         """A worker; it is its row that says whether it has been seen since."""
@@ -67,8 +86,7 @@ class ExpiryStore:
 
     async def write(self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]) -> None:
         """Files something under the hour in which it may go."""
-        bucket = keys.hour(min(expires, _NEVER) + KEPT)
-        await self._tables.transact(keys.EXPIRY, bucket, [Upsert(keys.expiring(kind, *words), values)])
+        await self._tables.transact(keys.EXPIRY, _bucket(expires), [Upsert(keys.expiring(kind, *words), values)])
 
     async def due(self, bucket: str, start: str) -> tuple[list[Expiring], str | None]:
         """A page of a bucket, and where the next one starts."""
@@ -90,6 +108,35 @@ class ExpiryStore:
         """The bucket of the hour is empty for good."""
         following = keys.hour(hour + timedelta(hours=1))
         await self._tables.transact(keys.EXPIRY, _CURSOR, [Upsert(_CURSOR, {"hour": following})])
+
+    async def _create(
+        self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]
+    ) -> str | None:
+        operation = Create(keys.expiring(kind, *words), values)
+        try:
+            return (await self._tables.transact(keys.EXPIRY, _bucket(expires), [operation]))[0]
+        except TransactionRefused:
+            return None
+
+    async def _remove(self, expires: datetime, kind: str, words: tuple[str, ...], etag: str) -> None:
+        operation = Delete(keys.expiring(kind, *words), etag)
+        try:
+            await self._tables.transact(keys.EXPIRY, _bucket(expires), [operation])
+        except TransactionRefused:
+            return
+
+
+def _task_words(definition: Definition) -> tuple[str, ...]:
+    """With the group: a call that is refused may name another one than the task's."""
+    return definition.task_id, definition.task_group_id
+
+
+def _task_values(definition: Definition) -> Mapping[str, Value]:
+    return {"taskGroupId": definition.task_group_id}
+
+
+def _bucket(expires: datetime) -> str:
+    return keys.hour(min(expires, _NEVER) + KEPT)
 
 
 def _hour(moment: datetime) -> datetime:

@@ -5,17 +5,15 @@ The scheduler's guard row makes "same scheduler, not sealed" part of the transac
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, cast
 
-from shared.domain.dates import format_date, parse_date
+from shared.domain.dates import format_date
 from shared.domain.definition import Definition
 from shared.domain.task import Task
 from shared.storage import keys
 from shared.storage.codec import PackedDefinition, compact
+from shared.storage.group_rows import Active, Group, Joined, Member, decode_active, decode_group, decode_member
 from shared.storage.interface import (
     Create,
     Delete,
@@ -31,39 +29,6 @@ from shared.storage.interface import (
 
 _SMALL = 16_000
 """Bytes of a packed definition that a member row carries along, so that listing a group needs no read per task."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Group:
-    """A group's header as read."""
-
-    task_group_id: str
-    scheduler_id: str
-    expires: datetime
-    sealed: datetime | None
-    due: str
-    """Task and generation whose resolution has yet to be checked for being the group's last; "" when none."""
-    etag: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Active:
-    """An active row as read."""
-
-    task_id: str
-    generation: int
-    etag: str
-    written: datetime
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Member:
-    """A member row as read. `definition` is there when it is small; `final` is the status of its last resolution."""
-
-    task_id: str
-    definition: Definition | None
-    final: dict[str, Any] | None
-    final_generation: int
 
 
 class GuardMissing(Exception):
@@ -91,12 +56,10 @@ class GroupStore:
     async def header(self, task_group_id: str) -> Group | None:
         """The group's header."""
         row = await self._tables.get(keys.GROUPS, task_group_id, keys.GROUP)
-        return None if row is None else _decode_group(row)
+        return None if row is None else decode_group(row)
 
-    async def join(
-        self, definition: Definition, packed: PackedDefinition, *, group: Group | None = None
-    ) -> tuple[str, str]:
-        """Adds a new task as an active member; the ETags of its member and active rows.
+    async def join(self, definition: Definition, packed: PackedDefinition, *, group: Group | None = None) -> Joined:
+        """Adds a new task as an active member.
 
         With `group` its expiration is raised to `definition.expires` + 1 h in the same transaction.
         Raises GuardMissing, MemberExists, GroupChanged.
@@ -109,9 +72,9 @@ class GroupStore:
         if group is not None:
             operations.append(Merge(keys.GROUP, {"expires": group_expires(definition)}, group.etag))
         etags = await self._add(definition.task_group_id, operations)
-        return etags[1], etags[2]
+        return Joined(member=etags[1], active=etags[2])
 
-    async def found(self, definition: Definition, packed: PackedDefinition) -> tuple[str, str]:
+    async def found(self, definition: Definition, packed: PackedDefinition) -> Joined:
         """Makes the group with its first member. Raises GroupExists, MemberExists."""
         operations: list[Operation] = [
             Create(
@@ -128,7 +91,7 @@ class GroupStore:
             if refused.index == 1:
                 raise MemberExists from refused
             raise GroupExists from refused
-        return etags[1], etags[2]
+        return Joined(member=etags[1], active=etags[2], founded=(etags[0], etags[3]))
 
     async def touch_member(self, definition: Definition) -> None:
         """Keeps the rows of a task whose commit is still to come: own content, new ETag, new time (design 2.2).
@@ -148,14 +111,30 @@ class GroupStore:
                 raise GuardMissing from refused
             raise GroupChanged from refused
 
-    async def leave(self, task_group_id: str, task_id: str, etags: tuple[str, str]) -> None:
+    async def leave(self, task_group_id: str, task_id: str, joined: Joined) -> None:
         """Takes back a member that was added and whose task was refused, unless somebody has touched it since."""
-        member, active = etags
-        operations = [Delete(keys.member(task_id), member), Delete(keys.active(task_id, 0), active)]
+        operations = [Delete(keys.member(task_id), joined.member), Delete(keys.active(task_id, 0), joined.active)]
         try:
             await self._tables.transact(keys.GROUPS, task_group_id, operations)
         except TransactionRefused:
             return
+
+    async def dissolve(self, definition: Definition, joined: Joined) -> bool:
+        """As `leave`, and takes back the group that was founded with it. False: nothing, since somebody has joined it
+        or changed it; whoever joins touches the scheduler's guard."""
+        assert joined.founded is not None, "only who has founded a group can dissolve it"
+        header, scheduler = joined.founded
+        operations = [
+            Delete(keys.GROUP, header),
+            Delete(keys.member(definition.task_id), joined.member),
+            Delete(keys.active(definition.task_id, 0), joined.active),
+            Delete(keys.scheduler(definition.scheduler_id), scheduler),
+        ]
+        try:
+            await self._tables.transact(keys.GROUPS, definition.task_group_id, operations)
+        except TransactionRefused:
+            return False
+        return True
 
     async def add_active(self, task_group_id: str, task_id: str, generation: int) -> str | None:
         """Counts a task that is being opened again. The ETag if the row is new, None if it stood already: touched."""
@@ -201,8 +180,8 @@ class GroupStore:
             if rows or page.resume is None:
                 break
             start = page.resume
-        group = next((_decode_group(row) for row in rows if row.key == keys.GROUP), None)
-        return [_decode_active(row) for row in rows if row.key != keys.GROUP], group
+        group = next((decode_group(row) for row in rows if row.key == keys.GROUP), None)
+        return [decode_active(row) for row in rows if row.key != keys.GROUP], group
 
     async def clear_due(self, group: Group) -> None:
         """The check that was due is done, unless another one has become due."""
@@ -225,14 +204,14 @@ class GroupStore:
     async def active_page(self, task_group_id: str, start: str | None) -> tuple[list[Active], str | None]:
         """A page of up to 1000 active rows, and where the next one starts."""
         page = await self._tables.query(keys.GROUPS, task_group_id, start=start or keys.ACTIVE[0], end=keys.ACTIVE[1])
-        return [_decode_active(row) for row in page.rows], page.resume
+        return [decode_active(row) for row in page.rows], page.resume
 
     async def members(self, task_group_id: str, start: str | None, limit: int) -> tuple[list[Member], str | None]:
         """A page of members in the order of taskId, and where the next one starts."""
         page = await self._tables.query(
             keys.GROUPS, task_group_id, start=start or keys.MEMBERS[0], end=keys.MEMBERS[1], limit=limit
         )
-        return [_decode_member(row) for row in page.rows], page.resume
+        return [decode_member(row) for row in page.rows], page.resume
 
     async def count_members(self, task_group_id: str, start: str | None) -> tuple[int, str | None]:
         """How many members a page of the group has, and where the next page starts."""
@@ -260,35 +239,3 @@ def group_expires(definition: Definition) -> str:
 def _member_values(packed: PackedDefinition) -> dict[str, Value]:
     small = packed.spilled_to is None and len(packed.content) <= _SMALL
     return {"definition": packed.content} if small else {}
-
-
-def _decode_group(row: Row) -> Group:
-    sealed = str(row.values["sealed"])
-    return Group(
-        task_group_id=row.partition,
-        scheduler_id=str(row.values["schedulerId"]),
-        expires=parse_date(str(row.values["expires"])),
-        sealed=parse_date(sealed) if sealed else None,
-        due=str(row.values["due"]),
-        etag=row.etag,
-    )
-
-
-def _decode_active(row: Row) -> Active:
-    _, task_id, generation = row.key.split("~")
-    return Active(task_id=task_id, generation=int(generation), etag=row.etag, written=row.timestamp)
-
-
-def _decode_member(row: Row) -> Member:
-    task_id = row.key.split("~", 1)[1]
-    packed = row.values.get("definition")
-    definition = None
-    if packed is not None:
-        definition = PackedDefinition(content=cast("bytes", packed), spilled_to=None).unpack(task_id)
-    finals = sorted(name for name in row.values if name.startswith("final"))
-    return Member(
-        task_id=task_id,
-        definition=definition,
-        final=json.loads(str(row.values[finals[-1]])) if finals else None,
-        final_generation=int(finals[-1].removeprefix("final")) if finals else -1,
-    )

@@ -46,6 +46,8 @@ class _Attempt:
     take_back: list[Callable[[], Awaitable[None]]]
     member_stood: bool = False
     """A call before this one has added the member: its task may exist, or its commit be under way."""
+    filed_before: bool = False
+    """The same for the row of the Expiry table."""
 
     async def withdraw(self) -> None:
         await together(self.ahead.withdraw(), *(undo() for undo in self.take_back))
@@ -92,6 +94,8 @@ class CreateTask:
             if existing is not None:
                 return await self._found(attempt, existing)
             await self._membership.touch(attempt.definition)
+        if attempt.filed_before:
+            await self._expiry.task(attempt.definition)
         if found:
             await self._judge(attempt, found)
         return await self._commit(attempt)
@@ -109,7 +113,7 @@ class CreateTask:
         await together(
             attempt.ahead.ensure(self._needs(attempt.task)),
             self._join(attempt),
-            self._expiry.task(definition),
+            self._file(attempt),
             self._stores.tasks.spill(attempt.packed),
             in_waves(EDGES_AT_A_TIME, link, required),
         )
@@ -125,11 +129,20 @@ class CreateTask:
     async def _join(self, attempt: _Attempt) -> None:
         definition = attempt.definition
         try:
-            etags = await self._membership.join(definition, attempt.packed)
+            leave = await self._membership.join(definition, attempt.packed)
         except MemberExists:
             attempt.member_stood = True
         else:
-            attempt.take_back.append(lambda: self._membership.leave(definition, etags))
+            attempt.take_back.append(leave)
+
+    async def _file(self, attempt: _Attempt) -> None:
+        """What the expiry job has to know of the task."""
+        definition = attempt.definition
+        etag = await self._expiry.new_task(definition)
+        if etag is None:
+            attempt.filed_before = True
+        else:
+            attempt.take_back.append(lambda: self._expiry.no_task(definition, etag))
 
     async def _link(self, attempt: _Attempt, required: str) -> Task | None:
         """The edge first, then the read: what resolves after the read finds the edge (design 5)."""

@@ -101,7 +101,7 @@ class Expiration:
 
     async def _task(self, expiring: Expiring) -> datetime | None:
         """A task with everything in its partition and its place in its group; the rows that make it go last."""
-        (task_id,) = expiring.words
+        task_id = expiring.words[0]
         rows = await read_all(self._storage, keys.TASKS, task_id, _TASK_PROPERTIES)
         status = next((row for row in rows if row.key == keys.TASK_STATUS), None)
         if status is not None and parse_date(str(status.values["expires"])) + KEPT > self._now():

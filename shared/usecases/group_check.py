@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from shared.domain.events import Exchange, GroupEvent
 from shared.domain.task import Task
-from shared.storage.groups import Active, Group
+from shared.storage.group_rows import Active, Group
 from shared.usecases.executor import Stores
 
 SURPLUS_AFTER = timedelta(minutes=5)

@@ -15,7 +15,7 @@ from shared.domain import transitions
 from shared.domain.effects import Decision
 from shared.domain.priority import Priority
 from shared.errors import RequestConflict, ResourceNotFound
-from shared.storage.groups import Active
+from shared.storage.group_rows import Active
 from shared.storage.tasks import Loaded
 from shared.usecases.executor import Decide, Executor, Stores
 

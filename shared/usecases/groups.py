@@ -11,7 +11,8 @@ from shared.domain.events import Exchange, GroupEvent
 from shared.domain.priority import Priority
 from shared.errors import InputError, ResourceNotFound, ServiceUnavailable
 from shared.storage import keys
-from shared.storage.groups import Active, Group, GroupChanged, Member
+from shared.storage.group_rows import Active, Group, Member
+from shared.storage.groups import GroupChanged
 from shared.usecases.executor import Stores
 
 READS = 32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -11,12 +12,16 @@ from shared.domain.definition import Definition
 from shared.errors import RequestConflict, ServiceUnavailable
 from shared.storage.codec import PackedDefinition
 from shared.storage.expiry import ExpiryStore
-from shared.storage.groups import Group, GroupChanged, GroupExists, GroupStore, GuardMissing
+from shared.storage.group_rows import Group, Joined
+from shared.storage.groups import GroupChanged, GroupExists, GroupStore, GuardMissing
 
 MARGIN = timedelta(hours=1)
 """How far ahead a group's expiration is set, so that the next tasks need not move it again (contract 3.4)."""
 TRIES = 5
 _REMEMBERED = 10_000
+
+Leave = Callable[[], Awaitable[None]]
+"""Takes back a member whose task was refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +40,8 @@ class Membership:
         self._expiry = expiry
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
-    async def join(self, definition: Definition, packed: PackedDefinition) -> tuple[str, str]:
-        """Adds the task as an active member; the ETags of its rows, to take it back with.
+    async def join(self, definition: Definition, packed: PackedDefinition) -> Leave:
+        """Adds the task as an active member; what takes it back.
 
         Raises MemberExists, RequestConflict (another scheduler, or sealed), ServiceUnavailable.
         """
@@ -44,7 +49,7 @@ class Membership:
             known = self._known.get(definition.task_group_id)
             try:
                 if known is not None and known.expires >= definition.expires:
-                    return await self._groups.join(definition, packed)
+                    return self._leave(definition, await self._groups.join(definition, packed))
                 return await self._join_or_found(definition, packed)
             except GuardMissing:
                 self._known.pop(definition.task_group_id, None)
@@ -62,30 +67,40 @@ class Membership:
         except GroupChanged:
             raise ServiceUnavailable("the task is being created by another call; send the call again") from None
 
-    async def leave(self, definition: Definition, etags: tuple[str, str]) -> None:
-        """Takes back a member whose task was refused."""
-        await self._groups.leave(definition.task_group_id, definition.task_id, etags)
+    def _leave(self, definition: Definition, joined: Joined) -> Leave:
+        return lambda: self._groups.leave(definition.task_group_id, definition.task_id, joined)
 
-    async def _join_or_found(self, definition: Definition, packed: PackedDefinition) -> tuple[str, str]:
+    def _dissolve(self, definition: Definition, joined: Joined, expires: datetime, filed: str | None) -> Leave:
+        async def dissolve() -> None:
+            self._known.pop(definition.task_group_id, None)
+            if not await self._groups.dissolve(definition, joined):
+                await self._groups.leave(definition.task_group_id, definition.task_id, joined)
+            elif filed is not None:
+                # Whoever has founded the group again since has touched this row, too.
+                await self._expiry.no_group(definition.task_group_id, expires, filed)
+
+        return dissolve
+
+    async def _join_or_found(self, definition: Definition, packed: PackedDefinition) -> Leave:
         header = await self._groups.header(definition.task_group_id)
         expires = definition.expires + MARGIN
         if header is None:
-            etags, _ = await both(
-                self._groups.found(definition, packed), self._expiry.group(definition.task_group_id, expires)
+            joined, filed = await both(
+                self._groups.found(definition, packed), self._expiry.new_group(definition.task_group_id, expires)
             )
             self._remember(definition.task_group_id, definition.scheduler_id, expires)
-            return etags
+            return self._dissolve(definition, joined, expires, filed)
         _refuse(definition, header)
         if header.expires >= definition.expires:
-            etags = await self._groups.join(definition, packed)
+            joined = await self._groups.join(definition, packed)
             self._remember(definition.task_group_id, header.scheduler_id, header.expires)
-            return etags
-        etags, _ = await both(
+            return self._leave(definition, joined)
+        joined, _ = await both(
             self._groups.join(definition, packed, group=header),
             self._expiry.group(definition.task_group_id, expires),
         )
         self._remember(definition.task_group_id, header.scheduler_id, expires)
-        return etags
+        return self._leave(definition, joined)
 
     def _remember(self, task_group_id: str, scheduler_id: str, expires: datetime) -> None:
         self._known[task_group_id] = _Known(scheduler_id, expires)

@@ -137,8 +137,9 @@ async def _no_edge(world: World, cast: Cast) -> str:
 
 
 async def _not_filed(world: World, cast: Cast) -> str:
-    hour = keys.hour(_task(world, cast.running).expires + KEPT)
-    await _write(world, keys.EXPIRY, hour, Delete(keys.expiring("task", cast.running)))
+    task = _task(world, cast.running)
+    filed = Delete(keys.expiring("task", task.task_id, task.task_group_id))
+    await _write(world, keys.EXPIRY, keys.hour(task.expires + KEPT), filed)
     return cast.running
 
 
