@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import requests
 import taskcluster
 from azure.servicebus import ServiceBusClient
 from taskcluster import utils
@@ -21,8 +22,9 @@ from local.azurite import ACCOUNT_KEY
 from local.stack import Stack, StackOptions
 from shared.events.exchanges import TOPICS
 from shared.runtime import new_slugid
-from tests.clients.deployment import Credentials, Deployment, format_time, temporary
+from tests.clients.deployment import Credentials, Deployment, a_task, format_time, temporary
 from tests.local.stacks import free_ports
+from tests.telemetry.collector import Collector, collecting
 
 SUBSCRIPTION = "all"
 _IN_HEADER = re.compile(r'mac="([^"]+)"')
@@ -53,9 +55,11 @@ class Secrets:
         elif isinstance(body, list):
             for value in body:
                 self.add_answer(value)
-        elif isinstance(body, str) and "sig=" in body:
-            for signature in parse_qs(urlsplit(body).query).get("sig", []):
-                self.add("SAS", signature)
+        elif isinstance(body, str) and "?" in body:
+            query = parse_qs(urlsplit(body).query)
+            for name in ("sig", "signature"):  # of storage, and of our own upload route
+                for signature in query.get(name, []):
+                    self.add("signed URL", signature)
 
     def check(self, where: str, text: str) -> None:
         for value, what in self.found.items():
@@ -85,8 +89,15 @@ def recorded(secrets: Secrets, errors: list[str], monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture
-def stack() -> Iterator[Stack]:
-    options = StackOptions(free_ports(), in_memory=True, subscriptions=(SUBSCRIPTION,))
+def collector() -> Iterator[Collector]:
+    with collecting() as running:
+        yield running
+
+
+@pytest.fixture
+def stack(collector: Collector) -> Iterator[Stack]:
+    settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
+    options = StackOptions(free_ports(), in_memory=True, subscriptions=(SUBSCRIPTION,), app_settings=settings)
     try:
         with Stack.start(options) as running:
             yield running
@@ -120,27 +131,55 @@ def use_every_credential(deployment: Deployment, secrets: Secrets) -> list[str]:
     return bodies
 
 
-def run_a_task(deployment: Deployment) -> None:
-    """A task from creation to its end, with the credentials of its claim."""
+def run_a_task(deployment: Deployment) -> list[str]:
+    """A task from creation to its end, with the credentials of its claim; answers the bodies of errors."""
     task_id, queue_id = new_slugid(), "test/secrets"
-    task = {
-        "taskQueueId": queue_id,
-        "created": format_time(timedelta(0)),
-        "deadline": format_time(timedelta(hours=1)),
-        "scopes": ["secrets:get:x"],
-        "payload": {},
-        "metadata": {"name": "x", "description": "x", "owner": "x@example.com", "source": "https://example.com"},
-    }
+    task = a_task(queue_id, scopes=["secrets:get:x"])
     root, worker = deployment.root, {"workerGroup": "g", "workerId": "w", "tasks": 1}
     assert deployment.python("createTask", task_id, task, credentials=root, service="Queue").status == 200
+    poll_by_url(deployment, queue_id)
     claimed = deployment.python("claimWork", queue_id, worker, credentials=root, service="Queue")
     credentials = claimed.body["tasks"][0]["credentials"]
     again = deployment.python("reclaimTask", task_id, "0", credentials=credentials, service="Queue")
     for issued in (credentials, again.body["credentials"]):
         refused = deployment.python("createTask", new_slugid(), task, credentials=issued, service="Queue")
         assert refused.code == "InsufficientScopes"
+    bodies = upload_and_read(deployment, task_id, again.body["credentials"])
     done = deployment.python("reportCompleted", task_id, "0", credentials=again.body["credentials"], service="Queue")
     assert done.body["status"]["state"] == "completed"
+    return bodies
+
+
+def poll_by_url(deployment: Deployment, queue_id: str) -> None:
+    """Looks into all queues of a pool by signed URLs; finds what waits there, and leaves it visible."""
+    session = taskcluster.createSession()
+    try:
+        queue = taskcluster.Queue(deployment.options(deployment.root), session)
+        urls = queue._makeHttpRequest("GET", f"poll-task-url/{queue_id}", None)["queues"]
+        polled = [re.sub("visibilitytimeout=[0-9]+", "visibilitytimeout=1", url["signedPollUrl"]) for url in urls]
+        assert sum("<MessageId>" in session.get(url, timeout=30).text for url in polled) == 1
+    finally:
+        session.close()
+
+
+def upload_and_read(deployment: Deployment, task_id: str, credentials: Credentials) -> list[str]:
+    """Artifacts by signed URLs, straight to storage and through our own route, also with a wrong signature."""
+    bodies = []
+    headers = {"content-type": "text/plain"}
+    for name, length in (("public/direct", {"contentLength": 7}), ("public/relay", {})):
+        request = {"storageType": "s3", "contentType": "text/plain", "expires": format_time(timedelta(hours=1))}
+        created = deployment.python(
+            "createArtifact", task_id, "0", name, {**request, **length}, credentials=credentials, service="Queue"
+        )
+        url = created.body["putUrl"]
+        assert requests.put(url, b"content", headers=headers, timeout=30).ok
+        if not length:
+            bodies.append(requests.put(f"{url}x", b"content", headers=headers, timeout=30).text)
+        for method in ("getLatestArtifact", "latestArtifact"):
+            found = deployment.python(method, task_id, name, credentials=deployment.root, service="Queue")
+            assert requests.get(found.body["url"], timeout=30).content == b"content"
+    assert [json.loads(body)["code"] for body in bodies] == ["InsufficientScopes"]
+    return bodies
 
 
 def events_of(stack: Stack) -> list[str]:
@@ -156,20 +195,23 @@ def events_of(stack: Stack) -> list[str]:
             return [event for events in threads.map(read, TOPICS) for event in events]
 
 
-def test_nothing_secret_is_put_out(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_secret_is_put_out(stack: Stack, collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     deployment = Deployment.of(stack)
     secrets, errors = Secrets(), list[str]()
     secrets.add_credentials("root", deployment.root)
     secrets.add("account key", ACCOUNT_KEY)
     with recorded(secrets, errors, monkeypatch):
         errors += use_every_credential(deployment, secrets)
-        run_a_task(deployment)
+        errors += run_a_task(deployment)
         events = events_of(stack)
         stack.azurite.children["table"].kill()
         assert deployment.python("listRoles", credentials=deployment.root).status == 503
     stack.stop_hosts()
     assert len(secrets.found) > 40
     assert len(events) >= 3
+    assert sum(what == "signed URL" for what in secrets.found.values()) > 10
+    assert collector.spans
+    secrets.check("what is exported", repr([collector.spans, collector.logs, collector.metrics]))
     assert len(errors) > 10
     for text in events:
         secrets.check("an event", text)
