@@ -49,15 +49,20 @@ class Attempt:
         finish(self.world, is_acknowledged=self.is_acknowledged)
 
 
-def finish(world: World, *, is_acknowledged: bool) -> None:
-    """Everything that is due is handled, up to the last deadline, and checked on the way."""
+def finish(world: World, *, is_acknowledged: bool, settles: bool = True) -> None:
+    """Everything that is due is handled, up to the last deadline, and checked on the way.
+
+    `settles` says that nothing is left to the reconciler: one failure is made good by the handlers alone; the index
+    row of a call that was refused, and failed to take it back, goes when its band shows nothing older.
+    """
     world.run(world.drain(60))
     invariants.check(world)
     invariants.check_claims_announced(world)
     if is_acknowledged:
         invariants.check_announced(world)
     world.run(world.drain(SETTLING))
-    invariants.check_settled(world)
+    if settles:
+        invariants.check_settled(world)
     world.run(world.drain(TO_THE_END))
     world.run(world.clean_up())
     invariants.check_finished(world)

@@ -49,6 +49,8 @@ T = TypeVar("T")
 POOL = "provisioner/pool"
 WORKER = Worker(worker_group="group", worker_id="worker")
 CLAIM_TIMEOUT = timedelta(minutes=20)
+HANDLER = "handler"
+"""The process in which messages are handled."""
 HIDDEN = 600.0
 """Seconds that the Functions host hides a message for while it is handled."""
 
@@ -219,7 +221,7 @@ class World:
             taken = await self._host_queues.get(queue, count=32, hidden_for=HIDDEN)
             for message in taken:
                 try:
-                    await handle(json.loads(base64.b64decode(message.text)))
+                    await as_process(HANDLER, handle(json.loads(base64.b64decode(message.text))))
                 except (StorageUnavailable, EventsUnavailable, ApiError):
                     continue
                 await self._host_queues.delete(queue, message.receipt)
