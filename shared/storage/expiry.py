@@ -34,6 +34,15 @@ class Expiring:
     values: Mapping[str, Value]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Filed:
+    """A row that was not there before."""
+
+    bucket: str
+    key: str
+    etag: str
+
+
 class ExpiryStore:
     """Writes rows ahead of what they will clean up, and hands them out when they are due."""
 
@@ -44,28 +53,17 @@ class ExpiryStore:
         """A task, with its group membership, edges and artifacts."""
         await self.write(definition.expires, "task", _task_words(definition), _task_values(definition))
 
-    async def new_task(self, definition: Definition) -> str | None:
-        """As `task`, unless it stands already. The ETag if the row is new, None if it is not: `task` keeps it."""
+    async def new_task(self, definition: Definition) -> Filed | None:
+        """As `task`, unless it stands already: then `task` keeps it."""
         return await self._create(definition.expires, "task", _task_words(definition), _task_values(definition))
-
-    async def no_task(self, definition: Definition, etag: str) -> None:
-        """Takes back the row of a task that was refused, unless somebody relies on it since."""
-        await self._remove(definition.expires, "task", _task_words(definition), etag)
 
     async def group(self, task_group_id: str, expires: datetime) -> None:
         """A group; it is its header that says whether this is its latest expiration."""
         await self.write(expires, "group", (task_group_id,), {})
 
-    async def new_group(self, task_group_id: str, expires: datetime) -> str | None:
-        """As `group`. The ETag if the row is new, None if it stood already: touched."""
-        etag = await self._create(expires, "group", (task_group_id,), {})
-        if etag is None:
-            await self.group(task_group_id, expires)
-        return etag
-
-    async def no_group(self, task_group_id: str, expires: datetime, etag: str) -> None:
-        """Takes back the row of a group whose only task was refused, unless somebody relies on it since."""
-        await self._remove(expires, "group", (task_group_id,), etag)
+    async def new_group(self, task_group_id: str, expires: datetime) -> Filed | None:
+        """As `group`, to be taken back unless it stood already."""
+        return await self._create_or_touch(expires, "group", (task_group_id,), {})
 
     async def worker(self, task_queue_id: str, worker_group: str, worker_id: str, expires: datetime) -> None:
         """A worker; it is its row that says whether it has been seen since."""
@@ -76,9 +74,11 @@ class ExpiryStore:
         """A client of the auth API that asked to be deleted on its expiration."""
         await self.write(expires, "client", (key,), {"clientId": client_id})
 
-    async def artifact(self, task_id: str, run_id: int, name: str, expires: datetime) -> None:
-        """An artifact that expires before its task; its row says whether this is its latest expiration."""
-        await self.write(expires, "artifact", (task_id, str(run_id), digest(name)), {"name": name})
+    async def new_artifact(self, task_id: str, run_id: int, name: str, expires: datetime) -> Filed | None:
+        """An artifact that expires before its task, to be taken back unless it stood already; its row says whether
+        this is its latest expiration."""
+        words = (task_id, str(run_id), digest(name))
+        return await self._create_or_touch(expires, "artifact", words, {"name": name})
 
     async def upload(self, task_id: str, run_id: int, name: str, until: datetime) -> None:
         """An upload that no resolution may commit in time: not to delete, but to commit once its URL has expired."""
@@ -109,21 +109,30 @@ class ExpiryStore:
         following = keys.hour(hour + timedelta(hours=1))
         await self._tables.transact(keys.EXPIRY, _CURSOR, [Upsert(_CURSOR, {"hour": following})])
 
-    async def _create(
-        self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]
-    ) -> str | None:
-        operation = Create(keys.expiring(kind, *words), values)
+    async def take_back(self, filed: Filed) -> None:
+        """What was filed for something that was refused, unless somebody else has come to rely on it: he touches it."""
         try:
-            return (await self._tables.transact(keys.EXPIRY, _bucket(expires), [operation]))[0]
-        except TransactionRefused:
-            return None
-
-    async def _remove(self, expires: datetime, kind: str, words: tuple[str, ...], etag: str) -> None:
-        operation = Delete(keys.expiring(kind, *words), etag)
-        try:
-            await self._tables.transact(keys.EXPIRY, _bucket(expires), [operation])
+            await self._tables.transact(keys.EXPIRY, filed.bucket, [Delete(filed.key, filed.etag)])
         except TransactionRefused:
             return
+
+    async def _create(
+        self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]
+    ) -> Filed | None:
+        bucket, key = _bucket(expires), keys.expiring(kind, *words)
+        try:
+            (etag,) = await self._tables.transact(keys.EXPIRY, bucket, [Create(key, values)])
+        except TransactionRefused:
+            return None
+        return Filed(bucket=bucket, key=key, etag=etag)
+
+    async def _create_or_touch(
+        self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]
+    ) -> Filed | None:
+        filed = await self._create(expires, kind, words, values)
+        if filed is None:
+            await self.write(expires, kind, words, values)
+        return filed
 
 
 def _task_words(definition: Definition) -> tuple[str, ...]:

@@ -12,10 +12,10 @@ from shared.domain import artifacts as rules
 from shared.domain.artifacts import ANNOUNCED_AT_ONCE, Artifact, StorageType, Upload
 from shared.domain.definition import Definition
 from shared.domain.task import State
-from shared.errors import InputError, ServiceUnavailable
+from shared.errors import ApiError, InputError, ServiceUnavailable
 from shared.storage import keys
 from shared.storage.artifacts import ArtifactChanged, ArtifactStore, RunInactive, operations_for
-from shared.storage.expiry import KEPT, ExpiryStore
+from shared.storage.expiry import KEPT, ExpiryStore, Filed
 from shared.storage.tasks import CommitLost, Loaded
 from shared.usecases.executor import FIRST_WAIT, TRIES, Stores
 
@@ -68,8 +68,13 @@ class Artifacts:
             wanted = replace(wanted, details={**wanted.details, "projectId": definition.project_id})
         # Nothing may come after the job that deletes the expired artifact.
         until = min(now + _UPLOAD_LIFE.get(wanted.storage_type, self._put), wanted.expires + KEPT)
-        await self._file(definition, run_id, wanted, until)
-        artifact, loaded = await self._commit(task_id, run_id, wanted, until)
+        filed = await self._file(definition, run_id, wanted, until)
+        try:
+            artifact, loaded = await self._commit(task_id, run_id, wanted, until)
+        except ApiError:
+            if filed is not None:
+                await self._expiry.take_back(filed)
+            raise
         if loaded is not None and artifact.storage_type in ANNOUNCED_AT_ONCE:
             await self.announce(loaded, run_id, artifact)
         return Created(artifact=artifact, upload_until=until.replace(microsecond=0), loaded=loaded)
@@ -79,12 +84,14 @@ class Artifacts:
         event = announcements.artifact_created(loaded.task, run_id, artifact)
         await self._stores.announcer.announce((event,), loaded)
 
-    async def _file(self, definition: Definition, run_id: int, wanted: Artifact, until: datetime) -> None:
+    async def _file(self, definition: Definition, run_id: int, wanted: Artifact, until: datetime) -> Filed | None:
         """What the expiry job has to know is written ahead; the task's own row covers what expires with it."""
+        filed = None
         if keys.hour(wanted.expires) < keys.hour(definition.expires):
-            await self._expiry.artifact(definition.task_id, run_id, wanted.name, wanted.expires)
+            filed = await self._expiry.new_artifact(definition.task_id, run_id, wanted.name, wanted.expires)
         if wanted.upload is Upload.DIRECT and rules.outlives_blocks(definition.deadline, self._runtime.now()):
             await self._expiry.upload(definition.task_id, run_id, wanted.name, until)
+        return filed
 
     async def _commit(
         self, task_id: str, run_id: int, wanted: Artifact, until: datetime

@@ -20,7 +20,7 @@ from shared.domain.effects import AddPendingRow, Ahead, row_of
 from shared.domain.events import TaskEvent
 from shared.domain.task import State, Task
 from shared.domain.transitions import put_deadline, put_pending
-from shared.errors import ApiError, ServiceUnavailable
+from shared.errors import ApiError, InputError, ServiceUnavailable
 from shared.storage.codec import PackedDefinition, pack_definition
 from shared.storage.expiry import ExpiryStore
 from shared.storage.groups import MemberExists
@@ -97,7 +97,14 @@ class CreateTask:
         if attempt.filed_before:
             await self._expiry.task(attempt.definition)
         if found:
-            await self._judge(attempt, found)
+            try:
+                await self._judge(attempt, found)
+            except InputError:
+                # A task of this id, in another group, is a conflict whatever the new one depends on (contract 2.4).
+                existing = await self._stores.tasks.load(attempt.definition.task_id)
+                if existing is None:
+                    raise
+                return await self._found(attempt, existing)
         return await self._commit(attempt)
 
     async def _put_ahead(self, attempt: _Attempt) -> Mapping[str, Task | None]:
@@ -137,12 +144,11 @@ class CreateTask:
 
     async def _file(self, attempt: _Attempt) -> None:
         """What the expiry job has to know of the task."""
-        definition = attempt.definition
-        etag = await self._expiry.new_task(definition)
-        if etag is None:
+        filed = await self._expiry.new_task(attempt.definition)
+        if filed is None:
             attempt.filed_before = True
         else:
-            attempt.take_back.append(lambda: self._expiry.no_task(definition, etag))
+            attempt.take_back.append(lambda: self._expiry.take_back(filed))
 
     async def _link(self, attempt: _Attempt, required: str) -> Task | None:
         """The edge first, then the read: what resolves after the read finds the edge (design 5)."""

@@ -11,7 +11,7 @@ from shared.concurrency import both
 from shared.domain.definition import Definition
 from shared.errors import RequestConflict, ServiceUnavailable
 from shared.storage.codec import PackedDefinition
-from shared.storage.expiry import ExpiryStore
+from shared.storage.expiry import ExpiryStore, Filed
 from shared.storage.group_rows import Group, Joined
 from shared.storage.groups import GroupChanged, GroupExists, GroupStore, GuardMissing
 
@@ -70,14 +70,14 @@ class Membership:
     def _leave(self, definition: Definition, joined: Joined) -> Leave:
         return lambda: self._groups.leave(definition.task_group_id, definition.task_id, joined)
 
-    def _dissolve(self, definition: Definition, joined: Joined, expires: datetime, filed: str | None) -> Leave:
+    def _dissolve(self, definition: Definition, joined: Joined, filed: Filed | None) -> Leave:
         async def dissolve() -> None:
             self._known.pop(definition.task_group_id, None)
             if not await self._groups.dissolve(definition, joined):
                 await self._groups.leave(definition.task_group_id, definition.task_id, joined)
             elif filed is not None:
                 # Whoever has founded the group again since has touched this row, too.
-                await self._expiry.no_group(definition.task_group_id, expires, filed)
+                await self._expiry.take_back(filed)
 
         return dissolve
 
@@ -89,7 +89,7 @@ class Membership:
                 self._groups.found(definition, packed), self._expiry.new_group(definition.task_group_id, expires)
             )
             self._remember(definition.task_group_id, definition.scheduler_id, expires)
-            return self._dissolve(definition, joined, expires, filed)
+            return self._dissolve(definition, joined, filed)
         _refuse(definition, header)
         if header.expires >= definition.expires:
             joined = await self._groups.join(definition, packed)

@@ -8,6 +8,7 @@ import pytest
 from local import state
 from local.stack import Stack, StackOptions
 from tests.clients.deployment import Deployment
+from tests.host.conftest import QUICK
 from tests.host.events import SUBSCRIPTION
 from tests.local.stacks import free_ports
 
@@ -16,6 +17,17 @@ from tests.local.stacks import free_ports
 def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
     """A running deployment. Tests use clients, roles and pools of names of their own in it."""
     options = StackOptions(free_ports(), azure_paths=request.param, in_memory=True, subscriptions=(SUBSCRIPTION,))
+    try:
+        with Stack.start(options) as stack:
+            yield Deployment.of(stack)
+    finally:
+        shutil.rmtree(state.folder(options.ports.api), ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def undisturbed() -> Iterator[Deployment]:
+    """A deployment in which nothing goes on besides the test's own calls, so that what is stored can be compared."""
+    options = StackOptions(free_ports(), in_memory=True, app_settings=QUICK)
     try:
         with Stack.start(options) as stack:
             yield Deployment.of(stack)

@@ -102,6 +102,7 @@ class Fuzzer:
         load_all_checks()
         self._chance = random.Random(self.seed)
         self._session = requests.Session()
+        self._base_url = str(self.schema.raw_schema["servers"][0]["url"])
 
     def close(self) -> None:
         """End the connections."""
@@ -174,7 +175,7 @@ class Fuzzer:
         return {name: quote(self._chance.choice(known[name]), safe="") for name in sorted(names & known.keys())}
 
     def _send(self, case: Case[Any], auth: Hawk) -> Sent:
-        answer = case.call(session=self._session, auth=auth, allow_redirects=False, timeout=_TIMEOUT)
+        answer = case.call(self._base_url, self._session, auth=auth, allow_redirects=False, timeout=_TIMEOUT)
         return self._checked(case, answer)
 
     def _checked(self, case: Case[Any], answer: Any) -> Sent:
