@@ -33,7 +33,12 @@ class PollIntervals:
 @dataclass(eq=False)
 class _Waiter:
     count: int
-    messages: asyncio.Future[list[PendingMessage]]
+    served: asyncio.Future[None]
+    messages: list[PendingMessage] = field(default_factory=list)
+
+    @property
+    def lacks(self) -> int:
+        return self.count - len(self.messages)
 
 
 @dataclass(eq=False)
@@ -71,21 +76,21 @@ class Poller:
         Raises StorageUnavailable.
         """
         pool = self._pools.setdefault(task_queue_id, _Pool(last_found=self._monotonic()))
-        waiter = _Waiter(count=count, messages=asyncio.get_running_loop().create_future())
+        waiter = _Waiter(count=count, served=asyncio.get_running_loop().create_future())
         pool.waiters.append(waiter)
         pool.wake.set()
         if pool.loop is None:
             pool.loop = asyncio.create_task(self._poll_while_awaited(task_queue_id, pool))
-        await asyncio.wait([waiter.messages], timeout=wait)
+        await asyncio.wait([waiter.served], timeout=wait)
         if waiter in pool.waiters:
             pool.waiters.remove(waiter)
             pool.wake.set()
         loop = pool.loop
         if not pool.waiters and loop is not None:
             await asyncio.wait([loop])
-        if not waiter.messages.done():
-            return []
-        return waiter.messages.result()
+        if waiter.served.done():
+            waiter.served.result()
+        return waiter.messages
 
     def wake(self, task_queue_id: str) -> None:
         """This process has just made a run of the pool pending: look at once."""
@@ -100,8 +105,9 @@ class Poller:
                 if not await self._look(task_queue_id, pool) and pool.waiters:
                     await self._pause(pool)
         except Exception as error:  # every waiter is told; nobody would see it in this task
+            self._serve_begun(pool)
             for waiter in pool.waiters:
-                waiter.messages.set_exception(error)
+                waiter.served.set_exception(error)
             pool.waiters.clear()
         finally:
             pool.loop = None
@@ -109,15 +115,16 @@ class Poller:
                 self._pools.pop(task_queue_id, None)
 
     async def _look(self, task_queue_id: str, pool: _Pool) -> bool:
-        """One look at the bands in use, in order, until every waiter has its fill."""
+        """One look at the bands in use, in order, until every waiter has its fill; who has less is served as well."""
         found = False
         for band in await self._starvation.order(task_queue_id, await self._stores.bands(task_queue_id)):
-            wanted = sum(waiter.count for waiter in pool.waiters)
+            wanted = sum(waiter.lacks for waiter in pool.waiters)
             if not wanted:
                 break
             messages = await self._get(task_queue_id, band, wanted)
             found = found or bool(messages)
             await self._hand_out(pool, messages)
+        self._serve_begun(pool)
         if found:
             pool.last_found = self._monotonic()
         return found
@@ -130,10 +137,18 @@ class Poller:
     async def _hand_out(self, pool: _Pool, messages: list[PendingMessage]) -> None:
         remaining = deque(messages)
         while remaining and pool.waiters:
-            waiter = pool.waiters.popleft()
-            share = [remaining.popleft() for _ in range(min(waiter.count, len(remaining)))]
-            waiter.messages.set_result(share)
+            waiter = pool.waiters[0]
+            waiter.messages.extend(remaining.popleft() for _ in range(min(waiter.lacks, len(remaining))))
+            if waiter.lacks:
+                break
+            pool.waiters.popleft().served.set_result(None)
         await together(*(self._messages.delay_pending(message.ticket, 0) for message in remaining))
+
+    @staticmethod
+    def _serve_begun(pool: _Pool) -> None:
+        """Nobody who has got a message waits for more: only the first can have got some, but not its fill."""
+        if pool.waiters and pool.waiters[0].messages:
+            pool.waiters.popleft().served.set_result(None)
 
     async def _pause(self, pool: _Pool) -> None:
         idle = self._monotonic() - pool.last_found > IDLE_AFTER

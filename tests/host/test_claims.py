@@ -153,6 +153,14 @@ def test_strictly_by_priority(service: Service) -> None:
     assert order == ["highest", "very-high", "high", "medium", "low", "very-low", "lowest"]
 
 
+def test_one_call_gets_its_fill_from_several_priorities(service: Service) -> None:
+    by_id = {service.create(priority=priority): priority for priority in ("lowest", "high", "medium", "high")}
+    claims = service.queue.claimWork(service.pool, {**ME, "tasks": 3})["tasks"]
+    assert [by_id[claim["status"]["taskId"]] for claim in claims] == ["high", "high", "medium"]
+    (last,) = service.queue.claimWork(service.pool, {**ME, "tasks": 3})["tasks"]
+    assert by_id[last["status"]["taskId"]] == "lowest"
+
+
 def test_first_in_first_out_within_a_priority(service: Service) -> None:
     task_ids = [service.create() for _ in range(8)]
     assert [service.claim()[0]["status"]["taskId"] for _ in task_ids] == task_ids
