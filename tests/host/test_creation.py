@@ -232,6 +232,14 @@ def test_another_definition_with_other_dependencies_is_a_conflict(service: Servi
     service.queue.createTask(task_id, task)
 
 
+def test_another_group_is_a_conflict_whatever_the_definition_depends_on(service: Service) -> None:
+    task_id, task = new_slugid(), service.a_task()
+    service.queue.createTask(task_id, task)
+    other = {**task, "taskGroupId": new_slugid(), "dependencies": [new_slugid()]}
+    with refused(409, "RequestConflict"):
+        service.queue.createTask(task_id, other)
+
+
 def test_a_repeat_is_subject_to_the_dates(service: Service) -> None:
     task_id = new_slugid()
     task = service.a_task(deadline=in_future(1))
