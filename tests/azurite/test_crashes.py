@@ -18,9 +18,9 @@ from tests.azurite.crashing import Worlds
 from tests.azurite.inside import PRELOAD
 from tests.simulator import artifact_invariants, invariants
 from tests.simulator.artifact_scenarios import ARTIFACT_SCENARIOS
-from tests.simulator.running import VICTIM, Attempt, attempt, requests
+from tests.simulator.running import VICTIM, Attempt, attempt
 from tests.simulator.scenarios import SCENARIOS, Scenario
-from tests.twin.gate import Kill, Killed, Phase
+from tests.twin.gate import Call, Kill, Killed, Phase
 
 SEED_VARIABLE = "CRASH_SEED"
 """Environment variable that chooses the sample again which a failure names."""
@@ -38,27 +38,17 @@ def worlds() -> Iterator[Worlds]:
 
 @pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
 def test_killed_at_a_request_by_chance(scenario: Scenario, worlds: Worlds) -> None:
-    """One kill point of each scenario."""
+    """The scenario does on Azurite what it says; then one of its kill points."""
     seed = os.environ.get(SEED_VARIABLE) or f"{datetime.now(UTC):%Y%m%d}"
     chance = random.Random(f"{seed} {scenario.name}")
-    number = 1 + chance.randrange(len(requests(scenario, worlds.open)))
+    number = 1 + chance.randrange(len(_undisturbed(scenario, worlds)))
     phase, repeat = chance.choice(list(Phase)), chance.choice([True, False])
     try:
         _killed(worlds, scenario, number, phase, repeat=repeat)
     except BaseException as failure:
-        failure.add_note(f"once more: {SEED_VARIABLE}={seed} ./dev test {__file__} -k 'by_chance and {scenario.name}'")
+        again = f"./dev test tests/azurite/test_crashes.py -k 'by_chance and {scenario.name}'"
+        failure.add_note(f"once more: {SEED_VARIABLE}={seed} {again}")
         raise
-
-
-@pytest.mark.large
-@pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
-def test_without_a_crash(scenario: Scenario, worlds: Worlds) -> None:
-    """The scenario does on Azurite what it says."""
-    done = attempt(scenario, open_world=worlds.open)
-    assert done.outcome is None, repr(done.outcome)
-    done.world.run(done.world.drain(60))
-    invariants.check_undisturbed(done.world)
-    _finish(done)
 
 
 @pytest.mark.large
@@ -68,8 +58,18 @@ def test_without_a_crash(scenario: Scenario, worlds: Worlds) -> None:
 @pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
 def test_killed_at_every_request(scenario: Scenario, phase: Phase, repeat: bool, worlds: Worlds) -> None:
     """All kill points of the scenario, one after the other."""
-    for number in range(1, len(requests(scenario, worlds.open)) + 1):
+    for number in range(1, len(_undisturbed(scenario, worlds)) + 1):
         _killed(worlds, scenario, number, phase, repeat=repeat)
+
+
+def _undisturbed(scenario: Scenario, worlds: Worlds) -> list[Call]:
+    """The requests of the scenario's call when nothing is in its way."""
+    unharmed = Kill(process=VICTIM)
+    done = attempt(scenario, unharmed, open_world=worlds.open)
+    assert done.outcome is None, repr(done.outcome)
+    done.world.run(done.world.drain(60))
+    invariants.check_undisturbed(done.world)
+    return unharmed.calls
 
 
 def _killed(worlds: Worlds, scenario: Scenario, number: int, phase: Phase, *, repeat: bool) -> None:

@@ -9,7 +9,7 @@ from shared.domain.events import Exchange, GroupEvent, TaskEvent
 from shared.domain.priority import PRIORITIES
 from shared.domain.task import RETRY_OF, State, Task, Ticket
 from shared.storage import keys
-from shared.storage.messages import CLAIM_QUEUE, DEADLINE_QUEUE, INTERNAL_QUEUES, pending_queue
+from shared.storage.messages import CLAIM_QUEUE, DEADLINE_QUEUE, INTERNAL_QUEUES, decode_body, pending_queue
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, World
 
 SLACK = timedelta(seconds=5)
@@ -23,7 +23,7 @@ def check(world: World) -> None:
     for task in world.tasks().values():
         _runs_are_in_order(task)
         _guards_stand(world, task)
-        _receipts_are_kept(task)
+        _receipts_are_kept(world, task)
         if not task.is_resolved:
             assert _deadline_message(world, task), f"{task.task_id} has no deadline message"
             assert task.generation in _active(world, task), f"{task.task_id} is not active in its group"
@@ -198,8 +198,8 @@ def _pending_messages(world: World, task: Task) -> list[tuple[dict[str, Any], da
     return [held for queue in queues for held in world.messages(queue) if held[0]["taskId"] == task.task_id]
 
 
-def _receipts_are_kept(task: Task) -> None:
-    """What the next transition moves or removes is known by its receipt."""
+def _receipts_are_kept(world: World, task: Task) -> None:
+    """What the next transition moves or removes is known by its receipt, and it is the message that counts."""
     needed = {
         "deadline": not task.is_resolved,
         "claim": task.state is State.RUNNING,
@@ -207,6 +207,10 @@ def _receipts_are_kept(task: Task) -> None:
     }
     for name, is_needed in needed.items():
         assert not is_needed or getattr(task.tickets, name), f"{task.task_id} has no receipt of its {name} message"
+    if needed["pending"] and task.tickets.pending is not None:
+        held = {message.message_id: message.text for message in world.account.messages(task.tickets.pending.queue)}
+        text = held.get(task.tickets.pending.message_id)
+        assert text is None or decode_body(text)["hintId"] == task.hint_id, f"{task.task_id} holds another message"
 
 
 def _tickets(task: Task) -> list[Ticket]:
