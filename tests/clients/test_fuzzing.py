@@ -33,7 +33,7 @@ def chosen_seed() -> int:
 
 @dataclass
 class World:
-    """Things in every state, made before the fuzzing."""
+    """Things in every state, made before the fuzzing; those of an earlier run may be in any state by now."""
 
     deployment: Deployment
     queue: Any
@@ -43,11 +43,11 @@ class World:
         return cls(deployment, taskcluster.Queue(deployment.options(deployment.root)))
 
     def known(self) -> Known:
-        group = new_slugid()
+        group, worker = new_slugid(), new_slugid()
         pending, running, completed, failed = (self._create(group) for _ in range(4))
         unscheduled = self._create(group, dependencies=[pending])
         for task_id in (running, completed, failed):
-            self.queue.claimTask(task_id, 0, {"workerGroup": "g", "workerId": "w"})
+            self.queue.claimTask(task_id, 0, {"workerGroup": "g", "workerId": worker})
         for name in ("public/log", "private/x"):
             reference = {"storageType": "reference", "url": "https://example.com/", "contentType": "text/plain"}
             self.queue.createArtifact(completed, 0, name, {**reference, "expires": format_time(timedelta(hours=1))})
@@ -63,7 +63,7 @@ class World:
                 "provisionerId": ["fuzz"],
                 "workerType": ["pool"],
                 "workerGroup": ["g"],
-                "workerId": ["w"],
+                "workerId": [worker],
                 "name": ["public/log", "private/x", "public/new"],
                 "clientId": [self.deployment.new_client("a:*")["clientId"]],
                 "roleId": [self.deployment.new_role("a:*")],
@@ -80,7 +80,7 @@ class World:
                 "statuses": [{"taskIds": tasks}],
                 "taskQueueCountsBatch": [{"taskQueueIds": [POOL]}],
                 "createArtifact": [{"expires": format_time(timedelta(minutes=50))}],
-                "claimWork": [{"workerGroup": "g", "workerId": "w", "xmlMessage": None}],
+                "claimWork": [{"workerGroup": "g", "workerId": worker, "xmlMessage": None}],
                 # Not the worker that quarantineWorker is called for: it is answered 503, so that old workers leave
                 # the message to others.
                 "claimTask": [{"workerGroup": "g", "workerId": "free"}],
