@@ -16,6 +16,8 @@ CLOCK_DRIFT = timedelta(minutes=15)
 """How far `created` may be off, and a deadline beyond its limit (contract 3.3)."""
 LATEST_EXPIRES = datetime(9999, 12, 1, tzinfo=UTC)
 """What comes after a task (its group, its cleaning up) must still have a date."""
+MOST_NAMED = 100
+"""Dependencies that one refusal names."""
 
 
 def check_definition(definition: Definition, now: datetime, max_deadline: timedelta) -> None:
@@ -67,19 +69,19 @@ def with_first_run(task: Task, now: datetime, hint_id: str) -> Task:
 def judge_dependencies(definition: Definition, task: Task, found: Mapping[str, Task | None]) -> Task:
     """The new task with those dependencies satisfied that were resolved when they were read.
 
-    `found` has every dependency but the task itself. Raises InputError for missing ones and for those that expire
-    before this task's deadline.
+    `found` has every dependency but the task itself, or as many missing ones as a refusal names. Raises InputError
+    for missing ones and for those that expire before this task's deadline.
     """
     missing = [task_id for task_id, required in found.items() if required is None]
     if missing:
-        raise InputError(f"`dependencies` names tasks that do not exist: {', '.join(missing[:100])}")
+        raise InputError(f"`dependencies` names tasks that do not exist: {', '.join(missing[:MOST_NAMED])}")
     early = [
         task_id
         for task_id, required in found.items()
         if required is not None and required.expires < definition.deadline
     ]
     if early:
-        raise InputError(f"`dependencies` names tasks that expire before the deadline: {', '.join(early[:100])}")
+        raise InputError(f"`dependencies` names tasks that expire before the deadline: {', '.join(early[:MOST_NAMED])}")
     satisfied = 0
     for index, task_id in enumerate(definition.dependencies):
         required = found.get(task_id)

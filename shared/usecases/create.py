@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from shared.concurrency import in_waves, together
 from shared.domain import announcements
 from shared.domain.creation import (
+    MOST_NAMED,
     check_definition,
     initial_task,
     judge_dependencies,
@@ -108,14 +109,21 @@ class CreateTask:
         return await self._commit(attempt)
 
     async def _put_ahead(self, attempt: _Attempt) -> Mapping[str, Task | None]:
-        """Everything that the task needs, in parallel; answers its dependencies as they were read."""
+        """Everything that the task needs, in parallel; answers its dependencies as they were read.
+
+        Once so many are missing as a refusal names, the rest are not looked for.
+        """
         definition = attempt.definition
         attempt.ahead.begin()
         required = [task_id for task_id in definition.dependencies if task_id != definition.task_id]
         found: dict[str, Task | None] = {}
+        missing = 0
 
         async def link(task_id: str) -> None:
-            found[task_id] = await self._link(attempt, task_id)
+            nonlocal missing
+            if missing < MOST_NAMED:
+                found[task_id] = await self._link(attempt, task_id)
+                missing += found[task_id] is None
 
         await together(
             attempt.ahead.ensure(self._needs(attempt.task)),

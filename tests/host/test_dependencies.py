@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,6 +10,7 @@ import pytest
 
 from shared.runtime import new_slugid
 from tests.host.service import Service, eventually, in_future, refused
+from tests.host.wire import API, send
 
 HOUR = 3600
 
@@ -158,6 +160,14 @@ def test_missing_dependencies_leave_nothing_behind(service: Service) -> None:
     service.queue.createTask(missing, service.a_task())
     service.queue.createTask(task_id, task)
     assert service.status(task_id)["state"] == "unscheduled"
+
+
+def test_ten_thousand_missing_dependencies_are_refused_while_the_client_still_waits(service: Service) -> None:
+    task_id, missing = new_slugid(), [new_slugid() for _ in range(10_000)]
+    answer = send(service, "PUT", f"{API}/task/{task_id}", json.dumps(service.a_task(dependencies=missing)).encode())
+    assert (answer.status, answer.code) == (400, "InputError")
+    with refused(404, "ResourceNotFound"):
+        service.queue.status(task_id)
 
 
 def test_a_dependency_must_not_expire_before_the_deadline(service: Service) -> None:
