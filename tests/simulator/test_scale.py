@@ -1,0 +1,70 @@
+"""The largest that the contract allows (contract 2.1, 3.2), in memory: nothing grows beyond a limit of Azure."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.domain.task import Resolved, State
+from tests.simulator import invariants
+from tests.simulator.world import World
+
+LARGEST = 10_000
+"""Dependencies of one task."""
+
+
+@pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.large)])
+def test_a_task_waits_for_all_that_it_names(count: int) -> None:
+    world, _, last = _waiting(count)
+
+    async def life() -> None:
+        await _complete(world, count - 1)
+        assert (await world.services.lifecycle.status(last)).state is State.UNSCHEDULED
+        await _complete(world, 1)
+        (claim,) = await world.claim(32)
+        assert claim.task.task_id == last
+
+    world.run(life())
+    invariants.check(world)
+
+
+@pytest.mark.large
+def test_a_task_may_name_ten_thousand() -> None:
+    world, task_ids, last = _waiting(LARGEST)
+    some = 40
+
+    async def life() -> None:
+        await _complete(world, some)
+        task = await world.services.lifecycle.status(last)
+        assert task.state is State.UNSCHEDULED
+        assert task.satisfied.bit_count() == some
+        assert (await world.services.lifecycle.definition(last))["dependencies"] == task_ids
+
+    world.run(life())
+    invariants.check(world)
+
+
+def _waiting(count: int) -> tuple[World, list[str], str]:
+    """A world with so many pending tasks, and one that waits for all of them."""
+    world = World()
+    world.is_ordered = False
+    group = world.slugid()
+    task_ids = [world.slugid() for _ in range(count)]
+    last = world.slugid()
+
+    async def create() -> None:
+        for task_id in task_ids:
+            await world.create(task_id, taskGroupId=group)
+        await world.create(last, taskGroupId=group, dependencies=task_ids)
+
+    world.run(create())
+    return world, task_ids, last
+
+
+async def _complete(world: World, count: int) -> None:
+    """Claims and completes so many tasks, and lets what follows from that happen."""
+    while count > 0:
+        claims = await world.claim(min(count, 32))
+        for claim in claims:
+            await world.services.lifecycle.report(claim.task.task_id, 0, Resolved.COMPLETED)
+        count -= len(claims)
+    await world.drain(10)
