@@ -136,6 +136,7 @@ CLIENTS = (
         description="Removes a client. It succeeds also when there is none.",
         category=_CLIENTS,
         scopes="auth:delete-client:<clientId>",
+        success=204,
     ),
 )
 
@@ -198,6 +199,7 @@ ROLES = (
         description="Removes a role. It succeeds also when there is none.",
         category=_ROLES,
         scopes="auth:delete-role:<roleId>",
+        success=204,
     ),
 )
 
