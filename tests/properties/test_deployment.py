@@ -293,13 +293,14 @@ def _explore(examples: int, steps: int) -> None:
     )
 
 
+@pytest.mark.timeout(600)
 def test_random_commands() -> None:
     """Some runs of some dozens of commands."""
-    _explore(100, 30)
+    _explore(60, 30)
 
 
 @pytest.mark.large
 @pytest.mark.timeout(1800)
 def test_many_random_commands() -> None:
     """Many, and longer ones."""
-    _explore(3000, 60)
+    _explore(1500, 50)
