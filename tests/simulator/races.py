@@ -154,6 +154,16 @@ def resolved_due(task_id: str) -> Party:
     return party
 
 
+def report_and_follow(task_id: str) -> Party:
+    """reportCompleted of run 0, and its resolved message handled at once."""
+
+    async def party(world: World, services: Services) -> object:
+        await services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
+        return await resolved_due(task_id)(world, services)
+
+    return party
+
+
 def create(task_id: str, **changes: Any) -> Party:
     """createTask; the dates are always the same."""
 
@@ -318,6 +328,8 @@ RACES = [
     _race("the reconciler, twice", stolen, reconcile, reconcile, legal={"ok, ok: pending"}),
     _race("a new dependent, its dependency completes", running, create(B, **DEPENDENT), report(A), task_id=B,
           legal={"ok, ok: unscheduled", "ok, ok: pending"}),
+    _race("a new dependent, all that its dependency's completion leads to", running, create(B, **DEPENDENT),
+          report_and_follow(A), task_id=B, legal={"ok, ok: unscheduled", "ok, ok: pending"}),
     _race("a new dependent, its dependency's resolution", just_completed, create(C, **DEPENDENT), resolved_due(A),
           task_id=C, legal={"ok, ok: pending"}),
     _race("a dependency's resolution, twice", just_completed, resolved_due(A), resolved_due(A), task_id=B,
