@@ -14,6 +14,7 @@ from shared.domain.claims import Worker
 from shared.domain.priority import Priority
 from shared.domain.task import Resolved
 from shared.services import Services
+from shared.storage.interface import Receipt
 from shared.storage.messages import RESOLVED_QUEUE
 from shared.usecases.group_jobs import GroupJob
 from tests.simulator.scenarios import (
@@ -155,11 +156,15 @@ def resolved_due(task_id: str) -> Party:
 
 
 def report_and_follow(task_id: str) -> Party:
-    """reportCompleted of run 0, and its resolved message handled at once."""
+    """reportCompleted of run 0, and its resolved message handled for good."""
 
     async def party(world: World, services: Services) -> object:
         await services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
-        return await resolved_due(task_id)(world, services)
+        (message,) = world.memory.messages(RESOLVED_QUEUE)
+        receipt = Receipt(message_id=message.message_id, pop_receipt=message.pop_receipt, visible=message.visible)
+        await resolved_due(task_id)(world, services)
+        await world.memory.storage.queues.delete(RESOLVED_QUEUE, receipt)
+        return None
 
     return party
 
