@@ -79,8 +79,7 @@ async def get_task_queue(services: Services, call: Call) -> Mapping[str, Any]:
 async def pending_tasks(services: Services, call: Call) -> Mapping[str, Any]:
     """pendingTasks."""
     task_queue_id = call.params["taskQueueId"]
-    counts = await services.pool_views.counts(task_queue_id)
-    return {**_ids(task_queue_id), "pendingTasks": counts.pending}
+    return {**_ids(task_queue_id), "pendingTasks": await services.pool_views.pending_count(task_queue_id)}
 
 
 async def task_queue_counts(services: Services, call: Call) -> Mapping[str, Any]:

@@ -27,6 +27,19 @@ class Counts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """Runs that have index rows: pending before their deadline, and claimed."""
+
+    pending: frozenset[tuple[str, int]]
+    claimed: frozenset[tuple[str, int]]
+
+    @property
+    def counts(self) -> Counts:
+        # A claim that died after its commit has left its pending row, and a row for the claim may stand beside it.
+        return Counts(pending=len(self.pending - self.claimed), claimed=len(self.claimed))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Indexed:
     """The index row of a run: since when it is pending, or claimed."""
 
@@ -43,6 +56,10 @@ class PoolIndex:
 
     async def counts(self, task_queue_id: str, now: datetime) -> Counts:
         """Pending runs before their deadline, and claimed runs. Raises StorageUnavailable."""
+        return (await self.standing(task_queue_id, now)).counts
+
+    async def standing(self, task_queue_id: str, now: datetime) -> Standing:
+        """The same by their ids. Raises StorageUnavailable."""
         pending: set[tuple[str, int]] = set()
         claimed: set[tuple[str, int]] = set()
         present = format_date(now)
@@ -59,8 +76,7 @@ class PoolIndex:
                 elif str(row.values["deadline"]) > present:
                     pending.add((run.task_id, run.run_id))
             at = page.resume
-        # A claim that died after its commit has left its pending row, and a row for the claim may stand beside it.
-        return Counts(pending=len(pending - claimed), claimed=len(claimed))
+        return Standing(pending=frozenset(pending), claimed=frozenset(claimed))
 
     async def page(
         self, kind: Literal["pending", "claimed"], task_queue_id: str, start: str, limit: int

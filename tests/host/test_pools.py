@@ -37,6 +37,15 @@ def test_counts(service: Service) -> None:
     assert counts(service) == (2, 0)
 
 
+@pytest.mark.parametrize("report", ["reportCompleted", "reportFailed"])
+def test_reported_work_does_not_count_from_then_on(service: Service, report: str) -> None:
+    claims = [service.claimed() for _ in range(2)]
+    getattr(service.queue, report)(claims[0]["status"]["taskId"], 0)
+    assert counts(service) == (0, 1)
+    service.queue.reportException(claims[1]["status"]["taskId"], 0, {"reason": "internal-error"})
+    assert counts(service) == (0, 0)
+
+
 def test_completed_and_expired_work_does_not_count(service: Service) -> None:
     service.completed()
     service.create(deadline=in_future(1))
