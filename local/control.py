@@ -50,9 +50,9 @@ def restart_host(port: int) -> None:
         process.signal(signal.SIGTERM)
     give_up = time.monotonic() + RESTART_SECONDS
     while time.monotonic() < give_up:
-        now = running(port)
-        if all(now.children[name] != process and now.children[name].is_running() for name, process in hosts.items()):
-            say(f"The host on port {port} runs again.")
+        now = running(port).children
+        if all(now.get(name, old) != old and now[name].is_running() for name, old in hosts.items()):
+            say(f"The host on port {port} runs again." if len(hosts) == 1 else f"All {len(hosts)} hosts run again.")
             return
         time.sleep(WATCH_SECONDS)
     fail(f"the host on port {port} did not come back; see {hint('logs', port)}")

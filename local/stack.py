@@ -154,14 +154,7 @@ class Stack:
             for child in (*self.azurite.children.values(), self.service_bus.child):
                 if child.poll() is not None:
                     raise ChildError(f"{child.name} ended with exit code {child.poll()}:\n{child.tail()}")
-            with self._lock:
-                ended = [port for port, child in self._hosts.items() if child.poll() is not None]
-            for port in ended:
-                say(f"the host on port {port} ended (exit code {self._hosts[port].poll()}); starting it again")
-                self.stop_host(port)
-                self.start_host(port)
-                self.restarts += 1
-                say(f"the host on port {port} is back")
+            self._bring_back(say)
 
     def stop(self) -> None:
         """End everything, the hosts first, and forget the state."""
@@ -174,6 +167,20 @@ class Stack:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _bring_back(self, say: Callable[[str], None]) -> None:
+        """Start every host again that has ended, all at once: they may have ended together."""
+        with self._lock:
+            ended = {port: code for port, child in self._hosts.items() if (code := child.poll()) is not None}
+            for port, code in ended.items():
+                say(f"the host on port {port} ended (exit code {code}); starting it again")
+                self.stop_host(port)
+            if ended:
+                self._launch(list(ended))
+                self._save_state()
+        for port in ended:
+            self.restarts += 1
+            say(f"the host on port {port} is back")
 
     def _launch(self, ports: Sequence[int]) -> None:
         """Start hosts side by side and wait for all; a host that fails leaves itself in its log only."""
@@ -189,12 +196,14 @@ class Stack:
             self._hosts[port].wait_for(HOST_READY, HOST_READY_SECONDS)
 
     def _save_state(self) -> None:
-        children = {child.name: child.pid for child in (*self.azurite.children.values(), *self._hosts.values())}
-        children["service-bus"] = self.service_bus.child.pid
+        children: dict[str, ProcessIdentity] = {}
+        for child in (*self.azurite.children.values(), self.service_bus.child, *self._hosts.values()):
+            with contextlib.suppress(ProcessLookupError):  # it has just ended, and `supervise` will see it
+                children[child.name] = ProcessIdentity.of(child.pid)
         StackState(
             port=self.options.ports.api,
             supervisor=ProcessIdentity.of(os.getpid()),
-            children={name: ProcessIdentity.of(pid) for name, pid in children.items()},
+            children=children,
             environment=self.environment,
         ).save()
 

@@ -70,6 +70,40 @@ def test_everything_answers_and_a_killed_host_comes_back(app: Path, ports: Ports
     assert StackState.load(ports.api) is None
 
 
+def test_hosts_that_are_killed_at_once_all_come_back(app: Path, ports: Ports) -> None:
+    with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
+        first = StackState.load(ports.api)
+        assert first is not None
+        names = [f"host-{port}" for port in ports.hosts]
+        assert all(first.children[name].signal(9) for name in names)
+        wait(lambda: not any(first.children[name].is_running() for name in names))
+        stop, said = threading.Event(), list[str]()
+        watcher = threading.Thread(target=stack.supervise, args=(stop, said.append))
+        watcher.start()
+        wait(lambda: not watcher.is_alive() or stack.restarts == len(names), 60)
+        stop.set()
+        watcher.join()
+        second = StackState.load(ports.api)
+        assert second is not None
+        assert [_get(port)["pid"] for port in ports.hosts] == [second.children[name].pid for name in names]
+
+
+def test_a_host_that_has_just_ended_does_not_keep_the_state_from_being_saved(app: Path, ports: Ports) -> None:
+    """It ends while another one is being started, before anybody has looked at it."""
+    with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
+        first = StackState.load(ports.api)
+        assert first is not None
+        other = first.children[f"host-{ports.hosts[1]}"]
+        stack.stop_host()
+        other.signal(9)
+        wait(lambda: not other.is_running())
+        stack.start_host()
+        second = StackState.load(ports.api)
+        assert second is not None
+        assert f"host-{ports.hosts[0]}" in second.children
+        assert f"host-{ports.hosts[1]}" not in second.children
+
+
 def test_a_part_that_cannot_be_replaced_takes_the_stack_down(app: Path, ports: Ports) -> None:
     with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
         stack.azurite.children["queue"].kill()
