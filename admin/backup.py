@@ -33,16 +33,35 @@ class BackupError(ValueError):
 
 
 async def export_tables(account: AzureStorage, tables: Sequence[str], folder: Path) -> dict[str, int]:
-    """Writes each table to `<table>.jsonl.gz`, in order; answers how many entities each has."""
+    """Writes each table to `<table>.jsonl.gz`, in order; answers how many entities each has.
+
+    Raises BackupError when the folder has such files already.
+    """
+    if there := [table for table in tables if _file(folder, table).exists()]:
+        raise BackupError(f"{folder} has an export of {', '.join(there)} already")
     counts = {}
     async with _service(account) as service:
         present = {table.name async for table in service.list_tables()}
         for table in tables:
             counts[table] = 0
-            with gzip.open(folder / f"{table}.jsonl.gz", "wt", encoding="utf-8") as file:
+            with gzip.open(_file(folder, table), "wt", encoding="utf-8") as file:
                 if account.names.table(table) in present:
                     counts[table] = await _export(service.get_table_client(account.names.table(table)), file)
     return counts
+
+
+async def occupied(account: AzureStorage, tables: Sequence[str]) -> list[str]:
+    """The tables that have any entity."""
+    found = []
+    async with _service(account) as service:
+        present = {table.name async for table in service.list_tables()}
+        for table in tables:
+            if account.names.table(table) in present:
+                client = service.get_table_client(account.names.table(table))
+                async for _ in client.list_entities(results_per_page=1, select=["PartitionKey"]):
+                    found.append(table)
+                    break
+    return found
 
 
 async def import_tables(storage: Storage, tables: Sequence[str], folder: Path) -> dict[str, int]:
@@ -50,13 +69,13 @@ async def import_tables(storage: Storage, tables: Sequence[str], folder: Path) -
 
     Entities that are there and not in the files stay.
     """
-    missing = [table for table in tables if not (folder / f"{table}.jsonl.gz").exists()]
+    missing = [table for table in tables if not _file(folder, table).exists()]
     if missing:
         raise BackupError(f"{folder} has no file of {', '.join(missing)}")
     counts = {}
     for table in tables:
         counts[table] = 0
-        for partition, rows in _batches(folder / f"{table}.jsonl.gz"):
+        for partition, rows in _batches(_file(folder, table)):
             await storage.tables.transact(table, partition, rows)
             counts[table] += len(rows)
     return counts
@@ -83,6 +102,10 @@ async def all_tasks(account: AzureStorage) -> AsyncIterator[str]:
         client = service.get_table_client(account.names.table(keys.TASKS))
         async for row in client.query_entities(f"RowKey eq '{keys.TASK_STATUS}'", select=["PartitionKey"]):
             yield row["PartitionKey"]
+
+
+def _file(folder: Path, table: str) -> Path:
+    return folder / f"{table}.jsonl.gz"
 
 
 def _service(account: AzureStorage) -> TableServiceClient:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from admin.output import fail
+from shared.auth.vault import Vault
 
 keys = typer.Typer(help="New keys and tokens, to be put into the Key Vault.", no_args_is_help=True)
 
@@ -24,11 +25,30 @@ KINDS: Mapping[str, Callable[[], str]] = {
 @keys.command("new")
 def new(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}.")],
-    before: Annotated[str, typer.Option(help="Keys that are to go on working, put after the new one.")] = "",
+    before: Annotated[
+        str | None, typer.Option(help="Keys that are to go on working, put after the new one.", show_default=False)
+    ] = None,
 ) -> None:
     """Print a new value. Where a setting takes several keys, the first is used and all are accepted."""
     if kind not in KINDS:
         fail(f"there is no key {kind!r}; the kinds are {', '.join(KINDS)}")
-    if before and kind == "root-access-token":
+    new = KINDS[kind]()
+    if before is None:
+        typer.echo(new)
+        return
+    if kind == "root-access-token":
         fail("there is one root token at a time; the one before goes into root-access-token-previous")
-    typer.echo(",".join(filter(None, (KINDS[kind](), before))))
+    _check(kind, before)
+    typer.echo(f"{new},{before}")
+
+
+def _check(kind: str, before: str) -> None:
+    """An empty answer of a vault must not end as "no old keys", which would lock out all who rely on them."""
+    words = before.split(",")
+    if not all(words):
+        fail("--before is empty: read the old keys from the vault first")
+    if kind == "access-token-keys":
+        try:
+            Vault(words)
+        except ValueError as error:
+            fail(f"--before: {error}")

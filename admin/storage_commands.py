@@ -118,9 +118,12 @@ def drop_poison(
 
 @backups.command("export")
 def export_backup(folder: Folder) -> None:
-    """Write all tables to files in a folder."""
+    """Write all tables to files in a new folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    show(with_account(lambda account: backup.export_tables(account, TABLES, folder)))
+    try:
+        show(with_account(lambda account: backup.export_tables(account, TABLES, folder)))
+    except backup.BackupError as error:
+        fail(str(error))
 
 
 @backups.command("restore")
@@ -129,10 +132,18 @@ def restore_backup(
     timers: Annotated[bool, typer.Option(help="Put the timers of all unresolved tasks: their messages are lost.")] = (
         True
     ),
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite", help="Put the files' rows over those that are there: what has happened since is undone."
+        ),
+    ] = False,
 ) -> None:
     """Write the files of an export to the tables: of an empty account, with the app stopped."""
 
     async def restore(account: AzureStorage) -> dict[str, Any]:
+        if not overwrite and (tables := await backup.occupied(account, TABLES)):
+            raise backup.BackupError(f"{', '.join(tables)} are not empty; --overwrite puts the files' rows over theirs")
         counts = await backup.import_tables(account.storage, TABLES, folder)
         if not timers:
             return {"entities": counts}

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from shared.auth.vault import Vault
+
 
 class SettingsError(ValueError):
     """The settings cannot be used; the message names each bad one and never shows a secret's value."""
@@ -173,6 +175,26 @@ class Settings(BaseSettings):
             raise ValueError("at least one key is needed")
         return value
 
+    @field_validator("access_token_keys")
+    @classmethod
+    def _encryption_keys(cls, value: list[SecretStr]) -> list[SecretStr]:
+        Vault([key.get_secret_value() for key in value])
+        return value
+
+    @field_validator("storage_connection_string")
+    @classmethod
+    def _storage_account(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not {"UseDevelopmentStorage", "AccountKey"} & _parts(value):
+            raise ValueError("AccountName=…;AccountKey=… is needed, or UseDevelopmentStorage=true")
+        return value
+
+    @field_validator("servicebus_connection_string")
+    @classmethod
+    def _namespace(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and "Endpoint" not in _parts(value):
+            raise ValueError("Endpoint=sb://… is needed")
+        return value
+
     @field_validator("root_access_token", "root_access_token_previous")
     @classmethod
     def _token(cls, value: SecretStr | None) -> SecretStr | None:
@@ -212,6 +234,11 @@ class Settings(BaseSettings):
     @property
     def claim_timeout(self) -> timedelta:
         return timedelta(seconds=self.claim_timeout_seconds)
+
+
+def _parts(connection_string: SecretStr) -> set[str]:
+    """What a connection string tells, without the values."""
+    return {part.partition("=")[0].strip() for part in connection_string.get_secret_value().split(";")}
 
 
 def load_settings() -> Settings:

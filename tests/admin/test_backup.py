@@ -122,6 +122,7 @@ async def test_every_type_and_size_comes_back(azure_account: AzureStorage, tmp_p
         for entity in (entities[1], entities[131]):
             assert dict(await client.get_entity(entity["PartitionKey"], entity["RowKey"])) == entity
         await client.create_entity({"PartitionKey": "q", "RowKey": "q", "when": datetime(2026, 1, 1)})
+        (tmp_path / "Tasks.jsonl.gz").unlink()
         with pytest.raises(backup.BackupError, match="are not ours"):
             await backup.export_tables(azure_account, ["Tasks"], tmp_path)
 

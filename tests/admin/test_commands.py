@@ -24,9 +24,10 @@ from shared.auth.vault import Vault
 
 GUIDE = ROOT / "docs" / "operations.md"
 PLAYED = ("az", "azd", "azcopy", "gh")
-_PLAY = """#!/bin/sh
+OLD_KEY = base64.urlsafe_b64encode(b"an old secret that the vault has").decode()
+_PLAY = f"""#!/bin/sh
 echo "$(basename "$0") $*" >> "$PLAY"
-case "$*" in "keyvault secret show"*) echo an-old-secret-of-the-vault ;; esac
+case "$*" in "keyvault secret show"*) echo {OLD_KEY} ;; esac
 """
 
 
@@ -146,9 +147,17 @@ def test_keys(operator: Operator, kind: str) -> None:
         Vault([value])
     else:
         assert re.fullmatch(r"[A-Za-z0-9_-]{44}", value)
-    code, output, _ = operator.run("key", "new", kind, "--before", "old")
+    code, output, _ = operator.run("key", "new", kind, "--before", OLD_KEY)
     assert code == (1 if kind == "root-access-token" else 0)
-    assert output.strip().endswith("" if code else ",old")
+    assert output.strip().endswith("" if code else f",{OLD_KEY}")
+
+
+@pytest.mark.parametrize("kind", ["message-signing-keys", "access-token-keys"])
+def test_an_empty_answer_of_the_vault_is_not_taken_for_no_old_keys(operator: Operator, kind: str) -> None:
+    for before in ("", f"{OLD_KEY},", *(["short"] if kind == "access-token-keys" else [])):
+        code, output, messages = operator.run("key", "new", kind, "--before", before)
+        assert (code, output) == (1, "")
+        assert "--before" in messages
 
 
 @pytest.mark.parametrize(
@@ -207,6 +216,7 @@ def test_the_commands_of_the_guide_run(operator: Operator) -> None:
     }
     for block in blocks():
         script = block.replace("./dev package", "true").replace("python -m admin", f"{sys.executable} -m admin")
+        script = script.replace("backup restore", "backup restore --overwrite")  # the guide's account is a fresh one
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],
             cwd=ROOT,
@@ -219,12 +229,26 @@ def test_the_commands_of_the_guide_run(operator: Operator) -> None:
         assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
     played = (operator.folder / "played").read_text()
     rotated = re.findall(r"--name ([a-z-]+) --value (\S+)", played)
-    assert ("root-access-token-previous", "an-old-secret-of-the-vault") in rotated
+    assert ("root-access-token-previous", OLD_KEY) in rotated
     values = dict(rotated)
     assert re.fullmatch(r"[A-Za-z0-9_-]{44}", values["root-access-token"])
     for name in ("message-signing-keys", "access-token-keys"):
-        assert re.fullmatch(r"[A-Za-z0-9_=-]{44},an-old-secret-of-the-vault", values[name])
+        assert re.fullmatch(rf"[A-Za-z0-9_=-]{{44}},{OLD_KEY}", values[name])
     assert operator.queue().status(task_id)["status"]["state"] == "running"
+
+
+def test_a_deployment_that_lives_is_not_restored_over(operator: Operator) -> None:
+    task_id, folder = operator.create(), str(operator.folder / "backup")
+    operator.result("backup", "export", folder)
+    assert operator.claim()
+    code, _, messages = operator.run("backup", "restore", folder)
+    assert code == 1
+    assert "Tasks" in messages
+    assert "--overwrite" in messages
+    assert operator.queue().status(task_id)["status"]["state"] == "running"
+    code, _, messages = operator.run("backup", "export", folder)
+    assert code == 1
+    assert "has an export of" in messages
 
 
 def test_the_guide_names_every_alert_and_every_group_of_commands() -> None:

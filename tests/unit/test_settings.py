@@ -1,0 +1,83 @@
+"""Settings that cannot be used stop the start with a message that names them, and shows no secret."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from shared.settings import Settings, SettingsError, load_settings
+
+GOOD = {
+    "TASKCLUSTER_ROOT_URL": "https://tc.example.com/",
+    "ROOT_ACCESS_TOKEN": "r" * 44,
+    "MESSAGE_SIGNING_KEYS": "one, two",
+    "ACCESS_TOKEN_KEYS": base64.urlsafe_b64encode(bytes(range(224, 256))).decode(),
+    "STORAGE_CONNECTION_STRING": "AccountName=name;AccountKey=a2V5",
+    "SERVICEBUS_CONNECTION_STRING": "Endpoint=sb://name.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey=k",
+}
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but good settings."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in GOOD.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_good_settings() -> None:
+    settings = load_settings()
+    assert settings.root_url == "https://tc.example.com"
+    assert [key.get_secret_value() for key in settings.message_signing_keys] == ["one", "two"]
+    assert "rrrr" not in repr(settings)
+
+
+@pytest.mark.parametrize("name", sorted({*GOOD} - {"STORAGE_CONNECTION_STRING", "SERVICEBUS_CONNECTION_STRING"}))
+def test_a_missing_setting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(name)
+    with pytest.raises(SettingsError, match=f"^{name}: is missing$"):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ROOT_ACCESS_TOKEN", "secret"),
+        ("ROOT_ACCESS_TOKEN_PREVIOUS", "secret with spaces, long enough"),
+        ("MESSAGE_SIGNING_KEYS", " , "),
+        ("ACCESS_TOKEN_KEYS", "secret"),
+        ("ACCESS_TOKEN_KEYS", f"{GOOD['ACCESS_TOKEN_KEYS']},secret"),
+        ("STORAGE_CONNECTION_STRING", "secret"),
+        ("STORAGE_CONNECTION_STRING", "AccountName=secret"),
+        ("SERVICEBUS_CONNECTION_STRING", "secret"),
+        ("CLAIM_TIMEOUT_SECONDS", "secret"),
+        ("CLAIM_TIMEOUT_SECONDS", "0"),
+        ("LONG_POLL_SECONDS", "-1"),
+        ("TOPIC_PREFIX", "a secret"),
+    ],
+)
+def test_a_bad_setting(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=f"^{name}: ") as refused:
+        load_settings()
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("STORAGE_CONNECTION_STRING", "STORAGE_ACCOUNT_NAME"),
+        ("SERVICEBUS_CONNECTION_STRING", "SERVICEBUS_NAMESPACE"),
+    ],
+)
+def test_one_way_to_each_service(one: str, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(other, "name")
+    with pytest.raises(SettingsError, match=f"exactly one of {one} and {other}"):
+        load_settings()
+    monkeypatch.delenv(one)
+    load_settings()
+    monkeypatch.delenv(other)
+    with pytest.raises(SettingsError, match=f"exactly one of {one} and {other}"):
+        load_settings()
