@@ -18,6 +18,7 @@ from azure.core.exceptions import AzureError
 from azure.servicebus import ServiceBusReceivedMessage
 
 from listen.connect import Namespace
+from listen.problems import Trouble, in_words
 from listen.reading import as_json, properties_of, read
 from listen.subscription import rules_for_any, subscription
 from shared.domain.events import Exchange
@@ -109,12 +110,15 @@ async def _listen(
     idle: timedelta,
 ) -> None:
     name = existing or f"listen-{uuid.uuid4().hex[:12]}"
-    async with contextlib.AsyncExitStack() as cleanup:
-        client, admin = await cleanup.enter_async_context(namespace.clients())
-        if not existing:
-            await cleanup.enter_async_context(subscription(admin, topic, name, rules, idle))
-        print(f"listening to {topic}, subscription {name}", file=sys.stderr, flush=True)
-        await read(client, topic, name, _Printer(patterns, count))
+    try:
+        async with contextlib.AsyncExitStack() as cleanup:
+            client, admin = await cleanup.enter_async_context(namespace.clients())
+            if not existing:
+                await cleanup.enter_async_context(subscription(admin, topic, name, rules, idle))
+            print(f"listening to {topic}, subscription {name}", file=sys.stderr, flush=True)
+            await read(client, topic, name, _Printer(patterns, count))
+    except AzureError as error:
+        raise Trouble(in_words(error, topic=topic, existing=existing, namespace=str(namespace))) from error
 
 
 class _Printer:
@@ -147,7 +151,7 @@ def main(arguments: list[str]) -> None:
     app.command()(show_filter if only_filter else listen)
     try:
         app(arguments[only_filter:], prog_name="listen filter" if only_filter else "listen")
-    except (ValueError, AzureError) as error:
+    except (ValueError, Trouble) as error:
         sys.exit(f"listen: {error}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +18,11 @@ class Namespace:
 
     connection_string: str | None
     name: str | None
+
+    def __str__(self) -> str:
+        """Its address, for messages."""
+        found = re.search(r"(?:^|;)\s*Endpoint=(\w+://[^/;]+)", self.connection_string or "", re.IGNORECASE)
+        return found[1] if found else self.name or "the namespace"
 
     @asynccontextmanager
     async def clients(self) -> AsyncIterator[tuple[ServiceBusClient, ServiceBusAdministrationClient]]:

@@ -14,7 +14,12 @@ TESTS_FAILED = 1
 """What pytest answers when tests ran and some failed."""
 MOST_LOOKED_AT_AGAIN = 12
 LAST_FAILED = ROOT / ".pytest_cache/v/cache/lastfailed"
-STACK_VARIABLES = ("TASKCLUSTER_CLIENT_ID", "TASKCLUSTER_ACCESS_TOKEN", "AZURE_STORAGE_CONNECTION_STRING")
+STACK_VARIABLES = (
+    "TASKCLUSTER_CLIENT_ID",
+    "TASKCLUSTER_ACCESS_TOKEN",
+    "AZURE_STORAGE_CONNECTION_STRING",
+    "TOPIC_PREFIX",
+)
 
 
 def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -66,7 +66,9 @@ class Demo:
         self._task_ids = {example.name: taskcluster.slugId() for example in EXAMPLES}
         self._statuses: dict[str, Status] = {}
         self._workers: dict[str, Child] = {}
-        self._events = EventCounter(stack.service_bus.connection_string, SUBSCRIPTION, TOPICS)
+        self._events = EventCounter(
+            stack.service_bus.connection_string, SUBSCRIPTION, TOPICS, prefix=stack.topic_prefix
+        )
 
     async def run(self) -> list[str]:
         """Do it all. Returns what went wrong, a sentence each. Raises ChildError if the stack breaks down."""

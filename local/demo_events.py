@@ -11,16 +11,18 @@ from azure.servicebus.aio import ServiceBusClient
 class EventCounter:
     """Receives from one subscription on every topic; a message that comes twice counts once."""
 
-    def __init__(self, connection_string: str, subscription: str, topics: Sequence[str]) -> None:
+    def __init__(self, connection_string: str, subscription: str, topics: Sequence[str], prefix: str = "") -> None:
+        """`prefix` is what the names of the topics begin with in the namespace."""
         self._connection_string = connection_string
         self._subscription = subscription
         self._topics = topics
+        self._prefix = prefix
         self._seen: set[tuple[str, str | None]] = set()
         self._news = asyncio.Condition()
 
     @property
     def counts(self) -> Counter[str]:
-        """Events so far, by topic."""
+        """Events so far, by topic (without the prefix)."""
         return Counter(topic for topic, _ in self._seen)
 
     async def wait_for(self, expected: Counter[str], seconds: float) -> bool:
@@ -39,7 +41,7 @@ class EventCounter:
 
     async def _receive(self, client: ServiceBusClient, topic: str) -> None:
         receiver = client.get_subscription_receiver(
-            topic, self._subscription, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
+            self._prefix + topic, self._subscription, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
         )
         async with receiver:
             async for message in receiver:

@@ -124,7 +124,13 @@ class Stack:
             "TASKCLUSTER_ACCESS_TOKEN": self._settings["ROOT_ACCESS_TOKEN"],
             "AZURE_STORAGE_CONNECTION_STRING": self.azurite.connection_string,
             "SERVICEBUS_CONNECTION_STRING": self.service_bus.connection_string,
+            **({"TOPIC_PREFIX": self.topic_prefix} if self.topic_prefix else {}),
         }
+
+    @property
+    def topic_prefix(self) -> str:
+        """What the names of the topics begin with."""
+        return _topic_prefix(self._settings)
 
     def start_host(self, port: int | None = None) -> None:
         """Start the host on this port (default: the API's) and wait until it answers. Raises ChildError."""
@@ -220,14 +226,17 @@ def _start_azurite(options: StackOptions) -> Azurite:
 
 def _start_service_bus(options: StackOptions, settings: Mapping[str, str]) -> ServiceBus:
     """The broker with the topics that the infrastructure declares as well, under the app's prefix."""
-    prefix = settings.get("TOPIC_PREFIX", os.environ.get("TOPIC_PREFIX", ""))
     return ServiceBus.start(
-        [prefix + topic for topic in TOPICS],
+        [_topic_prefix(settings) + topic for topic in TOPICS],
         subscriptions=options.subscriptions,
         port=options.ports.amqp,
         logs=state.logs_folder(options.ports.api),
         controlPort=options.ports.broker_control,
     )
+
+
+def _topic_prefix(settings: Mapping[str, str]) -> str:
+    return settings.get("TOPIC_PREFIX", os.environ.get("TOPIC_PREFIX", ""))
 
 
 def _host_argv(options: StackOptions, port: int) -> list[str]:

@@ -12,8 +12,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from azure.core.exceptions import AzureError, ClientAuthenticationError, ServiceRequestError
+from azure.servicebus.exceptions import ServiceBusAuthorizationError
 
 from listen.__main__ import main
+from listen.problems import in_words
 from local.service_bus import ServiceBus
 from tests.events.builders import GROUP_ID, TASK_ID, Life
 from tests.events.receiving import publishing
@@ -141,6 +144,36 @@ def test_bad_input_is_one_clear_line(
     assert reason in str(code)
 
 
-def test_a_missing_topic_is_said(bus: ServiceBus, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _ = run(capsys, "task-failed", "--connection-string", bus.connection_string)
-    assert "task-failed" in str(code)
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [
+        (["task-failed"], "topic task-failed"),
+        ([TOPIC, "--topic-prefix", "other/"], "topic other/task-pending"),
+        ([TOPIC, "--existing", "yours"], "topic task-pending with a subscription yours"),
+    ],
+)
+def test_a_missing_topic_is_said(
+    arguments: list[str], missing: str, bus: ServiceBus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _ = run(capsys, *arguments, "--connection-string", bus.connection_string)
+    address = bus.connection_string.partition(";")[0].removeprefix("Endpoint=")
+    prefix = "is TOPIC_PREFIX (or --topic-prefix) that of the deployment?"
+    assert code == f"listen: {address} has no {missing}; {prefix}"
+
+
+IDENTITY = "DefaultAzureCredential failed to retrieve a token.\nAttempted credentials:\n\tAzureCliCredential: not found"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ServiceRequestError("Cannot connect to host"), "sb://here cannot be reached: Cannot connect to host"),
+        (ClientAuthenticationError(IDENTITY), "nobody is signed in who could read sb://here: run `az login`"),
+        (ServiceBusAuthorizationError(message="no"), "have no right to listen to task-pending"),
+        (AzureError("first\nsecond"), "first"),
+    ],
+)
+def test_trouble_is_told_in_one_line(error: AzureError, words: str) -> None:
+    said = in_words(error, topic=TOPIC, existing="", namespace="sb://here")
+    assert words in said
+    assert "\n" not in said

@@ -25,7 +25,7 @@ def port() -> Iterator[int]:
 @pytest.mark.timeout(300)
 def test_all_tasks_end_as_they_should_though_the_host_is_killed(port: int) -> None:
     command = [sys.executable, "-m", "local.cli", "demo", "--port", str(port)]
-    environment = {**os.environ, "COLUMNS": "160"}
+    environment = {**os.environ, "COLUMNS": "160", "TOPIC_PREFIX": "exchange/demo/v1/"}
     with subprocess.Popen(
         command, cwd=state.ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as demo:

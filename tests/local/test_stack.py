@@ -184,6 +184,13 @@ def test_which_settings_win(app: Path, ports: Ports, monkeypatch: pytest.MonkeyP
         assert seen["TASKCLUSTER_ROOT_URL"] == f"http://127.0.0.1:{ports.api}"
 
 
+def test_clients_are_told_the_prefix_of_the_topics(app: Path, ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOPIC_PREFIX", "exchange/x/v1/")
+    with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
+        prefix = stack.environment["TOPIC_PREFIX"]
+        assert {prefix + topic for topic in TOPICS} == set(stack.service_bus.state()["topics"])
+
+
 def test_secrets_are_made_once_and_for_their_owner_only(tmp_path: Path) -> None:
     first = appsettings.stack_secrets(tmp_path / "7071")
     assert appsettings.stack_secrets(tmp_path / "7071") == first
