@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -65,10 +64,11 @@ class Trouble:
             await self.faults(call, phase)
 
 
-COMMANDS: dict[str, Callable[[Deployment, Services, Command], Awaitable[Any]]] = {}
+Act = Callable[["Deployment", Services, Command], Awaitable[Any]]
+COMMANDS: dict[str, Act] = {}
 
 
-def command(act: Callable[[Deployment, Services, Command], Awaitable[Any]]) -> None:
+def command(act: Act) -> None:
     """Registers a command under its name."""
     COMMANDS[act.__name__] = act
 
@@ -281,16 +281,8 @@ async def cancel_group(machine: Deployment, services: Services, wanted: Command)
 
 
 def _explore(examples: int, steps: int) -> None:
-    run_state_machine_as_test(
-        Deployment,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            deadline=timedelta(minutes=1),
-            print_blob=True,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    chosen = settings(max_examples=examples, stateful_step_count=steps, deadline=None, print_blob=True)
+    run_state_machine_as_test(Deployment, settings=settings(chosen, suppress_health_check=list(HealthCheck)))
 
 
 @pytest.mark.timeout(600)
