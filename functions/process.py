@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final
 
@@ -24,28 +26,38 @@ TELEMETRY: Final[Telemetry] = start_telemetry(SETTINGS)
 
 _lock = asyncio.Lock()
 _services: Services | None = None
+_connected: AsyncGenerator[Services, None] | None = None
 
 
 async def services() -> Services:
     """The process's services, connected at the first call: the clients belong to the worker's event loop."""
-    global _services  # noqa: PLW0603  # the worker library offers no place of its own for what a process keeps
+    global _services, _connected  # noqa: PLW0603  # the worker library offers no place for what a process keeps
     if _services is None:
         async with _lock:
             if _services is None:
-                _services = connect(SETTINGS)
+                _connected = connected(SETTINGS)
+                _services = await anext(_connected)
     return _services
 
 
-def connect(settings: Settings) -> Services:
-    """Services on the storage account and the Service Bus namespace that the settings name."""
+async def connected(settings: Settings) -> AsyncGenerator[Services, None]:
+    """Services on the storage account and the Service Bus namespace that the settings name; just one item.
+
+    A generator, since the platform does not tell an app that its process ends: an event loop that ends in order, as
+    the worker's does, closes generators that are still open, and this one then its connections.
+    """
     runtime = Runtime(meter=TELEMETRY.meter, tracer=TELEMETRY.tracer)
-    publisher: Publisher = _publisher(settings)
-    if TELEMETRY.tracer.is_on:
-        publisher = TracedPublisher(publisher, TELEMETRY.tracer)
-    return assemble(settings, runtime, _storage(settings).storage, publisher)
+    async with AsyncExitStack() as connections:
+        storage = await connections.enter_async_context(_storage(settings, connections))
+        events = _publisher(settings, connections)
+        connections.push_async_callback(events.close)
+        publisher: Publisher = events
+        if TELEMETRY.tracer.is_on:
+            publisher = TracedPublisher(events, TELEMETRY.tracer)
+        yield assemble(settings, runtime, storage.storage, publisher)
 
 
-def _storage(settings: Settings) -> AzureStorage:
+def _storage(settings: Settings, connections: AsyncExitStack) -> AzureStorage:
     watch = partial(TracingPolicy, TELEMETRY.tracer) if TELEMETRY.tracer.is_on else None
     if settings.storage_connection_string is not None:
         return AzureStorage.from_connection_string(settings.storage_connection_string.get_secret_value(), watch=watch)
@@ -53,13 +65,13 @@ def _storage(settings: Settings) -> AzureStorage:
     key = settings.storage_account_key
     return AzureStorage(
         Endpoints.of_account(settings.storage_account_name),
-        _credential(settings),
+        _credential(settings, connections),
         signing_key=None if key is None else key.get_secret_value(),
         watch=watch,
     )
 
 
-def _publisher(settings: Settings) -> EventPublisher:
+def _publisher(settings: Settings, connections: AsyncExitStack) -> EventPublisher:
     prefix, timeout = settings.topic_prefix, settings.publish_timeout_seconds
     if settings.servicebus_connection_string is not None:
         return EventPublisher.from_connection_string(
@@ -67,9 +79,11 @@ def _publisher(settings: Settings) -> EventPublisher:
         )
     assert settings.servicebus_namespace is not None, "settings are checked when they are loaded"
     return EventPublisher.from_identity(
-        settings.servicebus_namespace, _credential(settings), topic_prefix=prefix, timeout=timeout
+        settings.servicebus_namespace, _credential(settings, connections), topic_prefix=prefix, timeout=timeout
     )
 
 
-def _credential(settings: Settings) -> DefaultAzureCredential:
-    return DefaultAzureCredential(managed_identity_client_id=settings.managed_identity_client_id)
+def _credential(settings: Settings, connections: AsyncExitStack) -> DefaultAzureCredential:
+    credential = DefaultAzureCredential(managed_identity_client_id=settings.managed_identity_client_id)
+    connections.push_async_callback(credential.close)
+    return credential

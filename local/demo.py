@@ -6,11 +6,15 @@ Killing the host meanwhile is fine: the stack starts it again, and clients and w
 """
 
 import asyncio
+import contextlib
+import shutil
 import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import taskcluster
 import taskcluster.aio
@@ -60,9 +64,11 @@ MAX_RETRIES = 8
 class Demo:
     """One run of the demo on a stack that is up."""
 
-    def __init__(self, stack: Stack, console: Console) -> None:
+    def __init__(self, stack: Stack, console: Console, work_dir: Path) -> None:
+        """`work_dir` is where workers keep the folders of their runs."""
         self._stack = stack
         self._console = console
+        self._work_dir = work_dir
         self._task_ids = {example.name: taskcluster.slugId() for example in EXAMPLES}
         self._statuses: dict[str, Status] = {}
         self._workers: dict[str, Child] = {}
@@ -185,6 +191,7 @@ class Demo:
 
     def _start_worker(self, name: str) -> None:
         arguments = ["--task-queue-id", TASK_QUEUE_ID, "--worker-group", "demo", "--worker-id", name]
+        arguments += ["--work-dir", str(self._work_dir)]
         self._workers[name] = Child.start(
             name,
             [sys.executable, "-m", "local.tethered", "worker", *arguments],
@@ -192,6 +199,18 @@ class Demo:
             env=self._stack.environment,
             cwd=state.ROOT,
         )
+
+
+@contextlib.contextmanager
+def _work_dir(port: int) -> Iterator[Path]:
+    """An empty folder of the stack's that is gone at the end, with all that a killed worker has left in it."""
+    folder = state.folder(port) / "work"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main(port: int) -> int:
@@ -202,8 +221,8 @@ def main(port: int) -> int:
     )
     end_with_parent()
     try:
-        with interruptible(), Stack.start(wanted, console.print) as stack:
-            problems = asyncio.run(Demo(stack, console).run())
+        with interruptible(), _work_dir(port) as work_dir, Stack.start(wanted, console.print) as stack:
+            problems = asyncio.run(Demo(stack, console, work_dir).run())
     except KeyboardInterrupt:
         console.print("The demo was interrupted; its stack has ended.")
         return 130

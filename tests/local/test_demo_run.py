@@ -25,7 +25,7 @@ def port() -> Iterator[int]:
 @pytest.mark.timeout(300)
 def test_all_tasks_end_as_they_should_though_the_host_is_killed(port: int) -> None:
     command = [sys.executable, "-m", "local.cli", "demo", "--port", str(port)]
-    environment = {**os.environ, "COLUMNS": "160", "TOPIC_PREFIX": "exchange/demo/v1/"}
+    environment = {**os.environ, "COLUMNS": "300", "TOPIC_PREFIX": "exchange/demo/v1/"}
     with subprocess.Popen(
         command, cwd=state.ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as demo:
@@ -46,4 +46,6 @@ def test_all_tasks_end_as_they_should_though_the_host_is_killed(port: int) -> No
     table = shown.partition("Tasks")[2]
     assert all(f" {example.name} " in table and example.shows in table for example in EXAMPLES)
     wait(lambda: not any(is_running(process.pid) for process in processes))
+    assert "Unclosed" not in (state.logs_folder(port) / f"host-{port}.log").read_text()
+    assert {path.name for path in state.folder(port).iterdir()} == {"logs"}
     assert StackState.load(port) is None
