@@ -34,9 +34,7 @@ def in_words(error: AzureError, *, topic: str, existing: str, namespace: str) ->
             return f"{namespace} refuses: creating a subscription needs a key or a role with the right to manage"
         case ServiceBusAuthorizationError():
             return f"{namespace} refuses: these credentials have no right to listen to {topic}"
-        case ClientAuthenticationError() if (
-            not error.response
-        ):  # no token was to be had, for which many reasons are told
+        case ClientAuthenticationError() if not error.response:  # there is no token to be had: a dozen lines why
             return f"nobody is signed in who could read {namespace}: run `az login`, or give --connection-string"
         case ClientAuthenticationError() | ServiceBusAuthenticationError():
             return f"{namespace} does not accept these credentials: {first}"
