@@ -14,6 +14,8 @@ from local.state import StackState
 STOP_SECONDS = 40
 RESTART_SECONDS = 90
 WATCH_SECONDS = 0.1
+ENDED = "The stack has ended."
+"""The last word of a stack that ended in order."""
 
 
 def say(text: str) -> None:
@@ -31,7 +33,7 @@ def down(port: int) -> None:
     """End the stack on this port by the ids of its own processes, checked by their start times."""
     running = StackState.load(port)
     if running is None:
-        say(f"No stack runs on port {port}.")
+        say(f"No stack runs on port {port}{_ended_by_itself(port)}.")
         return
     running.supervisor.signal(signal.SIGTERM)
     if not _wait_until_gone(running, STOP_SECONDS):
@@ -62,13 +64,13 @@ def running(port: int) -> StackState:
     """The stack on this port; ends the program with a message if there is none."""
     stack = StackState.load(port)
     if stack is None:
-        fail(f"no stack runs on port {port}; start one with: {hint('up', port)} --detach")
+        fail(f"no stack runs on port {port}{_ended_by_itself(port)}; start one with: {hint('up', port)} --detach")
     return stack
 
 
 def logs(port: int, *, follow: bool, lines: int) -> None:
     """Print the last lines of each log, and with `follow` what is added, until Ctrl-C."""
-    files = sorted(state.logs_folder(port).glob("*.log"))
+    files = _log_files(port)
     if not files:
         fail(f"there are no logs of a stack on port {port}")
     width = max(len(file.stem) for file in files)
@@ -80,7 +82,7 @@ def logs(port: int, *, follow: bool, lines: int) -> None:
             print(f"{file.stem:{width}} | {line}")
     with contextlib.suppress(KeyboardInterrupt):
         while follow:
-            for file in sorted(state.logs_folder(port).glob("*.log")):
+            for file in _log_files(port):
                 start = position.get(file, 0)
                 added = file.read_bytes()[start:]
                 whole = added[: added.rfind(b"\n") + 1]
@@ -88,6 +90,19 @@ def logs(port: int, *, follow: bool, lines: int) -> None:
                 for line in whole.decode(errors="replace").splitlines():
                     print(f"{file.stem:{width}} | {line}", flush=True)
             time.sleep(WATCH_SECONDS)
+
+
+def _log_files(port: int) -> list[Path]:
+    supervisor = state.stack_log(port)
+    return [*([supervisor] if supervisor.exists() else []), *sorted(state.logs_folder(port).glob("*.log"))]
+
+
+def _ended_by_itself(port: int) -> str:
+    """Where to look if a detached stack on this port has ended though nobody ended it, else nothing."""
+    log = state.stack_log(port)
+    if not log.exists() or log.read_text(errors="replace").rstrip().endswith(ENDED):
+        return ""
+    return f" (the last one ended by itself: see {log.relative_to(state.ROOT)})"
 
 
 def _wait_until_gone(stack: StackState, seconds: float) -> bool:

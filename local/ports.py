@@ -5,6 +5,8 @@ import errno
 import socket
 from dataclasses import dataclass
 
+from local import state
+
 DEFAULT_PORT = 7071
 """Where `func start` listens."""
 
@@ -61,10 +63,17 @@ class Ports:
         uses |= {self.amqp: "Service Bus", self.broker_control: "the broker's control"}
         for port, use in uses.items():
             if not is_free(port):
-                raise PortTakenError(
-                    f"port {port} (for {use}) is taken by another process. "
-                    f"Choose another port for the whole stack with --port, for example --port {self.api + 100}."
+                raise PortTakenError(f"port {port} (for {use}) is taken by {self._taken_by(port)}")
+
+    def _taken_by(self, port: int) -> str:
+        """Whose it is, and which port to choose instead."""
+        for stack in state.running_stacks():
+            if stack.port <= port < stack.port + SPAN:
+                return (
+                    f"the stack on port {stack.port}. Stacks need ports that are at least {SPAN} apart, "
+                    f"for example --port {stack.port + SPAN}."
                 )
+        return f"another process. Choose another port for the whole stack with --port, for example --port {self.api + 100}."
 
 
 def is_free(port: int) -> bool:

@@ -14,9 +14,9 @@ from typing import Any
 from local import state
 from local.appsettings import AppSettingsError
 from local.child import ChildError
-from local.control import fail, hint, say
+from local.control import ENDED, fail, hint, say
 from local.ports import Ports, PortTakenError
-from local.stack import Stack, StackOptions
+from local.stack import Stack, StackOptions, already_runs
 from local.state import StackState
 
 START_SECONDS = 150
@@ -39,11 +39,13 @@ def up(wanted: StackOptions, *, with_parent: bool = True) -> None:
         end_with_parent()
     try:
         with interruptible(), Stack.start(wanted, say) as stack:
+            if with_parent:
+                state.stack_log(port).unlink(missing_ok=True)  # of an earlier stack that was detached
             say(f"The API is at {stack.environment['TASKCLUSTER_ROOT_URL']}; for clients: {hint('env', port)}")
             say(f"Logs: {hint('logs', port)}. Ctrl-C ends the stack.")
             stack.supervise(threading.Event(), say)
     except KeyboardInterrupt:
-        say("The stack has ended.")
+        say(ENDED)
     except (ChildError, PortTakenError, AppSettingsError) as error:
         fail(str(error))
 
@@ -52,12 +54,12 @@ def up_detached(wanted: StackOptions) -> None:
     """Start a stack in a process of its own and return when it is ready."""
     port = wanted.ports.api
     if StackState.load(port) is not None:
-        fail(f"a stack already runs on port {port}; end it with: {hint('down', port)}")
+        fail(already_runs(wanted))
     try:
         wanted.ports.check_free()
     except PortTakenError as error:
         fail(str(error))
-    log = state.folder(port) / "stack.log"
+    log = state.stack_log(port)
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "local.cli", "up", "--port", str(port), "--apart"]
     command += ["--hosts", str(len(wanted.ports.hosts)), "--app-dir", str(wanted.app_dir)]

@@ -87,7 +87,7 @@ class Stack:
         ports = options.ports
         running = StackState.load(ports.api)
         if running is not None:
-            raise ChildError(f"a stack already runs on port {ports.api}; end it with: ./dev down --port {ports.api}")
+            raise ChildError(already_runs(options))
         file_values = appsettings.read_settings_file(options.app_dir / appsettings.SETTINGS_FILE)
         ports.check_free()
         folder = state.folder(ports.api)
@@ -212,6 +212,13 @@ class Stack:
             children=children,
             environment=self.environment,
         ).save()
+
+
+def already_runs(options: StackOptions) -> str:
+    """Why the wanted stack cannot be started beside one on its port, and what to do."""
+    port = options.ports.api
+    reason = "its data can be forgotten once it has ended" if options.fresh else "end it first"
+    return f"a stack already runs on port {port}; {reason}: ./dev down --port {port}"
 
 
 def _start_azurite(options: StackOptions) -> Azurite:

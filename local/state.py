@@ -88,6 +88,17 @@ def state_path(port: int) -> Path:
     return folder(port) / "stack.json"
 
 
+def running_stacks() -> list[StackState]:
+    """Every stack of this checkout that runs now."""
+    ports = sorted(int(path.parent.name) for path in ROOT.glob(".local/[0-9]*/stack.json"))
+    return [stack for stack in map(StackState.load, ports) if stack is not None]
+
+
+def stack_log(port: int) -> Path:
+    """What the process that supervises the stack on this port says, where it has no terminal."""
+    return folder(port) / "stack.log"
+
+
 def logs_folder(port: int) -> Path:
     """The logs of the stack on this port, a file per process."""
     return folder(port) / "logs"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -88,6 +89,7 @@ def test_detached_from_up_to_down(app: Path, port: int) -> None:
     assert state.state_path(port).stat().st_mode & 0o077 == 0
 
     assert f"host-{port}" in _dev("logs", port).stdout
+    assert re.search(r"^stack +\| The API is at", _dev("logs", port).stdout, re.MULTILINE)
     assert values["TASKCLUSTER_ACCESS_TOKEN"] not in _dev("logs", port).stdout
 
     before = _get(port)["pid"]
@@ -97,11 +99,32 @@ def test_detached_from_up_to_down(app: Path, port: int) -> None:
 
     assert "already runs" in _dev("up", port, "--detach", "--app-dir", app, code=1).stderr
     assert "already runs" in _dev("up", port, "--app-dir", app, code=1).stderr
+    for detach in ([], ["--detach"]):
+        said = _dev("up", port, *detach, "--fresh", "--app-dir", app, code=1).stderr
+        assert f"its data can be forgotten once it has ended: ./dev down --port {port}" in said
+        said = _dev("up", port + 10, *detach, "--app-dir", app, code=1).stderr
+        assert f"port {port + 10} (for the API) is taken by the stack on port {port}." in said
+        assert f"--port {port + 20}" in said
 
     now = _processes(port)
     assert "has ended" in _dev("down", port).stderr
     assert not any(is_running(process.pid) for process in (*processes.values(), *now.values()))
-    assert "No stack runs" in _dev("down", port).stderr
+    assert f"No stack runs on port {port}.\n" in _dev("down", port).stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, None])
+def test_a_detached_stack_that_ended_by_itself_leaves_its_log(app: Path, port: int, number: int | None) -> None:
+    """It was killed, or a part of it ended that cannot be replaced."""
+    _dev("up", port, "--detach", "--app-dir", app)
+    processes = _processes(port)
+    victim = processes["supervisor" if number else "azurite-queue"]
+    victim.signal(signal.SIGKILL)
+    wait(lambda: not any(process.is_running() for process in processes.values()), 30)
+    for command, code in (("env", 1), ("down", 0), ("restart-host", 1)):
+        assert f"ended by itself: see .local/{port}/stack.log" in _dev(command, port, code=code).stderr
+    shown = _dev("logs", port).stdout
+    assert "stack " in shown
+    assert ("azurite-queue ended with exit code -9" in shown) == (number is None)
 
 
 def test_what_needs_a_running_stack_says_so(port: int) -> None:
