@@ -73,7 +73,8 @@ class Ports:
                     f"the stack on port {stack.port}. Stacks need ports that are at least {SPAN} apart, "
                     f"for example --port {stack.port + SPAN}."
                 )
-        return f"another process. Choose another port for the whole stack with --port, for example --port {self.api + 100}."
+        other = self.api + 100
+        return f"another process. Choose another port for the whole stack with --port, for example --port {other}."
 
 
 def is_free(port: int) -> bool:
