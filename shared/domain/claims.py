@@ -66,11 +66,16 @@ class Verdict(Enum):
 
 
 def judge(task: Task | None, hint_id: str, age: float, now: datetime) -> Verdict:
-    """What to do with a message of that hintId and age in seconds. The message's own run is only a hint."""
-    if task is not None and (task.is_resolved or task.deadline <= now):
+    """What to do with a message of that hintId and age in seconds. The message's own run is only a hint.
+
+    A resolved task may be about to be rerun: the message of its next run is there before that is committed.
+    """
+    if task is not None and task.deadline <= now:
         return Verdict.REMOVE
     if task is None or not task.runs or task.hint_id != hint_id:
         return Verdict.LATER if age < COMMIT_MAY_COME else Verdict.REMOVE
+    if task.is_resolved:
+        return Verdict.REMOVE
     run = task.last_run
     if run.state is State.PENDING:
         return Verdict.CLAIM

@@ -280,15 +280,21 @@ async def cancel_group(machine: Deployment, services: Services, wanted: Command)
     await services.group_jobs.call(GroupJob(task_group_id=GROUPS[wanted.detail & 1], kind="cancel"))
 
 
-def _explore(examples: int, steps: int) -> None:
-    chosen = settings(max_examples=examples, stateful_step_count=steps, deadline=None, print_blob=True)
+def _explore(examples: int, steps: int, *, are_the_same: bool = False) -> None:
+    chosen = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        print_blob=True,
+        derandomize=are_the_same,
+    )
     run_state_machine_as_test(Deployment, settings=settings(chosen, suppress_health_check=list(HealthCheck)))
 
 
 @pytest.mark.timeout(600)
 def test_random_commands() -> None:
-    """Some runs of some dozens of commands."""
-    _explore(60, 30)
+    """Some runs of some dozens of commands, the same each time."""
+    _explore(60, 30, are_the_same=True)
 
 
 @pytest.mark.large

@@ -347,6 +347,8 @@ RACES = [
           legal={"ok, ok: completed completed, pending"}),
     _race("rerun and cancel what is completed", completed, rerun(A), cancel(A),
           legal={"ok, ok: completed completed, pending", "ok, ok: completed completed, exception canceled"}),
+    _race("rerun what is completed, claim", completed, rerun(A), claim(),
+          legal={"ok, none: completed completed, pending", "ok, run 1: completed completed, running"}),
     _race("rerun twice", completed, rerun(A), rerun(A), legal={"ok, ok: completed completed, pending"}),
     _race("schedule twice", unscheduled, schedule(B), schedule(B), task_id=B, legal={"ok, ok: pending"}),
     _race("the last two tasks of a group", all_just_completed, resolved_due(A), resolved_due(C),

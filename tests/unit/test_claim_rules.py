@@ -58,7 +58,8 @@ def after(decision: Decision) -> Task:
     ("task", "hint_id", "age", "verdict"),
     [
         (a_task(resolved_run()), "hint", 0.0, Verdict.REMOVE),
-        (a_task(resolved_run()), "other", 0.0, Verdict.REMOVE),
+        (a_task(resolved_run()), "other", 0.0, Verdict.LATER),  # it is being rerun, perhaps
+        (a_task(resolved_run()), "other", 400.0, Verdict.REMOVE),
         (a_task(pending_run(), deadline=NOW), "hint", 0.0, Verdict.REMOVE),
         (a_task(EXPIRED, deadline=NOW), "hint", 0.0, Verdict.REMOVE),
         (a_task(deadline=NOW), "hint", 0.0, Verdict.REMOVE),
