@@ -57,6 +57,11 @@ class ExpiryStore:
         """As `task`, unless it stands already: then `task` keeps it."""
         return await self._create(definition.expires, "task", _task_words(definition), _task_values(definition))
 
+    async def definition(self, task_id: str, path: str, expires: datetime) -> None:
+        """The blob of a definition that is too large for a row. Its path names the content, expiration included, so
+        that no other task comes to rely on it later."""
+        await self.write(expires, "definition", (task_id, digest(path)), {"path": path})
+
     async def group(self, task_group_id: str, expires: datetime) -> None:
         """A group; it is its header that says whether this is its latest expiration."""
         await self.write(expires, "group", (task_group_id,), {})

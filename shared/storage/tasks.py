@@ -96,12 +96,9 @@ class TaskStore:
         row = await self._tables.get(keys.TASKS, task_id, keys.TASK_DEFINITION)
         return None if row is None else await self._definition(task_id, row)
 
-    async def spill(self, packed: PackedDefinition) -> None:
+    async def spill(self, path: str, content: bytes) -> None:
         """Writes a definition that does not fit into a row to its blob, ahead of the commit."""
-        if packed.spilled_to is not None:
-            await self._blobs.upload(
-                keys.DEFINITIONS, packed.spilled_to, packed.content, content_type="application/zlib"
-            )
+        await self._blobs.upload(keys.DEFINITIONS, path, content, content_type="application/zlib")
 
     async def create(self, definition: Definition, packed: PackedDefinition, task: Task, *, own_edge: bool) -> Loaded:
         """Commits a new task. `own_edge`: it depends on itself. Raises TaskExists."""

@@ -29,7 +29,7 @@ from shared.storage.tasks import Loaded, TaskExists
 from shared.telemetry.transitions import note_transition
 from shared.usecases.ahead import WriteAhead
 from shared.usecases.executor import Stores
-from shared.usecases.membership import Membership
+from shared.usecases.membership import Leave, Membership
 
 EDGES_AT_A_TIME = 64
 """How many dependencies are written and read in parallel."""
@@ -45,13 +45,19 @@ class _Attempt:
     ahead: WriteAhead
     now: datetime
     take_back: list[Callable[[], Awaitable[None]]]
+    leave: Leave | None = None
+    group_stays: bool = False
+    """Whether the group that the task has founded stays when the task is refused."""
     member_stood: bool = False
     """A call before this one has added the member: its task may exist, or its commit be under way."""
     filed_before: bool = False
     """The same for the row of the Expiry table."""
 
     async def withdraw(self) -> None:
-        await together(self.ahead.withdraw(), *(undo() for undo in self.take_back))
+        undone = [undo() for undo in self.take_back]
+        if self.leave is not None:
+            undone.append(self.leave(self.group_stays))
+        await together(self.ahead.withdraw(), *undone)
 
 
 class CreateTask:
@@ -104,6 +110,7 @@ class CreateTask:
                 # A task of this id, in another group, is a conflict whatever the new one depends on (contract 2.4).
                 existing = await self._stores.tasks.load(attempt.definition.task_id)
                 if existing is None:
+                    attempt.group_stays = True  # contract 3.6
                     raise
                 return await self._found(attempt, existing)
         return await self._commit(attempt)
@@ -129,7 +136,7 @@ class CreateTask:
             attempt.ahead.ensure(self._needs(attempt.task)),
             self._join(attempt),
             self._file(attempt),
-            self._stores.tasks.spill(attempt.packed),
+            self._spill(attempt),
             in_waves(EDGES_AT_A_TIME, link, required),
         )
         return found
@@ -144,11 +151,9 @@ class CreateTask:
     async def _join(self, attempt: _Attempt) -> None:
         definition = attempt.definition
         try:
-            leave = await self._membership.join(definition, attempt.packed)
+            attempt.leave = await self._membership.join(definition, attempt.packed)
         except MemberExists:
             attempt.member_stood = True
-        else:
-            attempt.take_back.append(leave)
 
     async def _file(self, attempt: _Attempt) -> None:
         """What the expiry job has to know of the task."""
@@ -157,6 +162,14 @@ class CreateTask:
             attempt.filed_before = True
         else:
             attempt.take_back.append(lambda: self._expiry.take_back(filed))
+
+    async def _spill(self, attempt: _Attempt) -> None:
+        """A definition that does not fit into a row. Another call may rely on the same blob, so it stays whatever
+        becomes of this one, until it expires."""
+        path = attempt.packed.spilled_to
+        if path is not None:
+            await self._expiry.definition(attempt.definition.task_id, path, attempt.definition.expires)
+            await self._stores.tasks.spill(path, attempt.packed.content)
 
     async def _link(self, attempt: _Attempt, required: str) -> Task | None:
         """The edge first, then the read: what resolves after the read finds the edge (design 5)."""

@@ -15,7 +15,7 @@ from shared.storage.definitions import DefinitionCache
 from shared.storage.directory import DirectoryStore, Kind
 from shared.storage.expiry import KEPT, SETTLED, Expiring, ExpiryStore
 from shared.storage.groups import GroupStore
-from shared.storage.interface import Row, Storage, StorageUnavailable
+from shared.storage.interface import Storage, StorageUnavailable
 from shared.storage.partitions import delete_rows, read_all
 from shared.storage.workers import WorkerStore
 from shared.usecases.artifact_expiry import PROPERTIES, ArtifactExpiry
@@ -28,7 +28,7 @@ TRY_AGAIN = timedelta(days=1)
 """What cannot be deleted is filed again for then, so that it holds up nothing else."""
 
 _HOUR = timedelta(hours=1)
-_TASK_PROPERTIES = ("expires", "blob", "taskGroupId", *PROPERTIES)
+_TASK_PROPERTIES = ("expires", "taskGroupId", *PROPERTIES)
 
 
 class Expiration:
@@ -57,6 +57,7 @@ class Expiration:
         self._now = runtime.now
         self._by_kind: Mapping[str, Callable[[Expiring], Awaitable[datetime | None]]] = {
             "task": self._task,
+            "definition": self._definition,
             "group": self._group,
             "worker": self._worker,
             Kind.TASK_QUEUE: self._task_queue,
@@ -106,7 +107,6 @@ class Expiration:
         status = next((row for row in rows if row.key == keys.TASK_STATUS), None)
         if status is not None and parse_date(str(status.values["expires"])) + KEPT > self._now():
             return None  # the id was used again, for a task that has a row of its own
-        await self._delete_spilled(rows)
         await self._artifacts.delete_blobs(task_id, rows)
         await self._leave_group(str(expiring.values["taskGroupId"]), task_id)
         first, end = keys.TASK_ROWS
@@ -116,10 +116,10 @@ class Expiration:
         self._cache.forget(task_id)
         return None
 
-    async def _delete_spilled(self, rows: list[Row]) -> None:
-        for row in rows:
-            if row.key == keys.TASK_DEFINITION and "blob" in row.values:
-                await self._storage.blobs.delete(keys.DEFINITIONS, str(row.values["blob"]))
+    async def _definition(self, expiring: Expiring) -> datetime | None:
+        """The content of a large definition, also of one that was refused."""
+        await self._storage.blobs.delete(keys.DEFINITIONS, str(expiring.values["path"]))
+        return None
 
     async def _leave_group(self, task_group_id: str, task_id: str) -> None:
         """The member row; an active row can only be left over from a call that died."""

@@ -20,8 +20,8 @@ MARGIN = timedelta(hours=1)
 TRIES = 5
 _REMEMBERED = 10_000
 
-Leave = Callable[[], Awaitable[None]]
-"""Takes back a member whose task was refused."""
+Leave = Callable[[bool], Awaitable[None]]
+"""Takes back a member whose task was refused; whether the group that it has founded stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,13 @@ class Membership:
             raise ServiceUnavailable("the task is being created by another call; send the call again") from None
 
     def _leave(self, definition: Definition, joined: Joined) -> Leave:
-        return lambda: self._groups.leave(definition.task_group_id, definition.task_id, joined)
+        return lambda group_stays: self._groups.leave(definition.task_group_id, definition.task_id, joined)
 
     def _dissolve(self, definition: Definition, joined: Joined, filed: Filed | None) -> Leave:
-        async def dissolve() -> None:
-            self._known.pop(definition.task_group_id, None)
-            if not await self._groups.dissolve(definition, joined):
+        async def dissolve(group_stays: bool) -> None:
+            if not group_stays:
+                self._known.pop(definition.task_group_id, None)
+            if group_stays or not await self._groups.dissolve(definition, joined):
                 await self._groups.leave(definition.task_group_id, definition.task_id, joined)
             elif filed is not None:
                 # Whoever has founded the group again since has touched this row, too.

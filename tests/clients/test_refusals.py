@@ -34,7 +34,6 @@ def storage(undisturbed: Deployment) -> Iterator[Storage]:
 
 
 def test_a_refused_task_leaves_nothing(queue: Any, storage: Storage) -> None:
-    """Not even the group that it would have founded."""
     existing, group, new_group = (new_slugid() for _ in range(3))
     task = a_task("refusals/pool", taskGroupId=group, schedulerId="first")
     queue.createTask(existing, task)
@@ -50,11 +49,25 @@ def test_a_refused_task_leaves_nothing(queue: Any, storage: Storage) -> None:
             queue.createTask(existing, {**task, **changes})
         assert refusal.value.body["code"] == "RequestConflict", what
         assert before.changes(storage.look()) == [], what
-    for changes in ({}, {"taskGroupId": new_group}, {"schedulerId": "second"}):
+    for changes in ({}, {"schedulerId": "second"}):
         with pytest.raises(TaskclusterRestFailure):
             queue.createTask(new_slugid(), {**task, "dependencies": [new_slugid()], **changes})
         assert before.changes(storage.look()) == [], changes
     queue.createTask(new_slugid(), {**task, "taskGroupId": new_group, "schedulerId": "second"})
+
+
+def test_a_group_stays_though_its_first_task_is_refused_for_its_dependencies(queue: Any) -> None:
+    """Contract 3.6."""
+    group = new_slugid()
+    task = a_task("refusals/pool", taskGroupId=group, schedulerId="first")
+    with pytest.raises(TaskclusterRestFailure):
+        queue.createTask(new_slugid(), {**task, "dependencies": [new_slugid()]})
+    assert queue.getTaskGroup(group)["schedulerId"] == "first"
+    assert queue.listTaskGroup(group)["tasks"] == []
+    with pytest.raises(TaskclusterRestFailure) as refusal:
+        queue.createTask(new_slugid(), {**task, "schedulerId": "second"})
+    assert refusal.value.body["code"] == "RequestConflict"
+    queue.createTask(new_slugid(), task)
 
 
 def refusals(queue: Any, auth: Any, deployment: Deployment) -> dict[str, Call]:
