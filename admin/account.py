@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
+from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 from azure.identity.aio import DefaultAzureCredential
 
+from admin.connection import LOCALLY, reason
 from admin.output import fail
 from shared.runtime import Runtime
 from shared.storage.connection import AzureStorage, Endpoints
@@ -76,7 +78,10 @@ async def open_account(environment: Mapping[str, str] = os.environ) -> AsyncIter
         return
     name = environment.get("STORAGE_ACCOUNT_NAME")
     if not name:
-        fail("STORAGE_ACCOUNT_NAME is not set: the storage account of the deployment (then your `az login` is used)")
+        fail(
+            "STORAGE_ACCOUNT_NAME is not set: the storage account of the deployment (then your `az login` is used). "
+            + LOCALLY
+        )
     async with DefaultAzureCredential() as credential, AzureStorage(Endpoints.of_account(name), credential) as account:
         yield account
 
@@ -91,7 +96,17 @@ def with_account(work: Callable[[AzureStorage], Awaitable[T]]) -> T:
     try:
         return asyncio.run(run())
     except StorageUnavailable as failure:
-        fail(f"the storage account does not answer or refuses: {failure}")
+        fail(_explained(failure))
+
+
+def _explained(failure: StorageUnavailable) -> str:
+    match failure.__cause__:
+        case ClientAuthenticationError(response=None):
+            return "nobody is signed in who could read the storage account: run `az login`"
+        case ServiceRequestError() as error:
+            return f"the storage account cannot be reached: {reason(error)}"
+        case _:
+            return f"the storage account does not answer or refuses: {failure}"
 
 
 def with_records(work: Callable[[Records], Awaitable[T]]) -> T:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import shlex
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -22,6 +24,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: the boxes give flags a value
 )
 clients = typer.Typer(help="Clients: who may call, and what for.", no_args_is_help=True)
 roles = typer.Typer(help="Roles: what those may do who assume them.", no_args_is_help=True)
@@ -62,7 +65,7 @@ DeleteOnExpiration = Annotated[bool, typer.Option("--delete-on-expiration", help
 
 @clients.command("list")
 def list_clients(
-    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only ids that start so.")] = "",
+    prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="Only ids that start so.")] = "",
 ) -> None:
     """List clients."""
     found: list[Any] = []
@@ -247,7 +250,7 @@ def whoami() -> None:
 
 
 @app.command()
-def expand(scope: Annotated[list[str], typer.Argument(metavar="SCOPE...", show_default=False)]) -> None:
+def expand(scope: Annotated[list[str], typer.Argument(metavar="SCOPE", show_default=False)]) -> None:
     """Show what scopes grant through roles."""
     with auth_api() as auth:
         show(auth.expandScopes({"scopes": list(dict.fromkeys(scope))}))
@@ -255,4 +258,5 @@ def expand(scope: Annotated[list[str], typer.Argument(metavar="SCOPE...", show_d
 
 def main() -> None:
     """Runs the command that the arguments name."""
-    app(prog_name="admin")
+    logging.getLogger("azure.identity").setLevel(logging.ERROR)  # what it warns of is told in one line
+    app(prog_name=os.environ.get("STARTED_AS", "python -m admin"))

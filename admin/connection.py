@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -19,12 +20,21 @@ VARIABLES = {
 }
 """Where each field of the credentials comes from."""
 
+LOCALLY = 'For the local stack: ./dev up --detach, then eval "$(./dev env)".'
+_REASON = re.compile(r"\[(?:Errno -?\d+|SSL: \w+)\] ([^\])(]+)")
+"""The words of the system's error, within those of the libraries that it went through."""
+
 
 def root_url(environment: Mapping[str, str] = os.environ) -> str:
     """The deployment's root URL. Ends the command with a message when it is not set."""
     value = environment.get("TASKCLUSTER_ROOT_URL")
     if not value:
-        fail("TASKCLUSTER_ROOT_URL is not set: it is the URL of the deployment, such as https://queue.example.com")
+        fail(
+            "TASKCLUSTER_ROOT_URL is not set: it is the URL of the deployment, such as https://queue.example.com. "
+            + LOCALLY
+        )
+    if not re.match(r"https?://[^/]", value):
+        fail(f"TASKCLUSTER_ROOT_URL must be a URL that begins with https:// (or http://), not {value!r}")
     return value
 
 
@@ -32,7 +42,10 @@ def credentials(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The caller's credentials. Ends the command with a message when they are not set."""
     found = {field: environment[name] for field, name in VARIABLES.items() if environment.get(name)}
     if not {"clientId", "accessToken"} <= found.keys():
-        fail("TASKCLUSTER_CLIENT_ID and TASKCLUSTER_ACCESS_TOKEN are not set: whose credentials are to be used?")
+        fail(
+            "TASKCLUSTER_CLIENT_ID and TASKCLUSTER_ACCESS_TOKEN are not set: whose credentials are to be used? "
+            + LOCALLY
+        )
     return found
 
 
@@ -59,9 +72,16 @@ def _api(name: str) -> Iterator[Any]:
     except (TaskclusterRestFailure, TaskclusterAuthFailure) as failure:
         fail(_explained(failure))
     except TaskclusterConnectionError as failure:
-        fail(f"{options['rootUrl']} cannot be reached: {failure.superExc}")
+        fail(f"{options['rootUrl']} cannot be reached: {reason(failure.superExc)}")
     finally:
         session.close()
+
+
+def reason(error: BaseException) -> str:
+    """Why there is no connection, in a few words."""
+    text = str(error)
+    found = _REASON.search(text)
+    return found[1].strip() if found else text.partition("\n")[0]
 
 
 def _explained(failure: Any) -> str:

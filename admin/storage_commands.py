@@ -39,7 +39,7 @@ Folder = Annotated[Path, typer.Argument(metavar="FOLDER", file_okay=False, show_
 
 @tasks.command("check")
 def check_task(
-    task_id: Annotated[list[str] | None, typer.Argument(metavar="[TASK_ID]...", show_default=False)] = None,
+    task_id: Annotated[list[str] | None, typer.Argument(metavar="TASK_ID", show_default=False)] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every task: reads the whole table.")] = False,
     at_rest: AtRest = False,
     repair: Repair = False,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import math
+import os
 import signal
 import sys
 import uuid
@@ -147,10 +149,13 @@ async def _until_interrupted(session: Coroutine[Any, Any, None]) -> None:
 def main(arguments: list[str]) -> None:
     """Runs the command; what goes wrong is a line on the standard error and exit code 1."""
     only_filter = arguments[:1] == ["filter"]
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    # Plain help: the boxes give flags a value.
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command()(show_filter if only_filter else listen)
+    name = os.environ.get("STARTED_AS", "python -m listen")
+    logging.getLogger("azure.identity").setLevel(logging.ERROR)  # what it warns of is told in one line
     try:
-        app(arguments[only_filter:], prog_name="listen filter" if only_filter else "listen")
+        app(arguments[only_filter:], prog_name=f"{name} filter" if only_filter else name)
     except (ValueError, Trouble) as error:
         sys.exit(f"listen: {error}")
 

@@ -47,7 +47,10 @@ class Namespace:
             ):
                 yield client, admin
         else:
-            raise ValueError("say where to listen: --connection-string or --namespace, or set the variable of either")
+            raise ValueError(
+                "say where to listen: --connection-string or --namespace, or set the variable of either. "
+                'For the local stack: ./dev up --detach, then eval "$(./dev env)".'
+            )
 
 
 def _transport(connection_string: str) -> dict[str, Any]:

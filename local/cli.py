@@ -18,6 +18,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: the boxes give flags a value
 )
 
 Port = Annotated[int, typer.Option("--port", help="The API's port; it moves the whole stack and names it.")]
@@ -43,9 +44,9 @@ class Tool:
 
 
 TOOLS = (
-    Tool("worker", "worker", "Run a reference worker against the stack (arguments go to it; try --help)."),
-    Tool("listen", "listen", "Print the events of an exchange as they come (try --help)."),
-    Tool("admin", "admin", "Manage clients and roles, mint temporary credentials (try --help)."),
+    Tool("worker", "worker", "Run a reference worker (try --help)."),
+    Tool("listen", "listen", "Print events of an exchange as they come (try --help)."),
+    Tool("admin", "admin", "Manage clients, roles, pools, backups … (try --help)."),
 )
 
 
@@ -60,7 +61,7 @@ def up(
     app_dir: Annotated[Path, typer.Option(help="Serve another function app.", hidden=True)] = ROOT,
     apart: Annotated[bool, typer.Option("--apart", hidden=True, help="Outlive the process that started this.")] = False,
 ) -> None:
-    """Start the local stack: Azurite, the Service Bus broker and the Functions host."""
+    """Start the local stack. Its parts are Azurite, the Service Bus broker and the Functions host."""
     from local import run
 
     options = run.options(
@@ -87,7 +88,7 @@ def down(port: Port = DEFAULT_PORT) -> None:
 
 @app.command()
 def env(port: Port = DEFAULT_PORT) -> None:
-    """Print `export` lines for clients of the running stack: eval "$(./dev env)"."""
+    """Print `export` lines for clients: eval "$(./dev env)"."""
     from local import control
 
     for name, value in control.running(port).environment.items():
@@ -100,7 +101,7 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on printing what is added.")] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", help="Lines of each log to begin with.")] = 100,
 ) -> None:
-    """Print the logs of the stack on this port, each line with the name of its process."""
+    """Print the logs of the stack, each line with its process."""
     from local import control
 
     control.logs(port, follow=follow, lines=lines)
@@ -108,7 +109,7 @@ def logs(
 
 @app.command()
 def restart_host(port: Port = DEFAULT_PORT) -> None:
-    """End the hosts of the stack on this port, in order; the stack starts them again with the code of now."""
+    """Restart the hosts, with the code of now. They end in order, and the stack starts them again."""
     from local import control
 
     control.restart_host(port)
@@ -116,15 +117,21 @@ def restart_host(port: Port = DEFAULT_PORT) -> None:
 
 @app.command()
 def demo(port: Port = DEFAULT_PORT) -> None:
-    """Show it all: a stack, two workers, and a group of tasks that complete, fail, are retried and expire."""
+    """Show it all, on a stack of its own. Two workers run tasks that complete, fail, are retried and expire."""
     from local import demo as main_job
 
     sys.exit(main_job.main(port))
 
 
-@app.command(context_settings=PASS_ON)
+@app.command(
+    context_settings={**PASS_ON, "help_option_names": ["--help", "-h"]},
+    options_metavar="[--all] [PYTEST_ARGUMENT]...",
+)
 def test(context: typer.Context) -> None:
-    """Lint, formatting, types, tests. `--all` adds the large tests; other arguments go to pytest."""
+    """Check the repository: lint, formatting, types, tests.
+
+    `--all` adds the large and long tests. Other arguments go to pytest, for example: ./dev test tests/worker -k guard
+    """
     from local import checks
 
     sys.exit(checks.main(context.args))
@@ -151,7 +158,7 @@ def _register(tool: Tool) -> None:
         from local.state import StackState
 
         running = StackState.load(DEFAULT_PORT)
-        settings = {} if running is None else {**running.environment}
+        settings = {"STARTED_AS": f"./dev {tool.name}"} | ({} if running is None else {**running.environment})
         command = [sys.executable, "-m", tool.module, *context.args]
         os.execve(sys.executable, command, {**settings, **os.environ})  # noqa: S606 - no shell is wanted
 

@@ -6,15 +6,12 @@ Killing the host meanwhile is fine: the stack starts it again, and clients and w
 """
 
 import asyncio
-import contextlib
 import shutil
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import taskcluster
 import taskcluster.aio
@@ -64,11 +61,10 @@ MAX_RETRIES = 8
 class Demo:
     """One run of the demo on a stack that is up."""
 
-    def __init__(self, stack: Stack, console: Console, work_dir: Path) -> None:
-        """`work_dir` is where workers keep the folders of their runs."""
+    def __init__(self, stack: Stack, console: Console) -> None:
         self._stack = stack
         self._console = console
-        self._work_dir = work_dir
+        self._work_dir = state.folder(stack.options.ports.api) / "work"
         self._task_ids = {example.name: taskcluster.slugId() for example in EXAMPLES}
         self._statuses: dict[str, Status] = {}
         self._workers: dict[str, Child] = {}
@@ -78,6 +74,8 @@ class Demo:
 
     async def run(self) -> list[str]:
         """Do it all. Returns what went wrong, a sentence each. Raises ChildError if the stack breaks down."""
+        shutil.rmtree(self._work_dir, ignore_errors=True)
+        self._work_dir.mkdir(parents=True)
         stop = threading.Event()
         background = [
             asyncio.create_task(asyncio.to_thread(self._stack.supervise, stop, self._console.print)),
@@ -99,6 +97,7 @@ class Demo:
                 worker.terminate()
             for worker in self._workers.values():
                 worker.stop()
+            shutil.rmtree(self._work_dir, ignore_errors=True)  # with what the killed worker has left in it
 
     async def _main(self) -> list[str]:
         credentials = {
@@ -201,18 +200,6 @@ class Demo:
         )
 
 
-@contextlib.contextmanager
-def _work_dir(port: int) -> Iterator[Path]:
-    """An empty folder of the stack's that is gone at the end, with all that a killed worker has left in it."""
-    folder = state.folder(port) / "work"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def main(port: int) -> int:
     """Run the demo on this port; 0 only if everything ended as it should."""
     console = Console()
@@ -221,8 +208,8 @@ def main(port: int) -> int:
     )
     end_with_parent()
     try:
-        with interruptible(), _work_dir(port) as work_dir, Stack.start(wanted, console.print) as stack:
-            problems = asyncio.run(Demo(stack, console, work_dir).run())
+        with interruptible(), Stack.start(wanted, console.print) as stack:
+            problems = asyncio.run(Demo(stack, console).run())
     except KeyboardInterrupt:
         console.print("The demo was interrupted; its stack has ended.")
         return 130

@@ -39,16 +39,22 @@ class Options:
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
     """The options. Ends the program with exit code 2 and a clear message when they cannot be used."""
-    parser = _parser()
+    parser = _parser(environment.get("STARTED_AS", "python -m worker"))
     given = parser.parse_args(arguments)
     missing = [name for name in _NEEDED if not environment.get(name)]
     if missing:
-        parser.error(f"set {', '.join(missing)} in the environment")
+        parser.error(
+            f"set {', '.join(missing)} in the environment. "
+            'For the local stack: ./dev up --detach, then eval "$(./dev env)".'
+        )
+    root_url = environment["TASKCLUSTER_ROOT_URL"]
+    if not re.match(r"https?://[^/]", root_url):
+        parser.error(f"TASKCLUSTER_ROOT_URL must be a URL that begins with https:// (or http://), not {root_url!r}")
     credentials = {
         key: environment[name] for name, key in _CREDENTIALS.items() if environment.get(name)
     }  # fmt: skip
     return Options(
-        root_url=environment["TASKCLUSTER_ROOT_URL"],
+        root_url=root_url,
         credentials=credentials,
         task_queue_id=given.task_queue_id,
         worker_group=given.worker_group,
@@ -68,9 +74,9 @@ _CREDENTIALS = {
 _NEEDED = ("TASKCLUSTER_ROOT_URL", "TASKCLUSTER_CLIENT_ID", "TASKCLUSTER_ACCESS_TOKEN")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m worker",
+        prog=program,
         description="Claims tasks of a task queue and runs their commands. "
         "TASKCLUSTER_ROOT_URL, TASKCLUSTER_CLIENT_ID, TASKCLUSTER_ACCESS_TOKEN and, for temporary credentials, "
         "TASKCLUSTER_CERTIFICATE come from the environment.",

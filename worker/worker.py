@@ -72,7 +72,7 @@ class Worker:
             try:
                 claims = await source.claims(free)
             except TROUBLE as trouble:
-                log.warning("no work can be asked for, trying again: %s", trouble)
+                log.warning("no work can be asked for at %s, trying again: %s", self._options.root_url, trouble)
                 await self._rest(trouble_pause.next())
                 continue
             trouble_pause.reset()

@@ -164,15 +164,17 @@ def test_an_empty_answer_of_the_vault_is_not_taken_for_no_old_keys(operator: Ope
     ("environment", "message"),
     [
         ({}, "STORAGE_ACCOUNT_NAME is not set"),
+        ({}, "For the local stack: ./dev up --detach"),
         ({"STORAGE_CONNECTION_STRING": "nonsense"}, "the storage connection string has no AccountName"),
         (
             {
                 "STORAGE_CONNECTION_STRING": f"AccountName=a;AccountKey={base64.b64encode(b'k').decode()};QueueEndpoint=http://127.0.0.1:9/a"
             },
-            "does not answer or refuses",
+            "the storage account cannot be reached: Cannot connect to host 127.0.0.1:9",
         ),
+        ({"STORAGE_ACCOUNT_NAME": "abc"}, "nobody is signed in who could read the storage account: run `az login`"),
     ],
-    ids=["none", "nonsense", "nobody there"],
+    ids=["none", "none, locally", "nonsense", "nobody there", "nobody signed in"],
 )
 def test_what_is_missing_is_said(operator: Operator, environment: dict[str, str], message: str) -> None:
     code, output, messages = operator.run(
@@ -180,7 +182,31 @@ def test_what_is_missing_is_said(operator: Operator, environment: dict[str, str]
     )
     assert (code, output) == (1, "")
     assert message in messages
-    assert "Traceback" not in messages
+    assert len(messages.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("TASKCLUSTER_ROOT_URL", "", "For the local stack: ./dev up --detach"),
+        ("TASKCLUSTER_ACCESS_TOKEN", "", "For the local stack: ./dev up --detach"),
+        ("TASKCLUSTER_ROOT_URL", "127.0.0.1:9", "begins with https:// (or http://), not '127.0.0.1:9'"),
+        ("TASKCLUSTER_ROOT_URL", "http://127.0.0.1:9", "http://127.0.0.1:9 cannot be reached: Connection refused"),
+    ],
+)
+def test_a_deployment_that_is_not_there_is_said(operator: Operator, name: str, value: str, message: str) -> None:
+    code, output, messages = operator.run("whoami", environment={name: value})
+    assert (code, output) == (1, "")
+    assert message in messages
+    assert len(messages.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", [None, "./dev admin"])
+def test_the_help_has_the_name_that_was_typed(operator: Operator, name: str | None) -> None:
+    code, output, _ = operator.run("task", "check", "--help", environment={"STARTED_AS": name} if name else None)
+    assert code == 0
+    assert output.startswith(f"Usage: {name or 'python -m admin'} task check [OPTIONS] [TASK_ID]...\n")
+    assert "<bool>" not in output
 
 
 def blocks() -> list[str]:

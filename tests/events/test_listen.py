@@ -123,6 +123,19 @@ def test_filter_prints_the_rules(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(output) == {"filter": "correlation", "properties": {"taskGroupId": "g"}}
 
 
+@pytest.mark.parametrize("name", [None, "./dev listen"])
+def test_the_help_has_the_name_that_was_typed(
+    name: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STARTED_AS", raising=False)
+    if name:
+        monkeypatch.setenv("STARTED_AS", name)
+    code, output = run(capsys, "--help")
+    assert code == 0
+    assert output.startswith(f"Usage: {name or 'python -m listen'} [OPTIONS]")
+    assert "<bool>" not in output
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -131,6 +144,7 @@ def test_filter_prints_the_rules(capsys: pytest.CaptureFixture[str]) -> None:
         ([TOPIC, "#", "--word", "taskId=x"], "give patterns or words, not both"),
         ([TOPIC, "--word", "nonsense"], "has no word nonsense"),
         ([TOPIC], "say where to listen"),
+        ([TOPIC], "For the local stack: ./dev up --detach"),
         ([TOPIC, "--connection-string", "nonsense"], "Connection string is either blank or malformed"),
     ],
 )

@@ -199,6 +199,22 @@ def test_the_checks_and_where_their_arguments_go() -> None:
     assert pytest_of("-n4", "-m", "large", "-k", "x") == ["pytest", "-n4", "-m", "large", "-k", "x"]
 
 
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_asked_for_help_the_checks_are_not_run(option: str) -> None:
+    command = [sys.executable, "-m", "local.cli", "test", option]
+    shown = subprocess.run(command, cwd=state.ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert shown.startswith("Usage: ./dev test [--all] [PYTEST_ARGUMENT]...")
+    assert "lint, formatting, types, tests" in shown
+    assert "Lint:" not in shown
+
+
+@pytest.mark.parametrize("tool", ["admin", "listen", "worker"])
+def test_tools_show_the_name_that_was_typed(tool: str) -> None:
+    command = [sys.executable, "-m", "local.cli", tool, "--help"]
+    shown = subprocess.run(command, cwd=state.ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert shown.lower().startswith(f"usage: ./dev {tool} ")
+
+
 def test_the_checks_stop_at_the_first_that_fails(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,7 +47,23 @@ def test_what_the_environment_lacks_is_named(name: str, capsys: pytest.CaptureFi
     with pytest.raises(SystemExit) as ended:
         parse(ARGUMENTS, {key: value for key, value in ENVIRONMENT.items() if key != name})
     assert ended.value.code == 2
-    assert name in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert name in said
+    assert "./dev up --detach" in said
+
+
+@pytest.mark.parametrize("root_url", ["127.0.0.1:7071", "ftp://tc.example.com", "https://"])
+def test_a_root_url_that_is_none_is_named(root_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(ARGUMENTS, {**ENVIRONMENT, "TASKCLUSTER_ROOT_URL": root_url})
+    assert f"begins with https:// (or http://), not '{root_url}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [None, "./dev worker"])
+def test_its_name_is_the_one_that_was_typed(name: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--help"], {"STARTED_AS": name} if name else {})
+    assert capsys.readouterr().out.startswith(f"usage: {name or 'python -m worker'} [-h]")
 
 
 @pytest.mark.parametrize(
