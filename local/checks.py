@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from local.appsettings import ADDRESS_SETTINGS
+from local.check_module import INTERRUPTED
 from local.state import ROOT
 
 TESTS_FAILED = 1
@@ -50,6 +51,8 @@ def main(arguments: Sequence[str]) -> int:
         code = _run(command, environment)
         if code == TESTS_FAILED and command[0] == "pytest":
             code = _look_again(command, environment)
+        if code == INTERRUPTED:
+            return code
         if code != 0:
             print(f"── {title} failed (exit code {code})", file=sys.stderr, flush=True)
             return code
@@ -58,7 +61,17 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    return subprocess.run([sys.executable, "-m", *command], cwd=ROOT, env=environment, check=False).returncode
+    """The exit code; a Ctrl-C reaches the command as well, which ends in its own time and with its own last words."""
+    whole = [sys.executable, "-m", "local.check_module", *command]
+    with subprocess.Popen(whole, cwd=ROOT, env=environment) as process:
+        interrupted = False
+        while True:
+            try:
+                code = process.wait()
+            except KeyboardInterrupt:
+                interrupted = True
+            else:
+                return INTERRUPTED if interrupted else code
 
 
 def _look_again(command: Sequence[str], environment: Mapping[str, str]) -> int:

@@ -230,6 +230,42 @@ def test_the_checks_stop_at_the_first_that_fails(
     assert "Later" not in shown.out
 
 
+_INTERRUPTED = """\
+import sys
+from local import checks
+checks.steps = lambda _: [("Wait", ["sleeper"]), ("Later", ["timeit"])]
+sys.exit(checks.main([]))
+"""
+
+
+@pytest.mark.parametrize(
+    "sleeper",
+    [
+        "import time; print('ready', flush=True); time.sleep(60)",
+        "import time; print('ready', flush=True)\ntry: time.sleep(60)\nexcept KeyboardInterrupt: exit('summary')",
+    ],
+    ids=["plain", "with last words"],
+)
+def test_an_interrupt_ends_the_checks_quietly(tmp_path: Path, sleeper: str) -> None:
+    (tmp_path / "sleeper.py").write_text(sleeper)
+    with subprocess.Popen(
+        [sys.executable, "-c", _INTERRUPTED],
+        cwd=state.ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as checking:
+        assert checking.stdout is not None
+        shown = [checking.stdout.readline(), checking.stdout.readline()]
+        assert shown[1] == "ready\n", shown
+        os.killpg(checking.pid, signal.SIGINT)
+        rest = checking.communicate(timeout=30)[0]
+    assert checking.returncode == 130
+    assert rest.strip() == ("summary" if "summary" in sleeper else "")
+
+
 def test_checks_do_not_see_the_stack_of_the_shell(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
