@@ -75,8 +75,9 @@ class Host:
                 case TimerTrigger():
                     self._timers.append(self._timer_listener(function, function.trigger, settings))
         router = Router(routes)
+        # No warning: it is all the same where functions look up the path in one table, whichever of them gets it.
         for one, other in router.ambiguous():
-            _log.info(
+            _log.debug(
                 "Functions %s and %s match some of the same paths: the first, more specific one gets them here, "
                 "but deployed Functions may go by the alphabet",
                 one,
