@@ -136,7 +136,7 @@ def run_quietly(command: Sequence[str], root: Path) -> None:
     if live:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     if process.returncode != 0:
-        text = "\n".join(lines[-40:])
+        text = "\n".join([*lines[-40:], *_registry_hint(lines)])
         raise SetupError(f"this command ended with exit code {process.returncode}: {' '.join(command)}\n{text}")
 
 
@@ -149,6 +149,27 @@ def _is_usable(python: Path) -> bool:
     """True if this is a Python that the project supports (the test that `dev` makes as well), with pip."""
     test = "import pip, sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))"
     return python.exists() and subprocess.run([python, "-c", test], capture_output=True, check=False).returncode == 0
+
+
+def _registry_hint(lines: Sequence[str]) -> list[str]:
+    """What to look at when packages could not be had."""
+    for pattern, variables in _NO_PACKAGE:
+        if any(re.search(pattern, line) for line in lines):
+            return [
+                f"The package index could not be reached, or lacks a package. {variables} say which one is asked; "
+                "behind a proxy, set HTTPS_PROXY."
+            ]
+    return []
+
+
+_NO_PACKAGE = (
+    (r"^ERROR: No matching distribution found", "PIP_INDEX_URL and pip's own configuration"),
+    (
+        r"^npm (error|ERR!) code (E404|ECONN|ENOTFOUND|ETIMEDOUT|EAI_AGAIN|FETCH_ERROR)",
+        "npm_config_registry and .npmrc",
+    ),
+)
+"""How pip and npm say that they found no package, and what chooses where they look."""
 
 
 def _node_hint() -> str:

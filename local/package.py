@@ -86,7 +86,10 @@ def _python() -> Path:
         return Path(sys.executable)
     found = python313.find()
     if found is None:
-        raise PackageError("Python 3.13 is needed, which Azure runs the app on, and none is on the PATH")
+        raise PackageError(
+            "Python 3.13 is needed, which Azure runs the app on, and none is on the PATH.\n"
+            + python313.how_to_install()
+        )
     return found
 
 

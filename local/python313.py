@@ -7,11 +7,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 WANTED = (3, 13)
+_DEBIAN_PACKAGE = "python3.13-venv"
 
 
 def find() -> Path | None:
     """An interpreter of Python 3.13 that runs, or None."""
     return next((candidate for candidate in _candidates() if _runs(candidate)), None)
+
+
+def how_to_install() -> str:
+    """The command that installs it, where one is known."""
+    if shutil.which("pyenv"):
+        return "Install it with: pyenv install 3.13"
+    if shutil.which("apt-cache"):
+        known = subprocess.run(["apt-cache", "show", _DEBIAN_PACKAGE], capture_output=True, check=False)
+        if known.returncode == 0:
+            return f"Install it with: sudo apt-get install {_DEBIAN_PACKAGE} python3-pip"
+    return "Install it with pyenv (`pyenv install 3.13`) or from https://www.python.org/downloads/"
 
 
 def _candidates() -> Iterator[Path]:

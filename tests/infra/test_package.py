@@ -113,7 +113,28 @@ def test_without_a_python_it_says_so(
     monkeypatch.setattr(python313, "find", lambda: None)
     monkeypatch.setattr(python313, "WANTED", (3, 99))
     assert package.main(tmp_path, dependencies=True) == 1
-    assert "Python 3.13 is needed" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "Python 3.13 is needed" in said
+    assert "Install it with" in said
+
+
+@pytest.mark.parametrize(
+    ("tools", "command"),
+    [
+        ({"pyenv": 0, "apt-cache": 0}, "pyenv install 3.13"),
+        ({"apt-cache": 0}, "sudo apt-get install python3.13-venv python3-pip"),
+        ({"apt-cache": 100}, "https://www.python.org/downloads/"),
+        ({}, "https://www.python.org/downloads/"),
+    ],
+)
+def test_the_command_that_installs_a_python_is_one_that_can_work(
+    tools: dict[str, int], command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, code in tools.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\nexit {code}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert python313.how_to_install().endswith(command)
 
 
 @NEEDS_PYTHON

@@ -83,6 +83,27 @@ def test_a_command_that_fails_is_shown_with_its_output(tmp_path: Path) -> None:
         run_quietly([sys.executable, "-c", "print('resolver says no'); raise SystemExit(3)"], tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("last_words", "variable"),
+    [
+        ("ERROR: No matching distribution found for typer", "PIP_INDEX_URL"),
+        ("npm error code ECONNREFUSED", "npm_config_registry"),
+        ("npm ERR! code E404", "npm_config_registry"),
+    ],
+)
+def test_packages_that_cannot_be_had_are_told_from_other_failures(
+    tmp_path: Path, last_words: str, variable: str
+) -> None:
+    def said(text: str) -> str:
+        with pytest.raises(SetupError) as caught:
+            run_quietly([sys.executable, "-c", f"raise SystemExit({text!r})"], tmp_path)
+        return str(caught.value)
+
+    assert said(last_words).splitlines()[-1].startswith("The package index could not be reached, or lacks a package.")
+    assert variable in said(last_words)
+    assert "index" not in said("error: a compiler is needed")
+
+
 def test_the_stamps_cover_every_lock_file() -> None:
     names = {name for step in bootstrap.STEPS for name in step.inputs}
     assert names == {
