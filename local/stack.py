@@ -178,18 +178,36 @@ class Stack:
         """Start every host again that has ended, all at once: they may have ended together."""
         with self._lock:
             ended = {port: code for port, child in self._hosts.items() if (code := child.poll()) is not None}
+            if not ended:
+                return
             for port, code in ended.items():
                 say(f"the host on port {port} ended (exit code {code}); starting it again")
                 self.stop_host(port)
-            if ended:
-                self._launch(list(ended))
-                self._save_state()
-        for port in ended:
-            self.restarts += 1
+            self._begin(list(ended))
+            back = [port for port in ended if self._is_back(self._hosts[port])]
+            self._save_state()
+        self.restarts += len(ended)
+        for port in back:
             say(f"the host on port {port} is back")
+
+    def _is_back(self, host: Child) -> bool:
+        """Wait until the host answers; False if somebody ended it before. Raises ChildError if it cannot start."""
+        try:
+            host.wait_for(HOST_READY, HOST_READY_SECONDS)
+        except ChildError:
+            code = host.poll()
+            if code is None or code > 0:
+                raise
+            return False
+        return True
 
     def _launch(self, ports: Sequence[int]) -> None:
         """Start hosts side by side and wait for all; a host that fails leaves itself in its log only."""
+        self._begin(ports)
+        for port in ports:
+            self._hosts[port].wait_for(HOST_READY, HOST_READY_SECONDS)
+
+    def _begin(self, ports: Sequence[int]) -> None:
         for port in ports:
             self._hosts[port] = Child.start(
                 f"host-{port}",
@@ -198,8 +216,6 @@ class Stack:
                 env=self._settings,
                 cwd=self.options.host_dir,
             )
-        for port in ports:
-            self._hosts[port].wait_for(HOST_READY, HOST_READY_SECONDS)
 
     def _save_state(self) -> None:
         children: dict[str, ProcessIdentity] = {}

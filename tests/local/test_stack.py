@@ -1,6 +1,7 @@
 """The stack as an API: parts that end, ports that are taken, settings and their order."""
 
 import json
+import os
 import shutil
 import threading
 import urllib.request
@@ -86,6 +87,44 @@ def test_hosts_that_are_killed_at_once_all_come_back(app: Path, ports: Ports) ->
         second = StackState.load(ports.api)
         assert second is not None
         assert [_get(port)["pid"] for port in ports.hosts] == [second.children[name].pid for name in names]
+
+
+_KILLED_AT_ITS_SECOND_START = """\
+import os, signal
+from pathlib import Path
+starts = Path(__file__).with_name("starts")
+with starts.open("a") as file:
+    file.write("x")
+if starts.stat().st_size == 2:
+    os.kill(os.getpid(), signal.{signal})
+"""
+
+
+@pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM"])
+def test_a_host_that_is_killed_while_it_starts_comes_back(app: Path, ports: Ports, signal: str) -> None:
+    code = (app / "function_app.py").read_text()
+    (app / "function_app.py").write_text(_KILLED_AT_ITS_SECOND_START.format(signal=signal) + code)
+    options = StackOptions(Ports.derive(ports.api), in_memory=True, app_dir=app)
+    with Stack.start(options) as stack:
+        first = _get(ports.api)["pid"]
+        stop = threading.Event()
+        watcher = threading.Thread(target=stack.supervise, args=(stop, _ignore))
+        watcher.start()
+        os.kill(first, 9)
+        wait(lambda: not watcher.is_alive() or (app / "starts").stat().st_size == 3, 60)
+        wait(lambda: not watcher.is_alive() or stack.restarts == 2, 60)
+        stop.set()
+        watcher.join()
+        assert _get(ports.api)["pid"] != first
+
+
+def test_a_host_whose_app_no_longer_starts_takes_the_stack_down(app: Path, ports: Ports) -> None:
+    options = StackOptions(Ports.derive(ports.api), in_memory=True, app_dir=app)
+    with Stack.start(options) as stack:
+        (app / "function_app.py").write_text("raise ValueError('half an edit')")
+        os.kill(_get(ports.api)["pid"], 9)
+        with pytest.raises(ChildError, match="half an edit"):
+            stack.supervise(threading.Event(), _ignore)
 
 
 def test_a_host_that_has_just_ended_does_not_keep_the_state_from_being_saved(app: Path, ports: Ports) -> None:
