@@ -224,15 +224,15 @@ class NotExpired(NoDecision):
 def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id: str) -> Decision:
     """A claim message, put at that time, is due (design 4): the claim expires if it was not renewed.
 
-    After the deadline it is left to the deadline message. A run that was retried or exhausted before has its index
+    After the deadline an expired claim is left to the deadline message. A run that was retried or exhausted before has its index
     rows put right and its events announced again, since its claim message goes only after them. Raises NotExpired.
     """
-    if task.deadline <= now:
-        raise NotExpired(None)
     run = task.runs[run_id] if run_id <= task.last_run_id else None
     if run is None or run.state is State.PENDING:
         raise NotExpired(now + _LOOK_AGAIN if now - put < LATEST_COMMIT else None)
     if run.state is State.RUNNING and run.taken_until is not None:
+        if task.deadline <= now:
+            raise NotExpired(None)
         if run.taken_until > now:
             raise NotExpired(run.taken_until)
         return _expired(task, run_id, now, spare_hint_id)

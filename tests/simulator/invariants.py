@@ -27,6 +27,8 @@ def check(world: World) -> None:
         if not task.is_resolved:
             assert _deadline_message(world, task), f"{task.task_id} has no deadline message"
             assert task.generation in _active(world, task), f"{task.task_id} is not active in its group"
+        if task.deadline <= world.clock.now():
+            continue  # from now on the deadline message alone counts: timers and messages that come up are dropped
         if task.state is State.RUNNING:
             _claim_is_timed(world, task)
         if task.state is State.PENDING:

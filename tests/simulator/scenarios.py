@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from shared.domain.dates import format_date
 from shared.domain.task import Resolved
 from shared.storage.messages import RESOLVED_QUEUE
 from shared.usecases.group_jobs import GroupJob
@@ -63,6 +64,13 @@ async def running(world: World) -> None:
 async def running_without_retries(world: World) -> None:
     """A is running, and would not be retried."""
     await world.create(A, taskGroupId=GROUP, retries=0)
+    assert await world.claim()
+
+
+async def running_until_the_deadline(world: World) -> None:
+    """A is running, and its deadline comes before takenUntil."""
+    deadline = world.clock.now() + CLAIM_TIMEOUT / 2
+    await world.create(A, taskGroupId=GROUP, deadline=format_date(deadline))
     assert await world.claim()
 
 
@@ -189,6 +197,12 @@ async def report_failed(world: World) -> None:
 @_scenario(running)
 async def report_worker_shutdown(world: World) -> None:
     """A retry is left."""
+    await world.services.lifecycle.report_exception(A, 0, Resolved.WORKER_SHUTDOWN)
+
+
+@_scenario(running_until_the_deadline)
+async def report_worker_shutdown_late(world: World) -> None:
+    """Its claim would have outlived its deadline."""
     await world.services.lifecycle.report_exception(A, 0, Resolved.WORKER_SHUTDOWN)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -259,8 +259,9 @@ def test_claim_messages_that_find_nothing_to_expire(task: Task, run_id: int, put
     assert refused.value.again == again
 
 
-def test_a_second_claim_message_repairs_and_announces_again() -> None:
-    retried = a_task(resolved_run(Resolved.CLAIM_EXPIRED), RETRY)
+@pytest.mark.parametrize("deadline", [NOW, NOW + timedelta(hours=1)], ids=["after the deadline", "before it"])
+def test_a_second_claim_message_repairs_and_announces_again(deadline: datetime) -> None:
+    retried = a_task(resolved_run(Resolved.CLAIM_EXPIRED), RETRY, deadline=deadline)
     decision = expire(retried)
     assert (decision.task, announced(decision)) == (None, [("task-exception", 0), ("task-pending", 1)])
     assert decision.after
