@@ -224,8 +224,9 @@ class NotExpired(NoDecision):
 def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id: str) -> Decision:
     """A claim message, put at that time, is due (design 4): the claim expires if it was not renewed.
 
-    After the deadline an expired claim is left to the deadline message. A run that was retried or exhausted before has its index
-    rows put right and its events announced again, since its claim message goes only after them. Raises NotExpired.
+    After the deadline an expired claim is left to the deadline message. A run that was retried or exhausted before has
+    its index rows put right and its events announced again, since its claim message goes only after them.
+    Raises NotExpired.
     """
     run = task.runs[run_id] if run_id <= task.last_run_id else None
     if run is None or run.state is State.PENDING:
