@@ -242,7 +242,7 @@ sys.exit(checks.main([]))
     "sleeper",
     [
         "import time; print('ready', flush=True); time.sleep(60)",
-        "import time; print('ready', flush=True)\ntry: time.sleep(60)\nexcept KeyboardInterrupt: exit('summary')",
+        "import time\ntry: print('ready', flush=True); time.sleep(60)\nexcept KeyboardInterrupt: exit('summary')",
     ],
     ids=["plain", "with last words"],
 )
