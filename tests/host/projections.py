@@ -8,12 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from shared.concurrency import in_waves
 from shared.domain.task import State, Task
 from shared.storage import keys
 from shared.storage.codec import decode_task
 from shared.storage.connection import AzureStorage
 from shared.storage.interface import Row, Storage
 from tests.host.service import Running, eventually
+
+AT_ONCE = 16
+"""Tasks whose rows are read at the same time: Azurite answers one request after the other."""
 
 
 def settle(running: Running, task_ids: Iterable[str], timeout: float = 20) -> None:
@@ -23,7 +27,7 @@ def settle(running: Running, task_ids: Iterable[str], timeout: float = 20) -> No
 
     async def differences() -> list[str]:
         async with AzureStorage.from_connection_string(connection) as account:
-            found = await asyncio.gather(*(_differences(account.storage, task_id) for task_id in wanted))
+            found = await in_waves(AT_ONCE, lambda task_id: _differences(account.storage, task_id), wanted)
         return [line for lines in found for line in lines]
 
     eventually(lambda: not asyncio.run(differences()), timeout, lambda: "\n".join(asyncio.run(differences())))

@@ -135,7 +135,7 @@ def statuses(service: Service, ids: list[str]) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 @pytest.mark.parametrize("count", [200, pytest.param(2000, marks=pytest.mark.large)])
 def test_every_task_is_done_by_one_worker_at_a_time(stack: Stack, tmp_path: Path, count: int) -> None:
     notes, logs = tmp_path / "notes", tmp_path / "logs"
@@ -151,12 +151,12 @@ def test_every_task_is_done_by_one_worker_at_a_time(stack: Stack, tmp_path: Path
         for _ in range(WORKERS):
             fleet.start_one()
         chaos.start()
-        give_up = time.monotonic() + 120 + count / 3
+        give_up = time.monotonic() + 120 + count / 2
         while len([one for one in statuses(service, ids) if one["state"] == "completed"]) < count * 2 / 3:
             assert time.monotonic() < give_up, f"seed {seed}: too slow"
             chaos.join(0.3)
         chaos.stop()
-        eventually(lambda: all(one["state"] == "completed" for one in statuses(service, ids)), 60)
+        eventually(lambda: all(one["state"] == "completed" for one in statuses(service, ids)), 60 + count / 4)
         for status in statuses(service, ids):
             states = [run["state"] for run in status["runs"]]
             assert states == ["exception"] * (len(states) - 1) + ["completed"], status
