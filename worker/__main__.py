@@ -31,11 +31,12 @@ async def work(options: Options) -> int:
     for number in _SIGNALS:
         loop.add_signal_handler(number, asked, number)
     log.info(
-        "%s/%s takes up to %d tasks at a time of %s (%s)",
+        "%s/%s takes up to %d tasks at a time of %s at %s (%s)",
         options.worker_group,
         options.worker_id,
         options.capacity,
         options.task_queue_id,
+        options.root_url,
         options.poll_mode,
     )
     try:
