@@ -85,6 +85,11 @@ class WriteAhead:
         """The message that an effect put or moved."""
         return self._written[effect].ticket
 
+    def stood_before(self, effect: Ahead) -> bool:
+        """Whether another call had put already what the effect puts: it was only touched."""
+        written = self._written.get(effect)
+        return written is not None and written.take_back is None
+
     async def withdraw(self, keep: Sequence[Ahead] = ()) -> None:
         """Takes back what this call alone has put ahead, but for what is to be kept."""
         surplus = [effect for effect in self._written if effect not in keep]

@@ -17,7 +17,7 @@ from shared.domain.creation import (
     with_first_run,
 )
 from shared.domain.definition import Definition
-from shared.domain.effects import AddPendingRow, Ahead, row_of
+from shared.domain.effects import AddPendingRow, Ahead, ChangePoolRows, row_of
 from shared.domain.events import TaskEvent
 from shared.domain.task import State, Task
 from shared.domain.transitions import put_deadline, put_pending
@@ -209,10 +209,21 @@ class CreateTask:
 
     async def _found(self, attempt: _Attempt, existing: Loaded) -> Task:
         """The task is there already: if it is the same one, announce it again and take back what this call put."""
+        await self._drop_shared_row(attempt, existing.task)
         refuse_other_definition(attempt.definition, existing.definition, existing.task)
         await self._announce(existing)
         await attempt.ahead.withdraw()
         return existing.task
+
+    async def _drop_shared_row(self, attempt: _Attempt, existing: Task) -> None:
+        """Two calls of one millisecond share a pending row; who finds it touches it, and who made it cannot take it
+        back then. If the task came to be by a third one, at another time, the row is nobody's."""
+        for effect in self._needs(attempt.task):
+            if isinstance(effect, AddPendingRow) and attempt.ahead.stood_before(effect):
+                if existing.runs and existing.runs[0].scheduled == effect.row.scheduled:
+                    return
+                surplus = ChangePoolRows(task_queue_id=effect.task_queue_id, remove=(effect.row,))
+                await self._stores.pools.change([surplus], effect.task_queue_id)
 
     async def _announce(self, loaded: Loaded) -> None:
         events: list[TaskEvent] = [announcements.defined(loaded.task)]
