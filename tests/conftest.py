@@ -1,6 +1,5 @@
 """Fixtures that every test may use."""
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -11,12 +10,6 @@ from tests.storage_fixtures import azure_storage as azure_storage
 from tests.storage_fixtures import twin as twin
 
 pytest_plugins = ("tests.compatibility.plugin",)
-
-
-def pytest_configure() -> None:
-    """Without this, pytest-asyncio asks for the current event loop before there is one, and so makes a loop that
-    nobody closes: a warning, and an error in whatever test the garbage collector runs."""
-    asyncio.set_event_loop(None)
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import requests
 import taskcluster
-from taskcluster.download import downloadArtifactToBuf
+from taskcluster.aio.download import downloadArtifactToBuf
 
 from shared.runtime import new_slugid
 from tests.host.artifacts import TIMEOUT, Run
@@ -64,7 +65,8 @@ def test_an_error_says_why(run: Run) -> None:
         arguments = [run.task_id] if "latest" in read else [run.task_id, 0]
         assert getattr(run.service.queue, read)(*arguments, "public/error") == {"storageType": "error", **reason}
     with pytest.raises(taskcluster.exceptions.TaskclusterArtifactError):
-        downloadArtifactToBuf(taskId=run.task_id, name="public/error", queueService=run.service.queue)
+        # The synchronous one would leave its event loop open.
+        asyncio.run(downloadArtifactToBuf(taskId=run.task_id, name="public/error", queueService=run.service.queue))
 
 
 def test_who_may_read(service: Service, run: Run) -> None:
