@@ -1,6 +1,6 @@
 """What an idle worker costs: requests that reach our functions, by worker and minute, in both ways of polling.
 
-    python -m bench.idle_cost [--workers N] [--minutes M]
+    python -m bench.idle_cost [--workers N] [--minutes M] [--port P]
 
 Starts a local stack of its own and N reference workers of each kind, one kind after the other. Requests are counted
 where they leave the workers: those to the service by their family, those to the storage together.
@@ -17,8 +17,8 @@ from unittest import mock
 import aiohttp
 
 from local import state
+from local.ports import Ports
 from local.stack import Stack, StackOptions
-from tests.local.stacks import free_ports
 from worker.options import POLL_MODES, Options
 from worker.queue import Advice, open_session
 from worker.worker import Worker
@@ -93,9 +93,9 @@ async def bench(stack: Stack, workers: int, minutes: float) -> None:
             print(f"{mode:12} {rates[0]:9.2f} {rates[1]:9.2f}  {dict(counted) or ''}", flush=True)
 
 
-def main(workers: int, minutes: float) -> None:
+def main(workers: int, minutes: float, port: int) -> None:
     """On a stack of its own."""
-    ports = free_ports()
+    ports = Ports.derive(port)
     try:
         with Stack.start(StackOptions(ports, in_memory=True)) as stack:
             asyncio.run(bench(stack, workers, minutes))
@@ -107,5 +107,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--workers", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=2.0)
+    parser.add_argument("--port", type=int, default=7971)
     given = parser.parse_args()
-    main(given.workers, given.minutes)
+    main(given.workers, given.minutes, given.port)
