@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from azure.core import MatchConditions
 from azure.storage.blob import BlobBlock, BlobType, ContentSettings
-from azure.storage.blob.aio import BlobClient, ContainerClient
+from azure.storage.blob.aio import BlobClient, BlobLeaseClient, ContainerClient
 
 from shared.storage import limits
 from shared.storage.interface import BlobMissing, BlobProperties
 from shared.storage.pipeline import REFUSALS, Patience, Refused, unavailable
 
+log = logging.getLogger("taskcluster.storage")
+
 _NO_CONTAINER = "ContainerNotFound"
+_LEASED = "LeaseIdMissing"
+_LEASES_BROKEN = 3
+"""How often a request breaks a lease: whoever holds a URL for uploads may take another one at once."""
+_BLOCK_BLOB = "BlockBlob"
 T = TypeVar("T")
+
+
+class _Block(Enum):
+    """Which blocks a commit takes. The SDK compares with these words, and its own enumeration has none of them."""
+
+    LATEST = "latest"
+    UNCOMMITTED = "uncommitted"
 
 
 class AzureBlobs:
@@ -77,7 +93,9 @@ class AzureBlobs:
         except Refused as answer:
             if answer.code == "InvalidRange":  # asked for the start of an empty blob
                 return b""
-            raise _missing_or(answer, path) from None
+            if answer.status in {404, 409}:  # 409: archived, or encrypted with a key that is not ours
+                raise BlobMissing(path) from None
+            raise
 
     async def properties(self, container: str, path: str) -> BlobProperties | None:
         """See `interface.Blobs.properties`. Raises StorageUnavailable."""
@@ -85,9 +103,11 @@ class AzureBlobs:
             with unavailable():
                 found = await self._open_blob(container, path).get_blob_properties(error_map=REFUSALS)
         except Refused as answer:
-            if answer.status == 404:
+            if answer.status in {404, 409}:  # 409: encrypted with a key that is not ours
                 return None
             raise
+        if found.blob_type != _BLOCK_BLOB:
+            return None
         return BlobProperties(
             length=found.size,
             content_type=found.content_settings.content_type or "",
@@ -123,42 +143,64 @@ class AzureBlobs:
         content_type: str,
         content_encoding: str,
         content_disposition: str = "",
+        only_new: bool = False,
     ) -> bool:
         """See `interface.Blobs.commit_blocks`."""
         for block_id in block_ids:
             limits.check_block_id(block_id)
+        state: Any = _Block.UNCOMMITTED if only_new else _Block.LATEST
+        settings = _settings(content_type, content_encoding, content_disposition)
         try:
             await self._write(
                 container,
-                lambda: self._open_blob(container, path).commit_block_list(
-                    [BlobBlock(block_id) for block_id in block_ids],
-                    content_settings=_settings(content_type, content_encoding, content_disposition),
-                    error_map=REFUSALS,
+                lambda: self._despite_leases(
+                    container,
+                    path,
+                    lambda blob: blob.commit_block_list(
+                        [BlobBlock(block_id, state) for block_id in block_ids],
+                        content_settings=settings,
+                        error_map=REFUSALS,
+                    ),
                 ),
             )
         except Refused as answer:
             if answer.code == "InvalidBlockList":
                 return False
+            if answer.status in {409, 412}:  # another type of blob, archived, leased again and again, being copied to
+                log.warning("blocks of %s cannot be committed: %s", path, answer, extra={"action": "upload_spoiled"})
+                return False
             raise
         return True
 
     async def set_headers(
-        self, container: str, path: str, *, content_type: str, content_encoding: str, content_disposition: str = ""
-    ) -> None:
+        self,
+        container: str,
+        path: str,
+        *,
+        content_type: str,
+        content_encoding: str,
+        content_disposition: str = "",
+        etag: str | None = None,
+    ) -> bool:
         """See `interface.Blobs.set_headers`."""
+        settings = _settings(content_type, content_encoding, content_disposition)
+        only: dict[str, Any] = {"etag": etag, "match_condition": MatchConditions.IfNotModified} if etag else {}
         try:
-            with unavailable():
-                await self._open_blob(container, path).set_http_headers(
-                    _settings(content_type, content_encoding, content_disposition), error_map=REFUSALS
-                )
+            await self._despite_leases(
+                container, path, lambda blob: blob.set_http_headers(settings, error_map=REFUSALS, **only)
+            )
         except Refused as answer:
-            raise _missing_or(answer, path) from None
+            if answer.status in {404, 409, 412}:
+                return False
+            raise
+        return True
 
     async def delete(self, container: str, path: str) -> None:
         """See `interface.Blobs.delete`."""
         try:
-            with unavailable():
-                await self._open_blob(container, path).delete_blob(error_map=REFUSALS)
+            await self._despite_leases(
+                container, path, lambda blob: blob.delete_blob(delete_snapshots="include", error_map=REFUSALS)
+            )
         except Refused as answer:
             if answer.status != 404:
                 raise
@@ -182,6 +224,24 @@ class AzureBlobs:
             if answer.status != 404:
                 raise
         return list(islice(paths, limit))
+
+    async def _despite_leases(self, container: str, path: str, send: Callable[[BlobClient], Awaitable[T]]) -> T:
+        """Send a write to a blob that others may write to as well; a lease of theirs is broken."""
+        blob = self._open_blob(container, path)
+        for _ in range(_LEASES_BROKEN):
+            try:
+                with unavailable():
+                    return await send(blob)
+            except Refused as answer:
+                if answer.code != _LEASED:
+                    raise
+            try:
+                with unavailable():
+                    await BlobLeaseClient(blob).break_lease(lease_break_period=0, error_map=REFUSALS)
+            except Refused as answer:
+                log.warning("a lease on %s cannot be broken: %s", path, answer, extra={"action": "lease_kept"})
+        with unavailable():
+            return await send(blob)
 
     async def _write(self, container: str, send: Callable[[], Awaitable[T]]) -> T:
         """Send a write; when the container is missing, make it and send again."""
@@ -214,7 +274,3 @@ def _settings(content_type: str, content_encoding: str, content_disposition: str
         content_encoding=content_encoding or None,
         content_disposition=content_disposition or None,
     )
-
-
-def _missing_or(answer: Refused, path: str) -> Exception:
-    return BlobMissing(path) if answer.status == 404 else answer

@@ -238,11 +238,18 @@ class Blobs(Protocol):
         ...
 
     async def download(self, container: str, path: str, *, limit: int | None = None) -> bytes:
-        """The first `limit` bytes of a blob, or all. Raises BlobMissing, StorageUnavailable."""
+        """The first `limit` bytes of a blob, or all. Raises BlobMissing, StorageUnavailable.
+
+        BlobMissing is also for content that cannot be read: archived, or encrypted with a key of the writer's own.
+        """
         ...
 
     async def properties(self, container: str, path: str) -> BlobProperties | None:
-        """Properties of a committed blob; None when there is none (uncommitted blocks do not count)."""
+        """Properties of a committed blob; None when there is none.
+
+        Uncommitted blocks do not count, nor does a blob of another type than this service writes, or one that is
+        encrypted with a key of the writer's own. Raises StorageUnavailable.
+        """
         ...
 
     async def put_block(self, container: str, path: str, block_id: str, content: bytes) -> None:
@@ -258,18 +265,37 @@ class Blobs(Protocol):
         content_type: str,
         content_encoding: str,
         content_disposition: str = "",
+        only_new: bool = False,
     ) -> bool:
-        """Commit the latest of each named block as the blob; False when one of them is not there."""
+        """Commit the latest of each named block as the blob; False when that is not possible.
+
+        That is when one of the blocks is not there, or something else is in the blob's place. `only_new`: only blocks
+        count that came since the last commit, so that a blob keeps its headers where nothing new came. A lease that
+        somebody holds on the blob is broken. Raises StorageUnavailable.
+        """
         ...
 
     async def set_headers(
-        self, container: str, path: str, *, content_type: str, content_encoding: str, content_disposition: str = ""
-    ) -> None:
-        """Change what a blob says of itself. Raises BlobMissing, StorageUnavailable."""
+        self,
+        container: str,
+        path: str,
+        *,
+        content_type: str,
+        content_encoding: str,
+        content_disposition: str = "",
+        etag: str | None = None,
+    ) -> bool:
+        """Change what a blob says of itself; False when it is gone, or no longer has the ETag that is given.
+
+        A lease that somebody holds on the blob is broken. Raises StorageUnavailable.
+        """
         ...
 
     async def delete(self, container: str, path: str) -> None:
-        """Remove a blob; nothing happens when it is not there. Raises StorageUnavailable."""
+        """Remove a blob with its snapshots, also one that is leased; nothing happens when it is not there.
+
+        Raises StorageUnavailable.
+        """
         ...
 
     async def list_paths(self, container: str, prefix: str, *, limit: int = 1000) -> list[str]:

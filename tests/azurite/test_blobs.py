@@ -67,6 +67,23 @@ async def test_blocks_are_invisible_until_committed(blobs: Blobs) -> None:
     assert await blobs.commit_blocks("blobs", "a", ["1", "2"], content_type=_TYPE, content_encoding="br")
 
 
+async def test_only_new_blocks_replace_what_was_committed(blobs: Blobs) -> None:
+    async def commit() -> bool:
+        return await blobs.commit_blocks(
+            "blobs", "a", ["1"], content_type="text/plain", content_encoding="", only_new=True
+        )
+
+    assert not await commit()
+    await blobs.put_block("blobs", "a", "1", b"old")
+    assert await commit()
+    assert await blobs.set_headers("blobs", "a", content_type="text/plain", content_encoding="gzip")
+    assert not await commit()
+    assert _seen(await blobs.properties("blobs", "a")) == (3, "text/plain", "gzip")
+    await blobs.put_block("blobs", "a", "1", b"newer")
+    assert await commit()
+    assert await blobs.download("blobs", "a") == b"newer"
+
+
 async def test_a_commit_in_a_container_that_is_not_there(blobs: Blobs) -> None:
     assert not await blobs.commit_blocks("blobs", "a", ["1"], content_type=_TYPE, content_encoding="")
 
@@ -75,8 +92,13 @@ async def test_headers_change(blobs: Blobs) -> None:
     await blobs.upload("blobs", "a", b"x", content_type="text/plain")
     await blobs.set_headers("blobs", "a", content_type=_TYPE, content_encoding="gzip")
     assert _seen(await blobs.properties("blobs", "a")) == (1, _TYPE, "gzip")
-    await blobs.set_headers("blobs", "a", content_type="text/plain", content_encoding="")
-    assert _seen(await blobs.properties("blobs", "a")) == (1, "text/plain", "")
+    assert await blobs.set_headers("blobs", "a", content_type="text/plain", content_encoding="")
+    found = await blobs.properties("blobs", "a")
+    assert found
+    assert _seen(found) == (1, "text/plain", "")
+    assert await blobs.set_headers("blobs", "a", content_type=_TYPE, content_encoding="br", etag=found.etag)
+    assert not await blobs.set_headers("blobs", "a", content_type=_TYPE, content_encoding="", etag=found.etag)
+    assert _seen(await blobs.properties("blobs", "a")) == (1, _TYPE, "br")
 
 
 @pytest.mark.parametrize("container", ["blobs", "nothing"])
@@ -86,8 +108,7 @@ async def test_a_blob_that_is_not_there(blobs: Blobs, container: str) -> None:
         await blobs.download(container, "b")
     with pytest.raises(BlobMissing):
         await blobs.download(container, "b", limit=1)
-    with pytest.raises(BlobMissing):
-        await blobs.set_headers(container, "b", content_type=_TYPE, content_encoding="")
+    assert not await blobs.set_headers(container, "b", content_type=_TYPE, content_encoding="")
     assert await blobs.properties(container, "b") is None
     await blobs.delete(container, "b")
     assert await blobs.list_paths(container, "b") == []

@@ -162,6 +162,19 @@ async def _transact(side: Side, operations: Sequence[tuple[str, str, dict[str, V
     return [_Written(operation.key, etag) for operation, etag in zip(made, etags, strict=True)]
 
 
+async def _set_headers(side: Side, path: str, content_type: str, encoding: str, only: str) -> bool:
+    """With the blob's own ETag, another one, or none."""
+    found = await side.storage.blobs.properties(side.container, path) if only == "as it is" else None
+    return await side.storage.blobs.set_headers(
+        side.container,
+        path,
+        content_type=content_type,
+        content_encoding=encoding,
+        content_disposition="inline",
+        etag=found.etag if found else '"0x0"' if only == "changed" else None,
+    )
+
+
 _METHODS: dict[str, Callable[..., Awaitable[object]]] = {
     "transact": _transact,
     "get_row": lambda side, key: side.storage.tables.get("Tasks", side.partition, key),
@@ -187,12 +200,16 @@ _METHODS: dict[str, Callable[..., Awaitable[object]]] = {
     "download": lambda side, path, limit: side.storage.blobs.download(side.container, path, limit=limit),
     "properties": lambda side, path: side.storage.blobs.properties(side.container, path),
     "put_block": lambda side, path, block, content: side.storage.blobs.put_block(side.container, path, block, content),
-    "commit": lambda side, path, blocks, content_type: side.storage.blobs.commit_blocks(
-        side.container, path, blocks, content_type=content_type, content_encoding="", content_disposition="attachment"
+    "commit": lambda side, path, blocks, content_type, only_new: side.storage.blobs.commit_blocks(
+        side.container,
+        path,
+        blocks,
+        content_type=content_type,
+        content_encoding="",
+        content_disposition="attachment",
+        only_new=only_new,
     ),
-    "set_headers": lambda side, path, content_type, encoding: side.storage.blobs.set_headers(
-        side.container, path, content_type=content_type, content_encoding=encoding, content_disposition="inline"
-    ),
+    "set_headers": _set_headers,
     "delete_blob": lambda side, path: side.storage.blobs.delete(side.container, path),
     "list_paths": lambda side, prefix, limit: side.storage.blobs.list_paths(side.container, prefix, limit=limit),
 }

@@ -79,9 +79,11 @@ _blob_steps = st.lists(
         _step("download", _path, st.sampled_from([None, 1, 5, 1_000_000, 0])),
         _step("properties", _path),
         _step("put_block", _staged, _block, _content.filter(len)),
-        _step("commit", _staged, st.lists(_block, min_size=1, max_size=2, unique=True).map(tuple), _type),
+        _step(
+            "commit", _staged, st.lists(_block, min_size=1, max_size=2, unique=True).map(tuple), _type, st.booleans()
+        ),
         _step("delete_blob", _uploaded),
-        _step("set_headers", _path, _type, _encoding),
+        _step("set_headers", _path, _type, _encoding, st.sampled_from(["always", "as it is", "changed"])),
         _step("list_paths", st.sampled_from(["", "t/", "t/0/", "z"]), st.sampled_from([1, 2, 1000])),
     ),
     min_size=8,

@@ -25,6 +25,8 @@ class StoredBlob:
     content_disposition: str
     etag: str
     blocks: Mapping[str, bytes] = field(default_factory=dict)
+    is_foreign: bool = False
+    """Whether it is of another type than the service writes."""
 
 
 class MemoryBlobs:
@@ -43,6 +45,11 @@ class MemoryBlobs:
     def staged(self, container: str, path: str) -> Mapping[str, bytes]:
         """The blocks of a blob that wait for their commit. No request."""
         return self._staged.get((container, path), {})
+
+    def put_foreign(self, container: str, path: str, content: bytes) -> None:
+        """Puts an append blob there, as the holder of a URL for uploads may. No request of the service's."""
+        self._staged.pop((container, path), None)
+        self._store(container, path, content, {}, ("text/plain", "", ""), is_foreign=True)
 
     async def upload(
         self,
@@ -77,7 +84,7 @@ class MemoryBlobs:
 
         def effect() -> BlobProperties | None:
             blob = self.blobs(container).get(path)
-            if blob is None:
+            if blob is None or blob.is_foreign:
                 return None
             return BlobProperties(
                 length=len(blob.content),
@@ -112,6 +119,7 @@ class MemoryBlobs:
         content_type: str,
         content_encoding: str,
         content_disposition: str = "",
+        only_new: bool = False,
     ) -> bool:
         """See `interface.Blobs.commit_blocks`."""
         _NAMES.container(container)
@@ -120,8 +128,9 @@ class MemoryBlobs:
 
         def effect() -> bool:
             committed = self.blobs(container).get(path)
-            known = {**(committed.blocks if committed else {}), **self.staged(container, path)}
-            if not set(block_ids) <= set(known):
+            old = committed.blocks if committed and not only_new else {}
+            known = {**old, **self.staged(container, path)}
+            if not set(block_ids) <= set(known) or (committed and committed.is_foreign):
                 return False
             blocks = {block_id: known[block_id] for block_id in block_ids}
             content = b"".join(known[block_id] for block_id in block_ids)
@@ -132,21 +141,32 @@ class MemoryBlobs:
         return await perform(self._gate, Call(Kind.BLOB_WRITE, container, path), effect)
 
     async def set_headers(
-        self, container: str, path: str, *, content_type: str, content_encoding: str, content_disposition: str = ""
-    ) -> None:
+        self,
+        container: str,
+        path: str,
+        *,
+        content_type: str,
+        content_encoding: str,
+        content_disposition: str = "",
+        etag: str | None = None,
+    ) -> bool:
         """See `interface.Blobs.set_headers`."""
         _NAMES.container(container)
 
-        def effect() -> None:
+        def effect() -> bool:
+            blob = self.blobs(container).get(path)
+            if blob is None or etag not in {None, blob.etag}:
+                return False
             self._blobs[container][path] = replace(
-                self._committed(container, path),
+                blob,
                 content_type=content_type,
                 content_encoding=content_encoding,
                 content_disposition=content_disposition,
                 etag=self._new_etag(),
             )
+            return True
 
-        await perform(self._gate, Call(Kind.BLOB_WRITE, container, path), effect)
+        return await perform(self._gate, Call(Kind.BLOB_WRITE, container, path), effect)
 
     async def delete(self, container: str, path: str) -> None:
         """See `interface.Blobs.delete`."""
@@ -177,6 +197,8 @@ class MemoryBlobs:
         content: bytes,
         blocks: Mapping[str, bytes],
         headers: tuple[str, str, str],
+        *,
+        is_foreign: bool = False,
     ) -> None:
         content_type, content_encoding, content_disposition = headers
         self._blobs.setdefault(container, {})[path] = StoredBlob(
@@ -186,6 +208,7 @@ class MemoryBlobs:
             content_disposition=content_disposition,
             etag=self._new_etag(),
             blocks=blocks,
+            is_foreign=is_foreign,
         )
 
     def _new_etag(self) -> str:
