@@ -1,16 +1,22 @@
-"""Bodies of internal messages, as strict as requests: what this service did not write is refused."""
+"""Bodies of internal messages: what this service did not write is refused."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from shared.api.types import Closed, Date, Id, Priority, SlugId, optional
+from shared.api.types import Date, Id, Priority, SlugId, optional
 
 
-class Body(Closed):
-    """What every internal message may carry besides its own: how often it has failed."""
+class Body(BaseModel):
+    """What every internal message may carry besides its own: how often it has failed.
+
+    Fields that are not known here are those of another version of the app, which handles the same queues while it is
+    upgraded or rolled back: they are ignored, and kept when the message is put again.
+    """
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
     attempts: Annotated[int, Field(ge=0)] = 0
 

@@ -18,6 +18,9 @@ blueprint = func.Blueprint()
 CONNECTION = "AzureWebJobsStorage"
 """The app's queues lie in the storage account of the Functions host."""
 
+WAITS_FOR_OTHER_VERSION = 6
+"""So many attempts, over some five minutes, leave an event to the version of the app that knows all of its fields."""
+
 
 @blueprint.function_name("claim-expired")
 @blueprint.queue_trigger(arg_name="msg", queue_name=CLAIM_QUEUE, connection=CONNECTION)
@@ -81,4 +84,5 @@ async def _group_job(services: Services, body: GroupJobBody) -> None:
 
 
 async def _event(services: Services, body: EventBody) -> None:
-    await services.redelivery.event_due(from_json(body.pointer))
+    event = from_json(body.pointer, ignore_unknown=body.attempts >= WAITS_FOR_OTHER_VERSION)
+    await services.redelivery.event_due(event)

@@ -1,6 +1,6 @@
-"""The frame of every queue-triggered function: parse, do the work, try again later and later, give up visibly.
+"""The frame of every queue-triggered function: parse, do the work, retry with back-off, dead-letter with a log line.
 
-The host would try a failed message again after one fixed delay, and move it to the poison queue without a word.
+The host would try a failed message again after one fixed delay, and move it to the poison queue without a log line.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from functions import process
 from functions.bodies import Body
 from functions.observation import observed
 from shared.errors import ServiceUnavailable
-from shared.events.publisher import EventsUnavailable
+from shared.events.pointers import OtherVersion
 from shared.services import Services
 from shared.storage.interface import StorageUnavailable
 from shared.telemetry.logs import bound
+from shared.usecases.redelivery import Postponed
 
 log = logging.getLogger("taskcluster.messages")
 
@@ -65,23 +66,37 @@ async def _attempt(
 ) -> str:
     try:
         await work(services, body)
-    except (StorageUnavailable, ServiceUnavailable, EventsUnavailable) as failure:
+    except Postponed as postponed:
+        log.info("a message of %s waits %s", queue, postponed, extra={"action": "message_waits"})
+        return await _put_again(services, queue, body, postponed.delay)
+    except (StorageUnavailable, ServiceUnavailable) as failure:
         log.warning("a message of %s waits: %s", queue, type(failure).__name__, extra={"action": "message_waits"})
         return await _again(services, queue, body, min(FIRST_DELAY * 2**body.attempts, WAITING_DELAY))
+    except OtherVersion as foreign:
+        log.warning("a message of %s waits: %s", queue, foreign, extra={"action": "message_waits"})
+        return await _again_unless_too_often(services, queue, body, text)
     except ValueError as refused:
         log.error("a message of %s was refused: %s", queue, refused, extra={"action": "message_refused"})
         return await _give_up(services, queue, text, "refused")
     except Exception:
         log.exception("a message of %s failed", queue, extra={"action": "message_failed"})
-        if body.attempts >= MOST_ATTEMPTS:
-            return await _give_up(services, queue, text, "failed too often")
-        return await _again(services, queue, body, min(FIRST_DELAY * 2**body.attempts, LONGEST_DELAY))
+        return await _again_unless_too_often(services, queue, body, text)
     return DONE
 
 
+async def _again_unless_too_often(services: Services, queue: str, body: Body, text: str) -> str:
+    if body.attempts >= MOST_ATTEMPTS:
+        return await _give_up(services, queue, text, "failed too often")
+    return await _again(services, queue, body, min(FIRST_DELAY * 2**body.attempts, LONGEST_DELAY))
+
+
 async def _again(services: Services, queue: str, body: Body, delay: float) -> str:
-    again = body.model_copy(update={"attempts": min(body.attempts + 1, MOST_ATTEMPTS)})
-    await services.stores.messages.put_again(queue, again.model_dump(mode="json", exclude_none=True), delay)
+    counted = body.model_copy(update={"attempts": min(body.attempts + 1, MOST_ATTEMPTS)})
+    return await _put_again(services, queue, counted, delay)
+
+
+async def _put_again(services: Services, queue: str, body: Body, delay: float) -> str:
+    await services.stores.messages.put_again(queue, body.model_dump(mode="json", exclude_none=True), delay)
     return "again"
 
 

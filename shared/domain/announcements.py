@@ -27,7 +27,6 @@ def running(task: Task, run_id: int) -> TaskEvent:
         task_id=task.task_id,
         run_id=run_id,
         retries_left=task.retries_left,
-        taken_until=task.runs[run_id].taken_until,
     )
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from shared.domain.priority import Priority
+from shared.domain.task import State
 
 
 class Exchange(StrEnum):
@@ -36,19 +37,30 @@ class ArtifactEvent:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TaskEvent:
-    """Something that happened to a task. With its definition and status row it renders the message.
+class Snapshot:
+    """What the status row of a task forgets: enough to restore the status of an earlier time from a later one.
 
-    It carries what the status row forgets; later runs are left out when it is rendered.
+    Earlier runs than the last one are resolved, and a resolved run never changes; neither do a run's dates and worker.
     """
+
+    priority: Priority
+    runs: int
+    """How many runs there were."""
+    state: State
+    """The state of the last run, `unscheduled` without runs."""
+    taken_until: datetime | None = None
+    """The last run's, if it was running: a reclaim replaces it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskEvent:
+    """Something that happened to a task. With its definition and status row it renders the message."""
 
     exchange: Exchange
     task_id: str
     run_id: int | None
     retries_left: int
     """As it was right after the transition."""
-    taken_until: datetime | None = None
-    """task-running: the claim's first takenUntil."""
     has_worker: bool = True
     """task-exception: whether the message names the run's worker (a deadline's does not)."""
     artifact: ArtifactEvent | None = None
@@ -56,6 +68,8 @@ class TaskEvent:
     new_priority: Priority | None = None
     sequence: int | None = None
     """task-priority-changed: the status row's sequence number, since it may happen more than once a run."""
+    then: Snapshot | None = None
+    """The task right after the transition; None until the event is rendered for the first time, which takes it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,8 @@
-"""Events rendered as the messages of contract 10, as of the time that they happened (design 2.5). Pure."""
+"""Events rendered as the messages of contract 10, as of the time that they happened (design 2.5). Pure.
+
+An event that is rendered for the first time, right after its transition, takes a snapshot of what the status row
+forgets. A pointer keeps the snapshot, so that the event looks the same when it is rendered again, however late.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from typing import Any
 
 from shared.domain.dates import format_date
 from shared.domain.definition import Definition
-from shared.domain.events import ArtifactEvent, Event, Exchange, GroupEvent, TaskEvent
+from shared.domain.events import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent
 from shared.domain.routes import route_properties
 from shared.domain.task import Created, Run, State, Task
 from shared.events.exchanges import NO_WORD, PRIMARY
@@ -37,6 +41,7 @@ class EventMessage:
     """A message ready to be sent. `topic` is the exchange's short name, without the deployment's prefix."""
 
     event: Event
+    """With its snapshot: what a pointer keeps."""
     topic: str
     message_id: str
     """The same for every repeat of the event, so that duplicate detection hides repeats; at most 128 characters."""
@@ -58,6 +63,7 @@ def render(event: TaskEvent, definition: Definition, task: Task, size_limit: int
     cannot have happened to that task.
     """
     then = _as_of(event, definition, task)
+    event = replace(event, then=_snapshot(then))
     run = None if event.run_id is None else then.runs[event.run_id]
     words = _task_words(event, then, run)
     body: dict[str, Any] = {"version": 1, "status": then.as_json(), **_particulars(event, words, run)}
@@ -88,6 +94,8 @@ def render_group(event: GroupEvent) -> EventMessage:
 def _as_of(event: TaskEvent, definition: Definition, task: Task) -> Task:
     """The task right after the transition that the event announces."""
     then = replace(task, retries_left=event.retries_left)
+    if event.then is not None:
+        return _restored(event, event.then, then)
     if event.exchange is Exchange.TASK_DEFINED:
         return replace(then, runs=(), priority=definition.priority)
     if event.exchange is Exchange.TASK_PRIORITY_CHANGED:
@@ -105,8 +113,7 @@ def _run_as_of(event: TaskEvent, run: Run) -> Run:
     if event.exchange is Exchange.TASK_PENDING:
         return _pending(run)
     if event.exchange is Exchange.TASK_RUNNING:
-        taken_until = event.taken_until or run.taken_until
-        return replace(run, state=State.RUNNING, taken_until=taken_until, reason_resolved=None, resolved=None)
+        return _running(run, run.taken_until)
     expected = _RESOLVED.get(event.exchange, run.state)
     if run.state is not expected:
         raise ValueError(f"run {event.run_id} of task {event.task_id} is {run.state.value}, not {expected.value}")
@@ -118,6 +125,44 @@ def _pending(run: Run) -> Run:
     return Run(
         state=State.PENDING, reason_created=run.reason_created, scheduled=run.scheduled, generation=run.generation
     )
+
+
+def _running(run: Run, taken_until: datetime | None) -> Run:
+    """The run as it was while its claim lasted until then."""
+    return replace(run, state=State.RUNNING, taken_until=taken_until, reason_resolved=None, resolved=None)
+
+
+def _snapshot(then: Task) -> Snapshot:
+    is_running = then.state is State.RUNNING
+    return Snapshot(
+        priority=then.priority,
+        runs=len(then.runs),
+        state=then.state,
+        taken_until=then.last_run.taken_until if is_running else None,
+    )
+
+
+def _restored(event: TaskEvent, snapshot: Snapshot, later: Task) -> Task:
+    """The task as it was when the snapshot was taken."""
+    if len(later.runs) < max(snapshot.runs, 0 if event.run_id is None else event.run_id + 1):
+        raise ValueError(f"task {later.task_id} has no run {snapshot.runs - 1} for {event.exchange.value}")
+    runs = later.runs[: snapshot.runs]
+    if runs:
+        runs = (*runs[:-1], _run_then(event, snapshot, runs[-1]))
+    return replace(later, priority=snapshot.priority, runs=runs)
+
+
+def _run_then(event: TaskEvent, snapshot: Snapshot, run: Run) -> Run:
+    """The last run of the snapshot."""
+    if snapshot.state is State.PENDING:
+        return _pending(run)
+    if snapshot.state is State.RUNNING:
+        return _running(run, snapshot.taken_until)
+    if run.state is not snapshot.state:
+        raise ValueError(
+            f"run {snapshot.runs - 1} of task {event.task_id} is {run.state.value}, not {snapshot.state.value}"
+        )
+    return run
 
 
 def _task_words(event: TaskEvent, then: Task, run: Run | None) -> dict[str, str]:

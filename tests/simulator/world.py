@@ -19,7 +19,6 @@ from shared.domain.definition import Definition
 from shared.domain.task import Task
 from shared.errors import ApiError
 from shared.events.pointers import from_json
-from shared.events.publisher import EventsUnavailable
 from shared.runtime import Runtime
 from shared.services import Services, assemble
 from shared.settings import Settings
@@ -35,6 +34,7 @@ from shared.storage.messages import (
     RESOLVED_QUEUE,
 )
 from shared.usecases.group_jobs import GroupJob
+from shared.usecases.redelivery import Postponed
 from shared.usecases.resolution import ResolvedMessage
 from shared.usecases.work import Claim
 from tests.simulator.account import OpenAccount
@@ -222,7 +222,7 @@ class World:
             for message in taken:
                 try:
                     await as_process(HANDLER, handle(json.loads(base64.b64decode(message.text))))
-                except (StorageUnavailable, EventsUnavailable, ApiError):
+                except (StorageUnavailable, Postponed, ApiError):
                     continue
                 await self._host_queues.delete(queue, message.receipt)
 

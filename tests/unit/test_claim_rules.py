@@ -110,7 +110,6 @@ def test_a_claim() -> None:
     assert isinstance(lease, TakeLease)
     assert (lease.ticket, lease.run_id, lease.visible, lease.hint_id) == (HAND, 2, UNTIL, "hint")
     assert announced(decision) == [("task-running", 1)]
-    assert decision.events[0].taken_until == UNTIL
 
 
 def test_the_next_run_is_claimed_in_the_commit_that_expires_the_last() -> None:

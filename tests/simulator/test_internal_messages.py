@@ -1,0 +1,267 @@
+"""The frame of queue-triggered functions: messages that cannot be handled now, or by this version of the app."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import pytest
+
+from shared.domain import announcements
+from shared.events.pointers import to_json
+from shared.storage.counting import Kind
+from shared.storage.messages import DEADLINE_QUEUE, EVENTS_QUEUE, RESOLVED_QUEUE, poison_queue
+from tests.simulator.world import World
+from tests.twin.gate import Call, Phase
+
+SETTINGS = {
+    "TASKCLUSTER_ROOT_URL": "https://tc.example.com",
+    "ROOT_ACCESS_TOKEN": "r" * 44,
+    "MESSAGE_SIGNING_KEYS": "s" * 44,
+    "ACCESS_TOKEN_KEYS": base64.urlsafe_b64encode(bytes(32)).decode(),
+    "STORAGE_CONNECTION_STRING": "UseDevelopmentStorage=true",
+    "SERVICEBUS_CONNECTION_STRING": "Endpoint=sb://localhost",
+}
+
+
+class App(NamedTuple):
+    """The modules of the app, which read their settings when they are imported."""
+
+    messages: ModuleType
+    bodies: ModuleType
+    triggers: ModuleType
+
+
+@pytest.fixture(scope="module")
+def app() -> Iterator[App]:
+    """The app with the least settings that it starts with."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in SETTINGS.items():
+            patch.setenv(name, value)
+        from functions import bodies, expirations, messages
+
+        yield App(messages, bodies, expirations)
+
+
+class Requests:
+    """Counts requests to storage, by table or queue."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[Kind, str]] = Counter()
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        """Count what is sent."""
+        if phase is Phase.BEFORE:
+            self.counts[call.kind, call.target] += 1
+
+
+def a_world(*gates: Requests) -> World:
+    world = World(None, *gates)
+    world.is_ordered = False
+    return world
+
+
+class Host:
+    """Runs queue-triggered functions as the Functions host does, and counts how often."""
+
+    def __init__(self, app: App, world: World) -> None:
+        self._app = app
+        self._world = world
+        self.handled: Counter[str] = Counter()
+        self.outcomes: list[str] = []
+
+    async def run(self, queue: str, for_seconds: float) -> None:
+        """Handles what becomes visible within so many seconds."""
+        body_type, work = {
+            EVENTS_QUEUE: (self._app.bodies.EventBody, self._app.triggers._event),
+            DEADLINE_QUEUE: (self._app.bodies.DeadlineBody, self._app.triggers._deadline),
+            RESOLVED_QUEUE: (self._app.bodies.ResolvedBody, self._app.triggers._resolved),
+        }[queue]
+        world, queues = self._world, self._world.memory.storage.queues
+        until = world.clock.now() + timedelta(seconds=for_seconds)
+        while world.clock.now() < until:
+            for message in await queues.get(queue, count=16, hidden_for=600):
+                text = base64.b64decode(message.text).decode()
+                self.handled[_name(text)] += 1
+                outcome = await self._app.messages._handle(world.handlers, text, queue, body_type, work)
+                self.outcomes.append(outcome)
+                await queues.delete(queue, message.receipt)
+            await world.clock.sleep(1)
+
+
+def _name(text: str) -> str:
+    """What tells messages apart, however often they are put again."""
+    body = json.loads(text)
+    body.pop("attempts", None)
+    return json.dumps(body, sort_keys=True)
+
+
+async def a_pointer(world: World) -> dict[str, Any]:
+    """The pointer to an event of a new task."""
+    task_id = await world.create()
+    loaded = await world.services.stores.tasks.load(task_id)
+    assert loaded is not None
+    event = world.services.stores.announcer.rendered(announcements.pending(loaded.task, 0), loaded).event
+    body: dict[str, Any] = json.loads(to_json(event))
+    return body
+
+
+async def put_pointer(world: World, body: dict[str, Any]) -> None:
+    """Puts a pointer as the version of the app would that makes such a body."""
+    body = {name: value for name, value in body.items() if name != "digest"}
+    digest = hashlib.sha256(json.dumps(body, separators=(",", ":")).encode()).hexdigest()[:16]
+    text = json.dumps({**body, "digest": digest}, separators=(",", ":"))
+    await world.services.stores.messages.put_pointer(text)
+
+
+async def poisoned(world: World, queue: str) -> int:
+    return await world.memory.storage.queues.length(poison_queue(queue))
+
+
+def test_pointers_back_off_as_one_while_service_bus_is_down(app: App) -> None:
+    """An hour of it: each pointer is handled seldom, and only the one that is tried costs a read."""
+    requests = Requests()
+    world = a_world(requests)
+    host = Host(app, world)
+
+    async def story() -> None:
+        world.topics.is_down = True
+        for _ in range(40):
+            await world.create()
+        requests.counts.clear()
+        await host.run(EVENTS_QUEUE, 3600)
+        handled, reads = sum(host.handled.values()), requests.counts[Kind.TABLE_READ, "Tasks"]
+        assert max(host.handled.values()) <= 30
+        assert requests.counts[Kind.QUEUE_PUT, EVENTS_QUEUE] == handled, "each is put again, once"
+        assert handled <= 80 * 30
+        assert reads <= 2 * 30, "one pointer of each of the two topics is tried in a pause"
+        world.topics.is_down = False
+        world.topics.messages.clear()
+        await host.run(EVENTS_QUEUE, 300)
+        assert {body["status"]["taskId"] for body in world.topics.of("task-pending")} == set(world.tasks())
+        assert await world.memory.storage.queues.length(EVENTS_QUEUE) == 0
+
+    world.run(story())
+
+
+def test_an_outage_of_one_topic_does_not_hold_up_the_pointers_of_others(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = a_world()
+    host = Host(app, world)
+    publish = world.topics.publish
+
+    async def refuse_one(messages: Any) -> None:
+        world.topics.is_down = any(message.topic == "task-defined" for message in messages)
+        await publish(messages)
+
+    async def story() -> None:
+        world.topics.is_down = True
+        await world.create()
+        monkeypatch.setattr(world.topics, "publish", refuse_one)
+        await host.run(EVENTS_QUEUE, 60)
+        assert world.topics.of("task-pending")
+        assert not world.topics.of("task-defined")
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("change", [{"version": 2}, {"exchange": "task-comes-later"}])
+def test_a_pointer_of_a_later_version_waits_with_back_off_before_it_is_dead_lettered(
+    app: App, change: dict[str, Any]
+) -> None:
+    world = a_world()
+    host = Host(app, world)
+
+    async def story() -> None:
+        await put_pointer(world, {**await a_pointer(world), **change})
+        await host.run(EVENTS_QUEUE, 3600)
+        assert set(host.outcomes) == {"again"}
+        assert len(host.outcomes) < 12
+        assert await poisoned(world, EVENTS_QUEUE) == 0
+        await host.run(EVENTS_QUEUE, 4 * 3600)
+        assert host.outcomes[-1] == "poison"
+        assert await poisoned(world, EVENTS_QUEUE) == 1
+
+    world.run(story())
+
+
+def test_a_pointer_with_unknown_fields_is_left_to_the_later_version_for_some_minutes_and_then_sent(app: App) -> None:
+    world = a_world()
+    host = Host(app, world)
+
+    async def story() -> None:
+        await put_pointer(world, {**await a_pointer(world), "comesLater": "x"})
+        world.topics.messages.clear()
+        await host.run(EVENTS_QUEUE, 120)
+        assert set(host.outcomes) == {"again"}
+        assert not world.topics.messages
+        await host.run(EVENTS_QUEUE, 480)
+        assert host.outcomes[-1] == "done"
+        assert len(world.topics.of("task-pending")) == 1
+
+    world.run(story())
+
+
+def test_a_damaged_pointer_is_dead_lettered_at_once(app: App) -> None:
+    world = a_world()
+    host = Host(app, world)
+
+    async def story() -> None:
+        text = json.dumps(await a_pointer(world), separators=(",", ":")).replace('"retriesLeft":5', '"retriesLeft":4')
+        await world.services.stores.messages.put_pointer(text)
+        await host.run(EVENTS_QUEUE, 5)
+        assert host.outcomes == ["poison"]
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("queue", [DEADLINE_QUEUE, RESOLVED_QUEUE])
+def test_a_message_with_fields_of_a_later_version_is_handled_and_keeps_them_when_it_is_put_again(
+    app: App, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = a_world()
+    host = Host(app, world)
+
+    async def story() -> None:
+        task_id = await world.create()
+        (body, _), *_ = world.messages(DEADLINE_QUEUE)
+        if queue == RESOLVED_QUEUE:
+            body = {"taskId": task_id, "runId": 0, "put": body["put"]}
+        messages = world.services.stores.messages
+        await messages.put_again(queue, {**body, "comesLater": "x"}, 0)
+        await host.run(queue, 1)
+        assert host.outcomes == ["done"]
+
+        async def fail(*_: Any) -> None:
+            raise RuntimeError
+
+        monkeypatch.setattr(app.triggers, "_deadline", fail)
+        monkeypatch.setattr(app.triggers, "_resolved", fail)
+        await messages.put_again(queue, {**body, "comesLater": "x"}, 0)
+        await host.run(queue, 1)
+        assert host.outcomes == ["done", "again"]
+        kept = [each for each, _ in world.messages(queue) if "comesLater" in each]
+        assert [each["attempts"] for each in kept] == [1]
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("text", ["not JSON", "[]", "{}", '{"taskId": 1}', "[" * 40_000])
+def test_a_message_that_cannot_be_read_is_dead_lettered_at_once(app: App, text: str) -> None:
+    world = a_world()
+
+    async def story() -> None:
+        outcome = await app.messages._handle(
+            world.handlers, text, RESOLVED_QUEUE, app.bodies.ResolvedBody, app.triggers._resolved
+        )
+        assert outcome == "poison"
+        assert await poisoned(world, RESOLVED_QUEUE) == 1
+
+    world.run(story())
