@@ -57,11 +57,14 @@ class Resolution:
         self._uploads = uploads
 
     async def resolved_due(self, message: ResolvedMessage) -> None:
-        """Handles one message. Raises StorageUnavailable, ServiceUnavailable: then it is to be handled again."""
-        read, (edges, uploads, rest) = await both(
-            self._stores.tasks.load(message.task_id),
-            self._stores.tasks.edges_and_uploads(message.task_id, start=message.start, limit=PAGE),
-        )
+        """Handles one message.
+
+        The edges and uploads are read only after the resolution was seen in the status row, never beside that read:
+        whoever adds an edge reads the status afterwards, so one of the two sees the other. Read side by side, the
+        edges may be older than the status, and a dependent that was added in between would wait for ever.
+        Raises StorageUnavailable, ServiceUnavailable: then it is to be handled again.
+        """
+        read = await self._stores.tasks.load(message.task_id)
         if read is None:
             return
         run = self._run(read.task, message.run_id)
@@ -70,6 +73,9 @@ class Resolution:
             return
         if _was_retried(read.task, message.run_id):
             return
+        edges, uploads, rest = await self._stores.tasks.edges_and_uploads(
+            message.task_id, start=message.start, limit=PAGE
+        )
         if rest is not None:
             await self._put(message, delay=0, start=rest)
         young = await self._fan_out(read, run, edges)

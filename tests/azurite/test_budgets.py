@@ -182,19 +182,19 @@ async def report_exception(bench: Bench) -> Operations:
 # Handlers
 
 
-@budget("resolved message, leaf", 7, 4)
+@budget("resolved message, leaf", 7, 5)
 async def resolved(bench: Bench) -> Operations:
     task_id = await bench.completed()
     await bench.create()
     return await bench.measure(bench.resolved_due(task_id))
 
 
-@budget("resolved message, last of its group", 7, 4)
+@budget("resolved message, last of its group", 7, 5)
 async def resolved_last(bench: Bench) -> Operations:
     return await bench.measure(bench.resolved_due(await bench.completed(taskGroupId=new_slugid())))
 
 
-@budget("resolved message, a dependent that waits on", 7 + 2, 6)
+@budget("resolved message, a dependent that waits on", 7 + 2, 7)
 async def resolved_with_dependent(bench: Bench) -> Operations:
     task_id = await bench.running()
     await bench.create(dependencies=[task_id, await bench.create()])
@@ -202,7 +202,7 @@ async def resolved_with_dependent(bench: Bench) -> Operations:
     return await bench.measure(bench.resolved_due(task_id))
 
 
-@budget("resolved message, a dependent that becomes free", 7 + 4, 7)
+@budget("resolved message, a dependent that becomes free", 7 + 4, 8)
 async def resolved_frees_one(bench: Bench) -> Operations:
     return await resolved_frees(bench, 1)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from shared.domain import transitions
 from shared.domain.claims import Worker
 from shared.domain.priority import Priority
 from shared.domain.task import Resolved
@@ -17,6 +18,7 @@ from shared.services import Services
 from shared.storage.interface import Receipt
 from shared.storage.messages import RESOLVED_QUEUE
 from shared.usecases.group_jobs import GroupJob
+from shared.usecases.resolution import ResolvedMessage
 from tests.simulator.scenarios import (
     GROUP,
     A,
@@ -150,6 +152,31 @@ def resolved_due(task_id: str) -> Party:
     async def party(world: World, services: Services) -> object:
         (body, *_) = [body for body, _ in world.messages(RESOLVED_QUEUE) if body["taskId"] == task_id]
         await services.resolution.resolved_due(resolved_message(body))
+        return None
+
+    return party
+
+
+def handle_resolved(task_id: str) -> Party:
+    """The handler of the resolved message of run 0, which is put before the commit that it announces."""
+
+    async def party(world: World, services: Services) -> object:
+        message = ResolvedMessage(task_id=task_id, run_id=0, put=world.clock.now())
+        await services.resolution.resolved_due(message)
+        return None
+
+    return party
+
+
+def commit_completed(task_id: str) -> Party:
+    """The commit of reportCompleted of run 0 with its event: what it puts ahead is in a handler's hands already."""
+
+    async def party(world: World, services: Services) -> object:
+        read = await services.lifecycle.known(task_id)
+        decision = transitions.report(read.task, 0, Resolved.COMPLETED, world.clock.now())
+        assert decision.task is not None
+        committed = await services.stores.tasks.commit(read, decision.task)
+        await services.stores.announcer.announce(decision.events, committed)
         return None
 
     return party

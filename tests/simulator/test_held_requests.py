@@ -1,0 +1,119 @@
+"""One request of a call or handler is held up, before it is sent or before its answer is read, while others act.
+
+What is read side by side is then of different times: nothing may be concluded from the two together. Each request is
+held up in turn while the company does all that it has to do; then everything that is due is handled, and the
+invariants must hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from shared.errors import ApiError
+from tests.simulator import races
+from tests.simulator.races import Party
+from tests.simulator.running import VICTIM, finish
+from tests.simulator.scenarios import A, B, Step, running
+from tests.simulator.world import World
+from tests.twin.driver import Simulation
+from tests.twin.gate import Call, Phase, as_process, process_name
+
+
+@dataclass
+class Hold:
+    """A gate that holds up the victim's request of that number (from 1; 0: none) in one phase until it is released."""
+
+    number: int
+    phase: Phase
+    calls: list[Call] = field(default_factory=list)
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        """Counts the victim's requests, and holds up one."""
+        if process_name() != VICTIM:
+            return
+        if phase is Phase.BEFORE:
+            self.calls.append(call)
+        is_held = 0 < self.number <= len(self.calls) and self.calls[self.number - 1] is call
+        if is_held and phase is self.phase:
+            self.reached.set()
+            await self.released.wait()
+
+
+@dataclass(frozen=True)
+class Encounter:
+    """A victim whose requests are held up, and the company that acts meanwhile, one call after the other."""
+
+    name: str
+    prepare: Step
+    victim: Party
+    company: tuple[Party, ...]
+
+
+ENCOUNTERS = [
+    Encounter(
+        "a resolved message before its commit, a new dependent and the commit",
+        running,
+        races.handle_resolved(A),
+        (races.create(B, dependencies=[A]), races.commit_completed(A)),
+    ),
+    Encounter(
+        "a resolved message before its commit, the commit and a new dependent",
+        running,
+        races.handle_resolved(A),
+        (races.commit_completed(A), races.create(B, dependencies=[A])),
+    ),
+    Encounter(
+        "a new dependent, its dependency's commit and resolved message",
+        running,
+        races.create(B, dependencies=[A]),
+        (races.commit_completed(A), races.handle_resolved(A)),
+    ),
+]
+
+
+def _run(encounter: Encounter, number: int, phase: Phase) -> Hold:
+    hold = Hold(number, phase)
+    world = World(Simulation.scripted([]), hold)
+    world.is_ordered = False
+    world.run(encounter.prepare(world))
+    definition = world.definition().body
+    world.fixed = {name: definition[name] for name in ("created", "deadline", "expires")}
+    victim, other = world.process(), world.process()
+
+    async def held() -> None:
+        try:
+            await as_process(VICTIM, encounter.victim(world, victim))
+        finally:
+            hold.reached.set()
+
+    async def company() -> None:
+        await hold.reached.wait()
+        try:
+            for party in encounter.company:
+                await party(world, other)
+        finally:
+            hold.released.set()
+
+    outcomes = world.simulation.outcomes(held(), company())
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException) and not isinstance(outcome, ApiError):
+            raise outcome
+    finish(world, is_acknowledged=not any(isinstance(outcome, ApiError) for outcome in outcomes))
+    return hold
+
+
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
+@pytest.mark.parametrize("encounter", ENCOUNTERS, ids=lambda encounter: encounter.name)
+def test_company_while_a_request_is_held_up(encounter: Encounter, phase: Phase) -> None:
+    """Every request of the victim in turn."""
+    for number, at in enumerate(_run(encounter, 0, phase).calls, 1):
+        try:
+            _run(encounter, number, phase)
+        except BaseException as failure:
+            failure.add_note(f"held up {phase.value} request {number}: {at}")
+            raise
