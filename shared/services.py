@@ -99,7 +99,7 @@ def assemble(settings: Settings, runtime: Runtime, storage: Storage, publisher: 
 
     cache = DefinitionCache(settings.definition_cache_bytes)
     stores = Stores(
-        tasks=TaskStore(storage, cache),
+        tasks=TaskStore(storage, cache, runtime.slugid),
         groups=GroupStore(storage),
         pools=pools,
         messages=messages,

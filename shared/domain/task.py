@@ -12,6 +12,8 @@ from shared.domain.priority import Priority
 
 MAX_RUNS = 50
 """A rerun beyond this many runs is refused (contract 4.2)."""
+MAX_OPERATIONS_KEPT = 8
+"""Commits that a status row remembers by their ids."""
 
 
 class State(StrEnum):
@@ -154,8 +156,8 @@ class Task:
     hint_id: str = ""
     """Names the pending message that counts; "" before there has been one."""
     tickets: Tickets = field(default_factory=Tickets)
-    operation_id: str = ""
-    """The write that made this state, so that a call whose answer was lost knows its own."""
+    operations: tuple[str, ...] = ()
+    """Ids of the latest commits, the last one being the commit that made this state."""
 
     @property
     def state(self) -> State:
@@ -178,6 +180,25 @@ class Task:
     def is_free(self) -> bool:
         """Whether every dependency is satisfied."""
         return self.satisfied == (1 << self.dependencies) - 1
+
+    def after_commit(self, before: Task | None, operation: str) -> Task:
+        """This state as the commit of that id writes it, following `before` (None: the task is created)."""
+        if before is None:
+            return replace(self, sequence=0, operations=(operation,))
+        operations = (*before.operations, operation)[-MAX_OPERATIONS_KEPT:]
+        return replace(self, sequence=before.sequence + 1, operations=operations)
+
+    def includes(self, attempt: Task) -> bool | None:
+        """Whether the commit that was to write `attempt` (made by `after_commit`) is part of this state's history.
+
+        None: that cannot be told, since too many commits have followed.
+        """
+        since = self.sequence - attempt.sequence
+        if since == -1:
+            return False  # this is the state that the attempt was to follow
+        if not 0 <= since < len(self.operations):
+            return None
+        return self.operations[-1 - since] == attempt.operations[-1]
 
     def with_run(self, run_id: int, run: Run) -> Task:
         """The same task with one run replaced, or appended when it is the next one."""

@@ -99,7 +99,7 @@ def encode_task(task: Task) -> dict[str, Value]:
         "sequence": task.sequence,
         "hintId": task.hint_id,
         "tickets": compact(_encode_tickets(task.tickets)).decode(),
-        "operationId": task.operation_id,
+        "operations": " ".join(task.operations),
     }
 
 
@@ -125,7 +125,7 @@ def decode_task(row: Row) -> Task:
         sequence=cast("int", values["sequence"]),
         hint_id=str(values["hintId"]),
         tickets=_decode_tickets(json.loads(str(values["tickets"]))),
-        operation_id=str(values["operationId"]),
+        operations=tuple(str(values["operations"]).split()),
     )
 
 

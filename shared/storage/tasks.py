@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from shared.domain.definition import Definition
 from shared.domain.task import State, Task
-from shared.errors import ResourceNotFound
+from shared.errors import ResourceNotFound, ServiceUnavailable
 from shared.storage import keys
 from shared.storage.artifact_keys import EDGES_AND_UPLOADS, IS_UPLOAD
 from shared.storage.artifacts import Waiting, decode_waiting
@@ -42,20 +42,40 @@ class Loaded:
 
 
 class CommitLost(Exception):
-    """Another call has committed since the task was read: read again and decide again."""
+    """Another call has committed since the task was read, and the row proves that this commit did not happen.
+
+    Read again and decide again.
+    """
+
+
+class CommitInDoubt(ServiceUnavailable):
+    """The answer to a commit was lost, and the row does not tell any more whether it happened.
+
+    What the commit needed must stay: if it did not happen, the readers of what is left recognise it as an orphan.
+    """
 
 
 class TaskExists(Exception):
-    """createTask met a task of that id."""
+    """createTask met a task of that id, which another call has created."""
+
+    def __init__(self, existing: Loaded) -> None:
+        super().__init__(existing.task.task_id)
+        self.existing = existing
 
 
 class TaskStore:
-    """Reads and commits tasks. One commit is one entity-group transaction: the status row with its guards."""
+    """Reads and commits tasks. One commit is one entity-group transaction: the status row with its guards.
 
-    def __init__(self, storage: Storage, cache: DefinitionCache) -> None:
+    Every commit leaves an id in the row. When a commit is refused, its first try may have been applied and its answer
+    lost, so that the refusal is of the SDK's second try; and others may have committed since. The ids tell.
+    """
+
+    def __init__(self, storage: Storage, cache: DefinitionCache, new_id: Callable[[], str]) -> None:
+        """`new_id` makes an id that no other commit has."""
         self._tables = storage.tables
         self._blobs = storage.blobs
         self._cache = cache
+        self._new_id = new_id
 
     async def load(self, task_id: str) -> Loaded | None:
         """The task with its definition: one request (one more for a spilled definition that is not cached)."""
@@ -101,7 +121,13 @@ class TaskStore:
         await self._blobs.upload(keys.DEFINITIONS, path, content, content_type="application/zlib")
 
     async def create(self, definition: Definition, packed: PackedDefinition, task: Task, *, own_edge: bool) -> Loaded:
-        """Commits a new task. `own_edge`: it depends on itself. Raises TaskExists."""
+        """Commits a new task. `own_edge`: it depends on itself.
+
+        Answers the task as this commit has left it; `etag` is empty if others have followed already.
+
+        Raises TaskExists when another call has created it, CommitInDoubt, StorageUnavailable (in doubt as well).
+        """
+        task = task.after_commit(None, self._new_id())
         operations: list[Operation] = [
             Create(keys.TASK_STATUS, encode_task(task)),
             Create(keys.TASK_DEFINITION, split_definition(packed)),
@@ -113,26 +139,43 @@ class TaskStore:
         try:
             etags = await self._tables.transact(keys.TASKS, task.task_id, operations)
         except TransactionRefused as refused:
-            if refused.refusal is Refusal.EXISTS:
-                raise TaskExists from refused
-            raise
+            if refused.refusal is not Refusal.EXISTS:
+                raise
+            latest = await self._latest(task)
+            if not latest.task.includes(task):
+                raise TaskExists(latest) from refused
+            etags = [latest.etag if latest.task.sequence == task.sequence else ""]
         self._cache.put(definition, packed.weight)
         return Loaded(task=task, etag=etags[0], definition=definition)
 
     async def commit(self, loaded: Loaded, task: Task, beside: Sequence[Operation] = ()) -> Loaded:
-        """Commits the next state of a task that was read, and with it `beside`, on other rows. Raises CommitLost."""
+        """Commits the next state of a task that was read, and with it `beside`, on other rows.
+
+        Answers the task as this commit has left it, even if others have followed: `etag` is then a stale one.
+        Raises CommitLost, CommitInDoubt, StorageUnavailable (in doubt as well).
+        """
         before = loaded.task
-        committed = replace(task, sequence=before.sequence + 1)
+        committed = task.after_commit(before, self._new_id())
         operations: list[Operation] = [Replace(keys.TASK_STATUS, encode_task(committed), loaded.etag)]
         guards = _guards(before, committed)
         operations += [*guards, *beside]
         try:
             etags = await self._tables.transact(keys.TASKS, task.task_id, operations)
         except TransactionRefused as refused:
-            if refused.index == 0 or refused.index > len(guards):
+            if 0 < refused.index <= len(guards):
+                raise
+            latest = await self._latest(committed)
+            if not latest.task.includes(committed):
                 raise CommitLost from refused
-            raise
+            etags = [latest.etag if latest.task.sequence == committed.sequence else loaded.etag]
         return Loaded(task=committed, etag=etags[0], definition=loaded.definition)
+
+    async def _latest(self, attempt: Task) -> Loaded:
+        """The task after a commit was refused. Raises CommitInDoubt when the row does not tell whether it happened."""
+        latest = await self.load(attempt.task_id)
+        if latest is None or latest.task.includes(attempt) is None:
+            raise CommitInDoubt(f"task {attempt.task_id} has changed too often meanwhile; send the call again")
+        return latest
 
     async def touch_edge(self, required: str, dependent: str) -> str | None:
         """Writes the edge "required unblocks dependent". The ETag if it is new, None if it stood already: touched."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.concurrency import in_waves, together
@@ -21,11 +21,11 @@ from shared.domain.effects import AddPendingRow, Ahead, ChangePoolRows, row_of
 from shared.domain.events import TaskEvent
 from shared.domain.task import State, Task
 from shared.domain.transitions import put_deadline, put_pending
-from shared.errors import ApiError, InputError, ServiceUnavailable
+from shared.errors import ApiError, InputError
 from shared.storage.codec import PackedDefinition, pack_definition
 from shared.storage.expiry import ExpiryStore
 from shared.storage.groups import MemberExists
-from shared.storage.tasks import Loaded, TaskExists
+from shared.storage.tasks import CommitInDoubt, Loaded, TaskExists
 from shared.telemetry.transitions import note_transition
 from shared.usecases.ahead import WriteAhead
 from shared.usecases.executor import Stores
@@ -83,13 +83,15 @@ class CreateTask:
         attempt = _Attempt(
             definition=definition,
             packed=pack_definition(definition),
-            task=replace(task, operation_id=runtime.slugid()),
+            task=task,
             ahead=self._stores.write_ahead(),
             now=now,
             take_back=[],
         )
         try:
             return await self._create(attempt)
+        except CommitInDoubt:
+            raise  # the task may exist, and need all that was put
         except ApiError:
             await attempt.withdraw()
             raise
@@ -196,13 +198,8 @@ class CreateTask:
             created = await self._stores.tasks.create(
                 definition, attempt.packed, task, own_edge=definition.task_id in definition.dependencies
             )
-        except TaskExists:
-            existing = await self._stores.tasks.load(definition.task_id)
-            if existing is None:
-                raise ServiceUnavailable("the task has just expired; send the call again") from None
-            if existing.task.operation_id != task.operation_id:
-                return await self._found(attempt, existing)
-            created = existing  # the answer to our own write was lost, and the SDK sent it again
+        except TaskExists as exists:
+            return await self._found(attempt, exists.existing)
         note_transition(self._stores.runtime.meter, None, task)
         await self._announce(created)
         return created.task

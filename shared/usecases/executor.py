@@ -1,14 +1,17 @@
-"""Carries decisions out in the one order that is crash-safe: ahead, commit, after, announce (design 2, 5)."""
+"""Carries decisions out in the one order that is crash-safe: ahead, commit, after, announce (design 2, 5).
+
+What was written ahead is rolled back only when the commit is known not to have happened. A commit without an answer, or
+in doubt, leaves it: if the commit did not happen, readers recognise the orphans.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from shared.concurrency import both, together
 from shared.domain.effects import After, Ahead, ChangePoolRows, Decision, NoDecision, RemoveMessage, ShowPending
-from shared.domain.task import Task
 from shared.errors import ApiError, ResourceNotFound, ServiceUnavailable
 from shared.runtime import Runtime
 from shared.storage.groups import GroupStore
@@ -72,7 +75,11 @@ class Executor:
         return committed
 
     async def commit(self, read: Loaded, decide: Decide, ahead: WriteAhead) -> tuple[Loaded, Decision]:
-        """Decides and commits, again when a race is lost; what is ahead of a refused call is taken back."""
+        """Decides and commits, again when a race is lost; what is ahead of a refused call is rolled back.
+
+        Answers the task as this commit has left it. Raises what `decide` raises, ReceiptLost, ResourceNotFound,
+        ServiceUnavailable, StorageUnavailable.
+        """
         for attempt in range(TRIES):
             try:
                 decision = decide(read, self._runtime.now())
@@ -108,16 +115,8 @@ class Executor:
     async def _commit(self, read: Loaded, decision: Decision, ahead: WriteAhead) -> Loaded:
         if decision.task is None:
             return read
-        operation_id = self._runtime.slugid()
-        task: Task = replace(ahead.in_force(decision.task, decision.ahead), operation_id=operation_id)
         ahead.refuse_late_commit()
-        try:
-            return await self._stores.tasks.commit(read, task)
-        except CommitLost:
-            latest = await self._stores.tasks.load(task.task_id)
-            if latest is not None and latest.task.operation_id == operation_id:
-                return latest  # the answer to our own write was lost, and the SDK sent it again
-            raise
+        return await self._stores.tasks.commit(read, ahead.in_force(decision.task, decision.ahead))
 
     async def _carry_out(self, effect: After) -> None:
         match effect:
