@@ -11,18 +11,19 @@ import json
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
 
 from azure.core.rest import HttpRequest
 
 from shared.storage import limits
-from shared.storage.interface import Create, Delete, Merge, Operation, Replace, Upsert, Value
+from shared.storage.interface import Create, Delete, Merge, Operation, Replace, StorageUnavailable, Upsert, Value
 
 _VERSION = "2019-02-02"
 _METHOD = {Create: "POST", Upsert: "PUT", Replace: "PUT", Merge: "PATCH", Delete: "DELETE"}
 _PART = re.compile(rb"^HTTP/1\.1 (\d{3})", re.MULTILINE)
-_ETAG = re.compile(rb"^ETag: *(\S+)", re.MULTILINE | re.IGNORECASE)
+_ETAG = re.compile(rb"^ETag: *(\S+)[ \t]*\r?\n", re.MULTILINE | re.IGNORECASE)
 _ERROR = re.compile(rb"^\{.*\}", re.MULTILINE)
 _INDEX = re.compile(r"(\d+):")
 
@@ -65,15 +66,18 @@ def statuses(body: bytes) -> list[int]:
 
 
 def decode(body: bytes, operations: Sequence[Operation]) -> list[str]:
-    """The new ETag of each row ("" where it was deleted). Raises OperationRefused; ValueError for what is no answer."""
+    """The new ETag of each row ("" where it was deleted).
+
+    Raises OperationRefused; StorageUnavailable for what is no whole answer, since then nobody knows the outcome.
+    """
     starts = [found.start() for found in _PART.finditer(body)]
-    parts = [body[start:end] for start, end in zip(starts, [*starts[1:], len(body)], strict=True)]
+    parts = [body[start:end] for start, end in pairwise((*starts, len(body)))]
     for part in parts:
         status = int(part[9:12])
         if status >= 300:
             raise _refused(status, part)
     if len(parts) != len(operations):
-        raise ValueError(f"{len(parts)} answers to {len(operations)} operations")
+        raise StorageUnavailable(f"{len(parts)} answers to {len(operations)} operations")
     return [_etag(part, operation) for part, operation in zip(parts, operations, strict=True)]
 
 
@@ -126,12 +130,18 @@ def _etag(part: bytes, operation: Operation) -> str:
         return ""
     found = _ETAG.search(part)
     if found is None:
-        raise ValueError("an answer without an ETag")
+        raise StorageUnavailable("an answer without an ETag")
     return found[1].decode()
 
 
 def _refused(status: int, part: bytes) -> OperationRefused:
+    if status == 413:
+        return OperationRefused(0, status, "")
     found = _ERROR.search(part)
-    error = json.loads(found[0])["odata.error"] if found else {}
-    index = _INDEX.match(error.get("message", {}).get("value", ""))
-    return OperationRefused(int(index[1]) if index else 0, status, error.get("code", ""))
+    try:
+        error = json.loads(found[0] if found else b"")["odata.error"]
+        code, message = error["code"], error["message"]["value"]
+    except (ValueError, KeyError, TypeError):
+        raise StorageUnavailable(f"a refusal ({status}) that does not say what was refused") from None
+    index = _INDEX.match(message)
+    return OperationRefused(int(index[1]) if index else 0, status, code)

@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,7 +17,7 @@ from shared.domain.dates import format_date
 from shared.domain.priority import PRIORITIES, Priority
 from shared.domain.task import Ticket
 from shared.runtime import Runtime
-from shared.storage.interface import Message, Receipt, ReceiptLost, Storage
+from shared.storage.interface import Message, Receipt, ReceiptLost, Storage, StorageUnavailable
 from shared.telemetry.instruments import EVENTS_DEFERRED, POISONED
 
 CLAIM_QUEUE = "claim"
@@ -155,7 +156,8 @@ class Messages:
             try:
                 messages.append(self.read_pending(task_queue_id, message))
             except MalformedMessage:
-                await self.remove(_ticket(queue, message.receipt))
+                with suppress(StorageUnavailable):  # it comes up again; the others are in hand
+                    await self.remove(_ticket(queue, message.receipt))
         return messages
 
     async def head(self, task_queue_id: str, priority: Priority) -> datetime | None:

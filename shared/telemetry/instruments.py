@@ -68,6 +68,13 @@ EXCEPTION = Instrument(
     description="Runs that were resolved as exception, by reason.",
     labels=(*_POOL, "reasonResolved"),
 )
+FAILED_CLAIMS = Instrument(
+    name="queue_failed_claims",
+    kind="counter",
+    unit="{claim}",
+    description="Claims that failed for a defect: the message of each was let go, and the log tells what it was.",
+    labels=_POOL,
+)
 TIMER_LATENESS = Instrument(
     name="queue_timer_lateness_seconds",
     kind="histogram",
@@ -135,6 +142,7 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     COMPLETED,
     FAILED,
     EXCEPTION,
+    FAILED_CLAIMS,
     TIMER_LATENESS,
     FAN_OUT_LAG,
     EVENT_BACKLOG,

@@ -82,8 +82,9 @@ class WriteAhead:
         return task
 
     def ticket(self, effect: Ahead) -> Ticket | None:
-        """The message that an effect put or moved."""
-        return self._written[effect].ticket
+        """The message that an effect put or moved; None if it was not written."""
+        written = self._written.get(effect)
+        return None if written is None else written.ticket
 
     def stood_before(self, effect: Ahead) -> bool:
         """Whether another call had put already what the effect puts: it was only touched."""

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.auth.credentials import task_client_id, task_scopes, temporary_credentials
-from shared.concurrency import both, in_waves, together
+from shared.concurrency import both, together
 from shared.domain import claims
-from shared.domain.claims import NotClaimed, Verdict, Worker
+from shared.domain.claims import Worker
 from shared.domain.definition import Json
-from shared.domain.effects import ChangePoolRows, Decision, PutClaim, TakeLease
-from shared.domain.task import Task, Ticket
+from shared.domain.task import Task
 from shared.domain.transitions import refuse_after_deadline
 from shared.errors import InputError, ResourceNotFound, ServiceUnavailable
-from shared.storage.interface import ReceiptLost, StorageUnavailable
+from shared.storage.interface import StorageUnavailable
 from shared.storage.messages import MalformedMessage, PendingMessage
 from shared.storage.poll_answers import MalformedAnswer, parse_poll_answer
 from shared.storage.tasks import Loaded
-from shared.storage.workers import WorkerRecord
+from shared.telemetry.instruments import FAILED_CLAIMS
+from shared.usecases.claiming import Claiming
 from shared.usecases.executor import Executor, Stores
 from shared.usecases.polling import Poller
 from shared.usecases.presence import Presence
 from shared.usecases.reconciler import Reconciler
 
-LONGEST_RETURN = 300.0
-"""Seconds that a message whose commit may come is put back for, at the most."""
+log = logging.getLogger("taskcluster.claims")
+
 COMMIT_MAY_COME = 3.0
 """Seconds for which claimTask looks for a task whose commit may be under way."""
 LOOK_AGAIN = 0.5
@@ -71,6 +72,7 @@ class Work:
         self._poller = poller
         self._reconciler = reconciler
         self._presence = presence
+        self._claiming = Claiming(stores, executor, presence, claim_timeout)
         self._issuer = issuer
         self._claim_timeout = claim_timeout
         self._runtime = stores.runtime
@@ -87,10 +89,10 @@ class Work:
             return []
         until, left = self._runtime.now() + timedelta(seconds=wait), wait
         while messages := await self._poller.take(task_queue_id, count, left):
-            claimed = await self.claim_messages(task_queue_id, messages, worker, record)
+            claimed = await self._claiming.claim(task_queue_id, messages, worker, record)
             left = (until - self._runtime.now()).total_seconds()
             if claimed or left <= 0:
-                return claimed
+                return self._claims(claimed)
         await together(self._presence.seen(record), self._reconciler.after_empty_poll(task_queue_id))
         return []
 
@@ -113,8 +115,8 @@ class Work:
         if not messages:
             await together(self._presence.seen(record), surplus)
             return []
-        claimed, _ = await both(self.claim_messages(task_queue_id, messages[:count], worker, record), surplus)
-        return claimed
+        claimed, _ = await both(self._claiming.claim(task_queue_id, messages[:count], worker, record), surplus)
+        return self._claims(claimed)
 
     def _read_polled(self, task_queue_id: str, poll_answer: str) -> list[PendingMessage]:
         messages: list[PendingMessage] = []
@@ -127,29 +129,8 @@ class Work:
         return messages
 
     async def _release(self, message: PendingMessage) -> None:
-        await self._stores.messages.delay_pending(message.ticket, 0)
-
-    async def claim_messages(
-        self, task_queue_id: str, messages: Sequence[PendingMessage], worker: Worker, record: WorkerRecord
-    ) -> list[Claim]:
-        """Claims what the messages in hand stand for. Raises StorageUnavailable when nothing was claimed for that."""
-        failures: list[Exception] = []
-
-        async def attempt(message: PendingMessage) -> tuple[Loaded, Decision] | None:
-            try:
-                return await self._claim_message(task_queue_id, message, worker)
-            except (StorageUnavailable, ServiceUnavailable) as failure:
-                failures.append(failure)
-                return None
-
-        outcomes = await in_waves(len(messages), attempt, messages)
-        claimed = [outcome for outcome in outcomes if outcome is not None]
-        if not claimed:
-            if failures:
-                raise failures[0]
-            return []
-        await self._follow_up(claimed, record)
-        return [self._claim(loaded) for loaded, _ in claimed]
+        with suppress(StorageUnavailable):  # then it shows itself when the time is over for which it was polled
+            await self._stores.messages.delay_pending(message.ticket, 0)
 
     async def found_for_claim(self, task_id: str) -> Loaded:
         """A task that claimTask names. Old workers delete their message on a 404, so it is looked for a while.
@@ -194,102 +175,17 @@ class Work:
         await self._presence.still_works(loaded.task)
         return self._claim(loaded, taken_until)
 
-    async def _claim_message(
-        self, task_queue_id: str, message: PendingMessage, worker: Worker
-    ) -> tuple[Loaded, Decision] | None:
-        """One message, by the table of design 4; None when it does not lead to a claim."""
-        taken_until = self._runtime.now() + self._claim_timeout
-        timer = PutClaim(task_id=message.task_id, run_id=message.run_id, taken_until=taken_until)
-        lease = TakeLease(
-            ticket=message.ticket,
-            task_queue_id=task_queue_id,
-            task_id=message.task_id,
-            run_id=message.run_id + 1,
-            hint_id=message.hint_id,
-            visible=taken_until,
-        )
-        ahead = self._stores.write_ahead()
-        try:
-            read, _ = await both(self._stores.tasks.load(message.task_id), ahead.ensure((timer, lease)))
-        except ReceiptLost:
-            await ahead.withdraw()
-            return None
-        held = ahead.ticket(lease)
-        assert held is not None, "a lease that was taken has a ticket"
-        if read is None or read.task.task_queue_id != task_queue_id:
-            await ahead.withdraw()
-            verdict = claims.judge(None, message.hint_id, self._age(message), self._runtime.now())
-            await self._dispose(message, held, None, verdict)
-            return None
-
-        def decide(loaded: Loaded, now: datetime) -> Decision:
-            return claims.decide(loaded.task, message.hint_id, self._age(message), worker, held, taken_until, now)
-
-        try:
-            committed, decision = await self._executor.commit(read, decide, ahead)
-        except NotClaimed as refused:
-            await self._dispose(message, held, refused.task, refused.verdict)
-            return None
-        except (ReceiptLost, ResourceNotFound):
-            return None
-        except (StorageUnavailable, ServiceUnavailable):
-            await self._let_go(held)
-            raise
-        if committed.task.is_resolved:
-            await self._executor.follow_up(committed, decision)
-            return None
-        return committed, decision
-
-    async def _let_go(self, held: Ticket) -> None:
-        """The attempt failed: whoever polls next may try. If it did commit, he will see that and hide the message."""
-        try:
-            await self._stores.messages.delay_pending(held, 0)
-        except StorageUnavailable:
-            return
-
-    def _age(self, message: PendingMessage) -> float:
-        return (self._runtime.now() - message.inserted).total_seconds()
-
-    async def _dispose(self, message: PendingMessage, held: Ticket, task: Task | None, verdict: Verdict) -> None:
-        """A message that leads to no claim is removed, hidden or put back (design 4)."""
-        if verdict is Verdict.REMOVE:
-            await self._stores.messages.remove(held)
-        elif verdict is Verdict.HIDE and task is not None:
+    def _claims(self, claimed: Sequence[Loaded]) -> list[Claim]:
+        """The claims of one call; one that cannot be shown costs the others nothing."""
+        shown: list[Claim] = []
+        for loaded in claimed:
             try:
-                await self._stores.messages.move_pending(
-                    held,
-                    task.task_queue_id,
-                    task.task_id,
-                    task.last_run_id + 1,
-                    message.hint_id,
-                    task.last_run.taken_until,
-                )
-            except ReceiptLost:
-                return
-        else:
-            seconds = min(2.0 ** min(message.dequeue_count - 1, 20), LONGEST_RETURN)
-            await self._stores.messages.delay_pending(held, seconds)
-
-    async def _follow_up(self, claimed: list[tuple[Loaded, Decision]], record: WorkerRecord) -> None:
-        """Index rows of all claims and the worker's row in one transaction, beside the events."""
-        rows: list[ChangePoolRows] = []
-        rest: list[tuple[Loaded, Decision]] = []
-        for loaded, decision in claimed:
-            first, *later = decision.after
-            rows.extend(effect for effect in first if isinstance(effect, ChangePoolRows))
-            rest.append((loaded, Decision(task=decision.task, after=((), *later), events=decision.events)))
-        tasks = [(loaded.task.task_id, loaded.task.last_run_id) for loaded, _ in claimed]
-        await together(
-            self._presence.claimed(record, tasks, rows),
-            *(self._stores.announcer.announce(decision.events, loaded) for loaded, decision in rest),
-        )
-        await together(
-            *(
-                self._executor.follow_up(loaded, Decision(task=None, after=decision.after))
-                for loaded, decision in rest
-                if len(decision.after) > 1
-            )
-        )
+                shown.append(self._claim(loaded))
+            except Exception:
+                task = loaded.task
+                log.exception("the claim of task %s cannot be shown", task.task_id, extra={"action": "claim_failed"})
+                self._runtime.meter.add(FAILED_CLAIMS, *task.task_queue_id.split("/", 1))
+        return shown
 
     def _claim(self, loaded: Loaded, at_least: datetime | None = None) -> Claim:
         """The last run's claim, with credentials until its takenUntil, or longer: a repeated claimTask gets fresh

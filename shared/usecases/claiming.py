@@ -1,0 +1,249 @@
+"""Turns pending messages in hand into claims (design 4): each on its own, so that none costs another its claim."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared.concurrency import both, in_waves, together
+from shared.domain import claims
+from shared.domain.claims import NotClaimed, Verdict, Worker
+from shared.domain.effects import ChangePoolRows, Decision, PutClaim, TakeLease
+from shared.domain.task import Task, Ticket
+from shared.errors import ResourceNotFound, ServiceUnavailable
+from shared.storage.interface import ReceiptLost, StorageUnavailable
+from shared.storage.messages import PendingMessage
+from shared.storage.tasks import Loaded
+from shared.storage.workers import WorkerRecord
+from shared.telemetry.instruments import FAILED_CLAIMS
+from shared.usecases.executor import Executor, Stores
+from shared.usecases.presence import Presence
+
+log = logging.getLogger("taskcluster.claims")
+
+LONGEST_RETURN = 300.0
+"""Seconds that a message is put back for, at the most, whose commit may come or whose claim failed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Claimed:
+    """A claim that is committed; what follows the commit has not been done yet."""
+
+    loaded: Loaded
+    decision: Decision
+
+    @property
+    def run(self) -> tuple[str, int]:
+        return self.loaded.task.task_id, self.loaded.task.last_run_id
+
+    @property
+    def rows(self) -> list[ChangePoolRows]:
+        """The index rows, which are written for all claims of a call together."""
+        return [effect for effect in self.decision.after[0] if isinstance(effect, ChangePoolRows)]
+
+
+@dataclass(kw_only=True, slots=True)
+class _Attempt:
+    """A message that may become a claim, and the ticket by which it is held as far as is known."""
+
+    message: PendingMessage
+    task_queue_id: str
+    worker: Worker
+    held: Ticket
+
+
+class Claiming:
+    """Claims what pending messages name."""
+
+    def __init__(self, stores: Stores, executor: Executor, presence: Presence, claim_timeout: timedelta) -> None:
+        self._stores = stores
+        self._executor = executor
+        self._presence = presence
+        self._claim_timeout = claim_timeout
+        self._runtime = stores.runtime
+
+    async def claim(
+        self, task_queue_id: str, messages: Sequence[PendingMessage], worker: Worker, record: WorkerRecord
+    ) -> list[Loaded]:
+        """Claims for the worker what the messages in hand stand for; the claimed run is the last one of each task.
+
+        An attempt that fails, for whatever reason, lets its message go and leaves the others alone. Raises
+        StorageUnavailable or ServiceUnavailable when that is why nothing was claimed; a defect is logged and counted.
+        """
+        unavailable: list[Exception] = []
+
+        async def attempt(message: PendingMessage) -> _Claimed | None:
+            at = _Attempt(message=message, task_queue_id=task_queue_id, worker=worker, held=message.ticket)
+            try:
+                return await self._attempt(at)
+            except (StorageUnavailable, ServiceUnavailable) as failure:
+                unavailable.append(failure)
+                await self._let_go(at, 0)
+            except Exception:
+                self._note_defect("claim", message.task_id, task_queue_id)
+                await self._let_go(at, _back_off(message))
+            return None
+
+        outcomes = await in_waves(max(len(messages), 1), attempt, messages)
+        claimed = [outcome for outcome in outcomes if outcome is not None]
+        delivered = await self._follow_up(task_queue_id, claimed, record, unavailable) if claimed else []
+        if unavailable and not delivered:
+            raise unavailable[0]
+        return [each.loaded for each in delivered]
+
+    async def _attempt(self, at: _Attempt) -> _Claimed | None:
+        """One message, by the table of design 4; None when it does not lead to a claim."""
+        message = at.message
+        taken_until = self._runtime.now() + self._claim_timeout
+        timer = PutClaim(task_id=message.task_id, run_id=message.run_id, taken_until=taken_until)
+        lease = TakeLease(
+            ticket=message.ticket,
+            task_queue_id=at.task_queue_id,
+            task_id=message.task_id,
+            run_id=message.run_id + 1,
+            hint_id=message.hint_id,
+            visible=taken_until,
+        )
+        ahead = self._stores.write_ahead()
+        try:
+            read, _ = await both(self._stores.tasks.load(message.task_id), ahead.ensure((timer, lease)))
+        except ReceiptLost:
+            await ahead.withdraw()
+            return None
+        except Exception:
+            at.held = ahead.ticket(lease) or at.held
+            await ahead.withdraw()
+            raise
+        at.held = ahead.ticket(lease) or at.held
+        if read is None or read.task.task_queue_id != at.task_queue_id:
+            await ahead.withdraw()
+            verdict = claims.judge(None, message.hint_id, self._age(message), self._runtime.now())
+            await self._dispose(at, None, verdict)
+            return None
+
+        def decide(loaded: Loaded, now: datetime) -> Decision:
+            return claims.decide(loaded.task, message.hint_id, self._age(message), at.worker, at.held, taken_until, now)
+
+        try:
+            committed, decision = await self._executor.commit(read, decide, ahead)
+        except NotClaimed as refused:
+            await self._dispose(at, refused.task, refused.verdict)
+            return None
+        except (ReceiptLost, ResourceNotFound):
+            return None
+        if committed.task.is_resolved:
+            await self._executor.follow_up(committed, decision)
+            return None
+        return _Claimed(loaded=committed, decision=decision)
+
+    async def _let_go(self, at: _Attempt, seconds: float) -> None:
+        """The attempt failed: the message says again what it said, and whoever polls next may try.
+
+        If the attempt did commit, the next poller will see that, and hide the message.
+        """
+        try:
+            await self._put_back(at, seconds)
+        except StorageUnavailable:
+            log.warning("a message of task %s could not be let go", at.message.task_id, extra={"action": "not_let_go"})
+
+    async def _put_back(self, at: _Attempt, seconds: float) -> None:
+        """Shows a message again after so many seconds as it was polled, unless somebody else has it by now."""
+        message = at.message
+        visible = self._runtime.now() + timedelta(seconds=seconds) if seconds else None
+        try:
+            await self._stores.messages.move_pending(
+                at.held, at.task_queue_id, message.task_id, message.run_id, message.hint_id, visible
+            )
+        except ReceiptLost:
+            return
+
+    def _age(self, message: PendingMessage) -> float:
+        return (self._runtime.now() - message.inserted).total_seconds()
+
+    async def _dispose(self, at: _Attempt, task: Task | None, verdict: Verdict) -> None:
+        """A message that leads to no claim is removed, hidden or put back (design 4)."""
+        if verdict is Verdict.REMOVE:
+            await self._stores.messages.remove(at.held)
+        elif verdict is Verdict.HIDE and task is not None:
+            try:
+                await self._stores.messages.move_pending(
+                    at.held,
+                    task.task_queue_id,
+                    task.task_id,
+                    task.last_run_id + 1,
+                    at.message.hint_id,
+                    task.last_run.taken_until,
+                )
+            except ReceiptLost:
+                return
+        else:
+            await self._put_back(at, _back_off(at.message))
+
+    async def _follow_up(
+        self, task_queue_id: str, claimed: list[_Claimed], record: WorkerRecord, unavailable: list[Exception]
+    ) -> list[_Claimed]:
+        """What follows the commits; answers the claims that may be delivered: those that are announced.
+
+        Index rows of all claims and the worker's row go in one transaction, beside the events. Rows are projections
+        that later visitors repair, so their failure costs nobody a claim.
+        """
+        announced = together(*(self._announce(each, unavailable) for each in claimed))
+        outcomes, indexed = await both(announced, self._write_rows(task_queue_id, claimed, record))
+        # A message that is removed in a later stage is the timer that repairs missing rows.
+        await together(*(self._finish(each) for each in indexed if len(each.decision.after) > 1))
+        return [each for each, is_announced in zip(claimed, outcomes, strict=True) if is_announced]
+
+    async def _announce(self, claimed: _Claimed, unavailable: list[Exception]) -> bool:
+        try:
+            await self._stores.announcer.announce(claimed.decision.events, claimed.loaded)
+        except StorageUnavailable as failure:
+            unavailable.append(failure)
+            return False
+        except Exception:
+            self._note_defect("announce the claim of", claimed.run[0], claimed.loaded.task.task_queue_id)
+            return False
+        return True
+
+    async def _write_rows(self, task_queue_id: str, claimed: list[_Claimed], record: WorkerRecord) -> list[_Claimed]:
+        """Answers the claims whose rows are written."""
+        rows = [change for each in claimed for change in each.rows]
+        try:
+            await self._presence.claimed(record, [each.run for each in claimed], rows)
+        except StorageUnavailable:
+            log.warning("index rows of claims are missing", extra={"action": "rows_missing", "count": len(rows)})
+            return []
+        except Exception:
+            self._note_defect("index", claimed[0].run[0], task_queue_id)
+            outcomes = await together(*(self._write_rows_of(each) for each in claimed))
+            return [each for each, is_written in zip(claimed, outcomes, strict=True) if is_written]
+        return claimed
+
+    async def _write_rows_of(self, claimed: _Claimed) -> bool:
+        try:
+            await self._stores.pools.change(claimed.rows, claimed.loaded.task.task_queue_id)
+        except Exception:
+            self._note_defect("index", claimed.run[0], claimed.loaded.task.task_queue_id)
+            return False
+        return True
+
+    async def _finish(self, claimed: _Claimed) -> None:
+        """The later stages: they only remove what is surplus."""
+        _, *later = claimed.decision.after
+        try:
+            await self._executor.follow_up(claimed.loaded, Decision(task=None, after=((), *later)))
+        except StorageUnavailable:
+            return  # what is left is surplus, which its readers recognise
+        except Exception:
+            self._note_defect("clean up after the claim of", claimed.run[0], claimed.loaded.task.task_queue_id)
+
+    def _note_defect(self, what: str, task_id: str, task_queue_id: str) -> None:
+        """To be called while the exception is handled."""
+        log.exception("could not %s task %s", what, task_id, extra={"action": "claim_failed", "taskId": task_id})
+        self._runtime.meter.add(FAILED_CLAIMS, *task_queue_id.split("/", 1))
+
+
+def _back_off(message: PendingMessage) -> float:
+    """Seconds until a message is shown again: doubling with each time that it was polled."""
+    return float(min(2.0 ** min(message.dequeue_count - 1, 20), LONGEST_RETURN))

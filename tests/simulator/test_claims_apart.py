@@ -1,0 +1,180 @@
+"""One task's trouble in a claimWork call costs no other task of the call its claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+
+import pytest
+
+from shared.domain.task import State
+from shared.errors import ApiError
+from shared.storage import keys
+from shared.storage.counting import Kind
+from shared.storage.interface import StorageUnavailable
+from shared.storage.messages import pending_queue
+from shared.telemetry.instruments import FAILED_CLAIMS
+from tests.simulator import invariants
+from tests.simulator.scenarios import A
+from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
+from tests.twin.gate import Call, Phase, as_process, process_name
+
+COUNT = 3
+ERRORS: dict[str, Callable[[], Exception]] = {
+    "unavailable": StorageUnavailable,
+    "a defect": lambda: ValueError("a property is too large"),
+    "another defect": lambda: KeyError("missing"),
+}
+
+
+@dataclass
+class FailAt:
+    """Fails the victim's request of that number, every time it is sent; `seen` lists the victim's requests."""
+
+    number: int = -1
+    phase: Phase = Phase.BEFORE
+    error: Callable[[], Exception] = StorageUnavailable
+    seen: list[Call] = field(default_factory=list)
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        if process_name() != "victim":
+            return
+        if phase is Phase.BEFORE:
+            self.seen.append(call)
+        hit = 0 <= self.number < len(self.seen) and self.seen[self.number] is call
+        if hit and phase is self.phase:
+            raise self.error()
+
+
+def claim(gate: FailAt) -> tuple[World, list[str], object]:
+    """Three tasks are there, and one call claims them; answers what it was given, and the call's outcome."""
+    world = World(None, gate)
+    world.is_ordered = False
+
+    async def prepare() -> None:
+        for _ in range(COUNT):
+            await world.create()
+
+    world.run(prepare())
+    (outcome,) = world.simulation.outcomes(world.victim(world.claim(COUNT)))
+    return world, [each.task.task_id for each in world.claims], outcome
+
+
+@cache
+def requests() -> list[Call]:
+    unharmed = FailAt()
+    claim(unharmed)
+    return unharmed.seen
+
+
+def first() -> int:
+    """The number of the first request that is about a claim: before it come those about the pool, and the poll."""
+    return 1 + max(number for number, at in enumerate(requests()) if at.kind is Kind.QUEUE_GET)
+
+
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
+@pytest.mark.parametrize("error", ERRORS)
+def test_whatever_one_request_raises_the_other_claims_are_delivered(error: str, phase: Phase) -> None:
+    for number, at in enumerate(requests()[first() :], first()):
+        world, given, outcome = claim(FailAt(number, phase, ERRORS[error]))
+        note = f"request {number}: {at}"
+        assert not isinstance(outcome, BaseException), note
+        assert len(given) >= COUNT - 1, note
+        # The message of a lease whose answer was lost is hidden, and its receipt unknown: the reconciler renews it.
+        is_hidden = at.kind is Kind.QUEUE_UPDATE and phase is Phase.AFTER
+        for task_id, task in world.tasks().items():
+            if task.state is State.PENDING and not is_hidden:
+                ((body, visible),) = [
+                    held for held in world.messages(pending_queue(POOL, "lowest")) if held[0]["taskId"] == task_id
+                ]
+                assert (visible - world.clock.now()).total_seconds() <= 1, note
+                assert body["runId"] == task.last_run_id, note
+        invariants.check(world)
+        world.run(world.clock.sleep(70))
+        world.run(world.claim(COUNT), world.clock.sleep(3))
+        world.run(world.claim(COUNT))
+        assert all(task.state is State.RUNNING for task in world.tasks().values()), note
+
+
+def test_requests_that_were_tried_include_commits_leases_rows_and_timers() -> None:
+    own = requests()[first() :]
+    assert {keys.TASKS, keys.POOLS, "claim", pending_queue(POOL, "lowest")} <= {at.target for at in own}
+    assert sum(at.kind is Kind.TABLE_WRITE and at.target == keys.TASKS for at in own) == COUNT
+
+
+def test_a_defect_of_the_only_task_is_no_error_of_the_call_and_is_counted() -> None:
+    """The worker goes on polling, and the message comes back later and later."""
+
+    async def fail_commits(call: Call, phase: Phase) -> None:
+        if phase is Phase.BEFORE and process_name() == "victim" and keys.TASK_STATUS in call.keys:
+            raise ValueError("too large")
+
+    world = World(None, fail_commits)
+    world.is_ordered = False
+    world.run(world.create(A))
+
+    async def poll() -> list[float]:
+        delays = []
+        for _ in range(5):
+            assert await world.claim() == []
+            ((_, visible),) = world.messages(pending_queue(POOL, "lowest"))
+            delays.append((visible - world.clock.now()).total_seconds())
+            await world.clock.sleep(max(delays[-1], 0))
+        return delays
+
+    (delays,) = world.run(world.victim(poll()))
+    assert world.services.runtime.meter.of(FAILED_CLAIMS)[("provisioner", "pool")] >= 5
+    assert delays[-1] > 8
+    assert len(world.run(world.claim())[0]) == 1, "nothing is lost when the defect is gone"
+
+
+@pytest.mark.parametrize("target", [keys.TASKS, "claim"])
+def test_a_failed_read_or_timer_lets_the_message_go_at_once(target: str) -> None:
+    armed = True
+
+    async def fail(call: Call, phase: Phase) -> None:
+        if armed and phase is Phase.BEFORE and process_name() == "victim" and call.target == target:
+            raise StorageUnavailable
+
+    world = World(None, fail)
+    world.run(world.create(A))
+    (outcome,) = world.simulation.outcomes(world.victim(world.services.work.claim_work(POOL, WORKER, 1, 0.4)))
+    assert isinstance(outcome, StorageUnavailable | ApiError)
+    armed = False
+    ((body, visible),) = world.messages(pending_queue(POOL, "lowest"))
+    assert (visible - world.clock.now()).total_seconds() <= 0
+    assert body["runId"] == 0
+    assert world.messages("claim") == [], "the timer of a claim that was not tried is taken back"
+    world.run(world.clock.sleep(1))
+    assert len(world.run(world.claim())[0]) == 1
+    assert world.tasks()[A].last_run.taken_until == world.clock.now() + CLAIM_TIMEOUT
+
+
+def test_a_message_that_is_put_back_before_its_commit_still_names_its_run() -> None:
+    """Old workers claim the run that the message names, and delete the message on a 404."""
+    held = {"on": True}
+
+    async def slow_commit(call: Call, phase: Phase) -> None:
+        if phase is Phase.BEFORE and process_name() == "creator" and keys.TASK_STATUS in call.keys and held["on"]:
+            held["on"] = False
+            await world.clock.sleep(2)
+
+    world = World(None, slow_commit)
+    world.is_ordered = False
+
+    async def create() -> None:
+        await world.create(A)
+
+    async def poll() -> None:
+        await world.clock.sleep(0.5)
+        assert await world.services.work.claim_work(POOL, WORKER, 1, 0.4) == []
+        ((body, _),) = world.messages(pending_queue(POOL, "lowest"))
+        assert body["runId"] == 0
+        await world.clock.sleep(5)
+        claimed = await world.services.work.claim_task(
+            await world.services.work.found_for_claim(A), body["runId"], WORKER
+        )
+        assert claimed.run_id == 0
+
+    world.run(as_process("creator", create()), poll())
