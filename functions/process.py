@@ -10,6 +10,7 @@ from typing import Final
 
 from azure.identity.aio import DefaultAzureCredential
 
+from shared.events.exchanges import TOPICS
 from shared.events.publisher import EventPublisher
 from shared.runtime import Runtime
 from shared.services import Services, assemble
@@ -51,6 +52,7 @@ async def connected(settings: Settings) -> AsyncGenerator[Services, None]:
         storage = await connections.enter_async_context(_storage(settings, connections))
         events = _publisher(settings, connections)
         connections.push_async_callback(events.close)
+        events.keep_open(TOPICS)
         publisher: Publisher = events
         if TELEMETRY.tracer.is_on:
             publisher = TracedPublisher(events, TELEMETRY.tracer)

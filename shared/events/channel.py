@@ -1,7 +1,7 @@
-"""One topic's sender: opened once, shared by every call of the process, opened again when it fails.
+"""One topic's sender: shared by every call of the process, opened ahead and again when it fails or has been idle.
 
-Calls that publish while a send is under way are sent together in the next one. Everything that is sent is somebody's
-who still waits: when the last of them has left, the send is given up.
+Calls that publish while a send is under way are sent together in the next one. Every message that is sent belongs to a
+call that still waits: when the last of them has left, the send is given up.
 """
 
 from __future__ import annotations
@@ -29,8 +29,14 @@ from shared.events.messages import EventMessage
 OPEN_SECONDS = 10.0
 """How long opening a connection may take. It goes on when callers have left: the next one finds it open."""
 
+OPEN_WAIT_SECONDS = 0.1
+"""So long after an opening began callers wait for it: about what a message in the fallback queue costs them."""
+
 IDLE_SECONDS = 200.0
 """A connection that was idle for longer is not used again: Service Bus closes it after 240 s."""
+
+REOPEN_SECONDS = 150.0
+"""A connection that was idle for longer is replaced in the background, so that no call finds it too old."""
 
 MAX_BATCH = 500
 """Messages in one send at most; their size is bounded by the link as well."""
@@ -56,6 +62,10 @@ class Blocked(Exception):
     """Not tried, since Service Bus has been failing."""
 
 
+class NotOpen(Exception):
+    """The connection is still being opened, or could not be."""
+
+
 @dataclass(slots=True, eq=False)
 class _Item:
     """A message that somebody waits for."""
@@ -75,13 +85,17 @@ class Channel:
         connectivity: Breaker,
         refusals: Breaker,
         monotonic: Callable[[], float],
+        *,
+        open_wait: float = OPEN_WAIT_SECONDS,
     ) -> None:
+        self._open_wait = open_wait
         self._topic = topic
         self._make_sender = make_sender
         self._connectivity = connectivity
         self._refusals = refusals
         self._monotonic = monotonic
         self._used_at = monotonic()
+        self._opened_at = monotonic()
         self._waiting: deque[_Item] = deque()
         self._callers = 0
         self._pump: asyncio.Task[None] | None = None
@@ -105,6 +119,18 @@ class Channel:
             finally:
                 self._leave(items)
             return [(item.message, problem) for item in items if (problem := _problem(item.done)) is not None]
+
+    async def keep_open(self, idle: float = REOPEN_SECONDS) -> None:
+        """Opens the connection if there is none, and replaces one that was not used for `idle` seconds.
+
+        For a task in the background. A failure shows in the breaker only.
+        """
+        if self._callers or self._connectivity.blocks() or self._refusals.blocks():
+            return
+        if self._opening is None:
+            await asyncio.wait([self._begin_opening()])
+        elif self._opening.done() and self._monotonic() - self._used_at > idle:
+            await self._replace()
 
     async def close(self) -> None:
         """Gives up what is under way and closes the connection."""
@@ -163,7 +189,7 @@ class Channel:
         """Sends on the open link, and once more on a new one if that fails: a link dies of idleness, too."""
         try:
             await self._transfer(batch)
-        except REFUSALS:
+        except (*REFUSALS, NotOpen):
             raise
         except Exception as error:
             _logger.info("sending to %s again after %s", self._topic, type(error).__name__)
@@ -183,20 +209,57 @@ class Channel:
         del batch[count:]
 
     async def _link(self) -> Link:
-        """The open link. An opening that takes longer than a call waits goes on by itself."""
+        """The open link. Raises NotOpen; an opening that takes longer than a call waits goes on by itself."""
         if self._monotonic() - self._used_at > IDLE_SECONDS:
             self._discard()
         self._used_at = self._monotonic()
-        if self._opening is None:
-            self._opening = asyncio.create_task(self._open())
-            self._opening.add_done_callback(_look_at)
-        opening = self._opening
+        opening = self._opening or self._begin_opening()
+        if not opening.done():
+            left = self._opened_at + self._open_wait - self._monotonic()
+            await asyncio.wait([opening], timeout=max(left, 0))
+        if not opening.done() or opening.cancelled():
+            raise NotOpen
+        error = opening.exception()
+        if error is not None:
+            raise NotOpen from error
+        return opening.result()
+
+    def _begin_opening(self) -> asyncio.Task[Link]:
+        self._opened_at = self._used_at = self._monotonic()
+        self._opening = asyncio.create_task(self._open())
+        self._opening.add_done_callback(self._opened)
+        return self._opening
+
+    def _opened(self, opening: asyncio.Task[Link]) -> None:
+        """One that failed is forgotten, so that the next call opens again; the breaker counts it once."""
+        error = None if opening.cancelled() else opening.exception()
+        if error is None:
+            return
+        if self._opening is opening:
+            self._opening = None
+        self._note(error)
+
+    async def _replace(self) -> None:
+        """Opens another link and closes the one before, unless that was used meanwhile."""
+        before, used_at = self._opening, self._used_at
+        another = asyncio.create_task(self._open())
         try:
-            return await asyncio.shield(opening)
-        except Exception:
-            if self._opening is opening:
-                self._opening = None
+            await asyncio.wait([another])
+        except asyncio.CancelledError:
+            another.cancel()
+            await asyncio.wait([another])
+            if not another.cancelled() and another.exception() is None:
+                self._close_later(another.result())
             raise
+        error = another.exception()
+        if error is not None:
+            self._note(error)
+        elif self._opening is before and self._used_at == used_at and not self._callers:
+            self._discard()
+            self._opening = another
+            self._used_at = self._monotonic()
+        else:
+            self._close_later(another.result())
 
     async def _open(self) -> Link:
         async with asyncio.timeout(OPEN_SECONDS):
@@ -218,12 +281,13 @@ class Channel:
         task.add_done_callback(self._closing.discard)
 
     def _fail(self, batch: Sequence[_Item], error: Exception) -> None:
-        self._note(error)
+        if not isinstance(error, NotOpen):
+            self._note(error)
         for item in batch:
             _finish(item, error)
 
-    def _note(self, error: Exception) -> None:
-        """Tell the breaker that the failure is about."""
+    def _note(self, error: BaseException) -> None:
+        """Counts a failure with the breaker that it is about."""
         _logger.warning("cannot send to %s: %s", self._topic, type(error).__name__)
         breaker = self._refusals if isinstance(error, REFUSALS) else self._connectivity
         breaker.failed()
@@ -245,9 +309,3 @@ def _problem(done: asyncio.Future[None]) -> Exception | None:
     error = done.exception()
     assert error is None or isinstance(error, Exception), "only exceptions are set on items"
     return error
-
-
-def _look_at(opening: asyncio.Task[Link]) -> None:
-    """An opening that fails when nobody waits any more is no news: the next caller opens again."""
-    if not opening.cancelled():
-        opening.exception()

@@ -2,12 +2,13 @@
 
 The SDK gives every sender a connection of its own: its switch for sharing one is off, and Service Bus takes only one
 `$cbs` link a connection, which each of its senders would open. So a process has one connection for each topic that it
-publishes to, opened by the first message and shared by all calls.
+publishes to, shared by all calls. `keep_open` has them opened ahead and kept, so that hardly a call waits for that.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Self
@@ -16,11 +17,14 @@ from azure.core.credentials_async import AsyncTokenCredential
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
 from shared.events.breaker import Breaker
-from shared.events.channel import Channel
+from shared.events.channel import OPEN_WAIT_SECONDS, REOPEN_SECONDS, Channel
 from shared.events.messages import EventMessage
 
 PUBLISH_SECONDS = 1.5
 """How long `publish` waits by default."""
+
+LOOK_SECONDS = 15.0
+"""Between two looks in the background at how long connections have been idle."""
 
 REFUSALS_IN_A_ROW = 3
 """So many sends that a topic refused, and the next ones are not tried for a while."""
@@ -43,8 +47,11 @@ class EventPublisher:
         *,
         topic_prefix: str = "",
         timeout: float = PUBLISH_SECONDS,
+        open_wait: float = OPEN_WAIT_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._open_wait = open_wait
+        self._keeper: asyncio.Task[None] | None = None
         self._client = client
         self._prefix = topic_prefix
         self._timeout = timeout
@@ -54,11 +61,16 @@ class EventPublisher:
 
     @classmethod
     def from_connection_string(
-        cls, connection_string: str, *, topic_prefix: str = "", timeout: float = PUBLISH_SECONDS
+        cls,
+        connection_string: str,
+        *,
+        topic_prefix: str = "",
+        timeout: float = PUBLISH_SECONDS,
+        open_wait: float = OPEN_WAIT_SECONDS,
     ) -> Self:
         """Connects with a key. Raises ValueError if the string cannot be read."""
         client = ServiceBusClient.from_connection_string(connection_string, retry_total=0)
-        return cls(client, topic_prefix=topic_prefix, timeout=timeout)
+        return cls(client, topic_prefix=topic_prefix, timeout=timeout, open_wait=open_wait)
 
     @classmethod
     def from_identity(
@@ -89,8 +101,26 @@ class EventPublisher:
             reasons = sorted({type(problem).__name__ for _, problem in failures})
             raise EventsUnavailable([message for message, _ in failures], ", ".join(reasons))
 
+    def keep_open(self, topics: Sequence[str], *, idle: float = REOPEN_SECONDS, look: float = LOOK_SECONDS) -> None:
+        """Opens connections to the topics in the background, one at a time, in that order, and keeps them fresh.
+
+        Every `look` seconds those that were not used for `idle` seconds are replaced. Until `close`; once.
+        """
+        assert self._keeper is None, "connections are kept open once"
+        self._keeper = asyncio.create_task(self._keep_open(topics, idle, look))
+
+    async def _keep_open(self, topics: Sequence[str], idle: float, look: float) -> None:
+        while True:
+            for topic in topics:
+                await self._channel(topic).keep_open(idle)
+            await asyncio.sleep(look)
+
     async def close(self) -> None:
         """Closes all connections; calls under way fail."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._keeper
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))
         self._channels.clear()
         await self._client.close()
@@ -100,7 +130,14 @@ class EventPublisher:
         if channel is None:
             refusals = Breaker(self._monotonic, threshold=REFUSALS_IN_A_ROW)
             name = self._prefix + topic
-            channel = Channel(name, lambda: self._open_later(name), self._connectivity, refusals, self._monotonic)
+            channel = Channel(
+                name,
+                lambda: self._open_later(name),
+                self._connectivity,
+                refusals,
+                self._monotonic,
+                open_wait=self._open_wait,
+            )
             self._channels[topic] = channel
         return channel
 

@@ -19,7 +19,7 @@ SUBSCRIPTION = "all"
 @asynccontextmanager
 async def publishing(bus: ServiceBus, **settings: Any) -> AsyncIterator[EventPublisher]:
     """A publisher to the broker, closed at the end."""
-    publisher = EventPublisher.from_connection_string(bus.connection_string, **settings)
+    publisher = EventPublisher.from_connection_string(bus.connection_string, **{"open_wait": 10, **settings})
     try:
         yield publisher
     finally:

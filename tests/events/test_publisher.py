@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
+from azure.servicebus.aio import ServiceBusSender
 
 from local.service_bus import ServiceBus
 from shared.domain.task import Resolved
@@ -237,23 +238,97 @@ async def test_an_absent_service_bus_fails_fast_and_is_found_again(bus: ServiceB
 
 
 async def test_a_server_that_never_speaks_costs_one_bounded_wait() -> None:
+    connected: list[asyncio.StreamWriter] = []
+
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.append(writer)
         await reader.read()
         writer.close()
 
     server = await asyncio.start_server(listen, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     text = f"Endpoint=sb://127.0.0.1:{port};SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true;"
-    publisher = EventPublisher.from_connection_string(text, timeout=0.5)
+    publisher = EventPublisher.from_connection_string(text, timeout=60)
     try:
-        first = await attempt(publisher, [one(), one(1)])
-        assert first.unsent == 2
-        assert first.seconds < 2
-        assert (await attempt(publisher, [one(2)])).at_once
+        for unsent in ([one(), one(1)], [one(2)], [one(3)]):
+            outcome = await attempt(publisher, unsent)
+            assert outcome.unsent == len(unsent)
+            assert outcome.reason.endswith("NotOpen"), "nobody waits as long as the timeout"
+            assert outcome.seconds < 2
+        assert len(connected) == 1, "later calls do not wait again, and open no other connection"
     finally:
         await publisher.close()
         server.close()
         await server.wait_closed()
+
+
+async def test_an_opening_goes_on_when_no_call_waits_for_it_and_blocks_no_other_topic(bus: ServiceBus) -> None:
+    async with publishing(bus, open_wait=0) as publisher:
+        for topic in (TOPIC, OTHER):
+            outcome = await attempt(publisher, [one(0, topic)])
+            assert outcome.reason.endswith("NotOpen")
+        for topic in (TOPIC, OTHER):
+            await until_accepted(publisher, one(1, topic))
+        assert bus.state()["connections"] == 2
+    assert [stored(bus, topic) for topic in (TOPIC, OTHER)] == [1, 1], "what a call gave up was not sent later"
+
+
+def openings(publisher: EventPublisher) -> list[str]:
+    """The topics of the connections that the publisher opens from now on."""
+    opened: list[str] = []
+    open_later = publisher._open_later
+
+    def open_and_note(topic: str) -> ServiceBusSender:
+        opened.append(topic)
+        return open_later(topic)
+
+    publisher._open_later = open_and_note  # type: ignore[method-assign]
+    return opened
+
+
+async def test_connections_are_opened_ahead_so_that_no_call_waits_for_one(bus: ServiceBus) -> None:
+    async with publishing(bus, open_wait=0) as publisher:
+        publisher.keep_open([TOPIC, OTHER])
+        await until(lambda: bus.state()["connections"] == 2)
+        await until_accepted(publisher, one(0))
+        await until_accepted(publisher, one(0, OTHER))
+        assert bus.state()["connections"] == 2
+    await until(lambda: bus.state()["connections"] == 0)
+
+
+async def test_idle_connections_are_replaced_in_the_background(bus: ServiceBus) -> None:
+    async with publishing(bus, open_wait=0) as publisher:
+        opened = openings(publisher)
+        publisher.keep_open([TOPIC], idle=0.05, look=0.05)
+        await until(lambda: len(opened) >= 4)
+        assert bus.state()["connections"] <= 3, "those that were replaced are closed"
+        await publisher.publish([one(0)])
+    await until(lambda: bus.state()["connections"] == 0)
+
+
+async def test_no_message_is_lost_while_connections_are_replaced(bus: ServiceBus) -> None:
+    async with publishing(bus, timeout=5) as publisher:
+        opened = openings(publisher)
+        publisher.keep_open([TOPIC, OTHER], idle=0, look=0)
+        number = 0
+        while len(opened) < 12:
+            for topic in (TOPIC, OTHER):
+                assert (await attempt(publisher, [one(number, topic)])).unsent == 0
+            number += 1
+            await asyncio.sleep(0.01 * (number % 7))
+    assert [stored(bus, topic) for topic in (TOPIC, OTHER)] == [number, number]
+
+
+async def test_connections_are_not_opened_ahead_while_service_bus_is_down(bus: ServiceBus) -> None:
+    async with publishing(bus) as publisher:
+        bus.go_away()
+        opened = openings(publisher)
+        publisher.keep_open([TOPIC, OTHER], look=0.01)
+        await until(lambda: len(opened) == 1)
+        assert (await attempt(publisher, [one(0, OTHER)])).at_once, "the failure in the background counts"
+        bus.come_back()
+        await until_accepted(publisher, one(1))
+        await until(lambda: {TOPIC, OTHER} <= set(opened))
 
 
 async def test_nothing_is_sent_after_the_call_has_failed(bus: ServiceBus) -> None:
