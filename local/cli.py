@@ -123,6 +123,19 @@ def demo(port: Port = DEFAULT_PORT) -> None:
     sys.exit(main_job.main(port))
 
 
+@app.command()
+def chaos(
+    port: Port = DEFAULT_PORT,
+    tasks: Annotated[int, typer.Option(help="Tasks in chains, diamonds and fans.")] = 400,
+    workers: Annotated[int, typer.Option(help="Worker processes.")] = 12,
+    seed: Annotated[int | None, typer.Option(help="Repeat the faults of another run.")] = None,
+) -> None:
+    """Kill workers and hosts, freeze storage and the broker. Exit code 0 only if no task and no event was lost."""
+    from local.chaos import command
+
+    sys.exit(command.main(port, tasks=tasks, workers=workers, seed=seed))
+
+
 @app.command(
     context_settings={**PASS_ON, "help_option_names": ["--help", "-h"]},
     options_metavar="[--all] [PYTEST_ARGUMENT]...",

@@ -132,6 +132,10 @@ class Stack:
         """What the names of the topics begin with."""
         return _topic_prefix(self._settings)
 
+    def host(self, port: int) -> Child:
+        """The process of the host on this port."""
+        return self._hosts[port]
+
     def start_host(self, port: int | None = None) -> None:
         """Start the host on this port (default: the API's) and wait until it answers. Raises ChildError."""
         with self._lock:

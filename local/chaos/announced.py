@@ -1,0 +1,82 @@
+"""What was announced during a chaos run, received as any subscriber receives it."""
+
+import asyncio
+import json
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from azure.servicebus.aio import ServiceBusClient
+from azure.servicebus.exceptions import ServiceBusError
+
+from shared.events.exchanges import TOPICS
+
+SUBSCRIPTION = "chaos"
+Occasion = tuple[str, str, int | None]
+"""A topic, the task or task group, and the run where the event names one."""
+
+
+class Announced:
+    """Receives from one subscription on every topic, in a thread of its own, until `close`."""
+
+    def __init__(self, connection_string: str) -> None:
+        self._connection_string = connection_string
+        self._sent: defaultdict[Occasion, set[int]] = defaultdict(set)
+        self._lock = threading.Lock()
+        self._runner = asyncio.Runner()
+        self._receiving: asyncio.Task[Any] | None = None
+        self._thread = threading.Thread(target=self._run, name="announced", daemon=True)
+        self._thread.start()
+
+    def counts(self) -> Counter[Occasion]:
+        """How often each occasion was sent. A redelivered message counts once, by its sequence number."""
+        with self._lock:
+            return Counter({occasion: len(numbers) for occasion, numbers in self._sent.items()})
+
+    def close(self) -> None:
+        """End the thread."""
+        self._runner.get_loop().call_soon_threadsafe(self._cancel)
+        self._thread.join(30)
+
+    def _cancel(self) -> None:
+        if self._receiving is not None:
+            self._receiving.cancel()
+
+    def _run(self) -> None:
+        with self._runner, suppress(asyncio.CancelledError):
+            self._runner.run(self._receive_all())
+
+    async def _receive_all(self) -> None:
+        self._receiving = asyncio.current_task()
+        await asyncio.gather(*(self._receive(topic) for topic in TOPICS))
+
+    async def _receive(self, topic: str) -> None:
+        while True:
+            with suppress(ServiceBusError):  # a connection that a fault has cut: what was not settled comes again
+                async with (
+                    ServiceBusClient.from_connection_string(self._connection_string) as client,
+                    client.get_subscription_receiver(topic, SUBSCRIPTION) as receiver,
+                ):
+                    async for message in receiver:
+                        self._note(topic, json.loads(str(message)), message.sequence_number or 0)
+                        await receiver.complete_message(message)
+
+    def _note(self, topic: str, body: Mapping[str, Any], number: int) -> None:
+        subject = body["status"]["taskId"] if "status" in body else body["taskGroupId"]
+        with self._lock:
+            self._sent[topic, subject, body.get("runId")].add(number)
+
+
+def expected(statuses: Iterable[Mapping[str, Any]], task_group_ids: Iterable[str]) -> Counter[Occasion]:
+    """What must have been announced of tasks that have all been completed, and of their groups."""
+    occasions: list[Occasion] = [("task-group-resolved", group, None) for group in task_group_ids]
+    for status in statuses:
+        task_id = status["taskId"]
+        occasions.append(("task-defined", task_id, None))
+        for run in status["runs"]:
+            ended = "task-completed" if run["state"] == "completed" else "task-exception"
+            topics = ["task-pending", *(["task-running"] if "started" in run else []), ended]
+            occasions += [(topic, task_id, run["runId"]) for topic in topics]
+    return Counter(occasions)

@@ -1,0 +1,50 @@
+"""`./dev chaos`: start a stack of its own, run, and end with exit code 0 only if nothing was lost."""
+
+import random
+
+from local.appsettings import AppSettingsError
+from local.chaos.announced import SUBSCRIPTION
+from local.chaos.run import Chaos, ChaosOptions
+from local.child import ChildError
+from local.control import fail, hint, say
+from local.ports import PortTakenError
+from local.run import end_with_parent, interruptible, options
+from local.stack import Stack
+
+HOSTS = 2
+TAKE_SECONDS = 8
+"""What a killed host had taken from a queue comes back after this, not after the platform's 10 minutes."""
+SETTINGS = {
+    "CLAIM_TIMEOUT_SECONDS": "10",
+    "DEADLINE_DELAY_SECONDS": "1",
+    "LONG_POLL_SECONDS": "5",
+    "POLL_INTERVAL_SECONDS": "0.25",
+    "IDLE_POLL_INTERVAL_SECONDS": "0.5",
+}
+
+
+def main(port: int, *, tasks: int, workers: int, seed: int | None) -> int:
+    """Run on this port; 0 only if every task was completed once, everything was announced and nothing is left over."""
+    chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
+    wanted = options(
+        port,
+        hosts=HOSTS,
+        subscriptions=(SUBSCRIPTION,),
+        in_memory=True,
+        take_seconds=TAKE_SECONDS,
+        app_settings=SETTINGS,
+    )
+    say(f"seed {chosen}; repeat with --seed {chosen} --tasks {tasks} --workers {workers}")
+    end_with_parent()
+    try:
+        with interruptible(), Stack.start(wanted, say) as stack:
+            problems = Chaos(stack, ChaosOptions(tasks=tasks, workers=workers, seed=chosen), say).run()
+    except KeyboardInterrupt:
+        say("The chaos run was interrupted; its stack has ended.")
+        return 130
+    except (ChildError, PortTakenError, AppSettingsError) as error:
+        fail(str(error))
+    for text in problems:
+        say(f"wrong: {text}")
+    say(f"The chaos run failed; see {hint('logs', port)}" if problems else "Nothing was lost, nothing was done twice.")
+    return 1 if problems else 0

@@ -1,0 +1,133 @@
+"""./dev chaos: the graphs that it makes, what its audit finds, and (large) a whole run."""
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from azure.data.tables.aio import TableServiceClient
+from azure.storage.blob.aio import BlobServiceClient
+from azure.storage.queue.aio import QueueServiceClient
+
+from local import state
+from local.azurite import Azurite
+from local.chaos.announced import expected
+from local.chaos.audit import WATCHED_TABLES, leftovers
+from local.chaos.graphs import CHAIN, FAN, Planned, plan
+from shared.storage import artifact_keys, keys
+from tests.local.stacks import free_ports
+
+TASK = Planned("task", "group", ("required",))
+REQUIRED = Planned("required", "group", ())
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    port = free_ports(2).api
+    yield port
+    shutil.rmtree(state.folder(port), ignore_errors=True)
+
+
+def numbered(count: int) -> list[Planned]:
+    numbers = itertools.count()
+    return plan(count, lambda: str(next(numbers)))
+
+
+@pytest.mark.parametrize("count", [1, 19, 20, 400])
+def test_plan_has_as_many_tasks_as_asked_for(count: int) -> None:
+    tasks = numbered(count)
+    assert len({task.task_id for task in tasks}) == count
+
+
+def test_plan_depends_only_on_earlier_tasks_of_the_same_group() -> None:
+    seen: dict[str, str] = {}
+    for task in numbered(200):
+        assert all(seen[required] == task.task_group_id for required in task.dependencies)
+        seen[task.task_id] = task.task_group_id
+
+
+def test_plan_has_chains_diamonds_and_fans() -> None:
+    tasks = numbered(CHAIN + 5 + FAN + 2)
+    shapes = {
+        tuple(len(task.dependencies) for task in tasks if task.task_group_id == group)
+        for group in {task.task_group_id for task in tasks}
+    }
+    assert shapes == {(0, 1, 1, 1, 1), (0, 1, 1, 1, 3), (0, *[1] * FAN, FAN)}
+
+
+def test_expected_announces_each_run_of_a_task_and_each_group_once() -> None:
+    runs = [
+        {"runId": 0, "state": "exception", "started": "then"},
+        {"runId": 1, "state": "exception"},
+        {"runId": 2, "state": "completed", "started": "then"},
+    ]
+    assert expected([{"taskId": "task", "runs": runs}], ["group"]) == Counter(
+        [
+            ("task-group-resolved", "group", None),
+            ("task-defined", "task", None),
+            ("task-pending", "task", 0),
+            ("task-running", "task", 0),
+            ("task-exception", "task", 0),
+            ("task-pending", "task", 1),
+            ("task-exception", "task", 1),
+            ("task-pending", "task", 2),
+            ("task-running", "task", 2),
+            ("task-completed", "task", 2),
+        ]
+    )
+
+
+async def test_audit_names_orphans_and_missing_rows() -> None:
+    with Azurite.start(in_memory=True) as azurite:
+        connection = azurite.connection_string
+        async with TableServiceClient.from_connection_string(connection) as tables:
+            for table in WATCHED_TABLES:
+                await tables.create_table(table)
+            rows = [
+                *(
+                    (keys.TASKS, task, key)
+                    for task in ("task", "required")
+                    for key in ("task.definition", "task.status")
+                ),
+                (keys.TASKS, "required", "dependent~task"),
+                (keys.TASKS, "task", "dependent~required"),
+                (keys.TASKS, "task", "task.open"),
+                (keys.GROUPS, "group", "group"),
+                (keys.GROUPS, "group", "member~task"),
+                (keys.GROUPS, "group", "active~task~0000"),
+                (keys.POOLS, "chaos~linux", "worker~g~w"),
+                (keys.POOLS, "chaos~linux", "pending~2020~task~0000"),
+            ]
+            for table, partition, key in rows:
+                await tables.get_table_client(table).create_entity({"PartitionKey": partition, "RowKey": key})
+        async with QueueServiceClient.from_connection_string(connection) as queues:
+            await queues.create_queue("claim")
+            await queues.get_queue_client("claim").send_message("hidden", visibility_timeout=3600)
+        async with BlobServiceClient.from_connection_string(connection) as blobs:
+            container = await blobs.create_container(artifact_keys.PUBLIC)
+            for name in ("task/0/a", "other/0/a"):
+                await container.upload_blob(name, b"content")
+        found = await leftovers(connection, [REQUIRED, TASK])
+    assert sorted(found) == [
+        "1 messages left in queue claim",
+        "orphaned blob: public-artifacts/other/0/a",
+        "orphaned row: Groups/group/active~task~0000",
+        "orphaned row: Pools/chaos~linux/pending~2020~task~0000",
+        "orphaned row: Tasks/task/dependent~required",
+        "orphaned row: Tasks/task/task.open",
+        "row missing: Groups/group/member~required",
+    ]
+
+
+@pytest.mark.large
+@pytest.mark.timeout(2400)
+def test_no_task_and_no_event_is_lost_under_faults(port: int) -> None:
+    command = [sys.executable, "-m", "local.cli", "chaos", "--port", str(port), "--tasks", "400"]
+    done = subprocess.run(command, cwd=state.ROOT, env=dict(os.environ), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"faults: .*host killed", done.stdout), done.stdout
