@@ -56,7 +56,7 @@ class Records:
         return cls(
             storage=storage,
             runtime=runtime,
-            tasks=TaskStore(storage, DefinitionCache(_CACHE_BYTES), runtime.slugid),
+            tasks=TaskStore(storage, DefinitionCache(_CACHE_BYTES, runtime.now), runtime.slugid),
             groups=GroupStore(storage),
             pools=PoolStore(storage, runtime),
             messages=Messages(storage, runtime, Signer([]), deadline_delay),

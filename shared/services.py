@@ -34,6 +34,7 @@ from shared.usecases.executor import Executor, Stores
 from shared.usecases.expiration import Expiration
 from shared.usecases.gauges import Gauges
 from shared.usecases.group_check import GroupCheck
+from shared.usecases.group_expiry import GroupExpiry
 from shared.usecases.group_jobs import GroupJobs
 from shared.usecases.groups import Groups
 from shared.usecases.lifecycle import Lifecycle
@@ -47,6 +48,7 @@ from shared.usecases.redelivery import Redelivery
 from shared.usecases.resolution import Resolution
 from shared.usecases.roles import RoleAccounts
 from shared.usecases.starvation import Starvation
+from shared.usecases.task_expiry import TaskExpiry
 from shared.usecases.timers import Timers
 from shared.usecases.work import Issuer, Work
 from shared.usecases.workers import Workers
@@ -97,7 +99,7 @@ def assemble(settings: Settings, runtime: Runtime, storage: Storage, publisher: 
         poller.wake(task_queue_id)
         back_off.worked(task_queue_id)
 
-    cache = DefinitionCache(settings.definition_cache_bytes)
+    cache = DefinitionCache(settings.definition_cache_bytes, runtime.now)
     stores = Stores(
         tasks=TaskStore(storage, cache, runtime.slugid),
         groups=GroupStore(storage),
@@ -153,7 +155,14 @@ def assemble(settings: Settings, runtime: Runtime, storage: Storage, publisher: 
         gauges=Gauges(stores, index, storage.queues),
         reconciler=reconciler,
         expiration=Expiration(
-            storage, expiry, stores.groups, workers, directory, clients, artifacts.expiry, cache, runtime
+            expiry,
+            TaskExpiry(storage, artifacts.expiry, cache, runtime),
+            GroupExpiry(storage, runtime),
+            workers,
+            directory,
+            clients,
+            artifacts.expiry,
+            runtime,
         ),
         keyring=keyring,
         clients=ClientAccounts(clients, keyring, vault, expiry, runtime),

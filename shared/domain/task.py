@@ -156,6 +156,8 @@ class Task:
     hint_id: str = ""
     """Names the pending message that counts; "" before there has been one."""
     tickets: Tickets = field(default_factory=Tickets)
+    fingerprint: str = ""
+    """Names the content of the task's definition, which is stored beside it."""
     operations: tuple[str, ...] = ()
     """Ids of the latest commits, the last one being the commit that made this state."""
 

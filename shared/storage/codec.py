@@ -6,7 +6,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from shared.domain.dates import format_date, parse_date
@@ -38,17 +38,21 @@ class PackedDefinition:
         """Bytes that caching it is counted with."""
         return 4 * len(self.content) + 1000
 
+    @property
+    def fingerprint(self) -> str:
+        """Names the content."""
+        return hashlib.sha256(self.content).hexdigest()[:32]
+
     def unpack(self, task_id: str) -> Definition:
         return Definition(task_id=task_id, body=json.loads(zlib.decompress(self.content)))
 
 
 def pack_definition(definition: Definition) -> PackedDefinition:
     """Compresses a definition; a large one is spilled under a path that names its content."""
-    content = zlib.compress(compact(definition.body), 6)
-    if len(content) <= _SPILL_ABOVE:
-        return PackedDefinition(content=content, spilled_to=None)
-    digest = hashlib.sha256(content).hexdigest()[:32]
-    return PackedDefinition(content=content, spilled_to=f"{definition.task_id}/{digest}")
+    packed = PackedDefinition(content=zlib.compress(compact(definition.body), 6), spilled_to=None)
+    if len(packed.content) <= _SPILL_ABOVE:
+        return packed
+    return replace(packed, spilled_to=f"{definition.task_id}/{packed.fingerprint}")
 
 
 def split_definition(packed: PackedDefinition) -> dict[str, Value]:
@@ -99,6 +103,7 @@ def encode_task(task: Task) -> dict[str, Value]:
         "sequence": task.sequence,
         "hintId": task.hint_id,
         "tickets": compact(_encode_tickets(task.tickets)).decode(),
+        "fingerprint": task.fingerprint,
         "operations": " ".join(task.operations),
     }
 
@@ -125,6 +130,7 @@ def decode_task(row: Row) -> Task:
         sequence=cast("int", values["sequence"]),
         hint_id=str(values["hintId"]),
         tickets=_decode_tickets(json.loads(str(values["tickets"]))),
+        fingerprint=str(values["fingerprint"]),
         operations=tuple(str(values["operations"]).split()),
     )
 

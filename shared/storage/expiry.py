@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -10,6 +10,7 @@ from shared.domain.artifacts import digest
 from shared.domain.definition import Definition
 from shared.storage import keys
 from shared.storage.interface import Create, Delete, Row, Storage, TransactionRefused, Upsert, Value
+from shared.storage.partitions import delete_unchanged
 
 KEPT = timedelta(minutes=30)
 """How long something is kept after its expiration (contract 14.3)."""
@@ -17,8 +18,14 @@ SETTLED = timedelta(minutes=10)
 """An hour's bucket is looked at this long after the hour is over: nothing is added to it any more."""
 FIRST_LOOK_BACK = timedelta(days=1)
 """Where a new deployment starts to look."""
+BLOB_AFTER_TASK = timedelta(hours=1)
+"""How much later than its task the blob of a large definition is deleted."""
+FIRST_RETRY = timedelta(hours=1)
+LAST_RETRY = timedelta(days=1)
+"""Back-off of what cannot be deleted: the delay doubles with every failure, up to the longest one."""
 
 _CURSOR = "cursor"
+_FAILURES = "failures"
 _NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 """Nothing can be added to the last moments that a date can tell."""
 
@@ -27,11 +34,17 @@ _NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 class Expiring:
     """Something to delete once its hour is over."""
 
-    bucket: str
-    key: str
+    row: Row
     kind: str
     words: tuple[str, ...]
     values: Mapping[str, Value]
+    failures: int = 0
+    """How many times in a row it could not be deleted."""
+
+    @property
+    def key(self) -> str:
+        """Names it in its bucket."""
+        return self.row.key
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +60,7 @@ class ExpiryStore:
     """Writes rows ahead of what they will clean up, and hands them out when they are due."""
 
     def __init__(self, storage: Storage) -> None:
+        self._storage = storage
         self._tables = storage.tables
 
     async def task(self, definition: Definition) -> None:
@@ -59,11 +73,11 @@ class ExpiryStore:
 
     async def definition(self, task_id: str, path: str, expires: datetime) -> None:
         """The blob of a definition that is too large for a row. Its path names the content, expiration included, so
-        that no other task comes to rely on it later."""
-        await self.write(expires, "definition", (task_id, digest(path)), {"path": path})
+        that no other task comes to rely on it later. It is due after its task, whose readers need it."""
+        await self.write(min(expires, _NEVER) + BLOB_AFTER_TASK, "definition", (task_id, digest(path)), {"path": path})
 
     async def group(self, task_group_id: str, expires: datetime) -> None:
-        """A group; it is its header that says whether this is its latest expiration."""
+        """A group; it is due again for as long as its header tells a later expiration."""
         await self.write(expires, "group", (task_group_id,), {})
 
     async def new_group(self, task_group_id: str, expires: datetime) -> Filed | None:
@@ -90,17 +104,30 @@ class ExpiryStore:
         await self.write(until, "upload", (task_id, str(run_id), digest(name)), {"name": name})
 
     async def write(self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]) -> None:
-        """Files something under the hour in which it may go."""
-        await self._tables.transact(keys.EXPIRY, _bucket(expires), [Upsert(keys.expiring(kind, *words), values)])
+        """Schedules a deletion for the hour in which it may happen."""
+        await self._upsert(_bucket(expires), keys.expiring(kind, *words), values)
 
-    async def due(self, bucket: str, start: str) -> tuple[list[Expiring], str | None]:
-        """A page of a bucket, and where the next one starts."""
-        page = await self._tables.query(keys.EXPIRY, bucket, start=start, end="\x7f")
-        return [_decode(row) for row in page.rows], page.resume
+    async def due(self, bucket: str) -> list[Expiring]:
+        """The first things of a bucket, up to a page; none when it is empty."""
+        page = await self._tables.query(keys.EXPIRY, bucket, start="", end="\x7f")
+        return [_decode(row) for row in page.rows]
 
-    async def file_again(self, expiring: Expiring, expires: datetime) -> None:
+    async def reschedule(self, expiring: Expiring, expires: datetime) -> None:
         """It turns out to expire later."""
-        await self.write(expires, expiring.kind, expiring.words, expiring.values)
+        await self._upsert(_bucket(expires), expiring.key, expiring.values)
+
+    async def retry_later(self, expiring: Expiring, now: datetime) -> int:
+        """It could not be deleted: it is due again after a back-off. Answers how many failures in a row that makes."""
+        failures = expiring.failures + 1
+        delay = min(FIRST_RETRY * 2 ** min(expiring.failures, 10), LAST_RETRY)
+        await self._upsert(_bucket(now + delay - KEPT), expiring.key, {**expiring.values, _FAILURES: failures})
+        return failures
+
+    async def done(self, handled: Sequence[Expiring]) -> None:
+        """Removes what has been handled from its bucket; `handled` is of one bucket, in the order of keys."""
+        if handled:
+            rows = [expiring.row for expiring in handled]
+            await delete_unchanged(self._storage, keys.EXPIRY, rows[0].partition, rows)
 
     async def next_hour(self, now: datetime) -> datetime:
         """The first hour whose bucket is not finished."""
@@ -120,6 +147,9 @@ class ExpiryStore:
             await self._tables.transact(keys.EXPIRY, filed.bucket, [Delete(filed.key, filed.etag)])
         except TransactionRefused:
             return
+
+    async def _upsert(self, bucket: str, key: str, values: Mapping[str, Value]) -> None:
+        await self._tables.transact(keys.EXPIRY, bucket, [Upsert(key, values)])
 
     async def _create(
         self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]
@@ -159,4 +189,12 @@ def _hour(moment: datetime) -> datetime:
 
 def _decode(row: Row) -> Expiring:
     kind, *words = row.key.split("~")
-    return Expiring(bucket=row.partition, key=row.key, kind=kind, words=tuple(words), values=dict(row.values))
+    values = dict(row.values)
+    failures = values.pop(_FAILURES, 0)
+    return Expiring(
+        row=row,
+        kind=kind,
+        words=tuple(words),
+        values=values,
+        failures=failures if isinstance(failures, int) else 0,
+    )

@@ -42,7 +42,11 @@ DEPENDENTS = ("dependent~", "dependent\x7f")
 
 def scheduler(scheduler_id: str) -> str:
     """Guard: exists while the group has this scheduler and is not sealed."""
-    return f"scheduler~{scheduler_id}"
+    return f"{SCHEDULERS}{scheduler_id}"
+
+
+SCHEDULERS = "scheduler~"
+"""How the keys of guards of schedulers begin."""
 
 
 def member(task_id: str) -> str:
@@ -51,6 +55,11 @@ def member(task_id: str) -> str:
 
 
 MEMBERS = ("member~", "member\x7f")
+
+
+def actives(task_id: str) -> tuple[str, str]:
+    """The range of a task's active rows, of all its generations."""
+    return f"active~{task_id}~", f"active~{task_id}\x7f"
 
 
 def active(task_id: str, generation: int) -> str:

@@ -1,40 +1,47 @@
-"""Whole partitions, for deleting what has expired."""
+"""Whole partitions, for deleting what has expired. Every delete is conditional on the row being as it was read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.storage.interface import (
-    MAX_OPERATIONS,
-    Delete,
-    Refusal,
-    Row,
-    Storage,
-    TransactionRefused,
-)
+from shared.storage.interface import MAX_OPERATIONS, Delete, Row, Storage, TransactionRefused
 
 
-async def read_all(storage: Storage, table: str, partition: str, select: Sequence[str]) -> list[Row]:
-    """Every row of a partition, with the selected properties."""
+async def read_all(
+    storage: Storage, table: str, partition: str, select: Sequence[str], *, start: str = "", end: str = "\x7f"
+) -> list[Row]:
+    """Every row of a range, by default of the whole partition, with the selected properties."""
     rows: list[Row] = []
-    start: str | None = ""
-    while start is not None:
-        page = await storage.tables.query(table, partition, start=start, end="\x7f", select=select)
+    at: str | None = start
+    while at is not None:
+        page = await storage.tables.query(table, partition, start=at, end=end, select=select)
         rows.extend(page.rows)
-        start = page.resume
+        at = page.resume
     return rows
 
 
-async def delete_rows(storage: Storage, table: str, partition: str, row_keys: Sequence[str]) -> None:
-    """Deletes rows, a hundred a request; one that is gone already is as good."""
-    remaining = list(row_keys)
+async def delete_unchanged(storage: Storage, table: str, partition: str, rows: Sequence[Row]) -> None:
+    """Deletes the rows that are still as they were read, a hundred a request; what has changed since stays.
+
+    `rows` are of one partition, in the order of their keys. A repeat of a request whose answer was lost deletes
+    nothing that was created under the same key in between.
+    """
+    remaining = list(rows)
     while remaining:
         batch = remaining[:MAX_OPERATIONS]
-        try:
-            await storage.tables.transact(table, partition, [Delete(key) for key in batch])
-        except TransactionRefused as refused:
-            if refused.refusal is not Refusal.MISSING:
-                raise
-            remaining.remove(batch[refused.index])
+        if await delete_together(storage, table, partition, batch):
+            del remaining[: len(batch)]
         else:
-            del remaining[:MAX_OPERATIONS]
+            first, last = batch[0].key, batch[-1].key
+            there = await read_all(storage, table, partition, (), start=first, end=f"{last} ")
+            etags = {row.key: row.etag for row in there}
+            remaining[: len(batch)] = [row for row in batch if etags.get(row.key) == row.etag]
+
+
+async def delete_together(storage: Storage, table: str, partition: str, rows: Sequence[Row]) -> bool:
+    """Deletes up to a hundred rows in one transaction; False, and nothing is deleted, when one of them has changed."""
+    try:
+        await storage.tables.transact(table, partition, [Delete(row.key, row.etag) for row in rows])
+    except TransactionRefused:
+        return False
+    return True

@@ -20,6 +20,7 @@ from shared.storage.codec import (
 )
 from shared.storage.definitions import DefinitionCache
 from shared.storage.interface import (
+    BlobMissing,
     Create,
     Delete,
     Operation,
@@ -82,7 +83,12 @@ class TaskStore:
         cached = self._cache.get(task_id)
         if cached is not None:
             row = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
-            return None if row is None else Loaded(task=decode_task(row), etag=row.etag, definition=cached)
+            task = None if row is None else decode_task(row)
+            if row is not None and task is not None and task.fingerprint == cached.fingerprint:
+                return Loaded(task=task, etag=row.etag, definition=cached.definition)
+            self._cache.forget(task_id)
+            if task is None:
+                return None
         start, end = keys.TASK_ROWS
         page = await self._tables.query(keys.TASKS, task_id, start=start, end=end)
         rows = {row.key: row for row in page.rows}
@@ -92,9 +98,8 @@ class TaskStore:
         status, definition = rows.get(keys.TASK_STATUS), rows.get(keys.TASK_DEFINITION)
         if status is None or definition is None:
             return None
-        return Loaded(
-            task=decode_task(status), etag=status.etag, definition=await self._definition(task_id, definition)
-        )
+        found = await self._definition(task_id, definition)
+        return None if found is None else Loaded(task=decode_task(status), etag=status.etag, definition=found)
 
     async def known(self, task_id: str) -> Loaded:
         """As `load`. Raises ResourceNotFound."""
@@ -112,7 +117,7 @@ class TaskStore:
         """The definition: no request when cached."""
         cached = self._cache.get(task_id)
         if cached is not None:
-            return cached
+            return cached.definition
         row = await self._tables.get(keys.TASKS, task_id, keys.TASK_DEFINITION)
         return None if row is None else await self._definition(task_id, row)
 
@@ -127,7 +132,7 @@ class TaskStore:
 
         Raises TaskExists when another call has created it, CommitInDoubt, StorageUnavailable (in doubt as well).
         """
-        task = task.after_commit(None, self._new_id())
+        task = replace(task.after_commit(None, self._new_id()), fingerprint=packed.fingerprint)
         operations: list[Operation] = [
             Create(keys.TASK_STATUS, encode_task(task)),
             Create(keys.TASK_DEFINITION, split_definition(packed)),
@@ -145,7 +150,7 @@ class TaskStore:
             if not latest.task.includes(task):
                 raise TaskExists(latest) from refused
             etags = [latest.etag if latest.task.sequence == task.sequence else ""]
-        self._cache.put(definition, packed.weight)
+        self._cache.put(definition, packed.fingerprint, packed.weight)
         return Loaded(task=task, etag=etags[0], definition=definition)
 
     async def commit(self, loaded: Loaded, task: Task, beside: Sequence[Operation] = ()) -> Loaded:
@@ -214,12 +219,19 @@ class TaskStore:
         except TransactionRefused:
             return
 
-    async def _definition(self, task_id: str, row: Row) -> Definition:
+    async def _definition(self, task_id: str, row: Row) -> Definition | None:
+        """None for a task that was deleted between the reads of its row and its blob."""
         packed = decode_definition(row)
         if packed.spilled_to is not None:
-            packed = replace(packed, content=await self._blobs.download(keys.DEFINITIONS, packed.spilled_to))
+            try:
+                content = await self._blobs.download(keys.DEFINITIONS, packed.spilled_to)
+            except BlobMissing:
+                if await self.status(task_id) is None:
+                    return None
+                raise
+            packed = replace(packed, content=content)
         definition = packed.unpack(task_id)
-        self._cache.put(definition, packed.weight)
+        self._cache.put(definition, packed.fingerprint, packed.weight)
         return definition
 
 

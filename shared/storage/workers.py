@@ -14,6 +14,7 @@ from shared.storage.interface import (
     MAX_OPERATIONS,
     Create,
     Delete,
+    Merge,
     Operation,
     Replace,
     Row,
@@ -21,7 +22,6 @@ from shared.storage.interface import (
     TransactionRefused,
     Value,
 )
-from shared.storage.partitions import delete_rows
 
 QUARANTINE_STALE = timedelta(seconds=30)
 """How old a process's knowledge of a quarantine may be (design 2.8)."""
@@ -78,7 +78,6 @@ class WorkerStore:
     """Reads worker rows, remembered for a short while, and writes them."""
 
     def __init__(self, storage: Storage, runtime: Runtime) -> None:
-        self._storage = storage
         self._tables = storage.tables
         self._now = runtime.now
         self._slugid = runtime.slugid
@@ -166,13 +165,15 @@ class WorkerStore:
 
     async def remove(self, record: WorkerRecord) -> bool:
         """Removes a worker with its history, unless it has been written since: False."""
-        partition = keys.pool(record.task_queue_id)
-        history = await self._history_keys(record)
+        partition, key = keys.pool(record.task_queue_id), keys.worker(record.worker_group, record.worker_id)
+        history, etag = await self._history_keys(record), record.etag
         room = MAX_OPERATIONS - 1
-        await delete_rows(self._storage, keys.POOLS, partition, history[room:])
-        operations = [Delete(keys.worker(record.worker_group, record.worker_id), record.etag)]
-        operations.extend(Delete(key) for key in history[:room])
         try:
+            while len(history) > room:
+                operations: list[Operation] = [Merge(key, {}, etag), *(Delete(entry) for entry in history[-room:])]
+                etag = (await self._tables.transact(keys.POOLS, partition, operations))[0]
+                del history[-room:]
+            operations = [Delete(key, etag), *(Delete(entry) for entry in history)]
             await self._tables.transact(keys.POOLS, partition, operations)
         except TransactionRefused:
             return False

@@ -117,6 +117,14 @@ POISONED = Instrument(
     description="Internal messages given up.",
     labels=("queue",),
 )
+EXPIRATIONS_FAILED = Instrument(
+    name="queue_failed_expirations",
+    kind="counter",
+    unit="{deletion}",
+    description="Expired things that the expiry job could not delete and will try again after a back-off, by kind; "
+    "`stuck` says whether it was at least the fifth time in a row.",
+    labels=("kind", "stuck"),
+)
 STORAGE_OPERATIONS = Instrument(
     name="queue_storage_operations",
     kind="histogram",
@@ -149,6 +157,7 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     EVENTS_DEFERRED,
     POISON_DEPTH,
     POISONED,
+    EXPIRATIONS_FAILED,
     STORAGE_OPERATIONS,
     DURATION,
 )

@@ -29,7 +29,7 @@ class ArtifactExpiry:
         self._blobs = blobs
         self._now = runtime.now
 
-    async def artifact(self, expiring: Expiring) -> datetime | None:
+    async def artifact(self, expiring: Expiring, until: datetime) -> datetime | None:
         """An artifact that expires before its task; answers its expiration if it is a later one by now.
 
         The row goes first, on condition that it is as read: a repeated creation may prolong it. The blob's path is in
@@ -45,19 +45,25 @@ class ArtifactExpiry:
         await self._delete_blob(task_id, run_id, name)
         return None
 
-    async def upload(self, expiring: Expiring) -> None:
+    async def upload(self, expiring: Expiring, until: datetime) -> None:
         """An upload that no resolution was sure to commit in time."""
         await self._uploads.commit_one(*_words(expiring))
 
-    async def delete_blobs(self, task_id: str, rows: Sequence[Row]) -> None:
-        """The blobs of all artifacts among the rows of a task."""
+    async def delete_blobs(self, task_id: str, rows: Sequence[Row]) -> dict[str, Exception]:
+        """Deletes the blobs of all artifacts among the rows of a task. Answers the keys of those rows whose blob could
+        not be deleted, and why."""
         first, end = artifact_keys.ARTIFACTS
-        artifacts = [row for row in rows if first <= row.key < end and row.values["upload"] != Upload.NONE]
+        failed: dict[str, Exception] = {}
 
         async def delete(row: Row) -> None:
-            await self._delete_blob(task_id, int(row.key.split("~")[1]), str(row.values["name"]))
+            try:
+                if row.values["upload"] != Upload.NONE:
+                    await self._delete_blob(task_id, int(row.key.split("~")[1]), str(row.values["name"]))
+            except Exception as error:
+                failed[row.key] = error
 
-        await in_waves(WIDTH, delete, artifacts)
+        await in_waves(WIDTH, delete, [row for row in rows if first <= row.key < end])
+        return failed
 
     async def _delete_blob(self, task_id: str, run_id: int, name: str) -> None:
         await self._blobs.delete(artifact_keys.container(name), artifact_keys.path(task_id, run_id, name))

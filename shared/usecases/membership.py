@@ -86,9 +86,9 @@ class Membership:
         header = await self._groups.header(definition.task_group_id)
         expires = definition.expires + MARGIN
         if header is None:
-            joined, filed = await both(
-                self._groups.found(definition, packed), self._expiry.new_group(definition.task_group_id, expires)
-            )
+            # First what will delete the group: one that is made, and not known to the expiry job, would stay for ever.
+            filed = await self._expiry.new_group(definition.task_group_id, expires)
+            joined = await self._groups.found(definition, packed)
             self._remember(definition.task_group_id, definition.scheduler_id, expires)
             return self._dissolve(definition, joined, filed)
         _refuse(definition, header)

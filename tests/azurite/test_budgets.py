@@ -55,7 +55,7 @@ async def create_in_a_group(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.create_task(bench.definition()))
 
 
-@budget("createTask, first of a group", 8, 3)
+@budget("createTask, first of a group", 8, 4)
 async def create_a_group(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.create_task(bench.definition(taskGroupId=new_slugid())))
 

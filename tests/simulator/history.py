@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shared.domain.creation import satisfies
 from shared.domain.definition import Definition
@@ -36,12 +36,20 @@ class Crossing:
 class History:
     """The first gate of a world: it sees each commit before anything can happen to the answer."""
 
-    def __init__(self, rows: Callable[[str, str], list[Row]], published: Callable[[], int]) -> None:
-        """`rows` of a table's partition; `published` counts the events so far."""
+    def __init__(
+        self,
+        rows: Callable[[str, str], list[Row]],
+        content: Callable[[str], bytes],
+        published: Callable[[], int],
+    ) -> None:
+        """`rows` of a table's partition; `content` of a large definition by its path; `published` counts the events so
+        far."""
         self._rows = rows
+        self._content = content
         self._published = published
         self.states: dict[str, list[Task]] = defaultdict(list)
         self.definitions: dict[str, Definition] = {}
+        self._gone: set[str] = set()
         self.crossings: list[Crossing] = []
         self.early: set[str] = set()
         """Tasks that were scheduled before their dependencies were satisfied, as only scheduleTask may do."""
@@ -56,14 +64,20 @@ class History:
         """Compare a task with what it was last."""
         rows = {row.key: row for row in self._rows(keys.TASKS, task_id)}
         if keys.TASK_STATUS not in rows:
+            self._gone.add(task_id)  # it has expired; its id may be used again
             return
         task = decode_task(rows[keys.TASK_STATUS])
         states = self.states[task_id]
         if states and states[-1] == task:
             return
-        if task_id not in self.definitions:
-            self.definitions[task_id] = decode_definition(rows[keys.TASK_DEFINITION]).unpack(task_id)
-        before = states[-1] if states else None
+        is_new = not states or task_id in self._gone
+        if is_new:
+            self._gone.discard(task_id)
+            packed = decode_definition(rows[keys.TASK_DEFINITION])
+            if packed.spilled_to is not None:
+                packed = replace(packed, content=self._content(packed.spilled_to))
+            self.definitions[task_id] = packed.unpack(task_id)
+        before = None if is_new else states[-1]
         states.append(task)
         for violation in (*_birth(task), *self._fired(None, task)) if before is None else self._judged(before, task):
             self.violations.append(f"{task_id}, commit {task.sequence}: {violation}")

@@ -85,7 +85,7 @@ class World:
         """The account is the in-memory twin, whose queues may be in `disorder`, unless another is opened."""
         self.simulation = simulation or Simulation.scripted([])
         self.clock = self.simulation.clock
-        self.history = History(self.rows, lambda: len(self.topics.messages))
+        self.history = History(self.rows, self._large_definition, lambda: len(self.topics.messages))
         self.is_ordered = True
         """Whether the simulation orders the requests; otherwise each call's run one after the other."""
         gate = chain(self.history, *gates, self._ordered)
@@ -176,6 +176,9 @@ class World:
             await self.simulation.gate(call, phase)
 
     # What is there
+
+    def _large_definition(self, path: str) -> bytes:
+        return self.account.committed(keys.DEFINITIONS)[path].content
 
     def rows(self, table: str, partition: str | None = None) -> list[Row]:
         """Rows of a table."""

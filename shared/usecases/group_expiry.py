@@ -1,0 +1,54 @@
+"""The expiry job's part for task groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from shared.domain.dates import parse_date
+from shared.runtime import Runtime
+from shared.storage import keys
+from shared.storage.expiry import KEPT, SETTLED, Expiring
+from shared.storage.interface import Row, Storage
+from shared.storage.partitions import delete_together, delete_unchanged, read_all
+
+TRIES = 5
+"""How often a group is read again that changes while it is deleted."""
+
+
+class GroupExpiry:
+    """Handles the rows of the Expiry table that are about groups. Every step may be repeated."""
+
+    def __init__(self, storage: Storage, runtime: Runtime) -> None:
+        self._storage = storage
+        self._now = runtime.now
+
+    async def group(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """Deletes a group that has not been raised; answers its expiration if it is later by now.
+
+        The header and the guard of its scheduler go first, in one transaction that holds only if nobody has raised,
+        sealed or joined the group since it was read. After that nobody can join it: the next task of the group makes
+        it anew, with young rows, which stay.
+        """
+        (task_group_id,) = expiring.words
+        for _ in range(TRIES):
+            header = await self._storage.tables.get(keys.GROUPS, task_group_id, keys.GROUP)
+            if header is not None:
+                expires = parse_date(str(header.values["expires"]))
+                if expires + KEPT > self._now():
+                    return expires
+            rows = await read_all(self._storage, keys.GROUPS, task_group_id, ())
+            if header is not None:
+                guards = [row for row in rows if row.key.startswith(keys.SCHEDULERS)]
+                if not await delete_together(self._storage, keys.GROUPS, task_group_id, [header, *guards]):
+                    continue
+                gone = {header.key, *(row.key for row in guards)}
+                rows = [row for row in rows if row.key not in gone]
+            return await self._delete_rest(task_group_id, rows)
+        return self._now()
+
+    async def _delete_rest(self, task_group_id: str, rows: Sequence[Row]) -> datetime | None:
+        """Members of a group without a header; a young row may be of a call that makes the group just now."""
+        old = [row for row in rows if row.timestamp + SETTLED <= self._now()]
+        await delete_unchanged(self._storage, keys.GROUPS, task_group_id, old)
+        return None if len(old) == len(rows) else self._now()

@@ -1,0 +1,161 @@
+"""The expiry job's part for tasks: their partition, their place in their group, and what a call that died has left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import cast
+
+from shared.domain.dates import parse_date
+from shared.runtime import Runtime
+from shared.storage import artifact_keys, keys
+from shared.storage.definitions import DefinitionCache
+from shared.storage.expiry import KEPT, SETTLED, Expiring
+from shared.storage.interface import MAX_OPERATIONS, Page, Row, Storage
+from shared.storage.partitions import delete_together, delete_unchanged, read_all
+from shared.usecases.artifact_expiry import PROPERTIES, ArtifactExpiry
+
+TRIES = 5
+"""How often a task is read again that changes while it is deleted."""
+
+_PROPERTIES = ("expires", "taskGroupId", "generation", *PROPERTIES)
+_LOOK_AGAIN = timedelta(hours=1)
+
+
+class OutOfTime(Exception):
+    """The run has no time left; what is deleted so far need not be deleted again by the next one."""
+
+
+class TaskExpiry:
+    """Handles the rows of the Expiry table that are about tasks. Every step may be repeated."""
+
+    def __init__(self, storage: Storage, artifacts: ArtifactExpiry, cache: DefinitionCache, runtime: Runtime) -> None:
+        self._storage = storage
+        self._artifacts = artifacts
+        self._cache = cache
+        self._now = runtime.now
+
+    async def task(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """Deletes a task: the content of its artifacts, its place in its group, then its partition.
+
+        The rows that make it a task go last, in one transaction that holds only if nothing has changed since they
+        were read. So an id that is used again, even while this runs, keeps everything of its new task. If the task is
+        not there, or is of another group, a call that died has left the row of the Expiry table.
+        Answers when to look again, None if never. Raises OutOfTime.
+        """
+        task_id, task_group_id = expiring.words[0], str(expiring.values["taskGroupId"])
+        for _ in range(TRIES):
+            page = await self._storage.tables.query(keys.TASKS, task_id, start="", end="\x7f", select=_PROPERTIES)
+            status = next((row for row in page.rows if row.key == keys.TASK_STATUS), None)
+            if status is None and page.resume is not None:
+                status = await self._storage.tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
+            if status is None:
+                return _earlier(
+                    await self._delete_leftovers(task_id, page.rows),
+                    await self._leave_group(task_group_id, task_id, None),
+                )
+            if str(status.values["taskGroupId"]) != task_group_id:
+                return await self._leave_group(task_group_id, task_id, None)
+            if parse_date(str(status.values["expires"])) + KEPT > self._now():
+                return None  # the id was used again, for a task that has a row of its own
+            if page.resume is not None or len(page.rows) > MAX_OPERATIONS:
+                await self._shrink(task_id, page, until)
+                continue
+            await self._delete_contents(task_id, page.rows)
+            later = await self._leave_group(task_group_id, task_id, cast("int", status.values["generation"]))
+            if later is not None:
+                return later
+            if await delete_together(self._storage, keys.TASKS, task_id, page.rows):
+                self._cache.forget(task_id)
+                return None
+        return self._now()
+
+    async def definition(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """Deletes the content of a large definition, also of one that was refused; not while its task is there, which
+        could not be read without it."""
+        path = str(expiring.values["path"])
+        row = await self._storage.tables.get(keys.TASKS, expiring.words[0], keys.TASK_DEFINITION)
+        if row is not None and row.values.get("blob") == path:
+            return self._now() + _LOOK_AGAIN
+        await self._storage.blobs.delete(keys.DEFINITIONS, path)
+        return None
+
+    async def _shrink(self, task_id: str, page: Page, until: datetime) -> None:
+        """Deletes what a large task has besides the rows that make it a task, so that these can go with the last of
+        it. Page by page, and a hundred at a time: what is deleted stays deleted, however the run ends.
+
+        An artifact that cannot be deleted holds up nothing but its task: its failure is raised at the end.
+        """
+        first, end = keys.TASK_ROWS
+        failures: list[Exception] = []
+        while True:
+            others = [row for row in page.rows if not first <= row.key < end]
+            for start in range(0, len(others), MAX_OPERATIONS):
+                if self._now() >= until:
+                    raise failures[0] if failures else OutOfTime
+                failures += await self._delete_others(task_id, others[start : start + MAX_OPERATIONS])
+            if page.resume is None:
+                break
+            page = await self._storage.tables.query(
+                keys.TASKS, task_id, start=page.resume, end="\x7f", select=_PROPERTIES
+            )
+        if failures:
+            raise failures[0]
+
+    async def _delete_contents(self, task_id: str, rows: Sequence[Row]) -> None:
+        """Deletes the blobs of a task's artifacts. If one cannot be deleted, the rows of the others go, and its
+        failure is raised."""
+        failed = await self._artifacts.delete_blobs(task_id, rows)
+        if failed:
+            first, end = artifact_keys.ARTIFACTS
+            deleted = [row for row in rows if first <= row.key < end and row.key not in failed]
+            await delete_unchanged(self._storage, keys.TASKS, task_id, deleted)
+            raise next(iter(failed.values()))
+
+    async def _delete_others(self, task_id: str, rows: Sequence[Row]) -> list[Exception]:
+        """Deletes rows that can go before their task, with their blobs; answers what could not be deleted, and why."""
+        failed = await self._artifacts.delete_blobs(task_id, rows)
+        deletable = [row for row in rows if row.key not in failed]
+        await delete_unchanged(self._storage, keys.TASKS, task_id, deletable)
+        return list(failed.values())
+
+    async def _delete_leftovers(self, task_id: str, rows: Sequence[Row]) -> datetime | None:
+        """Deletes rows in the partition of a task that is not there: edges of calls that were refused, or died.
+
+        A young row may be of a call that creates the task, or a dependent of it, just now. Answers when to look again.
+        """
+        old = [row for row in rows if self._is_settled(row)]
+        failures = await self._delete_others(task_id, old)
+        if failures:
+            raise failures[0]
+        return None if len(old) == len(rows) else self._now()
+
+    async def _leave_group(self, task_group_id: str, task_id: str, generation: int | None) -> datetime | None:
+        """Deletes the rows of a task in a group, member and active rows together: neither is of use without the other.
+
+        A task that was resolved in its last `generation`, as its member row tells, has no active row any more. Rows
+        that a call has written or touched in the last minutes stay: it may be creating a new task of this id.
+        Answers when to look again, None if never.
+        """
+        member = await self._storage.tables.get(keys.GROUPS, task_group_id, keys.member(task_id))
+        rows = [] if member is None else [member]
+        if member is None or generation is None or f"final{generation:04d}" not in member.values:
+            start, end = keys.actives(task_id)
+            rows = [*await read_all(self._storage, keys.GROUPS, task_group_id, (), start=start, end=end), *rows]
+        if not rows:
+            return None
+        if not all(self._is_settled(row) for row in rows):
+            return self._now()
+        await delete_unchanged(self._storage, keys.GROUPS, task_group_id, rows[:-MAX_OPERATIONS])
+        if not await delete_together(self._storage, keys.GROUPS, task_group_id, rows[-MAX_OPERATIONS:]):
+            return self._now()
+        return None
+
+    def _is_settled(self, row: Row) -> bool:
+        """Whether no call that is under way can rely on the row any more: it would have touched it."""
+        return row.timestamp + SETTLED <= self._now()
+
+
+def _earlier(first: datetime | None, second: datetime | None) -> datetime | None:
+    moments = [moment for moment in (first, second) if moment is not None]
+    return min(moments, default=None)

@@ -1,0 +1,92 @@
+"""One of everything that expires, what is left of it, and the job that deletes it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from shared.auth.client_store import TABLE as CLIENTS
+from shared.domain.artifacts import Upload
+from shared.domain.dates import format_date
+from shared.domain.task import Resolved
+from shared.services import Services
+from shared.storage import artifact_keys, keys
+from shared.storage.interface import StorageUnavailable
+from shared.usecases.clients import ClientRequest
+from tests.simulator import artifact_scenarios
+from tests.simulator.artifact_scenarios import CONTENT
+from tests.simulator.scenarios import GROUP, A, B
+from tests.simulator.world import World
+from tests.twin.gate import as_process
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+JOB = "job"
+"""The process in which the expiry job runs."""
+EARLY, LATE = "public/early", "public/late"
+CLIENT = "project/ci"
+LARGE = {"noise": "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=1_000_000))}
+"""Too much for a row even when compressed."""
+
+
+async def everybody(names: Sequence[str]) -> None:
+    """Authorises everybody."""
+
+
+async def everything(world: World) -> None:
+    """A, in a group, with an artifact that expires before it and one that came after its end; B, whose definition is
+    large; a client; and the worker, its pool and its provisioner, who claimed A."""
+    expires = format_date(world.clock.now() + timedelta(hours=4))
+    await world.create(A, taskGroupId=GROUP, retries=0, expires=expires)
+    assert await world.claim()
+    soon = world.clock.now() + timedelta(hours=1)
+    await relay(world, EARLY, expires=soon)
+    await world.services.lifecycle.report_exception(A, 0, Resolved.MALFORMED_PAYLOAD)
+    await world.drain(30)
+    await artifact_scenarios.direct(world, LATE)
+    await world.create(B, expires=expires, payload=LARGE)
+    request = ClientRequest(
+        description="", expires=world.clock.now() + timedelta(hours=4), scopes=(), delete_on_expiration=True
+    )
+    await world.services.clients.create(CLIENT, request, everybody)
+
+
+async def relay(world: World, name: str, services: Services | None = None, **changes: Any) -> None:
+    """Creates an artifact of A whose content comes through the service, and sends it."""
+    artifacts = (services or world.services).artifacts
+    wanted = replace(artifact_scenarios.artifact(world, "s3", name, upload=Upload.RELAY), **changes)
+    await artifacts.creation.create(A, 0, wanted)
+    assert await artifacts.uploads.write(A, 0, name, CONTENT, "text/plain", "")
+
+
+async def expire(world: World, hours: float, services: Services | None = None) -> int:
+    """Runs the job every hour; answers how many runs have failed."""
+    failed = 0
+    for _ in range(int(hours)):
+        try:
+            await as_process(JOB, (services or world.handlers).expiration.run(300))
+        except StorageUnavailable:
+            failed += 1
+        await world.clock.sleep(HOUR)
+    return failed
+
+
+def left(world: World) -> set[str]:
+    """What there is of all that expires."""
+    found = {f"task {row.partition}" for row in world.rows(keys.TASKS)}
+    found |= {f"group {row.partition}" for row in world.rows(keys.GROUPS)}
+    found |= {row.key.split("~")[0] for row in world.rows(keys.POOLS) if row.key != keys.POOL}
+    found |= {f"listed {row.partition}" for row in world.rows(keys.DIRECTORY) if "expires" in row.values}
+    found |= {f"client {row.key}" for row in world.rows(CLIENTS)}
+    found |= {f"definition of {path.split('/')[0]}" for path in world.account.committed(keys.DEFINITIONS)}
+    for container in (artifact_keys.PUBLIC, artifact_keys.PRIVATE):
+        found |= {f"content of {path.split('/')[0]}" for path in world.account.committed(container)}
+    return found
+
+
+def scheduled(world: World) -> set[str]:
+    """The kinds of what the job has yet to do."""
+    return {row.key.split("~")[0] for row in world.rows(keys.EXPIRY) if row.key != "cursor"}

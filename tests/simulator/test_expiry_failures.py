@@ -1,0 +1,275 @@
+"""Something that can never be deleted holds up nothing else, and goes soon after it can be deleted at last."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from shared.auth.client_store import TABLE as CLIENTS
+from shared.domain.artifacts import Artifact, StorageType, Upload
+from shared.domain.dates import format_date
+from shared.domain.task import Resolved
+from shared.storage import artifact_keys, keys
+from shared.storage.counting import Kind
+from shared.storage.expiry import LAST_RETRY
+from shared.storage.interface import Merge, StorageUnavailable, Upsert
+from shared.telemetry.instruments import EXPIRATIONS_FAILED
+from shared.usecases.expiration import STUCK_AFTER
+from tests.simulator.expiring import DAY, EARLY, HOUR, JOB, LATE, everything, expire, left, scheduled
+from tests.simulator.scenarios import GROUP, A, B, C
+from tests.simulator.world import World
+from tests.twin.driver import Simulation
+from tests.twin.gate import Call, Phase, as_process, process_name
+
+Chosen = Callable[[Call], bool]
+
+
+def writes(target: str, key: str = "", subject: str = "") -> Chosen:
+    """Writes to a table or container: to a row of that key, if given, in that partition or path, if given."""
+
+    def chosen(call: Call) -> bool:
+        return (
+            call.kind in {Kind.TABLE_WRITE, Kind.BLOB_WRITE}
+            and call.target == target
+            and (not subject or call.subject == subject)
+            and (not key or any(each.startswith(key) for each in call.keys))
+        )
+
+    return chosen
+
+
+UNDELETABLE: dict[str, tuple[Chosen, set[str]]] = {
+    "task": (writes(keys.TASKS, keys.TASK_STATUS, A), {f"task {A}"}),
+    "group": (writes(keys.GROUPS, keys.GROUP, GROUP), {f"group {GROUP}"}),
+    "member": (writes(keys.GROUPS, keys.member(A), GROUP), {f"task {A}", f"group {GROUP}"}),
+    "definition": (writes(keys.DEFINITIONS), {f"definition of {B}"}),
+    "task with a large definition": (writes(keys.TASKS, keys.TASK_STATUS, B), {f"task {B}", f"definition of {B}"}),
+    "worker": (writes(keys.POOLS, "worker~"), {"worker"}),
+    "pool": (writes(keys.DIRECTORY, subject=keys.POOL), {"listed pool"}),
+    "provisioner": (writes(keys.DIRECTORY, subject=keys.PROVISIONER), {"listed provisioner"}),
+    "client": (writes(CLIENTS), {"client project~ci"}),
+    "artifact": (writes(artifact_keys.PUBLIC, subject=artifact_keys.path(A, 0, EARLY)), {f"content of {A}"}),
+    "upload": (writes(artifact_keys.PUBLIC, subject=artifact_keys.path(A, 0, LATE)), {f"task {A}"}),
+}
+"""What the storage refuses to the job, and what may be left because of it."""
+
+
+class Refusing:
+    """A gate that refuses some requests of the job for as long as it `is_on`."""
+
+    def __init__(self, chosen: Chosen, error: Callable[[], Exception] = StorageUnavailable) -> None:
+        self._chosen = chosen
+        self._error = error
+        self.is_on = True
+        self.refused = 0
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        if self.is_on and phase is Phase.BEFORE and process_name() == JOB and self._chosen(call):
+            self.refused += 1
+            raise self._error()
+
+
+def open_world(gate: Refusing) -> World:
+    world = World(Simulation.scripted([]), gate)
+    world.is_ordered = False
+    return world
+
+
+async def others(world: World) -> None:
+    """A task that expires every twelve hours."""
+    for number in range(6):
+        expires = world.clock.now() + timedelta(hours=4 + 12 * number)
+        await world.create(expires=format_date(expires))
+        (claim,) = await world.claim()
+        await world.services.lifecycle.report(claim.task.task_id, 0, Resolved.COMPLETED)
+    await world.drain(60)
+
+
+@pytest.mark.parametrize("error", [StorageUnavailable, RuntimeError], ids=["unavailable", "defect"])
+@pytest.mark.parametrize("what", UNDELETABLE)
+def test_undeletable_thing_holds_up_nothing_else(what: str, error: type[Exception]) -> None:
+    chosen, may_stay = UNDELETABLE[what]
+    gate = Refusing(chosen, error)
+    world = open_world(gate)
+    world.run(everything(world))
+    world.run(others(world))
+    world.run(world.drain(4 * HOUR))
+    # The worker of the last task is seen for a day, and the job comes two hours after an hour is over.
+    world.run(expire(world, 24 * 8))
+    assert gate.refused >= STUCK_AFTER, "nothing was undeletable"
+    assert left(world) <= may_stay
+    assert gate.refused <= 24 * 8, "tried more often than hourly"
+    gate.is_on = False
+    world.run(expire(world, LAST_RETRY.total_seconds() / HOUR + 4))
+    assert left(world) == set()
+    assert scheduled(world) == set()
+
+
+def test_first_undeletable_thing_of_an_hour_is_not_the_last_one_looked_at() -> None:
+    gate = Refusing(writes(keys.TASKS, keys.TASK_STATUS, A))
+    world = open_world(gate)
+
+    async def story() -> None:
+        expires = format_date(world.clock.now() + timedelta(hours=4))
+        for task_id in (A, B, C):
+            await world.create(task_id, taskGroupId=GROUP, expires=expires)
+        await world.drain(8 * HOUR)
+        assert await expire(world, 1) == 0, "a run in which something could be deleted has not failed"
+        assert set(world.tasks()) == {A}
+        hours = [row.partition for row in world.rows(keys.EXPIRY) if row.key.startswith("task~")]
+        assert hours and all(hour > keys.hour(world.clock.now() - timedelta(hours=1)) for hour in hours)
+
+    world.run(story())
+
+
+def test_run_in_which_nothing_can_be_deleted_fails() -> None:
+    gate = Refusing(lambda call: call.target != keys.EXPIRY)
+    world = open_world(gate)
+    world.run(everything(world))
+    world.run(world.drain(8 * HOUR))
+    with pytest.raises(StorageUnavailable, match="none of"):
+        world.run(as_process(JOB, world.handlers.expiration.run(300)))
+    gate.is_on = False
+    world.run(expire(world, 24 * 3))
+    assert left(world) == set()
+
+
+def test_outage_of_the_expiry_table_loses_nothing() -> None:
+    gate = Refusing(writes(keys.EXPIRY))
+    world = open_world(gate)
+    world.run(everything(world))
+    world.run(world.drain(8 * HOUR))
+    assert world.run(expire(world, 5)) == [5]
+    gate.is_on = False
+    world.run(expire(world, 24 * 3))
+    assert (left(world), scheduled(world)) == (set(), set())
+
+
+def test_what_fails_again_and_again_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    chosen, _ = UNDELETABLE["task"]
+    world = open_world(Refusing(chosen))
+    world.run(everything(world))
+    world.run(world.drain(8 * HOUR))
+    with caplog.at_level(logging.WARNING, "taskcluster.expiration"):
+        world.run(expire(world, 24 * 3))
+    counted = world.handlers.runtime.meter.of(EXPIRATIONS_FAILED)
+    assert counted[("task", "no")] == STUCK_AFTER - 1
+    assert counted[("task", "yes")] >= 1
+    stuck = [record for record in caplog.records if getattr(record, "action", "") == "expiration_stuck"]
+    assert len(stuck) == counted[("task", "yes")]
+    assert all(record.levelno == logging.ERROR and A in record.getMessage() for record in stuck)
+    assert [record.__dict__["failures"] for record in stuck] == list(range(STUCK_AFTER, STUCK_AFTER + len(stuck)))
+
+
+def test_back_off_doubles_up_to_a_day_and_starts_anew_after_a_success() -> None:
+    chosen, _ = UNDELETABLE["task"]
+    gate = Refusing(chosen)
+    world = open_world(gate)
+    world.run(everything(world))
+    world.run(world.drain(8 * HOUR))
+    tries: list[float] = []
+    for _ in range(24 * 5):
+        before = gate.refused
+        world.run(expire(world, 1))
+        if gate.refused > before:
+            tries.append(world.clock.elapsed / HOUR)
+    waits = [later - earlier for earlier, later in pairwise(tries)]
+    # The job looks at an hour ten minutes after it is over, so that a wait may be an hour longer.
+    for wait, delay in zip(waits, [1, 2, 4, 8, 16, 24, 24], strict=False):
+        assert delay <= wait <= delay + 2
+    assert len(waits) >= 6
+
+
+UNREADABLE = {
+    "of an unknown kind": Upsert("sprocket~a", {}),
+    "without its values": Upsert("worker~a~b~c~d", {}),
+    "without its words": Upsert("artifact~", {"name": "x"}),
+    "with a date that is none": Upsert(f"upload~{A}~0000x~y", {"name": "x"}),
+}
+
+
+@pytest.mark.parametrize("row", UNREADABLE.values(), ids=UNREADABLE)
+def test_unreadable_row_of_the_job_holds_up_nothing(row: Upsert) -> None:
+    world = open_world(Refusing(lambda call: False))
+
+    async def story() -> None:
+        await everything(world)
+        hour = keys.hour(world.clock.now() + timedelta(hours=1))
+        await world.memory.storage.tables.transact(keys.EXPIRY, hour, [row])
+        await world.drain(8 * HOUR)
+        await expire(world, 24 * 3)
+
+    world.run(story())
+    assert left(world) == set()
+    assert [each.key for each in world.rows(keys.EXPIRY) if each.key != "cursor"] == [row.key], "a person may look"
+
+
+NEWER = {
+    "artifact": (keys.TASKS, A, artifact_keys.artifact(0, EARLY)),
+    "definition": (keys.TASKS, B, keys.TASK_DEFINITION),
+}
+
+
+@pytest.mark.parametrize("what", NEWER)
+def test_row_of_a_newer_version_holds_up_nothing(what: str) -> None:
+    """As after a rollback."""
+    world = open_world(Refusing(lambda call: False))
+
+    async def story() -> None:
+        await everything(world)
+        table, partition, key = NEWER[what]
+        await world.drain(4 * HOUR)
+        await world.memory.storage.tables.transact(table, partition, [Merge(key, {"schema": 999})])
+        await expire(world, 24 * 4)
+
+    world.run(story())
+    assert left(world) <= {f"content of {A}"}
+
+
+def test_one_undeletable_artifact_keeps_its_task_readable_and_nothing_else() -> None:
+    path = artifact_keys.path(B, 0, "public/13")
+    gate = Refusing(writes(artifact_keys.PUBLIC, subject=path))
+    world = open_world(gate)
+
+    async def story() -> None:
+        await world.create(B, taskGroupId=GROUP, payload={"many": 1})
+        (claim,) = await world.claim()
+        definition = await world.services.stores.tasks.definition(B)
+        assert definition is not None
+        for number in range(30):
+            name = f"public/{number}"
+            wanted = Artifact(
+                name=name,
+                storage_type=StorageType.S3,
+                content_type="text/plain",
+                expires=definition.expires,
+                upload=Upload.RELAY,
+            )
+            await world.services.artifacts.creation.create(B, 0, wanted)
+            assert await world.services.artifacts.uploads.write(B, 0, name, b"x", "text/plain", "")
+        await world.services.lifecycle.report(B, claim.run_id, Resolved.COMPLETED)
+        await world.drain(2 * DAY + 3 * HOUR)
+        await expire(world, 2)
+        assert list(world.account.committed(artifact_keys.PUBLIC)) == [path]
+        rows = [row.key for row in world.rows(keys.TASKS, B)]
+        assert [key for key in rows if key.startswith("artifact~")] == [artifact_keys.artifact(0, "public/13")]
+        assert (await world.process().lifecycle.definition(B))["payload"] == {"many": 1}
+        gate.is_on = False
+        await expire(world, 6)
+
+    world.run(story())
+    assert left(world) <= {"worker", "listed pool", "listed provisioner"}
+
+
+def test_undeletable_task_keeps_its_large_definition() -> None:
+    gate = Refusing(writes(keys.TASKS, keys.TASK_STATUS, B))
+    world = open_world(gate)
+    world.run(everything(world))
+    world.run(world.drain(8 * HOUR))
+    world.run(expire(world, 24 * 3))
+    (definition,) = world.run(world.process().lifecycle.definition(B))
+    assert len(definition["payload"]["noise"]) == 1_000_000
