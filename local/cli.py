@@ -30,6 +30,9 @@ Subscriptions = Annotated[
 AzurePaths = Annotated[
     bool, typer.Option("--azure-paths", help="Decode paths before routing, as deployed Functions do.")
 ]
+NoHost = Annotated[
+    bool, typer.Option("--no-host", help="Storage and Service Bus alone, for `func start` or a debugger.")
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Forget the data of an earlier stack on this port.")]
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
@@ -58,6 +61,7 @@ def up(
     subscription: Subscriptions = None,
     azure_paths: AzurePaths = False,
     fresh: Fresh = False,
+    no_host: NoHost = False,
     app_dir: Annotated[Path, typer.Option(help="Serve another function app.", hidden=True)] = ROOT,
     apart: Annotated[bool, typer.Option("--apart", hidden=True, help="Outlive the process that started this.")] = False,
 ) -> None:
@@ -70,6 +74,7 @@ def up(
         subscriptions=tuple(subscription or ()),
         azure_paths=azure_paths,
         fresh=fresh,
+        with_host=not no_host,
         app_dir=app_dir,
     )
     if detach:

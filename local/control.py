@@ -48,6 +48,8 @@ def restart_host(port: int) -> None:
     """End each host; its supervisor starts it again. Returns when all are back."""
     before = running(port)
     hosts = {name: process for name, process in before.children.items() if name.startswith("host-")}
+    if not hosts:
+        fail(f"the stack on port {port} was started without a host")
     for process in hosts.values():
         process.signal(signal.SIGTERM)
     give_up = time.monotonic() + RESTART_SECONDS

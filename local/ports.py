@@ -56,9 +56,9 @@ class Ports:
         """The ports as `local.azurite` wants them."""
         return {"blob": self.blob, "queue": self.queue, "table": self.table}
 
-    def check_free(self) -> None:
+    def check_free(self, *, with_host: bool = True) -> None:
         """Raises PortTakenError for the first port that another process listens on."""
-        uses = dict.fromkeys(self.hosts, "the API")
+        uses = dict.fromkeys(self.hosts if with_host else (), "the API")
         uses |= {self.blob: "blobs", self.queue: "queues", self.table: "tables"}
         uses |= {self.amqp: "Service Bus", self.broker_control: "the broker's control"}
         for port, use in uses.items():

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any
 
@@ -41,7 +41,7 @@ def up(wanted: StackOptions, *, with_parent: bool = True) -> None:
         with interruptible(), Stack.start(wanted, say) as stack:
             if with_parent:
                 state.stack_log(port).unlink(missing_ok=True)  # of an earlier stack that was detached
-            say(f"The API is at {stack.environment['TASKCLUSTER_ROOT_URL']}; for clients: {hint('env', port)}")
+            say(_where(wanted, stack.environment))
             say(f"Logs: {hint('logs', port)}. Ctrl-C ends the stack.")
             stack.supervise(threading.Event(), say)
     except KeyboardInterrupt:
@@ -56,7 +56,7 @@ def up_detached(wanted: StackOptions) -> None:
     if StackState.load(port) is not None:
         fail(already_runs(wanted))
     try:
-        wanted.ports.check_free()
+        wanted.ports.check_free(with_host=wanted.with_host)
     except PortTakenError as error:
         fail(str(error))
     log = state.stack_log(port)
@@ -65,6 +65,7 @@ def up_detached(wanted: StackOptions) -> None:
     command += ["--hosts", str(len(wanted.ports.hosts)), "--app-dir", str(wanted.app_dir)]
     command += [word for name in wanted.subscriptions for word in ("--subscription", name)]
     command += ["--azure-paths"] * wanted.azure_paths + ["--fresh"] * wanted.fresh
+    command += ["--no-host"] * (not wanted.with_host)
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
@@ -87,8 +88,17 @@ def up_detached(wanted: StackOptions) -> None:
             fail(f"the stack was not ready after {START_SECONDS} s; see {log}")
         time.sleep(WATCH_SECONDS)
     process.returncode = 0  # it goes on by itself
-    say(f"The API is at {running.environment['TASKCLUSTER_ROOT_URL']}; for clients: {hint('env', port)}")
+    say(_where(wanted, running.environment))
     say(f"Logs: {hint('logs', port)}. It ends with: {hint('down', port)}")
+
+
+def _where(wanted: StackOptions, environment: Mapping[str, str]) -> str:
+    """Where the stack is, and what clients or a host of somebody else's need."""
+    port = wanted.ports.api
+    if wanted.with_host:
+        return f"The API is at {environment['TASKCLUSTER_ROOT_URL']}; for clients: {hint('env', port)}"
+    host = f"func start --port {port}, or .venv/bin/python -m local.host --port {port}"
+    return f"Storage and Service Bus run, without a host. With local.settings.json: {host}"
 
 
 @contextlib.contextmanager

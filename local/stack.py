@@ -38,6 +38,8 @@ class StackOptions:
     ports: Ports
     azure_paths: bool = False
     """Hosts treat paths as deployed Functions do (design 8)."""
+    with_host: bool = True
+    """Without: storage and broker alone, for a Functions host that somebody else starts."""
     subscriptions: tuple[str, ...] = ()
     """Match-all subscriptions declared on every topic."""
     in_memory: bool = False
@@ -89,7 +91,7 @@ class Stack:
         if running is not None:
             raise ChildError(already_runs(options))
         file_values = appsettings.read_settings_file(options.app_dir / appsettings.SETTINGS_FILE)
-        ports.check_free()
+        ports.check_free(with_host=options.with_host)
         folder = state.folder(ports.api)
         if options.fresh:
             shutil.rmtree(folder / DATA, ignore_errors=True)
@@ -109,8 +111,9 @@ class Stack:
             settings |= appsettings.addresses(ports, azurite.connection_string, service_bus.connection_string)
             stack = cls(options, settings, azurite, service_bus, contextlib.ExitStack())
             undo.callback(stack.stop_hosts)
-            say(f"starting the Functions host on port {ports.api}")
-            stack._launch(ports.hosts)
+            if options.with_host:
+                say(f"starting the Functions host on port {ports.api}")
+                stack._launch(ports.hosts)
             stack._save_state()
             stack._cleanup = undo.pop_all()
         return stack

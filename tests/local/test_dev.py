@@ -238,6 +238,22 @@ sys.exit(checks.main([]))
 """
 
 
+@pytest.fixture
+def interrupts_ignored() -> Iterator[None]:
+    """As in a shell's background or under nohup, where programs inherit that SIGINT is ignored."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _heed_interrupts() -> None:
+    """What Ctrl-C meets in a shell's foreground, wherever the tests run."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.mark.usefixtures("interrupts_ignored")
 @pytest.mark.parametrize(
     "sleeper",
     [
@@ -256,6 +272,7 @@ def test_an_interrupt_ends_the_checks_quietly(tmp_path: Path, sleeper: str) -> N
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        preexec_fn=_heed_interrupts,  # no other thread of the tests holds a lock that it needs
     ) as checking:
         assert checking.stdout is not None
         shown = [checking.stdout.readline(), checking.stdout.readline()]
