@@ -5,19 +5,21 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import azure.functions as func
 
 from functions import process
+from functions.load import Bodies, Load
 from functions.observation import observed
-from shared.api.answer import Answer, error_answer, fixed_headers, json_answer, not_found
+from shared.api.answer import MOST_ECHOED, Answer, echo, error_answer, fixed_headers, json_answer, not_found
 from shared.api.call import Authenticate, Call
 from shared.api.endpoint import Endpoint
 from shared.api.router import Match, Router
 from shared.api.site import at_root
-from shared.api.validation import parse_body, validate_params, validate_payload, validate_query
+from shared.api.validation import check_size, is_json, validate_params, validate_payload, validate_query
 from shared.auth.authenticate import Authenticator, Caller
 from shared.auth.targets import raw_target, signed_targets, target_of
 from shared.errors import ApiError, InternalServerError, ServiceUnavailable
@@ -27,6 +29,9 @@ from shared.storage.interface import StorageUnavailable
 log = logging.getLogger("taskcluster.http")
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]
+
+LOAD = Load(process.SETTINGS.max_calls_in_hand, process.SETTINGS.max_long_polls)
+BODIES = Bodies()
 
 _TRACE_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
@@ -88,40 +93,62 @@ async def _observed_answer(
     fields |= {name: value for name, value in match.params.items() if name in _LOGGED}
     parent = context.trace_context.trace_parent or headers.get("traceparent")
     with observed(services.runtime, match.endpoint.name, "server", fields, parent=parent) as seen:
-        answer = await _answer(api, services, call, match, request, query)
+        answer = await _answer(api, services, call, request, query)
         seen.outcome, seen.failed = str(answer.status), answer.status >= 500
         if call.known_caller is not None:
             seen.fields["clientId"] = call.known_caller.client_id or "anonymous"
     return answer
 
 
-async def _answer(
-    api: Api, services: Services, call: Call, match: Match, request: func.HttpRequest, query: str
-) -> Answer:
-    """One call, its checks in the order of contract 1.5."""
-    endpoint, payload = match.endpoint, None
-    try:
-        content_type = call.headers.get("content-type", "")
-        if endpoint.takes_content:
-            call.content = request.get_body()
-        else:
-            call.raw_body = payload = parse_body(content_type, request.get_body())
-        if endpoint.authorised_by_url:
-            await call.authorise()
-        validate_params(endpoint, match.params)
-        call.query = validate_query(endpoint, query)
-        call.body = validate_payload(endpoint, payload, content_type)
-        outcome = await api.handlers[endpoint.name](services, call)
-    except ApiError as error:
-        return _refusal(error, match, payload, services)
-    except StorageUnavailable as failure:
-        log.warning("storage failed in %s: %s", endpoint.name, failure, extra={"action": "storage_unavailable"})
-        return _refusal(ServiceUnavailable("storage is not available; send the call again"), match, payload, services)
-    except Exception:
-        incident = services.runtime.slugid()
-        log.exception("%s failed, incident %s", endpoint.name, incident, extra={"action": "call_failed"})
-        return _refusal(InternalServerError(f"Internal error, incident {incident}"), match, payload, services)
-    return outcome if isinstance(outcome, Answer) else json_answer(outcome)
+async def _answer(api: Api, services: Services, call: Call, request: func.HttpRequest, query: str) -> Answer:
+    """One call. What the URL and the headers tell is checked before the body is looked at (contract 1.5)."""
+    endpoint, body = call.endpoint, request.get_body()
+    async with AsyncExitStack() as held:
+        try:
+            held.enter_context(_place(services, endpoint))
+            await _check_ahead(call, query, body)
+            if endpoint.takes_content:
+                call.content = body
+            else:
+                if _is_parsed(call, body):
+                    call.raw_body = await held.enter_async_context(BODIES.parsed(body))
+                call.body = validate_payload(endpoint, call.raw_body, call.headers.get("content-type", ""))
+            outcome = await api.handlers[endpoint.name](services, call)
+        except ApiError as error:
+            return await _refusal(error, call, body, services)
+        except StorageUnavailable as failure:
+            log.warning("storage failed in %s: %s", endpoint.name, failure, extra={"action": "storage_unavailable"})
+            unavailable = ServiceUnavailable("storage is not available; send the call again")
+            return await _refusal(unavailable, call, body, services)
+        except Exception:
+            incident = services.runtime.slugid()
+            log.exception("%s failed, incident %s", endpoint.name, incident, extra={"action": "call_failed"})
+            return await _refusal(InternalServerError(f"Internal error, incident {incident}"), call, body, services)
+        return outcome if isinstance(outcome, Answer) else json_answer(outcome)
+
+
+def _place(services: Services, endpoint: Endpoint) -> AbstractContextManager[None]:
+    """The call's place among those in hand. Entering raises ServiceUnavailable."""
+    if endpoint.takes_any_load:
+        return nullcontext()
+    return LOAD.poll() if endpoint.waits else LOAD.call(services.end_polls)
+
+
+async def _check_ahead(call: Call, query: str, body: bytes) -> None:
+    """All that needs no look into the body."""
+    endpoint = call.endpoint
+    if not endpoint.takes_content:
+        check_size(len(body))
+    if endpoint.authorised_by_url:
+        await call.authorise()
+    elif _is_parsed(call, body):
+        await call.authorise_ahead()
+    validate_params(endpoint, call.params)
+    call.query = validate_query(endpoint, query)
+
+
+def _is_parsed(call: Call, body: bytes) -> bool:
+    return bool(body) and not call.endpoint.takes_content and is_json(call.headers.get("content-type", ""))
 
 
 def _authentication(
@@ -136,14 +163,25 @@ def _authentication(
     return authenticate
 
 
-def _refusal(error: ApiError, match: Match, payload: Any, services: Services) -> Answer:
+async def _refusal(error: ApiError, call: Call, body: bytes, services: Services) -> Answer:
     return error_answer(
         error,
-        method=match.endpoint.name,
-        params=match.params,
-        payload=payload,
+        method=call.endpoint.name,
+        params=call.params,
+        payload=echo(body, await _echoed(call, body)) if _is_parsed(call, body) else {},
         now=services.runtime.now(),
     )
+
+
+async def _echoed(call: Call, body: bytes) -> Any:
+    """A short body as it was sent, also of a call that was refused before it was parsed; None if it is not JSON."""
+    if call.raw_body is not None or len(body) > MOST_ECHOED:
+        return call.raw_body
+    try:
+        async with BODIES.parsed(body) as payload:
+            return payload
+    except ApiError:
+        return None
 
 
 def _response(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -62,6 +63,8 @@ class Services:
     runtime: Runtime
     stores: Stores
     authenticator: Authenticator
+    end_polls: Callable[[], None]
+    """Lets every long poll of this process end now, with what it has."""
     create_task: CreateTask
     lifecycle: Lifecycle
     work: Work
@@ -124,6 +127,7 @@ def assemble(settings: Settings, runtime: Runtime, storage: Storage, publisher: 
         runtime=runtime,
         stores=stores,
         authenticator=Authenticator(keyring, settings.root_url, runtime.now),
+        end_polls=poller.end_waits,
         create_task=CreateTask(
             stores,
             Membership(stores.groups, expiry),

@@ -137,8 +137,17 @@ class Settings(BaseSettings):
         pattern=r"^https?://[^?#\s]+$",
         description="Where `public/` artifacts can be read without a signature (a CDN or a public container).",
     )
+    max_calls_in_hand: int = Field(
+        default=100,
+        ge=4,
+        description="Calls that a process works on at a time, long polls not counted; what is more is answered 503 "
+        "with `Retry-After` at once. From three quarters of it on, long polls end early and new ones are answered 503.",
+    )
+    max_long_polls: int = Field(
+        default=500, ge=1, description="Long polls that a process holds at a time; what is more is answered 503."
+    )
     definition_cache_bytes: int = Field(
-        default=64 * 1024 * 1024, ge=0, description="Memory for definitions that a process keeps."
+        default=64 * 1024 * 1024, ge=0, description="Bytes of memory for definitions that a process keeps."
     )
     app_version: str = Field(default="development", description="What the version endpoint tells.")
     applicationinsights_connection_string: SecretStr | None = Field(

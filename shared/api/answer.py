@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,6 +9,7 @@ from typing import Any
 
 from shared.domain.dates import format_date
 from shared.errors import ApiError
+from shared.jsontext import write
 
 JSON_TYPE = "application/json; charset=utf-8"
 CORS: Mapping[str, str] = {
@@ -26,6 +26,14 @@ ALWAYS: Mapping[str, str] = {
 }
 HTTPS_ONLY: Mapping[str, str] = {"strict-transport-security": "max-age=7776000"}
 """For 90 days (contract 1.3)."""
+MOST_SAID = 24_000
+"""Bytes of an error's message."""
+MOST_ECHOED = 4096
+"""Bytes of a body that an error repeats."""
+MOST_NAMED = 2048
+"""Bytes of a URL parameter that an error repeats."""
+MOST_REFUSED = 64 * 1024
+"""Bytes of an error's envelope: so much follows from the other limits."""
 RETRY_AFTER = "2"
 """Seconds that a client may wait before it repeats a call that was answered 503."""
 
@@ -55,11 +63,21 @@ def not_found() -> Answer:
     return json_answer({"error": "Not found"}, 404)
 
 
+def echo(body: bytes, payload: Any) -> Any:
+    """A request's body as an error repeats it: `payload` as it was parsed, of a long one how it begins."""
+    if len(body) <= MOST_ECHOED:
+        return payload or {}
+    return f"{body[: MOST_ECHOED // 2].decode(errors='replace')}… (cut: the body has {len(body)} bytes)"
+
+
 def error_answer(error: ApiError, *, method: str, params: Mapping[str, str], payload: Any, now: datetime) -> Answer:
-    """The error envelope. `method` is the endpoint's name, `payload` the body as it was sent."""
+    """The error envelope. `method` is the endpoint's name, `payload` what `echo` makes of the body.
+
+    It never has more than MOST_REFUSED bytes, whatever the caller sent.
+    """
     time = format_date(now)
     message = (
-        f"{error.message}\n\n---\n\n* method:     {method}\n* errorCode:  {error.code}\n"
+        f"{_cut(error.message, MOST_SAID)}\n\n---\n\n* method:     {method}\n* errorCode:  {error.code}\n"
         f"* statusCode: {error.status}\n* time:       {time}"
     )
     headers: dict[str, str] = {}
@@ -67,10 +85,18 @@ def error_answer(error: ApiError, *, method: str, params: Mapping[str, str], pay
         headers["www-authenticate"] = "hawk"
     if error.status == 503:
         headers["retry-after"] = RETRY_AFTER
-    request_info = {"method": method, "params": dict(params), "payload": payload or {}, "time": time}
+    shown = {name: _cut(value, MOST_NAMED) for name, value in params.items()}
+    request_info = {"method": method, "params": shown, "payload": payload, "time": time}
     return json_answer({"code": error.code, "message": message, "requestInfo": request_info}, error.status, headers)
+
+
+def _cut(text: str, most: int) -> str:
+    """The text if it takes at most so many bytes as JSON, else how it begins."""
+    if len(text) <= most and len(write(text)) <= most + 2:
+        return text
+    return f"{text[: most // 6]}… (cut: {len(text)} characters)"  # a character takes up to six bytes: \u0000
 
 
 def to_json(value: Any) -> bytes:
     """JSON text as answers carry it."""
-    return json.dumps(value, indent=2, ensure_ascii=False).encode(errors="replace")
+    return write(value)

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from shared.api.endpoint import Endpoint
 from shared.auth.authenticate import Authenticator, Caller
+from shared.auth.foresight import hopeless
 from shared.auth.scopes import Params, render
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -60,6 +61,17 @@ class Call:
         if self._caller is None:
             self._caller = await self.authenticate()
         return self._caller
+
+    async def authorise_ahead(self) -> None:
+        """Refuses whom no body could help: by the endpoint's scope expression, as far as the URL fills it in.
+
+        Raises AuthenticationFailed, InsufficientScopes.
+        """
+        if self.endpoint.scopes is not None:
+            caller = await self.caller()
+            lacking = hopeless(caller.scopes, self.endpoint.scopes, self.params)
+            if lacking is not None:
+                caller.require(lacking)
 
     async def authorise(self, params: Params | None = None) -> None:
         """The endpoint's scope expression with these parameters, by default those of the URL.

@@ -12,7 +12,9 @@ from shared.errors import InputError
 
 def complete_definition(task_id: str, request: CreateTaskRequest) -> Definition:
     """The definition with every field filled in. Raises InputError for a task queue that contradicts itself."""
-    body: dict[str, Any] = request.model_dump(mode="json")
+    body: dict[str, Any] = request.model_dump(mode="json", exclude={"payload", "extra"})
+    # These may hold very much: they are passed on as they are.
+    body |= {"payload": request.payload, "extra": request.extra}
     task_queue_id = _task_queue_id(request)
     provisioner_id, worker_type = task_queue_id.split("/", 1)
     body |= {"taskQueueId": task_queue_id, "provisionerId": provisioner_id, "workerType": worker_type}

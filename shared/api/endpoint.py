@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from pydantic import BaseModel
 
-from shared.api.types import SLUGID_PATTERN
+from shared.api.types import OPAQUE, SLUGID_PATTERN
 from shared.auth.scopes import Template, params_of
 
 Stability = Literal["stable", "experimental", "deprecated"]
@@ -55,6 +56,10 @@ class Endpoint:
     """HTTP status of the normal answer; 204 has no body."""
     takes_content: bool = False
     """Whether the body is content of any kind and size, and no JSON."""
+    takes_any_load: bool = False
+    """Whether it is answered however much the process has to do."""
+    waits: bool = False
+    """Whether it is a long poll: the first to be given up when the process has too much to do."""
     stability: Stability = "stable"
     raw_slash: bool = False
     """Whether the taskQueueId may also be written with a bare slash (contract 1.4)."""
@@ -63,6 +68,12 @@ class Endpoint:
     def params(self) -> tuple[str, ...]:
         """Names of the URL parameters, in the order of the route."""
         return tuple(re.findall(r"<([^>]+)>", self.route))
+
+    @cached_property
+    def opaque(self) -> frozenset[str]:
+        """Properties of the body that hold any object, and are passed on without being looked into."""
+        fields = {} if self.input is None else self.input.model_fields
+        return frozenset(name for name, field in fields.items() if OPAQUE in field.metadata)
 
     @property
     def authorised_by_url(self) -> bool:

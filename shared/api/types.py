@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, StringConstraints
+from pydantic_core import PydanticCustomError
 
 from shared.domain.dates import format_date, parse_date
 from shared.domain.priority import Priority
@@ -60,5 +61,12 @@ def optional() -> Any:
     return Field(default_factory=lambda: None)
 
 
-JsonObject = dict[str, Any]
-"""A JSON object with any content."""
+def _object(value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise PydanticCustomError("dict_type", "Input should be a valid dictionary")
+    return value
+
+
+OPAQUE = PlainValidator(_object, json_schema_input_type=dict[str, Any])
+JsonObject = Annotated[dict[str, Any], OPAQUE]
+"""A JSON object with any content, which is passed on without being looked into."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -11,10 +12,13 @@ import pydantic_core
 from pydantic import BaseModel, ValidationError
 
 from shared.api.endpoint import PARAMETERS, Endpoint
-from shared.errors import InputTooLarge, InputValidationError, InvalidRequestArguments, MalformedPayload
+from shared.errors import InputError, InputTooLarge, InputValidationError, InvalidRequestArguments, MalformedPayload
+from shared.jsontext import BeyondLimits, Measure, measure, read
 
 MAX_BODY = 10 * 1024 * 1024
 """Bytes of a request's body."""
+MOST_CHECKED = 30_000
+"""Values of a body that are checked one by one, against its schema: all but those in free-form objects."""
 _MOST_ERRORS = 50
 """Schema errors that one message lists."""
 
@@ -24,17 +28,24 @@ def is_json(content_type: str) -> bool:
     return content_type.split(";", 1)[0].strip().lower() == "application/json"
 
 
-def parse_body(content_type: str, body: bytes) -> Any:
-    """The JSON object or array of a body; None when there is none or it is of another type.
-
-    Raises MalformedPayload, InputTooLarge.
-    """
-    if len(body) > MAX_BODY:
+def check_size(size: int) -> None:
+    """Raises InputTooLarge for a body of so many bytes."""
+    if size > MAX_BODY:
         raise InputTooLarge(f"the request body must not be larger than {MAX_BODY} bytes")
-    if not body or not is_json(content_type):
-        return None
+
+
+def measure_body(body: bytes) -> Measure:
+    """What it takes to parse a JSON body. Raises InputError for more than is allowed."""
     try:
-        payload = pydantic_core.from_json(body, allow_inf_nan=False)
+        return measure(body)
+    except BeyondLimits as error:
+        raise InputError(f"the request body is beyond a limit: {error}") from None
+
+
+def parse_body(body: bytes, measured: Measure) -> Any:
+    """The object or array of a JSON body. Raises MalformedPayload."""
+    try:
+        payload = read(body, measured)
     except ValueError as error:
         raise MalformedPayload(f"the request body is not JSON: {error}") from None
     if not isinstance(payload, dict | list):
@@ -76,16 +87,32 @@ def validate_query(endpoint: Endpoint, query: str) -> dict[str, str]:
 def validate_payload(endpoint: Endpoint, payload: Any, content_type: str) -> BaseModel | None:
     """The body against the endpoint's schema, with defaults filled in; None for an endpoint without one.
 
-    Raises MalformedPayload, InputValidationError with all that is wrong.
+    Raises MalformedPayload, InputValidationError with all that is wrong, InputError for more than can be checked.
     """
     if endpoint.input is None:
         return None
     if payload is None:
         raise MalformedPayload("Payload must be JSON with content-type: application/json")
+    _check_breadth(payload, endpoint.opaque)
     try:
         return endpoint.input.model_validate(payload)
     except ValidationError as error:
         raise InputValidationError(_describe(endpoint, error)) from None
+
+
+def _check_breadth(payload: Any, opaque: Collection[str]) -> None:
+    """Raises InputError when checking every value, and listing all that is wrong with them, would take too long."""
+    if isinstance(payload, dict):
+        payload = [value for name, value in payload.items() if name not in opaque]
+    remaining = MOST_CHECKED
+    unseen = deque([payload])
+    while unseen:
+        values = unseen.popleft()
+        remaining -= len(values)
+        if remaining < 0:
+            raise InputError(f"the request body has more than {MOST_CHECKED} values outside of free-form objects")
+        inner = values.values() if isinstance(values, dict) else values
+        unseen.extend(value for value in inner if isinstance(value, dict | list))
 
 
 def _describe(endpoint: Endpoint, error: ValidationError) -> str:
@@ -111,6 +138,11 @@ def _plain(problem: pydantic_core.ErrorDetails) -> str:
             return problem["msg"]
 
 
+_QUADRATIC = {r"^[1-9]*[0-9]+$": r"^[0-9]+$"}
+"""Published patterns that take time quadratic in a value's length, and what matches the same in linear time."""
+
+
 def _matches(pattern: str, value: str) -> bool:
+    pattern = _QUADRATIC.get(pattern, pattern)
     # `$` also matches before a trailing newline in Python, which no pattern here means.
     return re.fullmatch(pattern.removeprefix("^").removesuffix("$"), value, re.DOTALL) is not None

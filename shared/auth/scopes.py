@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
@@ -58,6 +58,15 @@ class ScopeSet:
     def __contains__(self, scope: str) -> bool:
         """Whether the held scopes satisfy this one. A star at its end is plain text (contract 11.5)."""
         return scope in self._exact or self._covered_by_star(scope)
+
+    def has_beginning(self, text: str) -> bool:
+        """Whether the held scopes satisfy any scope that begins so."""
+        position = bisect_left(self._stars, text)
+        return (
+            self._covered_by_star(text)
+            or (position < len(self._stars) and self._stars[position].startswith(text))
+            or any(scope.startswith(text) for scope in self._exact)
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted([*self._exact, *(star + "*" for star in self._stars)], key=_normal_order))

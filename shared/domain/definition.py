@@ -94,10 +94,14 @@ class Definition:
 
 def same_json(left: Any, right: Any) -> bool:
     """Deep equality of JSON values (contract 3.5): 1 equals 1.0, but no boolean equals a number (trap 24)."""
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(same_json(left[key], right[key]) for key in left)
-    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(same_json, left, right))
-    return bool(left == right)
+    # Compiled code finds differences first; what is left to do is to tell booleans from numbers.
+    return bool(left == right) and _same_booleans(left, right)
+
+
+def _same_booleans(left: Any, right: Any) -> bool:
+    """Whether two equal values have their booleans in the same places."""
+    if isinstance(left, dict):
+        return all(_same_booleans(value, right[name]) for name, value in left.items())
+    if isinstance(left, list):
+        return all(map(_same_booleans, left, right))
+    return isinstance(left, bool) == isinstance(right, bool)

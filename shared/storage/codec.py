@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import zlib
@@ -13,6 +14,7 @@ from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Definition
 from shared.domain.priority import Priority
 from shared.domain.task import Created, Resolved, Run, State, Task, Ticket, Tickets
+from shared.jsontext import memory_of, read_back, write
 from shared.storage.interface import Row, StorageUnavailable, Value
 
 SCHEMA = 1
@@ -22,6 +24,12 @@ READABLE = frozenset({1})
 
 _CHUNK = 60_000
 """Bytes of a packed definition per property; a property holds 64 KiB."""
+_BESIDE_ABOVE = 128 * 1024
+"""Bytes of JSON beyond which (de)compressing would hold up other calls; zlib lets them go on in another thread."""
+_PACKED_BESIDE_ABOVE = 8 * 1024
+"""The same of packed definitions: zeros shrink to a thousandth."""
+_QUICK = 2
+"""zlib's level for large definitions: a few per cent larger than by default, three times as fast."""
 _SPILL_ABOVE = 480_000
 """Bytes of a packed definition beyond which it goes to a blob; an entity holds 1 MiB, emulators count base64."""
 
@@ -32,11 +40,8 @@ class PackedDefinition:
 
     content: bytes
     spilled_to: str | None
-
-    @property
-    def weight(self) -> int:
-        """Bytes that caching it is counted with."""
-        return 4 * len(self.content) + 1000
+    memory: int = 0
+    """About how many bytes the definition takes in memory; 0 for one that was read and not unpacked."""
 
     @property
     def fingerprint(self) -> str:
@@ -44,15 +49,29 @@ class PackedDefinition:
         return hashlib.sha256(self.content).hexdigest()[:32]
 
     def unpack(self, task_id: str) -> Definition:
-        return Definition(task_id=task_id, body=json.loads(zlib.decompress(self.content)))
+        """The definition, at once: for small ones (others: `unpacked_text`)."""
+        return Definition(task_id=task_id, body=read_back(zlib.decompress(self.content)))
 
 
-def pack_definition(definition: Definition) -> PackedDefinition:
-    """Compresses a definition; a large one is spilled under a path that names its content."""
-    packed = PackedDefinition(content=zlib.compress(compact(definition.body), 6), spilled_to=None)
-    if len(packed.content) <= _SPILL_ABOVE:
+async def pack_definition(definition: Definition) -> PackedDefinition:
+    """Compresses a definition, a large one beside the event loop; what does not fit into a row is spilled under a path
+    that names its content."""
+    text = write(definition.body)
+    if len(text) <= _BESIDE_ABOVE:
+        content = zlib.compress(text, 6)
+    else:
+        content = await asyncio.to_thread(zlib.compress, text, _QUICK)
+    packed = PackedDefinition(content=content, spilled_to=None, memory=memory_of(text))
+    if len(content) <= _SPILL_ABOVE:
         return packed
     return replace(packed, spilled_to=f"{definition.task_id}/{packed.fingerprint}")
+
+
+async def unpacked_text(packed: PackedDefinition) -> bytes:
+    """The JSON text of a definition; what may be large is decompressed beside the event loop."""
+    if len(packed.content) <= _PACKED_BESIDE_ABOVE:
+        return zlib.decompress(packed.content)
+    return await asyncio.to_thread(zlib.decompress, packed.content)
 
 
 def split_definition(packed: PackedDefinition) -> dict[str, Value]:
@@ -137,7 +156,7 @@ def decode_task(row: Row) -> Task:
 
 def compact(value: Any) -> bytes:
     """JSON without spaces, in UTF-8."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    return write(value)
 
 
 _RUN_DATES = ("takenUntil", "started", "resolved")

@@ -19,7 +19,7 @@ class Cached:
 
 
 class DefinitionCache:
-    """The definitions used last, up to a total weight in bytes (of their packed form).
+    """The definitions used last, up to a total weight: about the bytes of memory that they take.
 
     An id may be used again once its task has expired and was deleted. So a definition is of no use after its
     expiration, which is half an hour before the expiry job may delete the task; and who has read the task's status

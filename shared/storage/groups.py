@@ -29,6 +29,8 @@ from shared.storage.interface import (
 
 _SMALL = 16_000
 """Bytes of a packed definition that a member row carries along, so that listing a group needs no read per task."""
+_SMALL_IN_MEMORY = 256 * 1024
+"""Bytes that it may then take in memory: what shrinks to a thousandth is no small definition."""
 
 
 class GuardMissing(Exception):
@@ -237,5 +239,5 @@ def group_expires(definition: Definition) -> str:
 
 
 def _member_values(packed: PackedDefinition) -> dict[str, Value]:
-    small = packed.spilled_to is None and len(packed.content) <= _SMALL
+    small = packed.spilled_to is None and len(packed.content) <= _SMALL and packed.memory <= _SMALL_IN_MEMORY
     return {"definition": packed.content} if small else {}

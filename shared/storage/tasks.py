@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from shared.domain.definition import Definition
 from shared.domain.task import State, Task
 from shared.errors import ResourceNotFound, ServiceUnavailable
+from shared.jsontext import memory_of, read_back
 from shared.storage import keys
 from shared.storage.artifact_keys import EDGES_AND_UPLOADS, IS_UPLOAD
 from shared.storage.artifacts import Waiting, decode_waiting
@@ -17,6 +18,7 @@ from shared.storage.codec import (
     decode_task,
     encode_task,
     split_definition,
+    unpacked_text,
 )
 from shared.storage.definitions import DefinitionCache
 from shared.storage.interface import (
@@ -150,7 +152,7 @@ class TaskStore:
             if not latest.task.includes(task):
                 raise TaskExists(latest) from refused
             etags = [latest.etag if latest.task.sequence == task.sequence else ""]
-        self._cache.put(definition, packed.fingerprint, packed.weight)
+        self._cache.put(definition, packed.fingerprint, packed.memory)
         return Loaded(task=task, etag=etags[0], definition=definition)
 
     async def commit(self, loaded: Loaded, task: Task, beside: Sequence[Operation] = ()) -> Loaded:
@@ -230,8 +232,9 @@ class TaskStore:
                     return None
                 raise
             packed = replace(packed, content=content)
-        definition = packed.unpack(task_id)
-        self._cache.put(definition, packed.fingerprint, packed.weight)
+        text = await unpacked_text(packed)
+        definition = Definition(task_id=task_id, body=read_back(text))
+        self._cache.put(definition, packed.fingerprint, memory_of(text))
         return definition
 
 

@@ -82,7 +82,7 @@ class CreateTask:
             task = with_first_run(task, now, runtime.slugid())
         attempt = _Attempt(
             definition=definition,
-            packed=pack_definition(definition),
+            packed=await pack_definition(definition),
             task=task,
             ahead=self._stores.write_ahead(),
             now=now,

@@ -98,6 +98,14 @@ class Poller:
         if pool is not None:
             pool.wake.set()
 
+    def end_waits(self) -> None:
+        """Everybody who waits has waited long enough: this process has more urgent things to do."""
+        for pool in self._pools.values():
+            for waiter in pool.waiters:
+                waiter.served.set_result(None)
+            pool.waiters.clear()
+            pool.wake.set()
+
     async def _poll_while_awaited(self, task_queue_id: str, pool: _Pool) -> None:
         try:
             while pool.waiters:

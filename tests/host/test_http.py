@@ -194,7 +194,8 @@ def test_query_options(service: Service) -> None:
         b"true",
         b"\xff\xfe",
         b'{"a": NaN}',
-        b"[" * 100_000,
+        b'{"a": 1e400}',
+        b"[" * 50,
     ],
     ids=lambda body: repr(body[:12]),
 )
@@ -208,6 +209,35 @@ def test_what_is_no_json_object_is_malformed(service: Service, body: bytes) -> N
         answer = send(service, method, API + path, body)
         assert (answer.status, answer.code) == (400, "MalformedPayload"), path
     assert service.status(task_id)["state"] == "pending"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[" * 100_000, b'{"a":' * 101 + b"1" + b"}" * 101, b"[" + b"0," * 250_000 + b"0]", b"[" + b"9" * 1000 + b"]"],
+    ids=["unclosed", "nested", "many", "digits"],
+)
+def test_body_beyond_a_limit_is_refused_with_a_short_answer(service: Service, body: bytes) -> None:
+    for method, path in (("PUT", f"/task/{new_slugid()}"), ("POST", f"/claim-work/{service.pool}")):
+        answer = send(service, method, API + path, body)
+        assert (answer.status, answer.code) == (400, "InputError"), path
+        assert "beyond a limit" in answer.body["message"]
+        assert len(answer.text) < 65_536
+
+
+def test_malformed_body_of_somebody_without_scopes_is_not_looked_at(service: Service) -> None:
+    for method, path in (
+        ("PUT", f"/task/{new_slugid()}"),
+        ("POST", f"/task/{new_slugid()}/runs/0/claim"),
+        ("POST", f"/claim-work/{service.pool}"),
+        ("POST", f"/task/{new_slugid()}/priority"),
+        ("POST", f"/task/{new_slugid()}/runs/0/artifacts/public/x"),
+    ):
+        for body in (b"{", b"[" * 100_000):
+            answer = send(service, method, API + path, body, signed=False)
+            assert (answer.status, answer.code) == (403, "InsufficientScopes"), path
+            forged = {"authorization": 'Hawk id="nobody", ts="1", nonce="x", mac="x"'}
+            answer = send(service, method, API + path, body, signed=False, headers=forged)
+            assert (answer.status, answer.code) == (401, "AuthenticationFailed"), path
 
 
 def test_an_array_is_no_definition(service: Service) -> None:

@@ -39,7 +39,7 @@ def test_the_scripts_of_the_readme_run(stack: Stack) -> None:
 
     status, url = run(sys.executable, "-c", lifecycle).splitlines()
     assert status == "completed"
-    assert '"name": "hello"' in run(sys.executable, "-c", _GET, url)
+    assert '"name":"hello"' in run(sys.executable, "-c", _GET, url)
     task_id = url.partition("?")[0].rpartition("/")[2]
     assert f'"taskId":"{task_id}"' in run(sys.executable, "-c", events).replace(" ", "")
 

@@ -10,55 +10,100 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.api.endpoint import PARAMETERS, Endpoint
+from shared.api.models.task import CreateTaskRequest
 from shared.api.models.work import ClaimWorkRequest
 from shared.api.table import ENDPOINTS
 from shared.api.validation import (
     MAX_BODY,
+    MOST_CHECKED,
+    check_size,
+    is_json,
+    measure_body,
     parse_body,
     validate_params,
     validate_payload,
     validate_query,
 )
-from shared.errors import ApiError, InputTooLarge, InputValidationError, InvalidRequestArguments, MalformedPayload
+from shared.errors import (
+    ApiError,
+    InputError,
+    InputTooLarge,
+    InputValidationError,
+    InvalidRequestArguments,
+    MalformedPayload,
+)
+from shared.jsontext import MAX_DIGITS, MAX_NESTING, MAX_VALUES
 
 BY_NAME = {endpoint.name: endpoint for endpoint in ENDPOINTS}
 JSON = "application/json"
+NOW = "2026-01-01T00:00:00.000Z"
+METADATA = {"name": "n", "description": "d", "owner": "o", "source": "https://example.com/"}
+
+
+def parsed(body: bytes) -> Any:
+    return parse_body(body, measure_body(body))
 
 
 @pytest.mark.parametrize("content_type", [JSON, "application/json; charset=utf-8", "Application/JSON ;x=y"])
-def test_json_by_its_type(content_type: str) -> None:
-    assert parse_body(content_type, b'{"a": [1]}') == {"a": [1]}
+def test_content_type_of_json_with_parameters_is_json(content_type: str) -> None:
+    assert is_json(content_type)
 
 
 @pytest.mark.parametrize("content_type", ["", "text/plain", "application/jsonp", "text/application/json"])
-def test_other_types_are_not_looked_at(content_type: str) -> None:
-    assert parse_body(content_type, b"{") is None
+def test_other_content_types_are_not_json(content_type: str) -> None:
+    assert not is_json(content_type)
 
 
-def test_the_largest_body() -> None:
+def test_largest_body_is_parsed_and_a_larger_one_refused() -> None:
     filler = b'{"a": "' + b"x" * (MAX_BODY - 9) + b'"}'
-    assert len(filler) == MAX_BODY
-    assert len(parse_body(JSON, filler)["a"]) == MAX_BODY - 9
-    for content_type in (JSON, "text/plain"):
-        with pytest.raises(InputTooLarge):
-            parse_body(content_type, filler + b" ")
+    check_size(len(filler))
+    assert len(parsed(filler)["a"]) == MAX_BODY - 9
+    with pytest.raises(InputTooLarge):
+        check_size(len(filler) + 1)
 
 
 @pytest.mark.parametrize(
-    "body", [b"{", b"1", b'"a"', b"null", b"{'a': 1}", b'{"a": Infinity}', b"\xff", b'"\\ud800"', b'{"a": "\\ud800"}']
+    "body",
+    [
+        b"{",
+        b"1",
+        b'"a"',
+        b"null",
+        b"{'a': 1}",
+        b'{"a": Infinity}',
+        b"\xff",
+        b'"\\ud800"',
+        b'{"a": "\\ud800"}',
+        b"[1e400]",
+    ],
 )
 def test_what_is_no_json_object(body: bytes) -> None:
     with pytest.raises(MalformedPayload):
-        parse_body(JSON, body)
+        parsed(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "limit"),
+    [
+        (b"[" * (MAX_NESTING + 1) + b"]" * (MAX_NESTING + 1), f"{MAX_NESTING} levels"),
+        (b"[" * 100_000, f"{MAX_NESTING} levels"),
+        (b"[" + b"1," * MAX_VALUES + b"1]", f"{MAX_VALUES} values"),
+        (b"[" + b"1" * (MAX_DIGITS + 1), f"{MAX_DIGITS} digits"),
+    ],
+    ids=["nested", "unclosed", "many", "digits"],
+)
+def test_body_beyond_a_limit_is_an_input_error_that_names_the_limit(body: bytes, limit: str) -> None:
+    with pytest.raises(InputError, match=limit):
+        parsed(body)
 
 
 @given(st.binary(max_size=60))
 def test_any_body_is_an_object_or_a_refusal(body: bytes) -> None:
     try:
-        payload = parse_body(JSON, body)
+        payload = parsed(body)
     except MalformedPayload:
         return
-    assert payload is None or isinstance(payload, dict | list)
+    assert isinstance(payload, dict | list)
 
 
 @pytest.mark.parametrize(
@@ -143,6 +188,47 @@ def test_a_flood_of_errors_is_cut_short() -> None:
         validate_payload(BY_NAME["createTask"], {"scopes": [1] * 10_000}, JSON)
     assert len(refused.value.message) < 10_000
     assert "more" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"scopes": ["a"] * MOST_CHECKED},
+        {"tags": {str(number): "x" for number in range(MOST_CHECKED)}},
+        {str(number): 1 for number in range(MOST_CHECKED + 1)},
+        {"metadata": [[[1] * MOST_CHECKED]]},
+        [{}] * (MOST_CHECKED + 1),
+    ],
+    ids=["scopes", "tags", "unknown", "nested", "array"],
+)
+def test_more_values_than_can_be_checked_are_refused_before_they_are(payload: Any) -> None:
+    with pytest.raises(InputError, match=str(MOST_CHECKED)):
+        validate_payload(BY_NAME["createTask"], payload, JSON)
+
+
+def test_values_of_free_form_objects_are_passed_on_without_being_looked_into() -> None:
+    large = {"list": [0] * MAX_VALUES, "inner": {"x": [{}]}}
+    wanted = {"payload": large, "extra": large, "metadata": METADATA, "created": NOW, "deadline": NOW}
+    body = validate_payload(BY_NAME["createTask"], wanted, JSON)
+    assert isinstance(body, CreateTaskRequest)
+    assert body.payload is large
+    assert body.extra is large
+
+
+def test_free_form_objects_are_those_of_a_definition() -> None:
+    assert BY_NAME["createTask"].opaque == BY_NAME["defineTask"].opaque == {"payload", "extra"}
+    assert {endpoint.name for endpoint in ENDPOINTS if endpoint.opaque} == {"createTask", "defineTask"}
+
+
+@pytest.mark.parametrize("value", [[], "x", 1, None])
+def test_free_form_object_is_an_object(value: Any) -> None:
+    with pytest.raises(InputValidationError, match=r"data\.payload Input should be a valid dictionary"):
+        validate_payload(BY_NAME["createTask"], {"payload": value}, JSON)
+
+
+def test_long_run_id_is_checked_in_linear_time() -> None:
+    with pytest.raises(InvalidRequestArguments):
+        validate_params(BY_NAME["reclaimTask"], {"taskId": "AAAAAAAAQACAAAAAAAAAAA", "runId": "1" * 60_000 + "x"})
 
 
 JSON_VALUES = st.recursive(

@@ -14,6 +14,7 @@ ENDPOINTS = (
         description="Respond without doing anything. This endpoint is used to check that the service is up.",
         category="Ping Server",
         output=PingResponse,
+        takes_any_load=True,
     ),
     Endpoint(
         name="lbheartbeat",
@@ -23,6 +24,7 @@ ENDPOINTS = (
         description="Answers as long as this process serves requests. No storage is asked.",
         category="Monitoring",
         output=HeartbeatResponse,
+        takes_any_load=True,
     ),
     Endpoint(
         name="heartbeat",
@@ -32,6 +34,7 @@ ENDPOINTS = (
         description="Answers as long as this process serves requests. No storage is asked.",
         category="Monitoring",
         output=HeartbeatResponse,
+        takes_any_load=True,
     ),
     Endpoint(
         name="version",
@@ -41,5 +44,6 @@ ENDPOINTS = (
         description="Answers which version is deployed.",
         category="Monitoring",
         output=VersionResponse,
+        takes_any_load=True,
     ),
 )

@@ -32,6 +32,7 @@ ENDPOINTS = (
         input_schema="claim-work-request",
         output=ClaimWorkResponse,
         output_schema="claim-work-response",
+        waits=True,
         raw_slash=True,
     ),
     Endpoint(

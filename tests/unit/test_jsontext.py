@@ -1,0 +1,188 @@
+"""JSON texts: what is refused before it is read, what reading gives, and that what is written is JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import tracemalloc
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.jsontext import (
+    MAX_DIGITS,
+    MAX_NESTING,
+    MAX_VALUES,
+    BeyondLimits,
+    measure,
+    memory_of,
+    read,
+    read_back,
+    write,
+)
+
+TEXTS = st.text() | st.text(alphabet='\\"[]{},:eE0123456789', max_size=20)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(min_value=-(10**MAX_DIGITS) + 1, max_value=10**MAX_DIGITS - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def nesting_of(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return max(map(nesting_of, inner), default=0) + isinstance(value, dict | list)
+
+
+def size_of(value: Any) -> int:
+    """What a value adds to the limit besides itself: each list or object counts once more, with what is in it."""
+    inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else max(len(inner), 1) + sum(map(size_of, inner))
+
+
+@given(VALUES, st.booleans(), st.sampled_from([None, 1, "\t"]))
+def test_what_is_read_is_what_was_written(value: Any, ascii_only: bool, indent: Any) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode(errors="replace")
+    found = read(text)
+    assert found == json.loads(text)
+    assert read_back(write(found)) == found
+    assert json.loads(write(found)) == found
+
+
+@given(VALUES, st.integers(min_value=0, max_value=30))
+def test_nesting_is_counted_outside_of_strings(value: Any, around: int) -> None:
+    depth = around + nesting_of(value)
+    text = json.dumps(value).encode(errors="replace")
+    more = MAX_NESTING - depth
+    read(b"[" * (around + more) + text + b"]" * (around + more))
+    with pytest.raises(BeyondLimits, match=f"{MAX_NESTING} levels"):
+        read(b"[" * (around + more + 1) + text + b"]" * (around + more + 1))
+
+
+@settings(max_examples=30, deadline=None)
+@given(VALUES)
+def test_values_are_counted_outside_of_strings(value: Any) -> None:
+    text = json.dumps(value).encode(errors="replace")
+    most = (MAX_VALUES - 1) // (1 + size_of(value))
+    measure(b"[" + b",".join([text] * most) + b"]")
+    with pytest.raises(BeyondLimits, match=f"{MAX_VALUES} values"):
+        measure(b"[" + b",".join([text] * (most + 1)) + b"]")
+
+
+@given(st.text(alphabet='[]{},"\\ 1eE+-.tfx', max_size=60))
+def test_any_text_is_read_as_json_does_or_refused(text: str) -> None:
+    try:
+        expected = json.loads(text)
+    except ValueError:
+        with pytest.raises(ValueError, match=r".*"):
+            read(text.encode())
+    else:
+        infinite = isinstance(expected, float) and math.isinf(expected)
+        if not infinite and "e" not in text.lower():
+            assert read(text.encode()) == expected
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "1E+309", "9" * 99 + "e300", "17976931348623159e292"])
+@pytest.mark.parametrize("around", ["{}", '[true, "x", {{"e": {}}}]'])
+def test_number_beyond_a_double_is_refused(number: str, around: str) -> None:
+    with pytest.raises(ValueError, match="range of a double"):
+        read(around.format(number).encode())
+
+
+@pytest.mark.parametrize(
+    "number", ["1e308", "-1.7976931348623157e308", "1e-400", "5e-324", "1E5", "0.1", "-0.0", "9" * MAX_DIGITS]
+)
+def test_number_within_a_double_is_read_exactly(number: str) -> None:
+    assert read(number.encode()) == json.loads(number)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        (b"[" * (MAX_NESTING + 1) + b"]" * (MAX_NESTING + 1), "levels"),
+        (b'{"a":' * (MAX_NESTING + 1) + b"1" + b"}" * (MAX_NESTING + 1), "levels"),
+        (b"[" * 100_000, "levels"),
+        (b"[" + b"0," * MAX_VALUES + b"0]", "values"),
+        (b"[" + b"{}," * (MAX_VALUES // 2) + b"{}]", "values"),
+        (b"[" + b'"",' * (2 * MAX_VALUES) + b'""]', "values"),
+        (b"[" + b"1" * (MAX_DIGITS + 1) + b"]", "digits"),
+        (b"[0." + b"1" * (MAX_DIGITS + 1) + b"]", "digits"),
+    ],
+    ids=["lists", "objects", "unclosed", "numbers", "small objects", "strings", "integer", "fraction"],
+)
+def test_text_beyond_a_limit_is_refused_by_its_measure(text: bytes, limit: str) -> None:
+    with pytest.raises(BeyondLimits, match=limit):
+        measure(text)
+
+
+def test_limits_do_not_count_what_stands_in_strings() -> None:
+    noise = '[{,"\\1234567890' * MAX_VALUES
+    assert read(json.dumps({noise: noise}).encode()) == {noise: noise}
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, {"a": [math.nan]}])
+def test_written_text_is_json_whatever_the_value(value: Any) -> None:
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    json.loads(write(value), parse_constant=refuse)
+
+
+def test_written_text_has_no_spaces_and_keeps_characters() -> None:
+    assert write({"a": [1, "é\U0001f600", None], "b": MappingProxyType({"c": (1.5, True)})}) == (
+        '{"a":[1,"é\U0001f600",null],"b":{"c":[1.5,true]}}'.encode()
+    )
+
+
+def test_value_without_a_json_form_is_refused() -> None:
+    with pytest.raises(Exception, match="object has no JSON form"):
+        write([object()])
+
+
+def task(**payload: Any) -> dict[str, Any]:
+    return {
+        "provisionerId": "prov", "workerType": "wt", "taskQueueId": "prov/wt", "schedulerId": "-",
+        "taskGroupId": "x" * 22, "dependencies": [], "requires": "all-completed", "routes": ["a.b.c"],
+        "priority": "lowest", "retries": 5, "created": "2026-01-01T00:00:00.000Z",
+        "deadline": "2026-01-01T00:00:00.000Z",
+        "scopes": ["a:b", "c:d"],
+        "metadata": {"name": "n", "description": "d", "owner": "o", "source": "https://x"}, "tags": {"a": "b"},
+        "payload": payload, "extra": {},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        task(),
+        task(command=["/bin/bash", "-c", "x" * 2000], env={f"NAME_{number}": "v" * 20 for number in range(60)}),
+        task(text="x" * 1_000_000),
+        task(text="\U0001f600" + "x" * 100_000),
+        task(text="é" * 100_000),
+        task(numbers=list(range(1000, 50_000))),
+        task(floats=[number / 7 for number in range(20_000)]),
+        task(objects=[{"id": number, "name": f"name {number}"} for number in range(20_000)]),
+        task(lists=[[]] * 10, more=[[number % 200] for number in range(20_000)]),
+        task(names={f"name{number}": True for number in range(20_000)}),
+    ],
+    ids=["small", "usual", "text", "emoji", "accents", "numbers", "floats", "objects", "lists", "names"],
+)
+def test_memory_is_about_what_the_values_take(value: Mapping[str, Any]) -> None:
+    text = write(value)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        kept = json.loads(text)  # as many objects as the compiled parser makes, which tracemalloc sees as well
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert kept == value
+    assert 0.8 * taken <= memory_of(text) <= 3 * taken
