@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -88,18 +89,23 @@ def install_python_packages(root: Path) -> None:
             )
         run_quietly([sys.executable, "-m", "venv", "--clear", str(venv)], root)
     pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
-    run_quietly([*pip, "-r", "requirements-dev.txt", "-c", "constraints.txt"], root)
+    run_quietly([*pip, "--require-hashes", "--no-deps", "-r", "constraints.txt"], root)
 
 
 def install_node_packages(root: Path) -> None:
     """Install the locked npm packages into node_modules."""
+    check_node()
+    run_quietly(["npm", "ci", "--no-audit", "--no-fund"], root)
+
+
+def check_node() -> None:
+    """Raises SetupError, saying how to get it, if there is no Node.js that is new enough, or no npm."""
     for tool in ("node", "npm"):
         require(tool)
     text = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
     version = re.match(r"v(\d+)\.", text)
     if not version or int(version[1]) < NODE_MAJOR:
         raise SetupError(f"node is {text.strip() or 'broken'}; {NODE_MAJOR} or newer is needed.\n{_node_hint()}")
-    run_quietly(["npm", "ci", "--no-audit", "--no-fund"], root)
 
 
 def require(tool: str) -> None:
@@ -116,28 +122,38 @@ def how_to_install(debian_package: str, otherwise: str) -> str:
 
 
 def run_quietly(command: Sequence[str], root: Path) -> None:
-    """Run a long command, showing its latest line of output; all of it only if it fails (SetupError)."""
-    live = sys.stderr.isatty()
-    started = shown = time.monotonic()
+    """Run a long command, showing for how long and its latest line of output; more only if it fails (SetupError)."""
     lines: list[str] = []
     with subprocess.Popen(
         list(command), cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            lines.append(line.rstrip())
-            now = time.monotonic()
-            if live:
-                width = shutil.get_terminal_size().columns - 1
-                print(f"\r\033[K{lines[-1][:width]}", end="", file=sys.stderr, flush=True)
-            elif now - shown > 10:
-                shown = now
-                say(f"    {now - started:3.0f} s  {lines[-1][:100]}")
+        over = threading.Event()
+        clock = threading.Thread(target=_show_progress, args=(lines, over), daemon=True)
+        clock.start()
+        try:
+            lines.extend(line.rstrip() for line in process.stdout)
+        finally:
+            over.set()
+            clock.join()
+    if process.returncode != 0:
+        text = "\n".join(_unreachable(lines) or [*lines[-40:], *_registry_hint(lines)])
+        raise SetupError(f"this command ended with exit code {process.returncode}: {' '.join(command)}\n{text}")
+
+
+def _show_progress(lines: list[str], over: threading.Event) -> None:
+    """On a terminal, one line that is replaced each second; elsewhere a new one every ten seconds."""
+    started = time.monotonic()
+    live = sys.stderr.isatty()
+    while not over.wait(1 if live else 10):
+        seconds, latest = time.monotonic() - started, lines[-1].strip() if lines else ""
+        if live:
+            text = f"{seconds:3.0f} s  {latest}"[: shutil.get_terminal_size().columns - 1]
+            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+        else:
+            say(f"    {seconds:3.0f} s  {latest[:100]}")
     if live:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
-    if process.returncode != 0:
-        text = "\n".join([*lines[-40:], *_registry_hint(lines)])
-        raise SetupError(f"this command ended with exit code {process.returncode}: {' '.join(command)}\n{text}")
 
 
 def say(text: str) -> None:
@@ -151,25 +167,43 @@ def _is_usable(python: Path) -> bool:
     return python.exists() and subprocess.run([python, "-c", test], capture_output=True, check=False).returncode == 0
 
 
+def _unreachable(lines: Sequence[str]) -> list[str]:
+    """What to say instead of the output when there was no connection: the rest of it only follows from that."""
+    for pattern, variables in _NO_CONNECTION:
+        reasons = [line.strip() for line in lines if re.search(pattern, line)]
+        if reasons:
+            return [
+                reasons[-1],
+                f"The package index could not be reached: is there a network? {variables} say which index is asked; "
+                "behind a proxy, set HTTPS_PROXY.",
+            ]
+    return []
+
+
 def _registry_hint(lines: Sequence[str]) -> list[str]:
     """What to look at when packages could not be had."""
     for pattern, variables in _NO_PACKAGE:
         if any(re.search(pattern, line) for line in lines):
             return [
-                f"The package index could not be reached, or lacks a package. {variables} say which one is asked; "
+                f"The package index lacks a package, or could not be reached. {variables} say which one is asked; "
                 "behind a proxy, set HTTPS_PROXY."
             ]
     return []
 
 
-_NO_PACKAGE = (
-    (r"^ERROR: No matching distribution found", "PIP_INDEX_URL and pip's own configuration"),
-    (
-        r"^npm (error|ERR!) code (E404|ECONN|ENOTFOUND|ETIMEDOUT|EAI_AGAIN|FETCH_ERROR)",
-        "npm_config_registry and .npmrc",
-    ),
+_PIP = "PIP_INDEX_URL and pip's own configuration"
+_NPM = "npm_config_registry and .npmrc"
+_NO_CONNECTION = (
+    (r"connection broken by|Could not fetch URL|^ERROR: (HTTPSConnectionPool|Could not install .*OSError)", _PIP),
+    (r"^npm (error|ERR!) code (ECONN|ENOTFOUND|ENETUNREACH|ETIMEDOUT|EAI_AGAIN|FETCH_ERROR|ERR_SOCKET)", _NPM),
 )
-"""How pip and npm say that they found no package, and what chooses where they look."""
+"""How pip and npm say that they got no answer, and what chooses where they ask."""
+
+_NO_PACKAGE = (
+    (r"^ERROR: No matching distribution found|ResolutionImpossible", _PIP),
+    (r"^npm (error|ERR!) code E404", _NPM),
+)
+"""How they say that they found no package."""
 
 
 def _node_hint() -> str:
@@ -179,7 +213,7 @@ def _node_hint() -> str:
 STEPS = (
     Step(
         title="Python packages into .venv (a minute or two)",
-        inputs=("requirements.txt", "requirements-dev.txt", "constraints.txt"),
+        inputs=("constraints.txt",),
         stamp=".venv/.stamp",
         proof=".venv/bin/python",
         install=install_python_packages,
@@ -198,6 +232,8 @@ def main() -> None:
     """Set up, then become `local.cli`, with the same process id, so that signals reach it."""
     try:
         require("node")
+        if not all(step.is_done(ROOT) for step in STEPS):
+            check_node()  # before minutes are spent on Python's packages
         set_up(ROOT, STEPS)
     except SetupError as error:
         say(f"./dev: {error}")

@@ -18,7 +18,7 @@ from pathlib import Path
 from local import bootstrap, python313, sbom
 from local.state import ROOT
 
-PRODUCT = ("function_app.py", "host.json", "requirements.txt", "constraints.txt", "functions", "shared")
+PRODUCT = ("function_app.py", "host.json", "requirements.txt", "functions", "shared")
 """All of the repository that is deployed."""
 SITE_PACKAGES = Path(".python_packages") / "lib" / "site-packages"
 """Where the Functions host looks for an app's packages."""
@@ -98,7 +98,7 @@ def _install(python: Path, root: Path, folder: Path) -> None:
     target = folder / SITE_PACKAGES
     pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-compile", "--target", str(target)]
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
-    wanted = ["-r", str(root / "requirements.txt"), "-c", str(root / "constraints.txt")]
+    wanted = ["--require-hashes", "--no-deps", "-r", str(root / "requirements.txt")]
     bootstrap.run_quietly([*pip, *platforms, "--only-binary=:all:", *wanted], root)
     shutil.rmtree(target / "bin", ignore_errors=True)
     compiling = [str(python), "-m", "compileall", "-q", "-j", "1", "--invalidation-mode", "unchecked-hash"]

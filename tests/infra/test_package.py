@@ -86,12 +86,40 @@ def test_azd_uploads_the_same_files() -> None:
         assert ignored.match_file(never), never
 
 
-def test_requirements_and_constraints_travel_together() -> None:
-    requirements = (ROOT / "requirements.txt").read_text()
-    assert "-c constraints.txt" in requirements
-    names = re.findall(r"^([a-z][a-z0-9-]+)", requirements, re.MULTILINE)
-    pinned = re.findall(r"^([a-z0-9-]+)==", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    assert set(names) <= set(pinned)
+def _locked(name: str) -> dict[str, tuple[str, list[str]]]:
+    """Packages of a lock file, each with its version and marker, and the hashes of its files."""
+    text = (ROOT / name).read_text()
+    blocks = re.findall(
+        r"^([a-z0-9-]+==[^\n]*?) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", text, re.MULTILINE
+    )
+    rest = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)
+    assert len(re.findall(r"^\S", rest, re.MULTILINE)) == len(blocks), f"{name} has lines without hashes"
+    return {first: (first, sorted(re.findall(r"[0-9a-f]{64}", hashes))) for first, hashes in blocks}
+
+
+def _direct(name: str) -> set[str]:
+    return set(re.findall(r"^([a-z][a-z0-9-]*)", (ROOT / name).read_text(), re.MULTILINE))
+
+
+def test_every_package_is_locked_with_hashes_and_the_app_has_the_versions_that_are_tested() -> None:
+    app, everything = _locked("requirements.txt"), _locked("constraints.txt")
+    assert app.items() <= everything.items()
+    assert _direct("requirements.in") <= {line.partition("==")[0] for line in app}
+    assert _direct("requirements-dev.in") <= {line.partition("==")[0] for line in everything}
+    assert not {"pytest", "uvicorn", "mypy"} & {line.partition("==")[0] for line in app}
+    for file in ("requirements.in", "requirements.txt", "requirements-dev.in", "constraints.txt"):
+        assert "://" not in (ROOT / file).read_text(), f"{file}: the index is whatever pip is configured with"
+
+
+def test_only_locked_files_are_installed() -> None:
+    """Everywhere: the set-up, the package, the audit."""
+    places = [
+        (ROOT / "local/bootstrap.py").read_text(),
+        (ROOT / "local/package.py").read_text(),
+        (ROOT / ".github/workflows/ci.yml").read_text(),
+    ]
+    for text in places:
+        assert re.search(r"--require-hashes.*--no-deps", text)
 
 
 def test_a_bill_of_materials() -> None:
@@ -142,7 +170,7 @@ def test_the_command_that_installs_a_python_is_one_that_can_work(
 def test_dependencies_are_the_locked_ones_and_no_others(unpacked: Path) -> None:
     bill = json.loads((unpacked / "bill.json").read_text())
     found = {part["name"]: part["version"] for part in bill["components"]}
-    lines = re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    lines = re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
     for name, version in found.items():
         assert (name, version) in lines
     assert not {"pytest", "hypothesis", "uvicorn", "taskcluster", "typer", "mypy", "pycep-parser"} & found.keys()
@@ -155,7 +183,9 @@ def interpreter(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     subprocess.run([str(PYTHON), "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
     pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    subprocess.run([*pip, "uvicorn", "-c", str(ROOT / "constraints.txt")], check=True, capture_output=True)
+    (folder / "server.txt").write_text(library.locked("uvicorn", "click", "h11"))
+    locked = ["--require-hashes", "--no-deps", "-r", str(folder / "server.txt")]
+    subprocess.run([*pip, *locked], check=True, capture_output=True)
     return python
 
 

@@ -1,5 +1,6 @@
 """Keeps a virtual environment of Python 3.13 with Microsoft's worker library."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -8,6 +9,15 @@ from local.python313 import WANTED, find
 
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ".venv-3.13"
+
+
+def locked(*names: str) -> str:
+    """Those of the locked packages, with their hashes, as a file for pip; what they need has to be named as well."""
+    blocks = re.findall(
+        r"^([a-z0-9-]+)(==.*(?:\n    --hash=.*)+\n)", (ROOT / "constraints.txt").read_text(), re.MULTILINE
+    )
+    assert set(names) <= {name for name, _ in blocks}
+    return "".join(name + rest for name, rest in blocks if name in names)
 
 
 def python_with_library() -> Path | None:
@@ -24,8 +34,10 @@ def python_with_library() -> Path | None:
     def install(root: Path) -> None:
         bootstrap.run_quietly([str(interpreter), "-m", "venv", "--clear", str(root / VENV)], root)
         pip = [str(root / VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
-        packages = ["-r", "requirements.txt", "azure-functions-runtime", "uvicorn"]
-        bootstrap.run_quietly([*pip, *packages, "-c", "constraints.txt"], root)
+        more = root / VENV / "requirements.txt"
+        more.write_text(locked("azure-functions-runtime", "azurefunctions-extensions-base", "uvicorn", "click", "h11"))
+        packages = ["--require-hashes", "--no-deps", "-r", "requirements.txt", "-r", str(more)]
+        bootstrap.run_quietly([*pip, *packages], root)
 
     step = bootstrap.Step(
         title="Python 3.13 with Microsoft's worker library",

@@ -87,7 +87,7 @@ def test_a_command_that_fails_is_shown_with_its_output(tmp_path: Path) -> None:
     ("last_words", "variable"),
     [
         ("ERROR: No matching distribution found for typer", "PIP_INDEX_URL"),
-        ("npm error code ECONNREFUSED", "npm_config_registry"),
+        ("ERROR: ResolutionImpossible: for help visit the documentation", "PIP_INDEX_URL"),
         ("npm ERR! code E404", "npm_config_registry"),
     ],
 )
@@ -99,16 +99,66 @@ def test_packages_that_cannot_be_had_are_told_from_other_failures(
             run_quietly([sys.executable, "-c", f"raise SystemExit({text!r})"], tmp_path)
         return str(caught.value)
 
-    assert said(last_words).splitlines()[-1].startswith("The package index could not be reached, or lacks a package.")
+    assert said(last_words).splitlines()[-1].startswith("The package index lacks a package, or could not be reached.")
     assert variable in said(last_words)
     assert "index" not in said("error: a compiler is needed")
+
+
+@pytest.mark.parametrize(
+    ("reason", "variable"),
+    [
+        (
+            "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError: Temporary failure in "
+            "name resolution': /simple/typer/",
+            "PIP_INDEX_URL",
+        ),
+        ("npm error code EAI_AGAIN", "npm_config_registry"),
+    ],
+)
+def test_without_a_network_that_is_said_and_nothing_else(tmp_path: Path, reason: str, variable: str) -> None:
+    output = f"{reason}\nERROR: Cannot install typer\nERROR: ResolutionImpossible: for help visit the documentation"
+    (tmp_path / "pip.py").write_text(f"raise SystemExit({output!r})")
+    with pytest.raises(SetupError) as caught:
+        run_quietly([sys.executable, "pip.py"], tmp_path)
+    said = str(caught.value).splitlines()
+    assert said[1] == reason
+    assert "ResolutionImpossible" not in said
+    assert len(said) == 3
+    assert said[-1].startswith("The package index could not be reached: is there a network?")
+    assert variable in said[-1]
+
+
+def test_a_long_installation_shows_how_long_it_has_taken(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while the command says nothing."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    run_quietly([sys.executable, "-c", "import time; print('resolving', flush=True); time.sleep(2.5)"], tmp_path)
+    shown = capfd.readouterr().err.split("\r\033[K")
+    assert "  1 s  resolving" in shown
+    assert "  2 s  resolving" in shown
+    assert shown[-1] == "", "the line goes when the command has ended"
+
+
+def test_node_is_looked_at_before_minutes_are_spent_on_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in (("node", "v16.20.0"), ("npm", "8")):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    ran: list[str] = []
+    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
+    monkeypatch.setattr(bootstrap, "STEPS", (_step(tmp_path, ran),))
+    with pytest.raises(SystemExit):
+        bootstrap.main()
+    assert "18 or newer is needed" in capsys.readouterr().err
+    assert ran == []
 
 
 def test_the_stamps_cover_every_lock_file() -> None:
     names = {name for step in bootstrap.STEPS for name in step.inputs}
     assert names == {
-        "requirements.txt",
-        "requirements-dev.txt",
         "constraints.txt",
         "package.json",
         "package-lock.json",
