@@ -13,6 +13,8 @@ from shared.api.models.auth import CreateClientRequest, CreateRoleRequest, Scope
 from shared.api.paging import limit_of, start_of, token_of
 from shared.auth.authenticate import Authenticator
 from shared.auth.clients import Client, StaticClients
+from shared.auth.expansion import ExpansionTooLarge
+from shared.errors import InputError
 from shared.services import Services
 from shared.usecases.clients import Authorise, ClientRequest
 from shared.usecases.roles import RoleRequest
@@ -104,7 +106,10 @@ async def delete_role(services: Services, call: Call) -> Answer:
 async def expand_scopes(services: Services, call: Call) -> Mapping[str, Any]:
     """expandScopes."""
     roles = await services.keyring.roles()
-    return {"scopes": list(roles.expand(call.payload(Scopeset).scopes))}
+    try:
+        return {"scopes": list(roles.expand(call.payload(Scopeset).scopes))}
+    except ExpansionTooLarge as error:
+        raise InputError(str(error)) from None
 
 
 async def current_scopes(services: Services, call: Call) -> Mapping[str, Any]:

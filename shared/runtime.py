@@ -44,3 +44,9 @@ class Runtime:
     """Takes what is measured."""
     tracer: Tracer = field(default_factory=NoTracer)
     """Takes what a call goes through."""
+
+
+async def pause(runtime: Runtime, attempt: int) -> None:
+    """Back-off with full jitter before the next attempt, `attempt` counting from 0: up to 50 ms, then twice as long
+    each time, up to 2 s."""
+    await runtime.sleep(runtime.jitter() * min(2.0, 0.05 * 2**attempt))

@@ -117,7 +117,7 @@ def assemble(settings: Settings, runtime: Runtime, storage: Storage, publisher: 
     index = PoolIndex(storage)
     group_check = GroupCheck(stores)
     reconciler = Reconciler(stores, executor)
-    clients, roles = ClientStore(storage.tables), RoleStore(storage.tables)
+    clients, roles = ClientStore(storage.tables), RoleStore(storage.tables, runtime)
     vault = Vault([key.get_secret_value() for key in settings.access_token_keys])
     keyring = TableKeyring([_root(settings)], clients, roles, vault, runtime.now)
     issuer = Issuer(client_id=settings.root_client_id, access_token=settings.root_access_token.get_secret_value())

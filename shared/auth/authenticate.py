@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from shared.auth import credentials, hawk
 from shared.auth import scopes as scope_rules
 from shared.auth.clients import Client, Keyring
-from shared.auth.expansion import ASSUME, Roles
+from shared.auth.expansion import ASSUME, ExpansionTooLarge, Roles
 from shared.auth.scopes import Expression, ScopeSet
 from shared.errors import AuthenticationFailed, InsufficientScopes
 
@@ -71,7 +71,7 @@ class Authenticator:
         header = headers.get("authorization", "").strip()
         with_bewit = [target for target in targets if hawk.has_bewit(target)]
         if not header and not with_bewit:
-            return Caller(client_id=None, scopes=(await self._keyring.roles()).expand([ANONYMOUS]))
+            return Caller(client_id=None, scopes=_expanded(await self._keyring.roles(), [ANONYMOUS]))
         if header and with_bewit:
             raise AuthenticationFailed("Multiple authentications")
         if header:
@@ -101,17 +101,28 @@ class Authenticator:
         hawk.check_payload(signed, content_type=content_type, body=body)
         _check_active(issuer, now)
         roles = await self._keyring.roles()
-        held, expires = roles.expand(issuer.scopes), issuer.expires
+        held, expires = _expanded(roles, issuer.scopes), issuer.expires
         if certificate is not None:
             credentials.check_window(certificate, now)
             credentials.check_signature(certificate, signed.id, issuer.issuing_tokens[key])
             _check_issuer(certificate, signed.id, held)
-            held = roles.expand(certificate.scopes)
+            held = _expanded(roles, certificate.scopes)
             expires = min(certificate.expires, expires or certificate.expires)
         await self._keyring.used(issuer)
         if "authorizedScopes" in ext:
             held = _restricted(held, ext["authorizedScopes"], roles)
-        return Caller(client_id=signed.id, scopes=roles.expand([*held, ANONYMOUS]), expires=expires)
+        return Caller(client_id=signed.id, scopes=held.union(_expanded(roles, [ANONYMOUS])), expires=expires)
+
+
+def _expanded(roles: Roles, scopes: Iterable[str]) -> ScopeSet:
+    """The expansion of scopes that a request relies on. Raises AuthenticationFailed where it costs too much.
+
+    An expansion is the union of those of its scopes: what is expanded already is not expanded again.
+    """
+    try:
+        return roles.expand(scopes)
+    except ExpansionTooLarge as error:
+        raise AuthenticationFailed(f"The credentials cannot be used: {error}") from None
 
 
 def _check_active(client: Client, now: datetime) -> None:
@@ -133,10 +144,10 @@ def _check_issuer(certificate: credentials.Certificate, client_id: str, issuing:
 
 
 def _restricted(held: ScopeSet, authorized: object, roles: Roles) -> ScopeSet:
-    """The scopes that the caller left himself: some of those that he has (contract 11.4)."""
+    """The scopes that callers left themselves, expanded: some of those that they have (contract 11.4)."""
     if not isinstance(authorized, list) or not all(map(scope_rules.is_valid, authorized)):
         raise AuthenticationFailed("ext.authorizedScopes must be an array of valid scopes")
-    available = roles.expand([*held, ANONYMOUS])
+    available = held.union(_expanded(roles, [ANONYMOUS]))
     if not all(scope in available for scope in authorized):
         raise AuthenticationFailed("ext.authorizedScopes go beyond the caller's scopes")
-    return ScopeSet(authorized)
+    return _expanded(roles, authorized)

@@ -10,12 +10,24 @@ from typing import cast
 
 from shared.auth.clients import CLIENT_ID
 from shared.domain.dates import format_date, parse_date
-from shared.storage.interface import Create, Delete, Merge, Refusal, Replace, Row, Tables, TransactionRefused, Value
+from shared.storage.interface import (
+    Create,
+    Delete,
+    Merge,
+    Refusal,
+    Replace,
+    Row,
+    StorageUnavailable,
+    Tables,
+    TransactionRefused,
+    Value,
+)
 
 TABLE = "Clients"
 _PARTITION = "clients"
 MAX_CLIENT_ID = 500
 """Characters of a client id: it is part of row keys, which hold 512."""
+_ATTEMPTS = 5
 _CHUNK = 30_000
 """Characters of the scopes' JSON per property; a text property holds 32 K."""
 
@@ -96,18 +108,21 @@ class ClientStore:
     async def delete_expired(self, client_id: str, now: datetime) -> bool:
         """Removes the client if it has expired and asked for that. Answers whether it is gone.
 
-        For the cleaning up of what the Expiry table says is due; a client that was prolonged stays.
+        For the cleaning up of what the Expiry table says is due; a client that was prolonged stays, as it has a later
+        row there. One that was changed meanwhile is judged again: a change need not prolong it.
         """
-        record = await self.load(client_id)
-        if record is None:
+        for _attempt in range(_ATTEMPTS):
+            record = await self.load(client_id)
+            if record is None:
+                return True
+            if not record.delete_on_expiration or record.expires > now:
+                return False
+            try:
+                await self._write(Delete(row_key(client_id), record.etag))
+            except ClientChanged:
+                continue
             return True
-        if not record.delete_on_expiration or record.expires > now:
-            return False
-        try:
-            await self._write(Delete(row_key(client_id), record.etag))
-        except ClientChanged:
-            return False
-        return True
+        raise StorageUnavailable("the client is being changed all the time")
 
     async def _write(self, operation: Merge | Replace | Delete) -> list[str]:
         try:

@@ -1,17 +1,91 @@
-"""What roles grant: expansion of `assume:` scopes (contract 11.5). Pure."""
+"""What roles grant: expansion of `assume:` scopes, within limits (contract 11.5). Pure."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from shared.auth.scopes import ScopeSet
 
 ASSUME = "assume:"
 PARAMETER = "<..>"
 """In a scope of a role whose id ends in a star: stands for what the star matched."""
-_CACHED_EXPANSIONS = 1024
+EVERYTHING = "*"
+
+MAX_STEPS = 20_000
+"""The most roles and scopes that one expansion may look at, those that it was given included."""
+MAX_TEXT = 2_000_000
+"""The most characters that those scopes may have together."""
+MAX_PASSED = 10 * MAX_STEPS
+"""The most roles with a star that one expansion may look at in vain: that costs less."""
+_CACHED_SCOPES = 200_000
+"""The scopes of all expansions that a snapshot keeps."""
+
+
+class ExpansionTooLarge(Exception):
+    """These scopes expand, through roles, to more than one request may cost."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the scopes expand through roles to more than {MAX_STEPS} scopes or {MAX_TEXT} characters; "
+            "fewer or shorter scopes, or roles that lead to fewer others, are needed"
+        )
+
+
+class Work:
+    """Counts what an expansion looks at, before it is looked at, and ends what goes beyond the limits."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.text = 0
+        self.passed = 0
+
+    def spend(self, steps: int, text: int) -> None:
+        """So many roles or scopes, with so many characters, are looked at next. Raises ExpansionTooLarge."""
+        self.steps += steps
+        self.text += text
+        if self.steps > MAX_STEPS or self.text > MAX_TEXT:
+            raise ExpansionTooLarge
+
+    def walk_past(self) -> None:
+        """A role with a star was looked at that does not match. Raises ExpansionTooLarge."""
+        self.passed += 1
+        if self.passed > MAX_PASSED:
+            raise ExpansionTooLarge
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """The scopes of one role."""
+
+    plain: tuple[str, ...]
+    parameterised: tuple[tuple[str, str], ...]
+    """What stands before and after the parameter."""
+    text: int
+    """Characters in all of them."""
+
+    @classmethod
+    def of(cls, role_id: str, scopes: Iterable[str]) -> _Rule:
+        plain, parameterised = [], []
+        for scope in scopes:
+            before, parameter, after = scope.partition(PARAMETER)
+            if parameter and role_id.endswith("*"):
+                parameterised.append((before, after))
+            else:
+                plain.append(scope)
+        return cls(tuple(plain), tuple(parameterised), sum(map(len, scopes)))
+
+    def grants(self, suffix: str, work: Work) -> Iterator[str]:
+        """What the role grants where its star matched this. A suffix that ends in a star cuts off what follows it."""
+        count = len(self.parameterised)
+        work.spend(1 + len(self.plain) + count, self.text + count * len(suffix))
+        yield from self.plain
+        if suffix.endswith("*"):
+            yield from (before + suffix for before, _ in self.parameterised)
+        else:
+            yield from (before + suffix + after for before, after in self.parameterised)
 
 
 class Roles:
@@ -21,124 +95,136 @@ class Roles:
         self.scopes_by_role: Mapping[str, tuple[str, ...]] = {
             role: tuple(scopes) for role, scopes in scopes_by_role.items()
         }
-        self._ids = sorted(self.scopes_by_role)
-        self._prefixes = {role[:-1]: role for role in self._ids if role.endswith("*")}
-        self._longest_prefix = max(map(len, self._prefixes), default=-1)
-        self._expand = lru_cache(maxsize=_CACHED_EXPANSIONS)(self._expand_afresh)
+        self.ids = sorted(self.scopes_by_role)
+        self.prefixes = PrefixIndex(role[:-1] for role in self.ids if role.endswith("*"))
+        self._rules: dict[str, _Rule] = {}
+        self._expanded: OrderedDict[frozenset[str], ScopeSet] = OrderedDict()
+        self._kept = 0
 
     def expand(self, scopes: Iterable[str]) -> ScopeSet:
-        """The scopes with everything that their `assume:` scopes stand for, recursively, in normal form."""
-        return self._expand(frozenset(scopes))
+        """The scopes with everything that their `assume:` scopes stand for, recursively, in normal form.
 
-    def _expand_afresh(self, scopes: frozenset[str]) -> ScopeSet:
-        if "*" in scopes:
-            return ScopeSet(["*"])
+        Raises ExpansionTooLarge.
+        """
+        key = frozenset(scopes)
+        expanded = self._expanded.get(key)
+        if expanded is None:
+            expanded = self.expand_afresh(key, Work())
+            self._keep(key, expanded)
+        else:
+            self._expanded.move_to_end(key)
+        return expanded
+
+    def shown(self, scopes: Iterable[str]) -> list[str]:
+        """The expansion as descriptions of clients and roles show it; the scopes themselves where it is too large.
+
+        Whoever could mend such a client or role must be able to look at it.
+        """
+        try:
+            return list(self.expand(scopes))
+        except ExpansionTooLarge:
+            return list(ScopeSet(scopes))
+
+    def _keep(self, key: frozenset[str], expanded: ScopeSet) -> None:
+        self._expanded[key] = expanded
+        self._kept += len(key) + len(expanded)
+        while self._kept > _CACHED_SCOPES:
+            dropped, value = self._expanded.popitem(last=False)
+            self._kept -= len(dropped) + len(value)
+
+    def expand_afresh(self, scopes: frozenset[str], work: Work) -> ScopeSet:
+        """As `expand`, counting the work. Raises ExpansionTooLarge."""
+        if EVERYTHING in scopes:
+            return ScopeSet([EVERYTHING])
+        work.spend(len(scopes), sum(map(len, scopes)))
         found = set(scopes)
-        fresh = list(found)
-        # Without a cycle no chain of roles is longer than their number (twice that, with an `as*` between). The bound
-        # ends a cycle that should not be there (writes refuse them) instead of letting a parameter grow for ever.
-        for _ in range(2 * len(self._ids) + 1):
-            granted = {grant for scope in fresh for grant in self.granted_by(scope)}
-            fresh = [scope for scope in granted if scope not in found]
-            if not fresh:
-                break
-            found.update(fresh)
+        leading = [scope for scope in found if leads_on(scope)]
+        while leading:
+            for grant in self._granted_by(leading.pop(), work):
+                if grant in found:
+                    continue
+                if grant == EVERYTHING:
+                    return ScopeSet([EVERYTHING])
+                found.add(grant)
+                if leads_on(grant):
+                    leading.append(grant)
         return ScopeSet(found)
 
-    def granted_by(self, scope: str) -> Iterable[str]:
+    def _granted_by(self, scope: str, work: Work) -> Iterator[str]:
         """What one held scope grants through roles, one step deep."""
-        starred = scope.endswith("*")
         if not scope.startswith(ASSUME):
-            # `*`, `a*`, … `assume*` cover every `assume:` scope.
-            if starred and ASSUME.startswith(scope[:-1]):
-                yield from self._assuming_all("")
+            yield from self._assuming_all("", work)
             return
         role = scope[len(ASSUME) :]
-        if starred:
-            yield from self._assuming_all(role[:-1])
-        else:
-            yield from self.scopes_by_role.get(role, ())
-        yield from self._through_prefix_roles(role)
+        if role.endswith("*"):
+            yield from self._assuming_all(role[:-1], work)
+        elif role in self.scopes_by_role:
+            yield from self._rule(role).grants("", work)
+        for prefix in self.prefixes.of(role, work):
+            yield from self._rule(prefix + "*").grants(role[len(prefix) :], work)
 
-    def _assuming_all(self, prefix: str) -> Iterable[str]:
+    def _assuming_all(self, prefix: str, work: Work) -> Iterator[str]:
         """What every role grants whose id starts with the prefix; of a star in it, any continuation is meant."""
-        for role in self._ids[bisect_left(self._ids, prefix) :]:
-            if not role.startswith(prefix):
-                break
-            for scope in self.scopes_by_role[role]:
-                yield substitute(scope, "*") if role.endswith("*") else scope
+        for role in self.starting_with(prefix):
+            yield from self._rule(role).grants("*", work)
 
-    def _through_prefix_roles(self, role: str) -> Iterable[str]:
-        """What roles `<start>*` grant to whoever assumes this role. The role may end in a star itself."""
-        for length in range(min(len(role), self._longest_prefix) + 1):
-            pattern = self._prefixes.get(role[:length])
-            if pattern is None:
-                continue
-            suffix = role[length:]
-            for scope in self.scopes_by_role[pattern]:
-                yield substitute(scope, suffix)
+    def _rule(self, role: str) -> _Rule:
+        """Made when it is first needed: there may be very many roles."""
+        rule = self._rules.get(role)
+        if rule is None:
+            rule = self._rules[role] = _Rule.of(role, self.scopes_by_role[role])
+        return rule
 
-    def cycle(self) -> list[str] | None:
-        """Role ids that lead back to the first one, or None. What a parameter stands for counts as any text.
-
-        A scope that covers every role (`*` … `assume*`) is no part of a cycle: it has nothing that could grow.
-        """
-        finished: set[str] = set()
-        for start in self._ids:
-            found = self._cycle_from(start, finished)
-            if found:
-                return found
-        return None
-
-    def _cycle_from(self, start: str, finished: set[str]) -> list[str] | None:
-        """Depth first, without recursion: a chain may be as long as there are roles."""
-        path = [start]
-        pending = [iter(self._assumed_by(start))]
-        while path:
-            following = next((role for role in pending[-1] if role not in finished), None)
-            if following is None:
-                finished.add(path.pop())
-                pending.pop()
-            elif following in path:
-                return path[path.index(following) :]
-            else:
-                path.append(following)
-                pending.append(iter(self._assumed_by(following)))
-        return None
-
-    def _assumed_by(self, role: str) -> Iterable[str]:
-        """The roles that the scopes of a role may lead to."""
-        for scope in self.scopes_by_role[role]:
-            if not scope.startswith(ASSUME):
-                continue
-            text, parameter, _ = scope[len(ASSUME) :].partition(PARAMETER)
-            if parameter and role.endswith("*"):
-                yield from self._meeting(text)
-            elif scope.endswith("*"):
-                yield from self._meeting(scope[len(ASSUME) : -1])
-            else:
-                yield from self._matching(scope[len(ASSUME) :])
-
-    def _meeting(self, prefix: str) -> Iterable[str]:
-        """Roles that some text with this prefix assumes."""
-        for role in self._ids[bisect_left(self._ids, prefix) :]:
-            if not role.startswith(prefix):
-                break
-            yield role
-        yield from self._matching(prefix)
-
-    def _matching(self, role: str) -> Iterable[str]:
-        """Roles that this text assumes."""
-        if role in self.scopes_by_role:
-            yield role
-        for length in range(min(len(role), self._longest_prefix) + 1):
-            if role[:length] in self._prefixes:
-                yield self._prefixes[role[:length]]
+    def starting_with(self, prefix: str) -> Iterator[str]:
+        """The roles whose ids start so, in order."""
+        for position in range(bisect_left(self.ids, prefix), len(self.ids)):
+            if not self.ids[position].startswith(prefix):
+                return
+            yield self.ids[position]
 
 
-def substitute(scope: str, suffix: str) -> str:
-    """The scope with its parameter replaced. A suffix with a star at its end cuts off what follows (contract 11.5)."""
-    before, parameter, after = scope.partition(PARAMETER)
-    if not parameter:
-        return scope
-    return before + suffix if suffix.endswith("*") else before + suffix + after
+class PrefixIndex:
+    """Finds those of many prefixes with which a text starts."""
+
+    def __init__(self, prefixes: Iterable[str]) -> None:
+        self._sorted = sorted(prefixes)
+        self.parents: dict[str, str | None] = {}
+        """Of each prefix the longest other one with which it starts."""
+        self.depth = 0
+        """How many of them are prefixes of each other at the most."""
+        open_ones: list[str] = []
+        for prefix in self._sorted:
+            while open_ones and not prefix.startswith(open_ones[-1]):
+                open_ones.pop()
+            self.parents[prefix] = open_ones[-1] if open_ones else None
+            open_ones.append(prefix)
+            self.depth = max(self.depth, len(open_ones))
+
+    def longest(self, text: str, work: Work | None = None) -> str | None:
+        """The longest prefix with which the text starts, or None."""
+        # Whatever lies in order between a prefix and a text that starts with it starts with it, too. So all prefixes of
+        # the text are the greatest one that is not after it, or parents of that.
+        position = bisect_right(self._sorted, text)
+        candidate = self._sorted[position - 1] if position else None
+        while candidate is not None and not text.startswith(candidate):
+            if work is not None:
+                work.walk_past()
+            candidate = self.parents[candidate]
+        return candidate
+
+    def of(self, text: str, work: Work) -> Iterator[str]:
+        """All prefixes with which the text starts, the longest first."""
+        prefix = self.longest(text, work)
+        while prefix is not None:
+            yield prefix
+            prefix = self.parents[prefix]
+
+
+def leads_on(scope: str) -> bool:
+    """Whether roles may grant something for this scope: it is an `assume:` scope, or covers some of them."""
+    return scope.startswith(ASSUME) or covers_all_roles(scope)
+
+
+def covers_all_roles(scope: str) -> bool:
+    """Whether this is `*`, `a*`, … `assume*`: every `assume:` scope there can be."""
+    return scope.endswith("*") and ASSUME.startswith(scope[:-1])

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Generic, TypeVar
 
+from shared.auth.cache import StaleCache
 from shared.auth.client_store import ClientChanged, ClientRecord, ClientStore
 from shared.auth.clients import Client
 from shared.auth.expansion import Roles
@@ -24,48 +23,6 @@ USE_NOTED_EVERY = timedelta(hours=1)
 _MAX_CLIENTS = 2000
 
 _log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-
-class _Cache(Generic[T]):
-    """Keeps what was read for a while."""
-
-    def __init__(self, now: Callable[[], datetime], capacity: int, absence: timedelta = STALENESS) -> None:
-        self._now = now
-        self._capacity = capacity
-        self._absence = absence
-        self._entries: OrderedDict[str, tuple[T, datetime]] = OrderedDict()
-        self._changes = 0
-
-    async def get(self, key: str, read: Callable[[], Awaitable[T]]) -> T:
-        """What is kept, or what is read now."""
-        entry = self._entries.get(key)
-        if entry is not None and self._is_fresh(*entry):
-            return entry[0]
-        started, changes = self._now(), self._changes
-        value = await read()
-        if changes == self._changes:  # else it may be from before the change
-            self._keep(key, value, started)
-        return value
-
-    def put(self, key: str, value: T) -> None:
-        """This has just been written."""
-        self._keep(key, value, self._now())
-
-    def forget(self, key: str) -> None:
-        """It has just been changed."""
-        self._changes += 1
-        self._entries.pop(key, None)
-
-    def _is_fresh(self, value: T, read: datetime) -> bool:
-        return timedelta(0) <= self._now() - read < (self._absence if value is None else STALENESS)
-
-    def _keep(self, key: str, value: T, read: datetime) -> None:
-        self._entries[key] = (value, read)
-        self._entries.move_to_end(key)
-        if len(self._entries) > self._capacity:
-            self._entries.popitem(last=False)
 
 
 @dataclass(frozen=True)
@@ -90,8 +47,14 @@ class TableKeyring:
         self._roles = roles
         self._vault = vault
         self._now = now
-        self._known: _Cache[_Known | None] = _Cache(now, _MAX_CLIENTS, ABSENCE_STALENESS)
-        self._snapshot: _Cache[RoleSnapshot] = _Cache(now, 1)
+        self._known: StaleCache[_Known | None] = StaleCache(now, _MAX_CLIENTS, STALENESS, ABSENCE_STALENESS)
+        self._snapshot: StaleCache[RoleSnapshot] = StaleCache(now, 1, STALENESS)
+        self._noting: set[str] = set()
+
+    @property
+    def static(self) -> Iterable[Client]:
+        """The clients that come from settings."""
+        return self._static.values()
 
     def is_static(self, client_id: str) -> bool:
         """Whether a client comes from settings and can't be changed through the API."""
@@ -110,7 +73,7 @@ class TableKeyring:
 
     async def used(self, client: Client) -> None:
         """Notes the use at most once an hour, of all processes together. What goes wrong there is left for later."""
-        if client.client_id in self._static:
+        if client.client_id in self._static or client.client_id in self._noting:
             return
         try:
             known = await self._known.get(client.client_id, lambda: self._read(client.client_id))
@@ -122,18 +85,26 @@ class TableKeyring:
 
     async def _note_use(self, known: _Known) -> None:
         """By its ETag: of several processes one succeeds, and a change in between is never overwritten."""
-        sealed = known.record.sealed_token
+        client_id, sealed = known.client.client_id, known.record.sealed_token
+        if client_id in self._noting:
+            return
         if not self._vault.is_current(sealed):
-            sealed = self._vault.seal(known.client.client_id, known.client.access_token)
-        record = await self._clients.mark_used(known.record, self._now(), sealed)
-        self._known.put(known.client.client_id, _Known(known.client, record))
+            sealed = self._vault.seal(client_id, known.client.access_token)
+        self._noting.add(client_id)
+        changes = self._known.changes
+        try:
+            record = await self._clients.mark_used(known.record, self._now(), sealed)
+        finally:
+            self._noting.discard(client_id)
+        # Not if the client was changed meanwhile: what is known here is how it was before.
+        self._known.put(client_id, _Known(known.client, record), since=changes)
 
     def forget_client(self, client_id: str) -> None:
-        """This client has just been changed."""
+        """This client has just been changed, or may have been."""
         self._known.forget(client_id)
 
     def forget_roles(self) -> None:
-        """Roles have just been changed."""
+        """Roles have just been changed, or may have been."""
         self._snapshot.forget("")
 
     async def _read(self, client_id: str) -> _Known | None:

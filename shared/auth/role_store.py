@@ -10,12 +10,25 @@ from datetime import datetime
 from shared.auth.client_store import pack_scopes, unpack_scopes
 from shared.auth.expansion import Roles
 from shared.domain.dates import format_date, parse_date
-from shared.storage.interface import Create, Delete, Merge, Operation, Row, Tables, TransactionRefused, Upsert, Value
+from shared.runtime import Runtime, pause
+from shared.storage.interface import (
+    Create,
+    Delete,
+    Merge,
+    Operation,
+    Row,
+    StorageUnavailable,
+    Tables,
+    TransactionRefused,
+    Upsert,
+    Value,
+)
 
 TABLE = "Roles"
 _PARTITION = "roles"
 _HEADER = "header"
 _ROLE = "role~"
+_ATTEMPTS = 10
 _UNSAFE = re.compile(r"[^A-Za-z0-9!$&()*+,.:;<=>@\[\]^_`{|}-]")
 
 
@@ -55,20 +68,40 @@ class RoleSnapshot:
 class RoleStore:
     """Reads and writes the Roles table. Everything may raise StorageUnavailable."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, runtime: Runtime | None = None) -> None:
         self._tables = tables
+        self._runtime = runtime or Runtime()
 
     async def load(self) -> RoleSnapshot:
-        """All roles. The header comes first, so that a change while reading makes its ETag stale."""
-        rows: list[Row] = []
+        """All roles as they were at one time. Raises StorageUnavailable also while changes never let it.
+
+        A page is a snapshot, several are not: they are one only if the header, which every change moves on, is the
+        same after the last page as in the first one. Roles that never were together could grant what none of them
+        may.
+        """
+        for attempt in range(_ATTEMPTS):
+            pages, rows = await self._read()
+            etag = next((row.etag for row in rows if row.key == _HEADER), None)
+            if pages == 1 or etag == await self._etag():
+                records = [_decode(row) for row in rows if row.key.startswith(_ROLE)]
+                return RoleSnapshot.of({record.role_id: record for record in records}, etag)
+            await pause(self._runtime, attempt)
+        raise StorageUnavailable("roles are being changed all the time")
+
+    async def _read(self) -> tuple[int, list[Row]]:
+        """How many pages the rows took, and the rows, the header before all others."""
+        pages, rows = 0, list[Row]()
         start: str | None = _HEADER
         while start is not None:
             page = await self._tables.query(TABLE, _PARTITION, start=start, end="role\x7f")
+            pages += 1
             rows.extend(page.rows)
             start = page.resume
-        records = [_decode(row) for row in rows if row.key.startswith(_ROLE)]
-        etag = next((row.etag for row in rows if row.key == _HEADER), None)
-        return RoleSnapshot.of({record.role_id: record for record in records}, etag)
+        return pages, rows
+
+    async def _etag(self) -> str | None:
+        header = await self._tables.get(TABLE, _PARTITION, _HEADER)
+        return None if header is None else header.etag
 
     async def put(self, snapshot: RoleSnapshot, record: RoleRecord) -> None:
         """Adds or replaces a role. Raises RolesChanged, and ValueError when it is too large for a row."""

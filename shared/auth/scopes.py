@@ -68,6 +68,10 @@ class ScopeSet:
             or any(scope.startswith(text) for scope in self._exact)
         )
 
+    def union(self, other: ScopeSet) -> ScopeSet:
+        """What both hold together."""
+        return self if all(scope in self for scope in other) else ScopeSet([*self, *other])
+
     def __iter__(self) -> Iterator[str]:
         return iter(sorted([*self._exact, *(star + "*" for star in self._stars)], key=_normal_order))
 

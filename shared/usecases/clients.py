@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from shared.auth.client_store import (
@@ -16,16 +17,24 @@ from shared.auth.client_store import (
     is_client_id,
     row_key,
 )
+from shared.auth.clients import Client
+from shared.auth.expansion import ExpansionTooLarge
 from shared.auth.keyring import TableKeyring
 from shared.auth.scopes import ScopeSet
 from shared.auth.vault import CannotOpen, Vault
 from shared.domain.dates import format_date, parse_date
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
-from shared.runtime import Runtime
+from shared.runtime import Runtime, pause
 from shared.storage.expiry import ExpiryStore
 
 REPEATABLE = timedelta(minutes=15)
 """How long after its creation an equal createClient counts as a repeat of the same call."""
+PAGE_TEXT = 4_000_000
+"""Characters of scopes after which a page ends early."""
+ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
+"""What static clients have for the times that nobody notes of them."""
+NEVER = datetime(3000, 1, 1, tzinfo=UTC)
+"""When clients expire that work for good: a client of the API has to have a time."""
 _ATTEMPTS = 5
 
 Authorise = Callable[[Sequence[str]], Awaitable[None]]
@@ -74,13 +83,33 @@ class ClientAccounts:
         self._runtime = runtime
 
     async def page(self, prefix: str, *, start: str, limit: int) -> tuple[list[dict[str, Any]], str | None]:
-        """Clients whose id starts with the prefix, from a key on, and the key at which the next page starts."""
+        """Clients whose id starts with the prefix, from a key on, and the key at which the next page starts.
+
+        Static clients are among them. A page ends early where what its clients expand to becomes too much.
+        """
         records, resume = await self._clients.page(prefix, start=start, limit=limit)
-        return [await self._described(record) for record in records], resume
+        keys = {row_key(record.client_id): record for record in records} | {
+            key: record
+            for record in map(_static_record, self._keyring.static)
+            if record.client_id.startswith(prefix)
+            and start <= (key := row_key(record.client_id))
+            and (resume is None or key < resume)
+        }
+        found: list[dict[str, Any]] = []
+        text = 0
+        for key in sorted(keys):
+            if len(found) == limit or text > PAGE_TEXT:
+                return found, key
+            found.append(await self._described(keys[key]))
+            text += sum(map(len, found[-1]["expandedScopes"])) + sum(map(len, found[-1]["scopes"]))
+            await asyncio.sleep(0)  # others may go on: expansions take their time
+        return found, resume
 
     async def get(self, client_id: str) -> dict[str, Any]:
-        """One client, without its token. Raises ResourceNotFound."""
-        return await self._described(await self._existing(client_id))
+        """One client, without its token; also a static one. Raises ResourceNotFound."""
+        static = next((client for client in self._keyring.static if client.client_id == client_id), None)
+        record = await self._existing(client_id) if static is None else _static_record(static)
+        return await self._described(record)
 
     async def create(self, client_id: str, request: ClientRequest, authorise: Authorise) -> dict[str, Any]:
         """Makes a client and answers it with its token, which nobody can read again.
@@ -91,6 +120,7 @@ class ClientAccounts:
         if not is_client_id(client_id):
             raise InputError(f"a client id has at most {MAX_CLIENT_ID} characters")
         await authorise(request.scopes or ())
+        await self._refuse_too_many(request.scopes or ())
         now = self._runtime.now()
         token = self._new_token()
         record = ClientRecord(
@@ -108,11 +138,22 @@ class ClientAccounts:
         )
         await self._schedule_deletion(record)
         try:
-            record = await _fitting(self._clients.create(record))
-        except ClientExists:
-            record, token = await self._same_client(client_id, request, now)
-        self._keyring.forget_client(client_id)
+            record, token = await self._create(record, token, request)
+        finally:
+            self._keyring.forget_client(client_id)  # also when the answer was lost: the client may be there
         return {**await self._described(record), "accessToken": token}
+
+    async def _create(self, record: ClientRecord, token: str, request: ClientRequest) -> tuple[ClientRecord, str]:
+        """The new client, or the one that an earlier call of the same content has made, with its token."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return await _fitting(self._clients.create(record)), token
+            except ClientExists:
+                existing = await self._clients.load(record.client_id)
+            if existing is not None:
+                return existing, self._same_token(existing, request, record.created)
+            await pause(self._runtime, attempt)  # it has just been deleted
+        raise ServiceUnavailable("the client is being changed by others; send the call again")
 
     async def update(self, client_id: str, request: ClientRequest, authorise: Authorise) -> dict[str, Any]:
         """Changes a client; what it had already needs no scopes of the caller.
@@ -124,6 +165,8 @@ class ClientAccounts:
             had = ScopeSet(record.scopes)
             scopes = record.scopes if request.scopes is None else request.scopes
             await authorise([scope for scope in scopes if scope not in had])
+            if request.scopes is not None:
+                await self._refuse_too_many(scopes)
             changed = replace(
                 record,
                 description=request.description,
@@ -151,16 +194,19 @@ class ClientAccounts:
 
         async def changed(record: ClientRecord) -> ClientRecord:
             sealed = self._vault.seal(client_id, token)
-            return replace(record, sealed_token=sealed, last_rotated=self._runtime.now())
+            now = self._runtime.now()
+            return replace(record, sealed_token=sealed, last_rotated=now, last_modified=now)
 
         return {**await self._described(await self._change(client_id, changed)), "accessToken": token}
 
     async def delete(self, client_id: str) -> None:
         """Removes a client; fine when there is none. Raises InputError."""
         self._refuse_static(client_id)
-        if is_client_id(client_id):
-            await self._clients.delete(client_id)
-        self._keyring.forget_client(client_id)
+        try:
+            if is_client_id(client_id):
+                await self._clients.delete(client_id)
+        finally:
+            self._keyring.forget_client(client_id)
 
     async def _change(self, client_id: str, changed: Callable[[ClientRecord], Awaitable[ClientRecord]]) -> ClientRecord:
         """Read, decide, write by ETag; again when somebody else was faster."""
@@ -168,12 +214,11 @@ class ClientAccounts:
         for attempt in range(_ATTEMPTS):
             record = await changed(await self._existing(client_id))
             try:
-                written = await _fitting(self._clients.replace(record))
+                return await _fitting(self._clients.replace(record))
             except ClientChanged:
-                await self._runtime.sleep(self._runtime.jitter() * 0.05 * 2**attempt)
-                continue
-            self._keyring.forget_client(client_id)
-            return written
+                await pause(self._runtime, attempt)
+            finally:
+                self._keyring.forget_client(client_id)
         raise ServiceUnavailable("the client is being changed by others; send the call again")
 
     async def _existing(self, client_id: str) -> ClientRecord:
@@ -182,9 +227,11 @@ class ClientAccounts:
             raise ResourceNotFound(f"Client {client_id} not found")
         return record
 
-    async def _same_client(self, client_id: str, request: ClientRequest, now: datetime) -> tuple[ClientRecord, str]:
-        """The client that is there already, if this call is the repeat of the one that made it."""
-        record = await self._existing(client_id)
+    def _same_token(self, record: ClientRecord, request: ClientRequest, now: datetime) -> str:
+        """The token of a client that is there already, if this call repeats the one that made it.
+
+        Raises RequestConflict.
+        """
         same = (
             record.description == request.description
             and record.expires == request.expires
@@ -195,10 +242,10 @@ class ClientAccounts:
         )
         if same:
             try:
-                return record, self._vault.open(client_id, record.sealed_token)
+                return self._vault.open(record.client_id, record.sealed_token)
             except CannotOpen:
                 pass  # made with a key that is gone: no repeat of ours
-        raise RequestConflict(f"There is a client {client_id} already, and it is another one")
+        raise RequestConflict(f"There is a client {record.client_id} already, and it is another one")
 
     async def _schedule_deletion(self, record: ClientRecord) -> None:
         """Ahead of the client itself: whoever cleans up looks at the client before he removes it."""
@@ -218,9 +265,17 @@ class ClientAccounts:
             "lastDateUsed": format_date(record.last_date_used),
             "lastRotated": format_date(record.last_rotated),
             "scopes": list(record.scopes),
-            "expandedScopes": list(roles.expand(record.scopes)),
+            "expandedScopes": roles.shown(record.scopes),
             "disabled": record.disabled,
         }
+
+    async def _refuse_too_many(self, scopes: Sequence[str]) -> None:
+        """Raises InputError for scopes that expand to more than the client's requests may cost."""
+        roles = await self._keyring.roles()
+        try:
+            roles.expand(scopes)
+        except ExpansionTooLarge as error:
+            raise InputError(str(error)) from None
 
     def _new_token(self) -> str:
         return self._runtime.slugid() + self._runtime.slugid()
@@ -228,6 +283,23 @@ class ClientAccounts:
     def _refuse_static(self, client_id: str) -> None:
         if self._keyring.is_static(client_id):
             raise InputError(f"{client_id} is a static client: it can be changed in the settings only")
+
+
+def _static_record(client: Client) -> ClientRecord:
+    """A client from the settings as if it were registered: it was always there, and works for good."""
+    return ClientRecord(
+        client_id=client.client_id,
+        sealed_token=b"",
+        description="Static client: it comes from the settings of the deployment, and can be changed there only",
+        scopes=client.scopes,
+        expires=client.expires or NEVER,
+        disabled=client.disabled,
+        delete_on_expiration=False,
+        created=ALWAYS,
+        last_modified=ALWAYS,
+        last_date_used=ALWAYS,
+        last_rotated=ALWAYS,
+    )
 
 
 def refuse_double_stars(scopes: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """Clients and roles of a process on the in-memory twin, for the tests of both."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -18,9 +18,10 @@ from shared.errors import (
 )
 from shared.runtime import Runtime
 from shared.storage.expiry import ExpiryStore
+from shared.storage.interface import Page, Tables
 from shared.usecases.clients import Authorise, ClientAccounts, ClientRequest
 from shared.usecases.roles import RoleAccounts, RoleRequest
-from tests.twin import MemoryStorage
+from tests.twin import Call, MemoryStorage, Phase
 
 OLD_KEY = base64.urlsafe_b64encode(b"o" * 32).decode()
 KEY = base64.urlsafe_b64encode(b"k" * 32).decode()
@@ -36,15 +37,70 @@ class Deployment:
     roles: RoleAccounts
 
 
-def process(twin: MemoryStorage, keys: Sequence[str] = (KEY,)) -> Deployment:
+class ShortPages:
+    """Tables whose pages end early, as those of Azure may."""
+
+    def __init__(self, tables: Tables, size: int) -> None:
+        self.get = tables.get
+        self.transact = tables.transact
+        self._tables = tables
+        self._size = size
+
+    async def query(
+        self,
+        table: str,
+        partition: str,
+        *,
+        start: str,
+        end: str,
+        limit: int = 1000,
+        select: Sequence[str] | None = None,
+    ) -> Page:
+        return await self._tables.query(
+            table, partition, start=start, end=end, limit=min(limit, self._size), select=select
+        )
+
+
+def process(twin: MemoryStorage, keys: Sequence[str] = (KEY,), *, page_size: int = 1000) -> Deployment:
+    """A process that has read nothing yet."""
     runtime = Runtime(now=twin.clock.now, sleep=twin.clock.sleep)
-    clients, roles, vault = ClientStore(twin.tables), RoleStore(twin.tables), Vault(keys)
+    tables = ShortPages(twin.tables, page_size)
+    clients, roles, vault = ClientStore(tables), RoleStore(tables, runtime), Vault(keys)
     keyring = TableKeyring([ROOT], clients, roles, vault, runtime.now)
     return Deployment(
         keyring=keyring,
         clients=ClientAccounts(clients, keyring, vault, ExpiryStore(twin.storage), runtime),
         roles=RoleAccounts(roles, keyring, runtime),
     )
+
+
+class Meanwhile:
+    """A gate: something else happens once, right before or after the first request that is chosen."""
+
+    def __init__(
+        self,
+        chosen: Callable[[Call], bool],
+        happens: Callable[[], Awaitable[object]],
+        phase: Phase = Phase.BEFORE,
+        *,
+        after: int = 0,
+    ) -> None:
+        """`after` so many requests that would have been chosen."""
+        self._chosen = chosen
+        self._happens = happens
+        self._phase = phase
+        self._left = after
+        self.happened = False
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        """Let everything pass."""
+        if self.happened or phase is not self._phase or not self._chosen(call):
+            return
+        if self._left > 0:
+            self._left -= 1
+            return
+        self.happened = True
+        await self._happens()
 
 
 def holding(*scopes: str) -> Authorise:

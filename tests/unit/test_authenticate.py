@@ -26,11 +26,18 @@ KEYRING = StaticClients(
     [
         root_client("root", ROOT_TOKEN, PREVIOUS_ROOT_TOKEN),
         Client(client_id="some", access_token=TOKEN, scopes=("a:*", "assume:r", "auth:create-client:some/*")),
+        Client(client_id="wide", access_token=TOKEN, scopes=("assume:p/*",)),
         Client(client_id="off", access_token=TOKEN, scopes=("*",), disabled=True),
         Client(client_id="old", access_token=TOKEN, scopes=("*",), expires=NOW - timedelta(seconds=1)),
         Client(client_id="soon", access_token=TOKEN, scopes=("*",), expires=NOW + timedelta(hours=1)),
     ],
-    Roles({"anonymous": ["public"], "r": ["from-role"]}),
+    Roles(
+        {
+            "anonymous": ["public"],
+            "r": ["from-role"],
+            **{f"p/r{n}/*": [f"assume:p/r{n + 1}/<..>{end}" for end in "ab"] for n in range(20)},
+        }
+    ),
 )
 AUTHENTICATOR = Authenticator(KEYRING, "https://tc.example.com", lambda: NOW)
 
@@ -304,3 +311,17 @@ def test_the_root_client_is_checked(make: Callable[[], object]) -> None:
 async def test_nothing_prints_a_token() -> None:
     client = await KEYRING.client("some")
     assert TOKEN not in repr(client)
+
+
+async def test_scopes_that_expand_to_too_much_are_refused() -> None:
+    caller = await call(header("wide"))
+    assert caller.satisfies("assume:p/r19/x")
+    restricted = {"authorizedScopes": ["assume:p/r12/x"]}
+    assert (await call(header("wide", ext=restricted))).satisfies("assume:p/r20/xaaaaaaaa")
+    certificate = temporary(None, ("assume:p/r0/x",), issuer="wide")
+    for headers in (
+        header("wide", ext={"authorizedScopes": ["assume:p/r0/x"]}),
+        header("wide", certificate["accessToken"], ext={"certificate": json.loads(certificate["certificate"])}),
+    ):
+        with pytest.raises(AuthenticationFailed, match="expand through roles to more than"):
+            await call(headers)

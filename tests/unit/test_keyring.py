@@ -1,15 +1,19 @@
 """What processes see of clients and roles, and when."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
 
 from shared.auth.client_store import TABLE as CLIENTS
+from shared.auth.role_store import TABLE as ROLES
 from shared.domain.dates import parse_date
 from shared.storage.counting import Kind
 from shared.storage.interface import StorageUnavailable
 from tests.twin import Call, Fail, MemoryStorage, Phase
-from tests.unit.accounts import ANYTHING, KEY, OLD_KEY, Deployment, client, process, role
+from tests.twin.gate import as_process, chain, process_name
+from tests.unit.accounts import ANYTHING, KEY, OLD_KEY, Deployment, Meanwhile, client, process, role
 
 
 @pytest.fixture
@@ -102,3 +106,134 @@ async def test_a_rotation_of_keys_reaches_clients_as_they_are_used(twin: MemoryS
     assert await after.keyring.client("idle") is None
     await after.clients.reset_access_token("idle")
     assert await after.keyring.client("idle") is not None
+
+
+CHANGES: dict[str, Callable[[Deployment], Awaitable[object]]] = {
+    "disable": lambda here: here.clients.set_disabled("x", True),
+    "reset": lambda here: here.clients.reset_access_token("x"),
+    "delete": lambda here: here.clients.delete("x"),
+}
+
+
+@pytest.mark.parametrize("kind", [Kind.TABLE_WRITE, Kind.TABLE_READ])
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_change_made_while_a_use_is_noted_is_seen_at_once(
+    here: Deployment, twin: MemoryStorage, change: str, phase: Phase, kind: Kind
+) -> None:
+    await here.clients.create("x", client(twin, expires="2099-01-01T00:00:00Z"), ANYTHING)
+    twin.clock.advance(3700)
+    before = await here.keyring.client("x")
+    assert before is not None
+    twin.clock.advance(61 if kind is Kind.TABLE_READ else 0)
+    twin.gate = meanwhile = Meanwhile(
+        lambda call: call.target == CLIENTS and call.kind is kind, lambda: CHANGES[change](here), phase
+    )
+    await here.keyring.used(before)
+    assert meanwhile.happened
+    after = await here.keyring.client("x")
+    assert after is None or after.disabled or after.access_token != before.access_token
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_change_whose_answer_was_lost_is_seen_at_once(
+    here: Deployment, twin: MemoryStorage, change: str
+) -> None:
+    await here.clients.create("x", client(twin), ANYTHING)
+    before = await here.keyring.client("x")
+    assert before is not None
+    twin.gate = Fail(lambda call: call.target == CLIENTS and call.kind is Kind.TABLE_WRITE, Phase.AFTER)
+    with pytest.raises(StorageUnavailable):
+        await CHANGES[change](here)
+    after = await here.keyring.client("x")
+    assert after is None or after.disabled or after.access_token != before.access_token
+
+
+async def test_a_change_of_roles_whose_answer_was_lost_is_seen_at_once(here: Deployment, twin: MemoryStorage) -> None:
+    await here.roles.create("r", role("old"), ANYTHING)
+    assert "old" in (await here.keyring.roles()).expand(["assume:r"])
+    twin.gate = Fail(lambda call: call.target == ROLES and call.kind is Kind.TABLE_WRITE, Phase.AFTER)
+    with pytest.raises(StorageUnavailable):
+        await here.roles.update("r", role("new"), ANYTHING)
+    assert "new" in (await here.keyring.roles()).expand(["assume:r"])
+
+
+class Reads:
+    """A gate that counts reads of the two tables, each taking its time."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        if call.target in (CLIENTS, ROLES) and call.kind is Kind.TABLE_READ and phase is Phase.BEFORE:
+            self.count += 1
+        await asyncio.sleep(0)
+
+
+async def test_many_who_ask_at_once_cause_one_read(here: Deployment, twin: MemoryStorage) -> None:
+    await here.roles.create("r", role("x"), ANYTHING)
+    await here.clients.create("x", client(twin), ANYTHING)
+    for _minute in range(3):
+        twin.clock.advance(61)
+        twin.gate = reads = Reads()
+        await asyncio.gather(*(here.keyring.roles() for _ in range(200)))
+        await asyncio.gather(*(here.keyring.client("x") for _ in range(200)))
+        assert reads.count == 2
+
+
+async def test_a_failed_read_fails_for_all_who_wait_for_it_and_the_next_one_reads(
+    here: Deployment, twin: MemoryStorage
+) -> None:
+    twin.gate = chain(Reads(), Fail(lambda call: call.target == ROLES))
+    outcomes = await asyncio.gather(*(here.keyring.roles() for _ in range(5)), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [StorageUnavailable] * 5
+    assert (await here.keyring.roles()).ids == []
+
+
+async def test_a_reader_that_goes_away_leaves_the_others_an_answer(here: Deployment, twin: MemoryStorage) -> None:
+    await here.roles.create("r", role("x"), ANYTHING)
+    twin.gate = reads = Reads()
+    first = asyncio.ensure_future(here.keyring.roles())
+    others = [asyncio.ensure_future(here.keyring.roles()) for _ in range(5)]
+    await asyncio.sleep(0)
+    first.cancel()
+    assert [(await other).ids for other in others] == [["r"]] * 5
+    assert first.cancelled()
+    assert reads.count == 2
+
+
+async def test_who_asks_after_a_change_does_not_get_what_was_read_before_it(
+    here: Deployment, twin: MemoryStorage
+) -> None:
+    await here.roles.create("r", role("old"), ANYTHING)
+    answered = asyncio.Event()
+
+    async def slow(call: Call, phase: Phase) -> None:
+        if process_name() == "reader" and phase is Phase.AFTER:
+            await answered.wait()
+
+    twin.gate = slow
+    reader = asyncio.ensure_future(as_process("reader", here.keyring.roles()))
+    await asyncio.sleep(0)
+    await here.roles.update("r", role("new"), ANYTHING)
+    assert "new" in (await here.keyring.roles()).expand(["assume:r"])
+    answered.set()
+    assert "old" in (await reader).expand(["assume:r"])
+    assert "new" in (await here.keyring.roles()).expand(["assume:r"]), "the late answer is not kept"
+
+
+async def test_many_uses_at_once_are_noted_with_one_write(here: Deployment, twin: MemoryStorage) -> None:
+    await here.clients.create("x", client(twin, expires="2099-01-01T00:00:00Z"), ANYTHING)
+    twin.clock.advance(3700)
+    known = await here.keyring.client("x")
+    assert known is not None
+    writes: list[Call] = []
+
+    async def count(call: Call, phase: Phase) -> None:
+        if call.target == CLIENTS and call.kind is Kind.TABLE_WRITE and phase is Phase.BEFORE:
+            writes.append(call)
+        await asyncio.sleep(0)
+
+    twin.gate = count
+    await asyncio.gather(*(here.keyring.used(known) for _ in range(200)))
+    assert len(writes) == 1

@@ -1,8 +1,12 @@
 """Roles in a table: who may change them, and that none leads back to itself."""
 
+import asyncio
+
 import pytest
 
+from shared.auth import role_rules
 from shared.auth.expansion import Roles
+from shared.auth.role_rules import RolesRefused, check
 from shared.auth.role_store import TABLE as ROLES
 from shared.domain.dates import format_date
 from shared.errors import (
@@ -10,9 +14,12 @@ from shared.errors import (
     InsufficientScopes,
     RequestConflict,
 )
-from shared.storage.counting import Kind
+from shared.storage.counting import Kind, counting
+from shared.storage.interface import Merge, StorageUnavailable
 from tests.twin import Call, MemoryStorage, Phase
-from tests.unit.accounts import ANYTHING, Deployment, holding, process, role
+from tests.twin.driver import Simulation
+from tests.twin.gate import as_process, process_name
+from tests.unit.accounts import ANYTHING, Deployment, Meanwhile, holding, process, role
 
 
 @pytest.fixture
@@ -65,12 +72,86 @@ async def test_nobody_gives_a_role_what_he_has_not(here: Deployment) -> None:
         {"abc": ["assume:a*"]},
         {"a*": ["assume:abc"]},
         {"x-*": ["assume:<..>"], "y": ["assume:x-1"]},
+        {"x-*": ["<..>"]},
+        {"x-*": ["<..>:y"]},
+        {"x-*": ["ass<..>"]},
+        {"x": ["assume:*"]},
+        {"x": ["as*"]},
     ],
 )
 async def test_no_role_leads_back_to_itself(here: Deployment, roles: dict[str, list[str]]) -> None:
     with pytest.raises(InputError, match="back to themselves"):
         for role_id, scopes in roles.items():
             await here.roles.create(role_id, role(*scopes), ANYTHING)
+
+
+@pytest.mark.parametrize("scope", ["a<..>b<..>", "<..><..>", "assume:a:<..>:<..>"])
+async def test_a_scope_has_one_parameter_at_most(here: Deployment, scope: str) -> None:
+    with pytest.raises(InputError, match=r"more than one `<\.\.>`"):
+        await here.roles.create("x-*", role(scope), ANYTHING)
+    created = await here.roles.create("x", role(scope), ANYTHING)
+    assert created["scopes"] == [scope], "without a star in the role's id it is text like any other"
+
+
+async def test_a_parameter_right_after_a_star_is_refused(here: Deployment) -> None:
+    with pytest.raises(InputError, match=r"must not end with `\*<\.\.>`"):
+        await here.roles.create("x-*", role("a*<..>"), ANYTHING)
+
+
+async def test_a_role_that_would_make_another_one_too_large_is_refused(here: Deployment) -> None:
+    levels = [(f"p/r{n}/*", role(*(f"assume:p/r{n + 1}/<..>{end}" for end in "ab"))) for n in range(20)]
+    made = 0
+    with pytest.raises(InputError, match=r"Role p/r.* would lead to too much"):
+        for role_id, request in reversed(levels):
+            await here.roles.create(role_id, request, ANYTHING)
+            made += 1
+    assert 10 <= made < 14
+    roles = await here.keyring.roles()
+    for role_id, _ in levels:
+        roles.expand([f"assume:{role_id}", f"assume:{role_id[:-1]}some text"])
+    # The other way round it is the last one made, a leaf, that is too much for the first one.
+    for role_id, _ in levels[20 - made :]:
+        await here.roles.delete(role_id)
+    with pytest.raises(InputError, match="would lead to too much"):
+        for role_id, request in levels:
+            await here.roles.create(role_id, request, ANYTHING)
+
+
+def test_large_sets_of_roles_that_lead_to_little_are_fine() -> None:
+    shared = {f"group-{n}": [f"assume:project-{n % 50}", "x"] for n in range(2000)}
+    projects = {f"project-{n}": [f"queue:route:{n}.{m}" for m in range(200)] for n in range(50)}
+    assert problem({**shared, **projects, "all-groups": ["assume:group-*"], "hook-*": ["assume:project-<..>"]}) == ""
+
+
+def test_many_ways_to_the_same_roles_count_once() -> None:
+    """A lattice: 2^30 ways from top to bottom, and 62 scopes in all."""
+    lattice = {
+        f"{side}{n}": [f"assume:left{n + 1}", f"assume:right{n + 1}"] for n in range(30) for side in ("left", "right")
+    }
+    assert problem(lattice) == ""
+    assert len(Roles(lattice).expand(["assume:left0"])) == 61
+
+
+def test_a_check_takes_work_in_proportion_to_the_roles() -> None:
+    """Every role of one layer leads to all of the next one: a hundred thousand pairs, and few pieces."""
+    count = 300
+    layered = {f"{'abc'[layer]}-{n}": [f"assume:{'abc'[layer + 1]}-*"] for layer in range(2) for n in range(count)}
+    pieces = sum(1 for _ in check(Roles({**layered, **{f"c-{n}": ["x"] for n in range(count)}})))
+    assert pieces <= 2 + 2 * count
+
+
+def test_too_many_roles_are_refused() -> None:
+    assert "too many roles" in problem({f"r{n}": [] for n in range(role_rules.MAX_ROLES + 1)})
+    scopes = [f"x{n}" for n in range(10_001)]
+    assert "too many roles" in problem({f"r{n}": scopes for n in range(10)})
+
+
+def test_roles_that_cannot_be_checked_within_reason_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    lattice = {
+        f"{side}{n}": [f"assume:left{n + 1}", f"assume:right{n + 1}"] for n in range(30) for side in ("left", "right")
+    }
+    monkeypatch.setattr(role_rules, "MAX_CHECKED_STEPS", 1000)
+    assert "too many ways" in problem(lattice)
 
 
 async def test_a_cycle_is_refused_when_a_role_is_changed(here: Deployment) -> None:
@@ -90,12 +171,24 @@ async def test_roles_that_share_and_roles_that_may_do_everything_are_no_cycle(he
     assert "x" in top["expandedScopes"]
 
 
+def problem(roles: dict[str, list[str]]) -> str:
+    """Why these roles may not be; empty if they may."""
+    try:
+        for _piece in check(Roles(roles)):
+            pass
+    except RolesRefused as refused:
+        return str(refused)
+    return ""
+
+
 def test_a_long_chain_of_roles() -> None:
     length = 1500
-    chained = Roles({"r0": ["x"], **{f"r{n}": [f"assume:r{n - 1}"] for n in range(1, length)}})
-    assert chained.cycle() is None
-    assert "x" in chained.expand([f"assume:r{length - 1}"])
-    assert Roles({**chained.scopes_by_role, "r0": [f"assume:r{length - 1}"]}).cycle() is not None
+    roles = {"r0": ["x"], **{f"r{n}": [f"assume:r{n - 1}"] for n in range(1, length)}}
+    assert problem(roles) == ""
+    assert "x" in Roles(roles).expand([f"assume:r{length - 1}"])
+    refusal = problem({**roles, "r0": [f"assume:r{length - 1}"]})
+    assert "back to themselves" in refusal
+    assert len(refusal) < 1000
 
 
 async def test_two_who_change_roles_at_once_cannot_make_a_cycle_together(twin: MemoryStorage) -> None:
@@ -115,3 +208,85 @@ async def test_two_who_change_roles_at_once_cannot_make_a_cycle_together(twin: M
         await here.roles.update("a", role("assume:b"), ANYTHING)
     assert (await here.roles.get("b"))["scopes"] == ["assume:a"]
     assert (await here.roles.get("a"))["scopes"] == ["x"]
+
+
+@pytest.mark.parametrize("page_size", [1, 2, 3, 1000])
+async def test_roles_are_read_as_they_were_at_one_time(twin: MemoryStorage, page_size: int) -> None:
+    """`a` leads to little at any time: `z` is given more only after `a` leads to it no longer.
+
+    Wherever the two changes fall between the requests of another process, it never sees `a` lead to more.
+    """
+    here = process(twin)
+    for role_id in "bcdef":
+        await here.roles.create(role_id, role("x"), ANYTHING)
+    await here.roles.create("a", role("assume:z"), ANYTHING)
+    await here.roles.create("z", role("little"), ANYTHING)
+
+    async def changes() -> None:
+        await here.roles.update("a", role("nothing"), ANYTHING)
+        await here.roles.update("z", role("much"), ANYTHING)
+
+    async def removals() -> None:
+        await here.roles.delete("a")
+        await here.roles.delete("z")
+        await here.roles.create("z", role("much"), ANYTHING)
+        await here.roles.create("a", role("nothing"), ANYTHING)
+
+    reached = 0
+    for change in (changes, removals):
+        for phase in Phase:
+            for after in range(12):
+                await here.roles.update("z", role("little"), ANYTHING)
+                await here.roles.update("a", role("assume:z"), ANYTHING)
+                there = process(twin, page_size=page_size)
+                twin.gate = meanwhile = Meanwhile(
+                    lambda call: call.target == ROLES and process_name() == "there",
+                    lambda change=change: as_process("here", change()),  # type: ignore[misc]
+                    phase,
+                    after=after,
+                )
+                held = (await as_process("there", there.keyring.roles())).expand(["assume:a"])
+                assert set(held) in ({"assume:a", "assume:z", "little"}, {"assume:a", "nothing"})
+                reached += meanwhile.happened
+    assert reached >= {1: 36, 2: 20, 3: 16, 1000: 4}[page_size], "the changes fell between the requests"
+
+
+async def test_one_page_of_roles_costs_one_request(here: Deployment, twin: MemoryStorage) -> None:
+    await here.roles.create("r", role("x"), ANYTHING)
+    with counting() as operations:
+        await here.keyring.roles()
+    assert operations.counts[Kind.TABLE_READ] == 1
+
+
+async def test_roles_that_never_stand_still_are_not_read_wrongly(twin: MemoryStorage) -> None:
+    here = process(twin, page_size=1)
+    await here.roles.create("r", role("x"), ANYTHING)
+    busy = False
+
+    async def meanwhile(call: Call, phase: Phase) -> None:
+        nonlocal busy
+        if call.kind is Kind.TABLE_READ and phase is Phase.AFTER and not busy:
+            busy = True
+            await twin.tables.transact(ROLES, "roles", [Merge("header", {"lastChanged": "x"})])
+            busy = False
+
+    twin.gate = meanwhile
+    with pytest.raises(StorageUnavailable):
+        await here.keyring.roles()
+
+
+@pytest.mark.parametrize("processes", [1, 4])
+def test_many_roles_are_made_side_by_side(processes: int) -> None:
+    """As configuration tools do; a request takes 5 ms each way."""
+    simulation = Simulation.seeded(processes)
+    twin = MemoryStorage(simulation.clock)
+    all_of_them = [process(twin) for _ in range(processes)]
+
+    async def slow(call: Call, phase: Phase) -> None:
+        await asyncio.sleep(0.005)
+
+    twin.gate = slow
+    simulation.run(
+        *(all_of_them[number % processes].roles.create(f"r{number}", role("x"), ANYTHING) for number in range(20))
+    )
+    assert len(twin.tables.rows(ROLES)) == 21
