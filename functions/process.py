@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from functools import partial
@@ -24,6 +25,9 @@ SETTINGS: Final[Settings] = load_settings()
 """Read when the app is indexed, so that a bad setting stops the start."""
 
 TELEMETRY: Final[Telemetry] = start_telemetry(SETTINGS)
+
+for _warning in SETTINGS.warnings():
+    logging.getLogger("taskcluster.settings").warning(_warning, extra={"action": "doubtful_setting"})
 
 _lock = asyncio.Lock()
 _services: Services | None = None

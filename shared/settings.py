@@ -16,6 +16,8 @@ class SettingsError(ValueError):
     """The settings cannot be used; the message names each bad one and never shows a secret's value."""
 
 
+SHORTEST_FOR_WORKERS = 210
+"""Seconds: generic-worker renews a claim some minutes before it ends, and one that is shorter never."""
 _Words = Annotated[list[SecretStr], NoDecode]
 
 
@@ -90,7 +92,19 @@ class Settings(BaseSettings):
         default=1.5, gt=0, le=10, description="How long a call waits for Service Bus before it keeps a pointer."
     )
     claim_timeout_seconds: float = Field(
-        default=1200, ge=1, le=86_400, description="How long a claim lasts until it must be renewed."
+        default=1200,
+        ge=1,
+        le=86_400,
+        description="How long a claim lasts until it must be renewed. generic-worker never renews claims that are "
+        "shorter than 210 s; a warning is logged at the start.",
+    )
+    first_claim_seconds: float | None = Field(
+        default=None,
+        ge=1,
+        le=86_400,
+        description="How long a claim lasts until it is renewed for the first time; CLAIM_TIMEOUT_SECONDS if not set. "
+        "Shorter, a task that was handed to a worker that is gone is retried sooner, and every other worker renews "
+        "once more. As above, 210 s is the least for generic-worker.",
     )
     deadline_delay_seconds: float = Field(
         default=60, ge=0, le=3600, description="How long after its deadline a task is resolved by it."
@@ -243,6 +257,23 @@ class Settings(BaseSettings):
     @property
     def claim_timeout(self) -> timedelta:
         return timedelta(seconds=self.claim_timeout_seconds)
+
+    @property
+    def first_claim(self) -> timedelta:
+        """How long a claim lasts until it is renewed for the first time."""
+        return timedelta(seconds=self.first_claim_seconds or self.claim_timeout_seconds)
+
+    def warnings(self) -> list[str]:
+        """What works, but not as whoever set it may expect: for the log, at the start."""
+        return [
+            f"{name} is {seconds:g}: generic-worker never renews claims shorter than {SHORTEST_FOR_WORKERS} s, and "
+            "loses every task that takes longer"
+            for name, seconds in (
+                ("CLAIM_TIMEOUT_SECONDS", self.claim_timeout_seconds),
+                ("FIRST_CLAIM_SECONDS", self.first_claim_seconds or SHORTEST_FOR_WORKERS),
+            )
+            if seconds < SHORTEST_FOR_WORKERS
+        ]
 
 
 def _parts(connection_string: SecretStr) -> set[str]:

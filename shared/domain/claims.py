@@ -9,6 +9,7 @@ from enum import Enum, auto
 from shared.domain import announcements
 from shared.domain.effects import (
     AddPendingRow,
+    After,
     Ahead,
     ChangePoolRows,
     Decision,
@@ -17,6 +18,7 @@ from shared.domain.effects import (
     PutClaim,
     PutPending,
     RemoveMessage,
+    ShowPending,
     TakeLease,
     row_of,
 )
@@ -211,6 +213,50 @@ def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare
             hold_pending(task, run_id + 1, spare_hint_id, until),
         ),
     )
+
+
+def hand_back(task: Task, run_id: int, worker: Worker, taken_until: datetime) -> Decision:
+    """Undoes a claim that nobody has received: the run is pending again, at once and without a retry.
+
+    So a worker that was quarantined, removed, or has called again while its claim was being made costs nobody a wait.
+    The index rows have been put right before. Raises NoDecision when the run is not in that claim any more.
+    """
+    run = task.runs[run_id]
+    if run_id != task.last_run_id or not run.is_held_by(worker.worker_group, worker.worker_id):
+        raise NoDecision(f"run {run_id} of task {task.task_id} is not the worker's")
+    if run.taken_until != taken_until:
+        raise NoDecision(f"run {run_id} of task {task.task_id} was claimed again")
+    after = unclaimed(task, run_id)
+    ticket = task.tickets.pending
+    show: tuple[After, ...] = ()
+    if ticket is not None:
+        show = (
+            ShowPending(
+                ticket=ticket,
+                task_queue_id=task.task_queue_id,
+                task_id=task.task_id,
+                run_id=run_id,
+                hint_id=task.hint_id,
+            ),
+        )
+    return Decision(
+        task=replace(after, tickets=replace(task.tickets, claim=None)),
+        after=((*show, *_removal(task.tickets.claim)),),
+    )
+
+
+def unclaimed(task: Task, run_id: int) -> Task:
+    """The task as it was before that run was claimed."""
+    pending = replace(
+        task.runs[run_id],
+        state=State.PENDING,
+        worker_group=None,
+        worker_id=None,
+        taken_until=None,
+        started=None,
+        by_claim_task=False,
+    )
+    return task.with_run(run_id, pending)
 
 
 class NotExpired(NoDecision):

@@ -161,11 +161,14 @@ class PoolStore:
         run's other state, and then without it. Raises TransactionRefused only for the worker's row.
         """
         partition = keys.pool(task_queue_id)
-        removals = [_keys_to_remove(row) for change in changes for row in change.remove]
         additions: list[Operation] = [
             Upsert(keys.pending(row) if row.state is State.PENDING else keys.claimed(row), _values(row))
             for change in changes
             for row in change.add
+        ]
+        added = {operation.key for operation in additions}
+        removals = [
+            [key for key in _keys_to_remove(row) if key not in added] for change in changes for row in change.remove
         ]
         while True:
             removals = [alternatives for alternatives in removals if alternatives]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from shared.domain.dates import format_date, parse_date
 from shared.runtime import Runtime
@@ -32,6 +33,7 @@ LIFE = timedelta(days=1)
 RECENT_TASKS = 20
 NEVER_QUARANTINED = timedelta(days=3650)
 """A new worker's quarantine ended this long ago (contract 8)."""
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 HISTORY = 50
 """The latest entries of a quarantine history are shown."""
 
@@ -49,19 +51,37 @@ class WorkerRecord:
     quarantine_until: datetime
     recent_tasks: tuple[tuple[str, int], ...] = ()
     """taskId and runId of the last claims, oldest first."""
+    waits_from: datetime = LONG_AGO
+    """Calls that began earlier get no run any more: the worker has begun a newer wait, or was removed."""
+    waits_in: str = ""
+    """The process of that newer wait, which ends older ones of its own by itself; empty after a removal."""
     etag: str = ""
 
     def is_quarantined(self, now: datetime) -> bool:
         return self.quarantine_until > now
 
-    def claimed(self, tasks: list[tuple[str, int]], now: datetime) -> WorkerRecord:
-        """The worker was seen now, and has claimed these runs."""
+    def admits(self, began: datetime, process: str, now: datetime) -> bool:
+        """Whether a run may be handed to the worker in a call that began then, in that process."""
+        is_latest = began > self.waits_from or (process == self.waits_in and process != "")
+        return is_latest and not self.is_quarantined(now)
+
+    def claimed(self, tasks: Sequence[tuple[str, int]], now: datetime) -> WorkerRecord:
+        """The worker was seen now, and has claimed these runs; what was noted before is not noted twice."""
+        new = [task for task in tasks if task not in self.recent_tasks]
         return replace(
             self,
             last_active=now,
             expires=max(self.expires, now + LIFE),
-            recent_tasks=(*self.recent_tasks, *tasks)[-RECENT_TASKS:],
+            recent_tasks=(*self.recent_tasks, *new)[-RECENT_TASKS:],
         )
+
+    def waiting(self, began: datetime, process: str) -> WorkerRecord:
+        """The worker has begun a wait then, in that process; an older one than is known changes nothing."""
+        return replace(self, waits_from=began, waits_in=process) if began > self.waits_from else self
+
+    def removed(self, now: datetime) -> WorkerRecord:
+        """The worker is gone: no call that has begun by now gets a run."""
+        return replace(self, waits_from=max(now, self.waits_from), waits_in="")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +92,8 @@ class Quarantine:
     updated: datetime
     until: datetime
     info: str
+    entry_id: str
+    """Chosen by the call that set it, so that it knows its own entry."""
 
 
 class WorkerStore:
@@ -80,7 +102,6 @@ class WorkerStore:
     def __init__(self, storage: Storage, runtime: Runtime) -> None:
         self._tables = storage.tables
         self._now = runtime.now
-        self._slugid = runtime.slugid
         self._known: dict[tuple[str, str, str], tuple[datetime, WorkerRecord]] = {}
 
     async def known(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord:
@@ -123,6 +144,11 @@ class WorkerStore:
         )
         return [_decode(row) for row in page.rows], page.resume
 
+    def latest(self, record: WorkerRecord) -> WorkerRecord:
+        """What this process knows of the worker by now, which may be newer: no request."""
+        remembered = self._known.get((record.task_queue_id, record.worker_group, record.worker_id))
+        return record if remembered is None else remembered[1]
+
     def was_seen(self, task_queue_id: str, worker_group: str, worker_id: str) -> bool:
         """Whether this process knows that the worker was written as seen not long ago: no request."""
         remembered = self._known.get((task_queue_id, worker_group, worker_id))
@@ -150,7 +176,7 @@ class WorkerStore:
 
     async def quarantine(self, record: WorkerRecord, entry: Quarantine) -> WorkerRecord:
         """Writes a worker with an entry of its history. Raises TransactionRefused when it has changed since."""
-        key = keys.quarantine(record.worker_group, record.worker_id, entry.updated, self._slugid())
+        key = keys.quarantine(record.worker_group, record.worker_id, entry.updated, entry.entry_id)
         etags = await self._tables.transact(
             keys.POOLS, keys.pool(record.task_queue_id), [self.write(record), Create(key, _encode_entry(entry))]
         )
@@ -207,6 +233,8 @@ def _encode(record: WorkerRecord) -> dict[str, Value]:
         "lastDateActive": format_date(record.last_active),
         "expires": format_date(record.expires),
         "quarantineUntil": format_date(record.quarantine_until),
+        "waitsFrom": format_date(record.waits_from),
+        "waitsIn": record.waits_in,
         "recentTasks": compact([list(task) for task in record.recent_tasks]).decode(),
     }
 
@@ -227,6 +255,7 @@ def _decode_entry(row: Row) -> Quarantine:
         updated=parse_date(str(values["updatedAt"])),
         until=parse_date(str(values["quarantineUntil"])),
         info=str(values["quarantineInfo"]),
+        entry_id=row.key.rsplit("~", 1)[1],
     )
 
 
@@ -240,6 +269,8 @@ def _decode(row: Row) -> WorkerRecord:
         last_active=parse_date(str(values["lastDateActive"])),
         expires=parse_date(str(values["expires"])),
         quarantine_until=parse_date(str(values["quarantineUntil"])),
+        waits_from=parse_date(str(values.get("waitsFrom", format_date(LONG_AGO)))),
+        waits_in=str(values.get("waitsIn", "")),
         recent_tasks=tuple((task_id, run_id) for task_id, run_id in json.loads(str(values["recentTasks"]))),
         etag=row.etag,
     )

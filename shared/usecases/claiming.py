@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from shared.concurrency import both, in_waves, together
 from shared.domain import claims
 from shared.domain.claims import NotClaimed, Verdict, Worker
-from shared.domain.effects import ChangePoolRows, Decision, PutClaim, TakeLease
+from shared.domain.effects import ChangePoolRows, Decision, NoDecision, PutClaim, TakeLease, row_of
+from shared.domain.events import Exchange
 from shared.domain.task import Task, Ticket
-from shared.errors import ResourceNotFound, ServiceUnavailable
+from shared.errors import ApiError, ResourceNotFound, ServiceUnavailable
 from shared.storage.interface import ReceiptLost, StorageUnavailable
 from shared.storage.messages import PendingMessage
 from shared.storage.tasks import Loaded
 from shared.storage.workers import WorkerRecord
 from shared.telemetry.instruments import FAILED_CLAIMS
 from shared.usecases.executor import Executor, Stores
-from shared.usecases.presence import Presence
+from shared.usecases.presence import Presence, Visit
 
 log = logging.getLogger("taskcluster.claims")
 
@@ -37,6 +38,20 @@ class _Claimed:
     @property
     def run(self) -> tuple[str, int]:
         return self.loaded.task.task_id, self.loaded.task.last_run_id
+
+    def before_running(self) -> _Claimed:
+        """The same, to be told of as if the run had not been claimed, but had become pending if it has."""
+        events = tuple(event for event in self.decision.events if event.exchange is not Exchange.TASK_RUNNING)
+        return replace(self, decision=replace(self.decision, events=events))
+
+    def rows_before_running(self) -> ChangePoolRows:
+        """The index rows as if the run had not been claimed: before it is handed back, since then nobody knows them."""
+        task, run_id = self.loaded.task, self.loaded.task.last_run_id
+        pending = claims.unclaimed(task, run_id)
+        gone = [row for change in self.rows for row in change.remove]
+        return ChangePoolRows(
+            task_queue_id=task.task_queue_id, remove=(*gone, row_of(task, run_id)), add=(row_of(pending, run_id),)
+        )
 
     @property
     def rows(self) -> list[ChangePoolRows]:
@@ -57,20 +72,27 @@ class _Attempt:
 class Claiming:
     """Claims what pending messages name."""
 
-    def __init__(self, stores: Stores, executor: Executor, presence: Presence, claim_timeout: timedelta) -> None:
+    def __init__(self, stores: Stores, executor: Executor, presence: Presence, first_claim: timedelta) -> None:
+        """`first_claim` is how long a claim lasts until it is renewed."""
         self._stores = stores
         self._executor = executor
         self._presence = presence
-        self._claim_timeout = claim_timeout
+        self._first_claim = first_claim
         self._runtime = stores.runtime
 
     async def claim(
-        self, task_queue_id: str, messages: Sequence[PendingMessage], worker: Worker, record: WorkerRecord
+        self,
+        task_queue_id: str,
+        messages: Sequence[PendingMessage],
+        worker: Worker,
+        record: WorkerRecord,
+        visit: Visit,
     ) -> list[Loaded]:
         """Claims for the worker what the messages in hand stand for; the claimed run is the last one of each task.
 
-        An attempt that fails, for whatever reason, lets its message go and leaves the others alone. Raises
-        StorageUnavailable or ServiceUnavailable when that is why nothing was claimed; a defect is logged and counted.
+        An attempt that fails, for whatever reason, lets its message go and leaves the others alone. Nothing is claimed
+        when the worker may not be given a run in this visit any more. Raises StorageUnavailable or ServiceUnavailable
+        when that is why nothing was claimed; a defect is logged and counted.
         """
         unavailable: list[Exception] = []
 
@@ -88,7 +110,7 @@ class Claiming:
 
         outcomes = await in_waves(max(len(messages), 1), attempt, messages)
         claimed = [outcome for outcome in outcomes if outcome is not None]
-        delivered = await self._follow_up(task_queue_id, claimed, record, unavailable) if claimed else []
+        delivered = await self._hand_out(task_queue_id, claimed, record, visit, unavailable) if claimed else []
         if unavailable and not delivered:
             raise unavailable[0]
         return [each.loaded for each in delivered]
@@ -96,7 +118,7 @@ class Claiming:
     async def _attempt(self, at: _Attempt) -> _Claimed | None:
         """One message, by the table of design 4; None when it does not lead to a claim."""
         message = at.message
-        taken_until = self._runtime.now() + self._claim_timeout
+        taken_until = self._runtime.now() + self._first_claim
         timer = PutClaim(task_id=message.task_id, run_id=message.run_id, taken_until=taken_until)
         lease = TakeLease(
             ticket=message.ticket,
@@ -181,19 +203,68 @@ class Claiming:
         else:
             await self._put_back(at, _back_off(at.message))
 
-    async def _follow_up(
-        self, task_queue_id: str, claimed: list[_Claimed], record: WorkerRecord, unavailable: list[Exception]
+    async def claim_by_task(
+        self, read: Loaded, run_id: int, worker: Worker, taken_until: datetime, record: WorkerRecord, visit: Visit
+    ) -> Loaded:
+        """claimTask's claim. Raises ResourceNotFound, RequestConflict, ServiceUnavailable, StorageUnavailable."""
+        hint_id = self._runtime.slugid()
+        committed, decision = await self._executor.commit(
+            read,
+            lambda read, at: claims.claim_by_task(read.task, run_id, worker, taken_until, at, hint_id),
+            self._stores.write_ahead(),
+        )
+        if decision.task is None:
+            await self._executor.follow_up(committed, decision)
+            return committed
+        unavailable: list[Exception] = []
+        claimed = [_Claimed(loaded=committed, decision=decision)]
+        if not await self._hand_out(committed.task.task_queue_id, claimed, record, visit, unavailable):
+            who = f"worker {worker.worker_group}/{worker.worker_id}"
+            raise unavailable[0] if unavailable else ServiceUnavailable(f"{who} gets no work at present")
+        return committed
+
+    async def _hand_out(
+        self,
+        task_queue_id: str,
+        claimed: list[_Claimed],
+        record: WorkerRecord,
+        visit: Visit,
+        unavailable: list[Exception],
     ) -> list[_Claimed]:
         """What follows the commits; answers the claims that may be delivered: those that are announced.
 
-        Index rows of all claims and the worker's row go in one transaction, beside the events. Rows are projections
-        that later visitors repair, so their failure costs nobody a claim.
+        Index rows of all claims and the worker's row go in one transaction, which tells whether the worker may be given
+        runs at all: only then is it announced that they run; else the visit ends. Rows are projections that later
+        visitors repair, so that their failure costs nobody a claim.
         """
-        announced = together(*(self._announce(each, unavailable) for each in claimed))
-        outcomes, indexed = await both(announced, self._write_rows(task_queue_id, claimed, record))
+        indexed = await self._write_rows(task_queue_id, claimed, record, visit)
+        is_welcome = indexed is not None and not visit.ended.is_set()
+        if not is_welcome:
+            claimed = [each.before_running() for each in claimed]
+        outcomes = await together(*(self._announce(each, unavailable) for each in claimed))
         # A message that is removed in a later stage is the timer that repairs missing rows.
-        await together(*(self._finish(each) for each in indexed if len(each.decision.after) > 1))
+        await together(*(self._finish(each) for each in indexed or () if len(each.decision.after) > 1))
+        if not is_welcome:
+            visit.ended.set()
+            await together(*map(self._hand_back, claimed))
+            return []
         return [each for each, is_announced in zip(claimed, outcomes, strict=True) if is_announced]
+
+    async def _hand_back(self, claimed: _Claimed) -> None:
+        """Nobody has received the claim: its run is pending again. Where that fails, it is so at takenUntil."""
+        task_id, run_id = claimed.run
+        run = claimed.loaded.task.last_run
+        worker = Worker(worker_group=run.worker_group or "", worker_id=run.worker_id or "")
+        taken_until = run.taken_until or self._runtime.now()
+        try:
+            await self._stores.pools.change([claimed.rows_before_running()], claimed.loaded.task.task_queue_id)
+            if len(claimed.decision.after) > 1:
+                await self._finish(claimed)
+            await self._executor.run(task_id, lambda read, _: claims.hand_back(read.task, run_id, worker, taken_until))
+        except (StorageUnavailable, ApiError, NoDecision):
+            log.warning("the claim of task %s was not handed back", task_id, extra={"action": "not_handed_back"})
+        except Exception:
+            self._note_defect("hand back", task_id, claimed.loaded.task.task_queue_id)
 
     async def _announce(self, claimed: _Claimed, unavailable: list[Exception]) -> bool:
         try:
@@ -206,19 +277,26 @@ class Claiming:
             return False
         return True
 
-    async def _write_rows(self, task_queue_id: str, claimed: list[_Claimed], record: WorkerRecord) -> list[_Claimed]:
-        """Answers the claims whose rows are written."""
+    async def _write_rows(
+        self, task_queue_id: str, claimed: list[_Claimed], record: WorkerRecord, visit: Visit
+    ) -> list[_Claimed] | None:
+        """Answers the claims whose rows are written; None when the worker may not be given them."""
         rows = [change for each in claimed for change in each.rows]
         try:
-            await self._presence.claimed(record, [each.run for each in claimed], rows)
+            if not await self._presence.claimed(record, visit, [each.run for each in claimed], rows):
+                return None
         except StorageUnavailable:
             log.warning("index rows of claims are missing", extra={"action": "rows_missing", "count": len(rows)})
             return []
         except Exception:
             self._note_defect("index", claimed[0].run[0], task_queue_id)
-            outcomes = await together(*(self._write_rows_of(each) for each in claimed))
-            return [each for each, is_written in zip(claimed, outcomes, strict=True) if is_written]
+            return await self._write_each(claimed)
         return claimed
+
+    async def _write_each(self, claimed: list[_Claimed]) -> list[_Claimed]:
+        """Index rows of each claim on its own, without the worker's; answers those that are written."""
+        outcomes = await together(*map(self._write_rows_of, claimed))
+        return [each for each, is_written in zip(claimed, outcomes, strict=True) if is_written]
 
     async def _write_rows_of(self, claimed: _Claimed) -> bool:
         try:

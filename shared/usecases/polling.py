@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from shared.concurrency import together
 from shared.domain.priority import Priority
@@ -69,11 +70,11 @@ class Poller:
         self._monotonic = monotonic or (lambda: asyncio.get_running_loop().time())
         self._pools: dict[str, _Pool] = {}
 
-    async def take(self, task_queue_id: str, count: int, wait: float) -> list[PendingMessage]:
-        """Up to `count` messages as soon as there are any, or none after `wait` seconds.
+    async def take(self, task_queue_id: str, count: int, wait: float, ended: asyncio.Event) -> list[PendingMessage]:
+        """Up to `count` messages as soon as there are any, or none after `wait` seconds or when `ended` is set.
 
-        Nothing is left running when it returns: the last one to leave waits for the poll under way.
-        Raises StorageUnavailable.
+        Nothing is left running when it returns: the last one to leave waits for the poll under way. Cancelled, it
+        releases what it was given. Raises StorageUnavailable.
         """
         pool = self._pools.setdefault(task_queue_id, _Pool(last_found=self._monotonic()))
         waiter = _Waiter(count=count, served=asyncio.get_running_loop().create_future())
@@ -81,16 +82,29 @@ class Poller:
         pool.wake.set()
         if pool.loop is None:
             pool.loop = asyncio.create_task(self._poll_while_awaited(task_queue_id, pool))
-        await asyncio.wait([waiter.served], timeout=wait)
+        ending = asyncio.ensure_future(ended.wait())
+        either: list[asyncio.Future[Any]] = [waiter.served, ending]
+        try:
+            await asyncio.wait(either, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await self._leave(pool, waiter)
+            await together(*(self._messages.delay_pending(message.ticket, 0) for message in waiter.messages))
+            raise
+        finally:
+            ending.cancel()
+        await self._leave(pool, waiter)
+        if waiter.served.done():
+            waiter.served.result()
+        return waiter.messages
+
+    async def _leave(self, pool: _Pool, waiter: _Waiter) -> None:
+        """From now on the waiter is given nothing."""
         if waiter in pool.waiters:
             pool.waiters.remove(waiter)
             pool.wake.set()
         loop = pool.loop
         if not pool.waiters and loop is not None:
             await asyncio.wait([loop])
-        if waiter.served.done():
-            waiter.served.result()
-        return waiter.messages
 
     def wake(self, task_queue_id: str) -> None:
         """This process has just made a run of the pool pending: look at once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,11 +21,12 @@ from shared.storage.interface import StorageUnavailable
 from shared.storage.messages import MalformedMessage, PendingMessage
 from shared.storage.poll_answers import MalformedAnswer, parse_poll_answer
 from shared.storage.tasks import Loaded
+from shared.storage.workers import WorkerRecord
 from shared.telemetry.instruments import FAILED_CLAIMS
 from shared.usecases.claiming import Claiming
 from shared.usecases.executor import Executor, Stores
 from shared.usecases.polling import Poller
-from shared.usecases.presence import Presence
+from shared.usecases.presence import Presence, Visit
 from shared.usecases.reconciler import Reconciler
 
 log = logging.getLogger("taskcluster.claims")
@@ -32,6 +34,8 @@ log = logging.getLogger("taskcluster.claims")
 COMMIT_MAY_COME = 3.0
 """Seconds for which claimTask looks for a task whose commit may be under way."""
 LOOK_AGAIN = 0.5
+NOTED_AFTER = 0.3
+"""Seconds that a worker waits before it is looked up whether it has waited elsewhere."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,36 +69,97 @@ class Work:
         reconciler: Reconciler,
         presence: Presence,
         issuer: Issuer,
+        *,
+        first_claim: timedelta,
         claim_timeout: timedelta,
     ) -> None:
+        """`first_claim` is how long a claim lasts until it is first renewed, `claim_timeout` how long it then lasts."""
         self._stores = stores
         self._executor = executor
         self._poller = poller
         self._reconciler = reconciler
         self._presence = presence
-        self._claiming = Claiming(stores, executor, presence, claim_timeout)
+        self._claiming = Claiming(stores, executor, presence, first_claim)
+        self._waiting: dict[tuple[str, Worker], Visit] = {}
         self._issuer = issuer
+        self._first_claim = first_claim
         self._claim_timeout = claim_timeout
         self._runtime = stores.runtime
 
     async def claim_work(self, task_queue_id: str, worker: Worker, count: int, wait: float) -> list[Claim]:
         """Up to `count` claims, waiting up to `wait` seconds for the first (contract 5.1).
 
-        A quarantined worker waits in vain. Raises StorageUnavailable.
+        A quarantined worker waits in vain. A newer wait of the same worker ends this one, since a worker waits once at
+        a time: its client is gone. So does cancelling the call; claims that are being made are then handed back.
+        Raises StorageUnavailable, ServiceUnavailable.
         """
+        visit = Visit(began=self._runtime.now(), waits=True)
+        caller = task_queue_id, worker
+        if (older := self._waiting.get(caller)) is not None:
+            older.ended.set()
+        self._waiting[caller] = visit
+        try:
+            return await self._wait_for_work(task_queue_id, worker, count, wait, visit)
+        finally:
+            if self._waiting.get(caller) is visit:
+                del self._waiting[caller]
+
+    async def _wait_for_work(
+        self, task_queue_id: str, worker: Worker, count: int, wait: float, visit: Visit
+    ) -> list[Claim]:
         record = await self._presence.arrived(task_queue_id, worker)
         if record.is_quarantined(self._runtime.now()):
             await self._presence.seen(record)
-            await self._runtime.sleep(wait)
+            await visit.ends_within(wait)
             return []
+        noted = asyncio.ensure_future(self._note_wait(record, visit))
+        try:
+            claimed = await self._claim_in_time(task_queue_id, worker, count, wait, visit, record)
+        finally:
+            visit.ended.set()
+            await asyncio.wait([noted])
+        if not claimed:
+            seen = self._presence.seen(self._presence.latest(record))
+            await together(seen, self._reconciler.after_empty_poll(task_queue_id))
+        return self._claims(claimed)
+
+    async def _claim_in_time(
+        self, task_queue_id: str, worker: Worker, count: int, wait: float, visit: Visit, record: WorkerRecord
+    ) -> list[Loaded]:
+        """Claims as soon as there is work; none after `wait` seconds, or as soon as nobody waits for the answer."""
         until, left = self._runtime.now() + timedelta(seconds=wait), wait
-        while messages := await self._poller.take(task_queue_id, count, left):
-            claimed = await self._claiming.claim(task_queue_id, messages, worker, record)
+        while messages := await self._poller.take(task_queue_id, count, left, visit.ended):
+            record = self._presence.latest(record)
+            if visit.ended.is_set() or record.is_quarantined(self._runtime.now()):
+                await together(*map(self._release, messages))
+                await visit.ends_within(max((until - self._runtime.now()).total_seconds(), 0))
+                return []
+            claiming = asyncio.ensure_future(
+                self._claiming.claim(task_queue_id, messages, worker, record, visit),
+            )
+            try:
+                claimed = await asyncio.shield(claiming)
+            except asyncio.CancelledError:
+                visit.ended.set()  # the claims come to their end, and are handed back
+                await asyncio.wait([claiming])
+                raise
             left = (until - self._runtime.now()).total_seconds()
-            if claimed or left <= 0:
-                return self._claims(claimed)
-        await together(self._presence.seen(record), self._reconciler.after_empty_poll(task_queue_id))
+            if claimed or left <= 0 or visit.ended.is_set():
+                return claimed
         return []
+
+    async def _note_wait(self, record: WorkerRecord, visit: Visit) -> None:
+        """Tells other processes that the worker waits here, so that they end its older waits.
+
+        Where this process knows of no other, it looks only after a moment: a worker that gets work at once costs no
+        request.
+        """
+        with suppress(StorageUnavailable):  # then an older wait may still get a run, until takenUntil
+            if not record.etag or self._presence.is_noted(record):
+                if await visit.ends_within(NOTED_AFTER):
+                    return
+                record = await self._presence.read_again(record)
+            await self._presence.waits(record, visit)
 
     async def claim_polled(
         self, task_queue_id: str, worker: Worker, count: int, poll_answer: str, wait: float
@@ -106,6 +171,7 @@ class Work:
         Raises InputError, StorageUnavailable.
         """
         messages = self._read_polled(task_queue_id, poll_answer)
+        visit = Visit(began=self._runtime.now(), waits=False)
         record = await self._presence.arrived(task_queue_id, worker)
         if record.is_quarantined(self._runtime.now()):
             await together(self._presence.seen(record), *map(self._release, messages))
@@ -115,7 +181,7 @@ class Work:
         if not messages:
             await together(self._presence.seen(record), surplus)
             return []
-        claimed, _ = await both(self._claiming.claim(task_queue_id, messages[:count], worker, record), surplus)
+        claimed, _ = await both(self._claiming.claim(task_queue_id, messages[:count], worker, record, visit), surplus)
         return self._claims(claimed)
 
     def _read_polled(self, task_queue_id: str, poll_answer: str) -> list[PendingMessage]:
@@ -153,16 +219,12 @@ class Work:
         """
         now = self._runtime.now()
         refuse_after_deadline(read.task, now)
+        visit = Visit(began=now, waits=False)
         record = await self._presence.named_a_task(read.task.task_queue_id, worker)
         if record.is_quarantined(now):
             raise ServiceUnavailable(f"worker {worker.worker_group}/{worker.worker_id} is quarantined")
-        taken_until = now + self._claim_timeout
-        hint_id = self._runtime.slugid()
-        loaded = await self._executor.carry_out(
-            read,
-            lambda read, at: claims.claim_by_task(read.task, run_id, worker, taken_until, at, hint_id),
-            self._stores.write_ahead(),
-        )
+        taken_until = now + self._first_claim
+        loaded = await self._claiming.claim_by_task(read, run_id, worker, taken_until, record, visit)
         return self._claim(loaded, taken_until)
 
     async def reclaim_task(self, task_id: str, run_id: int) -> Claim:

@@ -21,6 +21,8 @@ from shared.usecases.executor import Executor, Stores
 from shared.usecases.groups import page_start
 
 TRIES = 5
+FIRST_WAIT = 0.05
+"""Seconds before a refused write is tried again, doubled each time, with full jitter."""
 WIDTH = 32
 """Runs of a removed worker that are resolved at a time."""
 REMOVAL_SECONDS = 15.0
@@ -84,16 +86,19 @@ class Workers:
 
         Raises ResourceNotFound, ServiceUnavailable, StorageUnavailable.
         """
-        for _ in range(TRIES):
+        now = self._runtime.now()
+        entry = Quarantine(client_id=client_id, updated=now, until=until, info=info, entry_id=self._runtime.slugid())
+        for attempt in range(TRIES):
             record, history = await self._with_history(task_queue_id, worker)
             if record is None:
                 raise _unknown(task_queue_id, worker)
-            now = self._runtime.now()
-            entry = Quarantine(client_id=client_id, updated=now, until=until, info=info)
+            if any(each.entry_id == entry.entry_id for each in history):
+                return KnownWorker(record=record, history=history)  # the answer to our own write was lost
             changed = replace(record, quarantine_until=until, expires=max(record.expires, now + LIFE))
             try:
                 written = await self._workers.quarantine(changed, entry)
             except TransactionRefused:
+                await self._runtime.sleep(self._runtime.jitter() * FIRST_WAIT * 2**attempt)
                 continue
             return KnownWorker(record=written, history=[*history, entry])
         raise ServiceUnavailable("the worker is contended; send the call again")
@@ -109,7 +114,7 @@ class Workers:
             self._directory.declare(Kind.TASK_QUEUE, task_queue_id, declaration),
             self._directory.declare(Kind.PROVISIONER, provisioner_id, declaration),
         )
-        for _ in range(TRIES):
+        for attempt in range(TRIES):
             read = await self._workers.read(task_queue_id, worker.worker_group, worker.worker_id)
             now = self._runtime.now()
             until = max(expires, read.expires) if read.etag else expires
@@ -120,6 +125,7 @@ class Workers:
             try:
                 written = await self._workers.put(record)
             except TransactionRefused:
+                await self._runtime.sleep(self._runtime.jitter() * FIRST_WAIT * 2**attempt)
                 continue
             history = await self._workers.history(task_queue_id, worker.worker_group, worker.worker_id)
             return KnownWorker(record=written, history=history)
@@ -134,6 +140,7 @@ class Workers:
         Raises InputError, ServiceUnavailable, StorageUnavailable: a repeat goes on.
         """
         until = self._runtime.now() + timedelta(seconds=REMOVAL_SECONDS)
+        await self._mark_removed(task_queue_id, worker)
         ended: list[tuple[str, int]] = []
         at: str | None = page_start(start, keys.CLAIMED)
         while at is not None:
@@ -145,6 +152,23 @@ class Workers:
             if self._runtime.now() >= until:
                 break
         return ended, at
+
+    async def _mark_removed(self, task_queue_id: str, worker: Worker) -> None:
+        """From now on no call of the worker that has begun already is given a run; what it was given has rows."""
+        for attempt in range(TRIES):
+            record = await self._workers.read(task_queue_id, worker.worker_group, worker.worker_id)
+            now = self._runtime.now()
+            if not record.etag:
+                # It may be claiming for the first time. It is not shown, and goes again with its expiry row.
+                record = replace(record, expires=now)
+                await self._expiry.worker(task_queue_id, worker.worker_group, worker.worker_id, now)
+            try:
+                await self._workers.put(record.removed(now))
+            except TransactionRefused:
+                await self._runtime.sleep(self._runtime.jitter() * FIRST_WAIT * 2**attempt)
+            else:
+                return
+        raise ServiceUnavailable("the worker is contended; send the call again")
 
     async def _end(self, task_id: str, run_id: int, worker: Worker) -> bool:
         """Whether the run was ended by this call."""

@@ -98,7 +98,9 @@ async def test_a_pool_that_was_never_seen_is_not_listed(azure_storage: Storage) 
 async def test_whatever_a_reason_says(azure_storage: Storage, text: str) -> None:
     store = WorkerStore(azure_storage, Runtime())
     record = await store.put(await store.read(POOL, "g", "w"))
-    entry = Quarantine(client_id="somebody", updated=NOW, until=parse_date("9999-12-31T23:59:59.999Z"), info=text)
+    entry = Quarantine(
+        client_id="somebody", updated=NOW, until=parse_date("9999-12-31T23:59:59.999Z"), info=text, entry_id="a"
+    )
     await store.quarantine(record, entry)
     assert await store.history(POOL, "g", "w") == [entry]
 
@@ -108,7 +110,9 @@ async def test_a_history_latest_last(azure_storage: Storage) -> None:
     record = await store.put(await store.read(POOL, "g", "w"))
     await store.put(await store.read(POOL, "g", "w2"))
     entries = [
-        Quarantine(client_id="c", updated=NOW + timedelta(seconds=number), until=NOW, info=str(number))
+        Quarantine(
+            client_id="c", updated=NOW + timedelta(seconds=number), until=NOW, info=str(number), entry_id=f"{number}"
+        )
         for number in range(HISTORY + 2)
     ]
     for entry in entries:

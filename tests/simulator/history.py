@@ -21,8 +21,9 @@ from tests.twin.gate import Call, Phase
 
 _STEPS = {
     State.PENDING: {State.RUNNING, State.EXCEPTION},
-    State.RUNNING: {State.RUNNING, State.COMPLETED, State.FAILED, State.EXCEPTION},
+    State.RUNNING: {State.RUNNING, State.PENDING, State.COMPLETED, State.FAILED, State.EXCEPTION},
 }
+"""A run goes back from running to pending when nobody has received its claim (`claims.hand_back`)."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,9 @@ def _step(was: Run, run: Run) -> Iterator[str]:
         yield f"goes from {was.state} to {run.state}"
     if (was.reason_created, was.scheduled, was.generation) != (run.reason_created, run.scheduled, run.generation):
         yield "has another origin"
-    if was.state is State.RUNNING:
+    if run.state is State.PENDING and (run.worker_group, run.worker_id, run.taken_until, run.started) != (None,) * 4:
+        yield "is pending and held"
+    if was.state is State.RUNNING and run.state is not State.PENDING:
         if (was.worker_group, was.worker_id, was.started) != (run.worker_group, run.worker_id, run.started):
             yield "changes hands"
         if was.taken_until and run.taken_until and run.taken_until < was.taken_until:

@@ -213,10 +213,10 @@ def test_budgets(world: World) -> None:
         assert (operations.total, operations.depth) == (1 + len(made), 2)
         with counting() as operations:
             await removed(world, ANOTHER)
-        assert (operations.total, operations.depth) == (1, 1)
+        assert (operations.total, operations.depth) == (4, 4), "the row of an unknown worker is made, to expire"
         with counting() as operations:
             assert len(await removed(world)) == 3
-        assert operations.total <= 1 + 6 * len(made), "each as reportException with retry, without its write ahead"
+        assert operations.total <= 3 + 6 * len(made), "each as reportException with retry, without its write ahead"
 
     world.run(story())
 

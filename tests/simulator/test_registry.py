@@ -105,15 +105,15 @@ def test_an_idle_worker_is_written_every_half_hour(world: World) -> None:
     world.run(story())
 
 
-def test_claim_task_notes_the_queue_for_five_days_and_no_worker(world: World) -> None:
+def test_claim_task_notes_the_worker_and_the_queue_for_five_days(world: World) -> None:
     async def story() -> None:
         task_id = await world.create()
         read = await world.services.work.found_for_claim(task_id)
         await world.services.work.claim_task(read, 0, WORKER)
         entry = await world.services.directory.task_queue(POOL)
         assert entry.expires == entry.last_active + timedelta(days=5)
-        with pytest.raises(ResourceNotFound):
-            await world.services.workers.get(POOL, WORKER)
+        worker = (await world.services.workers.get(POOL, WORKER)).record
+        assert (worker.recent_tasks, worker.last_active) == (((task_id, 0),), world.clock.now())
         await world.clock.sleep(10 * MINUTE)
         await poll(world)
         assert (await world.services.directory.task_queue(POOL)).expires == entry.expires, "it never moves back"
@@ -228,18 +228,20 @@ def test_other_processes_know_of_a_quarantine_in_half_a_minute(world: World) -> 
     world.run(story())
 
 
-def test_a_claim_under_way_does_not_lift_a_quarantine(world: World) -> None:
+def test_a_quarantine_that_a_process_has_not_heard_of_is_noticed_before_a_claim_is_handed_out(world: World) -> None:
     async def story() -> None:
         other = world.process()
         await poll(world, other)
         until = after(world, HOUR)
         await quarantine(world, until)
-        await world.create()
+        task_id = await world.create()
         await world.clock.sleep(11)  # then it looks again which bands the pool uses
-        assert await world.claim(1, other), "this process has not heard of it yet"
+        assert await world.claim(1, other) == []
         worker = (await world.services.workers.get(POOL, WORKER)).record
         assert worker.quarantine_until == until
-        assert len(worker.recent_tasks) == 1
+        assert worker.recent_tasks == ()
+        assert await other.work.claim_work(POOL, ANOTHER, 1, 1.5), "the run is pending as if nothing had been"
+        assert len(world.tasks()[task_id].runs) == 1
 
     world.run(story())
 

@@ -81,3 +81,17 @@ def test_one_way_to_each_service(one: str, other: str, monkeypatch: pytest.Monke
     monkeypatch.delenv(other)
     with pytest.raises(SettingsError, match=f"exactly one of {one} and {other}"):
         load_settings()
+
+
+def test_no_warnings_by_default() -> None:
+    assert load_settings().warnings() == []
+    assert load_settings().first_claim == load_settings().claim_timeout
+
+
+@pytest.mark.parametrize("name", ["CLAIM_TIMEOUT_SECONDS", "FIRST_CLAIM_SECONDS"])
+def test_a_claim_that_is_too_short_for_generic_worker_is_warned_of(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "210")
+    assert load_settings().warnings() == []
+    monkeypatch.setenv(name, "209")
+    (warning,) = load_settings().warnings()
+    assert warning.startswith(f"{name} is 209")
