@@ -17,6 +17,9 @@ from shared.services import Services
 from shared.storage.artifacts import Stored
 from shared.usecases.objects import hashes_of
 
+_SENDS_CHUNKS = "Go-http-client/"
+"""How the public Go client calls itself. It sends the data of objects without its length, whatever it is told."""
+
 
 async def create_upload(services: Services, call: Call) -> Mapping[str, Any]:
     """createUpload: inline data is preferred, since then the upload is over."""
@@ -24,14 +27,16 @@ async def create_upload(services: Services, call: Call) -> Mapping[str, Any]:
     await call.authorise({"projectId": request.projectId})
     stored = await objects.known(call.params["name"])
     objects.check_upload(stored, request.projectId, request.uploadId)
-    stored = await objects.add_hashes(stored, _hashes(request.hashes))
-    proposed = request.proposedUploadMethods
+    proposed, hashes = request.proposedUploadMethods, _hashes(request.hashes)
     method: dict[str, Any] = {}
     if proposed.dataInline:
-        await objects.put_inline(stored, _decoded(proposed.dataInline.objectData))
+        await objects.put_inline(stored, _decoded(proposed.dataInline.objectData), hashes)
         method = {"dataInline": True}
-    elif proposed.putUrl:
-        put = await objects.put_url(stored, proposed.putUrl.contentLength)
+    else:
+        stored = await objects.add_hashes(stored, hashes)
+    if proposed.putUrl and not method:
+        is_chunked = call.headers.get("user-agent", "").startswith(_SENDS_CHUNKS)
+        put = await objects.put_url(stored, proposed.putUrl.contentLength, is_chunked=is_chunked)
         method = {"putUrl": {"url": put.url, "expires": format_date(put.expires), "headers": put.headers}}
     return {
         "expires": format_date(stored.artifact.expires),

@@ -42,9 +42,11 @@ def assemble_artifacts(
     runtime = stores.runtime
     put = timedelta(seconds=settings.artifact_put_seconds)
     artifacts = ArtifactStore(storage)
-    uploads = Uploads(storage, artifacts)
-    creation = Artifacts(stores, artifacts, expiry, put)
+    uploads = Uploads(storage, artifacts, expiry, runtime)
+    creation = Artifacts(stores, artifacts, expiry, storage.blobs, put)
     relay = Relay(
+        stores.tasks,
+        artifacts,
         uploads,
         runtime.now,
         signing_keys=[key.get_secret_value() for key in settings.message_signing_keys],
@@ -65,7 +67,16 @@ def assemble_artifacts(
         ),
         urls=UploadUrls(storage.access, relay, runtime),
         relay=relay,
-        objects=Objects(artifacts, storage, runtime, issuer, put),
+        objects=Objects(
+            artifacts,
+            uploads,
+            relay,
+            storage,
+            runtime,
+            issuer,
+            mode=settings.artifact_upload_mode,
+            put=put,
+        ),
         uploads=uploads,
-        expiry=ArtifactExpiry(artifacts, uploads, storage.blobs, runtime),
+        expiry=ArtifactExpiry(stores.tasks, artifacts, uploads, storage.blobs, runtime),
     )

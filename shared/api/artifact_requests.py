@@ -24,6 +24,7 @@ from shared.domain.artifacts import (
     StorageType,
     Upload,
     UploadMode,
+    normal_type,
     upload_of,
 )
 from shared.domain.dates import parse_date
@@ -40,7 +41,8 @@ def from_request(name: str, request: Request, mode: UploadMode, new_upload_id: C
     more: dict[str, Any]
     match request:
         case S3Request():
-            more = {"upload": upload_of(mode, request.contentLength), "content_length": request.contentLength}
+            length = request.contentLength
+            more = {"upload": upload_of(mode, length), "content_length": length, "sent_length": length}
         case ObjectRequest():
             more = {
                 "upload": Upload.CLIENT,
@@ -65,7 +67,7 @@ def from_request(name: str, request: Request, mode: UploadMode, new_upload_id: C
     return Artifact(
         name=name,
         storage_type=StorageType(request.storageType),
-        content_type=DEFAULT_TYPE if isinstance(request, ErrorRequest) else request.contentType,
+        content_type=DEFAULT_TYPE if isinstance(request, ErrorRequest) else normal_type(request.contentType),
         expires=parse_date(request.expires),
         **more,
     )

@@ -28,6 +28,11 @@ MAX_PUT = 5000 << 20
 """Bytes of a blob that is written with one request."""
 MAX_UNFINISHED = 100
 """`blob` artifacts of a run whose upload is under way."""
+MAX_OF_TASK = 10_000
+"""Artifacts of a task, all runs together: they share a partition, and are listed and deleted with their task."""
+COUNTED_EVERY = 50
+"""After so many new artifacts of a task a process counts all of them. So a task may have more than `MAX_OF_TASK` by as
+many for each process, and an ordinary task never pays for a count."""
 MAX_PARTS = 50_000
 """Blocks of a blob."""
 OPAQUE = "application/octet-stream"
@@ -77,11 +82,17 @@ class Artifact:
     storage_type: StorageType
     content_type: str
     expires: datetime
+    version: str = ""
+    """Tells the place of its content from that of others that had this name in this run."""
+    operation_id: str = ""
+    """The call that created it, or created it again, so that a call whose answer was lost knows its own."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """What the type needs: `url`; `artifact`; `reason` and `message`; hashes and lengths; `uploadId`."""
     upload: Upload = Upload.NONE
     content_length: int | None = None
-    """Bytes, as the request stated."""
+    """Bytes of the content before any encoding, as the first request stated."""
+    sent_length: int | None = None
+    """The same, as the latest request stated: by it an encoding is told."""
     is_present: bool = False
     """Whether the content is known to be there."""
     is_settled: bool = False
@@ -102,8 +113,8 @@ class Artifact:
 
     @property
     def known_length(self) -> int | None:
-        """Bytes of the content, once known."""
-        return self.content_length if self.length is None else self.length
+        """Bytes of the content: as its worker stated, else those of the blob, once they are known."""
+        return self.length if self.content_length is None and self.is_settled else self.content_length
 
 
 def digest(name: str) -> str:
@@ -129,6 +140,12 @@ def check_stored(artifact: Artifact) -> None:
         raise InputError(f"the name must not have more than {MAX_NAME} characters")
     if sum(len(str(value)) for value in artifact.details.values()) > MAX_DETAILS:
         raise InputError(f"the artifact's properties must not have more than {MAX_DETAILS} characters")
+
+
+def check_number(number: int) -> None:
+    """Raises RequestConflict for another artifact of a task that has so many already."""
+    if number >= MAX_OF_TASK:
+        raise RequestConflict(f"the task has {MAX_OF_TASK} artifacts or more: it can have no further ones")
 
 
 def check_unfinished(run: Run) -> None:
@@ -161,7 +178,7 @@ def check_run_takes_artifacts(run: Run, now: datetime) -> None:
 def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
     """What a repeated creation makes of a stored artifact (contract 7.3). Raises RequestConflict.
 
-    The content counts as not looked at again, since it may be replaced.
+    The content stays where it is as long as it comes the same way, and may be replaced there.
     """
     if wanted.storage_type is not StorageType.LINK and wanted.content_type != stored.content_type:
         raise RequestConflict("the artifact exists with another content type")
@@ -174,8 +191,19 @@ def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
     if not same and not to_link:
         raise RequestConflict("the artifact exists with other content")
     if stored.storage_type is StorageType.BLOB and stored.is_present:
-        return replace(stored, expires=wanted.expires)
-    return replace(wanted, content_type=stored.content_type, content_length=stored.content_length)
+        return replace(stored, expires=wanted.expires, operation_id=wanted.operation_id)
+    again = replace(wanted, content_type=stored.content_type, content_length=stored.content_length)
+    if wanted.upload is not stored.upload:
+        return again
+    if wanted.upload is Upload.RELAY:  # what is there stays known until other content is
+        again = replace(
+            again,
+            is_present=stored.is_present,
+            is_settled=stored.is_settled,
+            encoding=stored.encoding,
+            length=stored.length,
+        )
+    return replace(again, version=stored.version)
 
 
 def upload_of(mode: UploadMode, content_length: int | None) -> Upload:
@@ -206,6 +234,24 @@ _IS_GZIP = ("gzip", "tgz", "x-tar", "x-compressed", "x-gtar", "svgz")
 _GZIP_NAMES = (".gz", ".tgz", ".taz", ".svgz", ".crate", ".apk", ".rds", ".rda", ".rdata", ".gzip", ".z", ".cpgz")
 
 
+_UPLOAD_LIFE = timedelta(minutes=20)
+_BYTES_PER_SECOND = 1 << 20
+
+
+def upload_life(content_length: int | None, longest: timedelta) -> timedelta:
+    """For how long a URL for uploads of so many bytes is needed: for retries, and for a slow line.
+
+    Azure judges a request by when it begins, so a shorter life never ends an upload that is under way.
+    """
+    if content_length is None:
+        return longest
+    return min(_UPLOAD_LIFE + timedelta(seconds=content_length // _BYTES_PER_SECOND), longest)
+
+
+UNDER_WAY = timedelta(hours=6)
+"""For so long after its URL has expired an upload may still end that began before."""
+
+
 def detected_encoding(name: str, content_type: str, head: bytes) -> str:
     """Content encoding of what came without one: gzip's magic in what is not declared to be gzip itself.
 
@@ -219,8 +265,14 @@ def detected_encoding(name: str, content_type: str, head: bytes) -> str:
     return "gzip"
 
 
+def normal_type(content_type: str) -> str:
+    """A content type without spaces around it: storage refuses, or forgets, what a header cannot end with."""
+    return content_type.strip()
+
+
 def as_header(text: str, otherwise: str) -> str:
-    """A text that can stand in a header: `otherwise` when it holds anything but printable ASCII."""
+    """A text that can stand in a header: `otherwise` when it holds anything but printable ASCII, or only spaces."""
+    text = text.strip()
     return text if text and text.isascii() and text.isprintable() else otherwise
 
 

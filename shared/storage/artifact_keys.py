@@ -52,6 +52,11 @@ ARTIFACTS = ("artifact~", "artifact\x7f")
 """The range of all runs' artifacts."""
 
 
+STRAYS = "artifact.strays"
+"""Row that says that the task may have blobs that no row names: left by a call or job that died while it replaced or
+deleted the content of an artifact."""
+
+
 def direct(run_id: int, name: str) -> str:
     """Row of an upload whose block is to be committed."""
     return f"direct~{run_id:04d}~{digest(name)}"
@@ -67,6 +72,11 @@ def container(name: str) -> str:
     return PUBLIC if name.startswith(PUBLIC_PREFIX) else PRIVATE
 
 
-def path(task_id: str, run_id: int, name: str) -> str:
-    """The path of an artifact's blob."""
-    return f"{task_id}/{run_id}/{digest(name)}"
+def path(task_id: str, run_id: int, name: str, version: str = "") -> str:
+    """The path of the blob of an artifact's version; without one, what all their paths begin with."""
+    return f"{task_id}/{run_id}/{digest(name)}.{version}"
+
+
+def paths(task_id: str) -> str:
+    """What the paths of all blobs of a task begin with."""
+    return f"{task_id}/"

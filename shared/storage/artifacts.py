@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import cast
 
-from shared.domain.artifacts import MAX_RUN, Artifact, StorageType, Upload
+from shared.domain.artifacts import MAX_OF_TASK, MAX_RUN, Artifact, StorageType, Upload
 from shared.domain.dates import format_date, parse_date
 from shared.storage import artifact_keys, keys
 from shared.storage.codec import SCHEMA, check_schema, compact
@@ -54,7 +55,7 @@ class Stored:
     @property
     def path(self) -> str:
         """The path of its blob."""
-        return artifact_keys.path(self.task_id, self.run_id, self.artifact.name)
+        return artifact_keys.path(self.task_id, self.run_id, self.artifact.name, self.artifact.version)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,8 +66,22 @@ class Waiting:
     run_id: int
     name: str
     content_type: str
+    version: str
+    """Of the artifact; "" when its content no longer comes this way, so that there is nothing to commit."""
+    until: datetime
+    """When its URL expires."""
     key: str
     etag: str
+
+    @property
+    def container(self) -> str:
+        """The container of its blob."""
+        return artifact_keys.container(self.name)
+
+    @property
+    def path(self) -> str:
+        """The path of its blob."""
+        return artifact_keys.path(self.task_id, self.run_id, self.name, self.version)
 
 
 class ArtifactStore:
@@ -75,13 +90,15 @@ class ArtifactStore:
     def __init__(self, storage: Storage) -> None:
         self._tables = storage.tables
 
-    async def write(self, task_id: str, run_id: int, artifact: Artifact, *, etag: str | None, guarded: bool) -> None:
-        """Creates the artifact, or replaces the one that was read with that ETag: one request.
+    async def write(
+        self, task_id: str, run_id: int, artifact: Artifact, until: datetime, *, old: Stored | None, guarded: bool
+    ) -> None:
+        """Creates the artifact, or replaces the one that was read, as it was read: one request.
 
-        Raises RunInactive (only if `guarded`), ArtifactChanged.
+        Its content may be uploaded `until` then. Raises RunInactive (only if `guarded`), ArtifactChanged.
         """
         guard: list[Operation] = [Merge(keys.upload(run_id), {})] if guarded else []
-        operations = guard + operations_for(run_id, artifact, etag=etag)
+        operations = guard + operations_for(run_id, artifact, until, old=old)
         try:
             await self._tables.transact(keys.TASKS, task_id, operations)
         except TransactionRefused as refused:
@@ -106,40 +123,68 @@ class ArtifactStore:
         page = await self._tables.query(keys.TASKS, task_id, start=max(start, first), end=end, limit=limit)
         return [decode(row) for row in page.rows], page.resume
 
-    async def note(self, stored: Stored, artifact: Artifact) -> bool:
-        """Notes what has been found out about the content; False when the artifact has changed meanwhile."""
+    async def note(self, stored: Stored, artifact: Artifact) -> Stored | None:
+        """Notes what has been found out about an artifact; None when it has changed since it was read."""
         key = artifact_keys.artifact(stored.run_id, artifact.name)
         try:
-            await self._tables.transact(keys.TASKS, stored.task_id, [Replace(key, encode(artifact), stored.etag)])
+            (etag,) = await self._tables.transact(
+                keys.TASKS, stored.task_id, [Replace(key, encode(artifact), stored.etag)]
+            )
         except TransactionRefused:
-            return False
+            return None
+        return replace(stored, artifact=artifact, etag=etag)
+
+    async def arrived(self, stored: Stored, *, encoding: str, length: int) -> bool:
+        """Notes what came through this service for an artifact that was read before; False when that is gone.
+
+        If the artifact has changed since, other content may have come: then nothing is known of what is there.
+        """
+        key = artifact_keys.artifact(stored.run_id, stored.artifact.name)
+        known: dict[str, Value] = {"isPresent": True, "isSettled": True, "encoding": encoding, "length": length}
+        unknown: dict[str, Value] = {"isPresent": True, "isSettled": False}
+        for operation in (Merge(key, known, stored.etag), Merge(key, unknown)):
+            try:
+                await self._tables.transact(keys.TASKS, stored.task_id, [operation])
+            except TransactionRefused as refused:
+                if refused.refusal is Refusal.MISSING:
+                    return False
+            else:
+                break
         return True
 
-    async def arrived(self, task_id: str, run_id: int, name: str, *, encoding: str, length: int) -> bool:
-        """Notes that the content has come through this service; False when there is no such artifact any more."""
-        values: dict[str, Value] = {"isPresent": True, "isSettled": True, "encoding": encoding, "length": length}
+    async def count(self, task_id: str) -> int:
+        """The artifacts of all runs of a task; counting ends at `MAX_OF_TASK`, or a page beyond it."""
+        number, start = 0, artifact_keys.ARTIFACTS[0]
+        while number < MAX_OF_TASK:
+            page = await self._tables.query(
+                keys.TASKS, task_id, start=start, end=artifact_keys.ARTIFACTS[1], select=("upload",)
+            )
+            number += len(page.rows)
+            if page.resume is None:
+                break
+            start = page.resume
+        return number
+
+    async def forget(self, upload: Waiting) -> None:
+        """An upload is not waited for any more, unless it has been announced again since."""
         try:
-            await self._tables.transact(keys.TASKS, task_id, [Merge(artifact_keys.artifact(run_id, name), values)])
-        except TransactionRefused as refused:
-            if refused.refusal is Refusal.MISSING:
-                return False
-            raise
-        return True
+            await self._tables.transact(keys.TASKS, upload.task_id, [Delete(upload.key, upload.etag)])
+        except TransactionRefused:
+            return
 
     async def delete(self, stored: Stored) -> bool:
         """Deletes an artifact with its waiting upload; False when it has changed since it was read."""
         run_id, name = stored.run_id, stored.artifact.name
-        row = Delete(artifact_keys.artifact(run_id, name), stored.etag)
         waiting = [Delete(artifact_keys.direct(run_id, name))] if stored.artifact.upload is Upload.DIRECT else []
         try:
-            await self._tables.transact(keys.TASKS, stored.task_id, [row, *waiting])
+            await self._tables.transact(keys.TASKS, stored.task_id, [*deletion(stored), *waiting])
         except TransactionRefused as refused:
             if refused.index == 0 or not waiting:
                 return False
         else:
             return True
         try:  # its upload has been committed
-            await self._tables.transact(keys.TASKS, stored.task_id, [row])
+            await self._tables.transact(keys.TASKS, stored.task_id, deletion(stored))
         except TransactionRefused:
             return False
         return True
@@ -168,15 +213,30 @@ class ArtifactStore:
         return left
 
 
-def operations_for(run_id: int, artifact: Artifact, *, etag: str | None) -> list[Operation]:
-    """What writes an artifact: new, or in place of the one with that ETag."""
+def operations_for(run_id: int, artifact: Artifact, until: datetime, *, old: Stored | None) -> list[Operation]:
+    """What writes an artifact: new, or in place of one that was read, as it was read."""
     key = artifact_keys.artifact(run_id, artifact.name)
     values = encode(artifact)
-    operations: list[Operation] = [Create(key, values) if etag is None else Replace(key, values, etag)]
-    if artifact.upload is Upload.DIRECT:
-        waiting: dict[str, Value] = {"name": artifact.name, "contentType": artifact.content_type}
+    operations: list[Operation] = [Create(key, values) if old is None else Replace(key, values, old.etag)]
+    is_direct = artifact.upload is Upload.DIRECT
+    if is_direct or (old is not None and old.artifact.upload is Upload.DIRECT):
+        waiting: dict[str, Value] = {
+            "name": artifact.name,
+            "contentType": artifact.content_type,
+            "version": artifact.version if is_direct else "",
+            "until": format_date(until),
+        }
         operations.append(Upsert(artifact_keys.direct(run_id, artifact.name), waiting))
+    is_replaced = old is not None and old.artifact.has_blob and old.artifact.version != artifact.version
+    if is_replaced or artifact.storage_type is StorageType.OBJECT:
+        operations.append(Upsert(artifact_keys.STRAYS, {}))
     return operations
+
+
+def deletion(stored: Stored) -> list[Operation]:
+    """What deletes an artifact that was read, as it was read, and leaves word of its blob, which is deleted next."""
+    row = Delete(artifact_keys.artifact(stored.run_id, stored.artifact.name), stored.etag)
+    return [row, Upsert(artifact_keys.STRAYS, {})] if stored.artifact.has_blob else [row]
 
 
 def decode_waiting(row: Row) -> Waiting:
@@ -186,6 +246,8 @@ def decode_waiting(row: Row) -> Waiting:
         run_id=int(row.key.split("~")[1]),
         name=str(row.values["name"]),
         content_type=str(row.values["contentType"]),
+        version=str(row.values["version"]),
+        until=parse_date(str(row.values["until"])),
         key=row.key,
         etag=row.etag,
     )
@@ -199,9 +261,12 @@ def encode(artifact: Artifact) -> dict[str, Value]:
         "storageType": artifact.storage_type.value,
         "contentType": artifact.content_type,
         "expires": format_date(artifact.expires),
+        "version": artifact.version,
+        "operationId": artifact.operation_id,
         "details": compact(artifact.details).decode(),
         "upload": artifact.upload.value,
         "contentLength": artifact.content_length,
+        "sentLength": artifact.sent_length,
         "isPresent": artifact.is_present,
         "isSettled": artifact.is_settled,
         "encoding": artifact.encoding,
@@ -219,9 +284,12 @@ def decode(row: Row) -> Artifact:
         storage_type=StorageType(str(values["storageType"])),
         content_type=str(values["contentType"]),
         expires=parse_date(str(values["expires"])),
+        version=str(values["version"]),
+        operation_id=str(values["operationId"]),
         details=json.loads(str(values["details"])),
         upload=Upload(str(values["upload"])),
         content_length=cast("int | None", values.get("contentLength")),
+        sent_length=cast("int | None", values.get("sentLength")),
         is_present=bool(values["isPresent"]),
         is_settled=bool(values["isSettled"]),
         encoding=str(values["encoding"]),

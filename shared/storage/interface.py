@@ -329,12 +329,11 @@ class Access(Protocol):
         start: datetime,
         expiry: datetime,
         content_type: str,
-        content_encoding: str,
         content_disposition: str,
     ) -> str:
         """A URL to read one blob for that time (whole seconds); answers to it carry these headers.
 
-        Raises StorageUnavailable.
+        Their encoding is the blob's own, as it may change with its content. Raises StorageUnavailable.
         """
         ...
 

@@ -118,13 +118,11 @@ class SignedAccess:
         start: datetime,
         expiry: datetime,
         content_type: str,
-        content_encoding: str,
         content_disposition: str,
     ) -> str:
         """See `interface.Access.read_blob`."""
         headers = {
             "content_type": content_type,
-            "content_encoding": content_encoding,
             "content_disposition": content_disposition,
         }
         shown = {name: value for name, value in headers.items() if value}

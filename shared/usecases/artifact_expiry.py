@@ -6,24 +6,29 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from shared.concurrency import in_waves
-from shared.domain.artifacts import Upload
+from shared.domain.artifacts import StorageType, Upload
 from shared.runtime import Runtime
 from shared.storage import artifact_keys
-from shared.storage.artifacts import ArtifactStore
+from shared.storage.artifacts import ArtifactStore, Stored, deletion
 from shared.storage.expiry import KEPT, Expiring
 from shared.storage.interface import Blobs, Row
+from shared.storage.tasks import CommitLost, TaskStore
+from shared.usecases.finishing import without_unfinished
 from shared.usecases.uploads import Uploads
 
 WIDTH = 16
 """Blobs deleted in parallel."""
-PROPERTIES = ("name", "upload")
+PROPERTIES = ("name", "upload", "version")
 """What `delete_blobs` needs of a task's rows."""
 
 
 class ArtifactExpiry:
     """Handles rows of the Expiry table. Every step may be repeated."""
 
-    def __init__(self, artifacts: ArtifactStore, uploads: Uploads, blobs: Blobs, runtime: Runtime) -> None:
+    def __init__(
+        self, tasks: TaskStore, artifacts: ArtifactStore, uploads: Uploads, blobs: Blobs, runtime: Runtime
+    ) -> None:
+        self._tasks = tasks
         self._artifacts = artifacts
         self._uploads = uploads
         self._blobs = blobs
@@ -32,17 +37,19 @@ class ArtifactExpiry:
     async def artifact(self, expiring: Expiring, until: datetime) -> datetime | None:
         """An artifact that expires before its task; answers its expiration if it is a later one by now.
 
-        The row goes first, on condition that it is as read: a repeated creation may prolong it. The blob's path is in
-        what is due, so that a crash in between leaves it to the next run.
+        The row goes first, on condition that it is as read: a repeated creation may prolong it. If the job dies in
+        between, the blob goes with the task.
         """
         task_id, run_id, name = _words(expiring)
         stored = await self._artifacts.get(task_id, run_id, name)
-        if stored is not None:
-            if stored.artifact.expires + KEPT > self._now():
-                return stored.artifact.expires
-            if not await self._artifacts.delete(stored):
-                return self._now()
-        await self._delete_blob(task_id, run_id, name)
+        if stored is None:
+            return None
+        if stored.artifact.expires + KEPT > self._now():
+            return stored.artifact.expires
+        if not await self._delete_row(stored):
+            return self._now()
+        if stored.artifact.has_blob:
+            await self._blobs.delete(stored.container, stored.path)
         return None
 
     async def upload(self, expiring: Expiring, until: datetime) -> None:
@@ -50,23 +57,40 @@ class ArtifactExpiry:
         await self._uploads.commit_one(*_words(expiring))
 
     async def delete_blobs(self, task_id: str, rows: Sequence[Row]) -> dict[str, Exception]:
-        """Deletes the blobs of all artifacts among the rows of a task. Answers the keys of those rows whose blob could
-        not be deleted, and why."""
+        """Deletes the blobs of all artifacts among the rows of a task, and with the row that tells of strays every blob
+        of the task. Answers the keys of those rows whose blobs could not be deleted, and why."""
         first, end = artifact_keys.ARTIFACTS
         failed: dict[str, Exception] = {}
 
         async def delete(row: Row) -> None:
             try:
-                if row.values["upload"] != Upload.NONE:
-                    await self._delete_blob(task_id, int(row.key.split("~")[1]), str(row.values["name"]))
+                if row.key == artifact_keys.STRAYS:
+                    await self._uploads.delete_all(task_id)
+                elif row.values["upload"] != Upload.NONE:
+                    name, run_id = str(row.values["name"]), int(row.key.split("~")[1])
+                    path = artifact_keys.path(task_id, run_id, name, str(row.values["version"]))
+                    await self._blobs.delete(artifact_keys.container(name), path)
             except Exception as error:
                 failed[row.key] = error
 
-        await in_waves(WIDTH, delete, [row for row in rows if first <= row.key < end])
+        with_blobs = [row for row in rows if first <= row.key < end or row.key == artifact_keys.STRAYS]
+        await in_waves(WIDTH, delete, with_blobs)
         return failed
 
-    async def _delete_blob(self, task_id: str, run_id: int, name: str) -> None:
-        await self._blobs.delete(artifact_keys.container(name), artifact_keys.path(task_id, run_id, name))
+    async def _delete_row(self, stored: Stored) -> bool:
+        """A `blob` that has expired before it was complete no longer keeps its run from being reported completed."""
+        artifact = stored.artifact
+        if artifact.storage_type is StorageType.BLOB and not artifact.is_present:
+            loaded = await self._tasks.load(stored.task_id)
+            if loaded is not None and stored.run_id <= loaded.task.last_run_id:
+                task = without_unfinished(loaded.task, stored.run_id, artifact.name)
+                if task != loaded.task:
+                    try:
+                        await self._tasks.commit(loaded, task, deletion(stored))
+                    except CommitLost:
+                        return False
+                    return True
+        return await self._artifacts.delete(stored)
 
 
 def _words(expiring: Expiring) -> tuple[str, int, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import TypeGuard
 
 from shared.concurrency import both
 from shared.domain import announcements
@@ -12,11 +13,13 @@ from shared.domain import artifacts as rules
 from shared.domain.artifacts import ANNOUNCED_AT_ONCE, Artifact, StorageType, Upload
 from shared.domain.definition import Definition
 from shared.domain.task import State
-from shared.errors import ApiError, InputError, ServiceUnavailable
+from shared.errors import InputError, RequestConflict, ServiceUnavailable
 from shared.storage import keys
-from shared.storage.artifacts import ArtifactChanged, ArtifactStore, RunInactive, operations_for
+from shared.storage.artifacts import ArtifactChanged, ArtifactStore, RunInactive, Stored, operations_for
 from shared.storage.expiry import KEPT, ExpiryStore, Filed
+from shared.storage.interface import Blobs
 from shared.storage.tasks import CommitLost, Loaded
+from shared.usecases.artifact_quota import ArtifactQuota
 from shared.usecases.executor import FIRST_WAIT, TRIES, Stores
 
 _NEEDS_TASK = ANNOUNCED_AT_ONCE | {StorageType.OBJECT}
@@ -42,13 +45,17 @@ class Created:
 class Artifacts:
     """Creates artifacts. The normal case is one write: the row, on condition that the run is running."""
 
-    def __init__(self, stores: Stores, artifacts: ArtifactStore, expiry: ExpiryStore, put: timedelta) -> None:
-        """`put` is the life of upload URLs."""
+    def __init__(
+        self, stores: Stores, artifacts: ArtifactStore, expiry: ExpiryStore, blobs: Blobs, put: timedelta
+    ) -> None:
+        """`put` is the longest life of upload URLs."""
         self._stores = stores
         self._artifacts = artifacts
         self._expiry = expiry
+        self._blobs = blobs
         self._put = put
         self._runtime = stores.runtime
+        self._quota = ArtifactQuota(artifacts, stores.runtime.now)
 
     async def create(self, task_id: str, run_id: int, wanted: Artifact) -> Created:
         """Creates the artifact, or finds it created alike (contract 7.1, 7.3).
@@ -64,17 +71,23 @@ class Artifacts:
         if definition is None:
             raise InputError(f"there is no task {task_id}")
         rules.check_within_task(wanted.expires, definition.expires)
+        await self._quota.check(task_id, run_id, wanted.name)
+        call = self._runtime.slugid()
+        wanted = replace(wanted, version=call, operation_id=call)
         if wanted.storage_type is StorageType.OBJECT:
             wanted = replace(wanted, details={**wanted.details, "projectId": definition.project_id})
         # Nothing may come after the job that deletes the expired artifact.
-        until = min(now + _UPLOAD_LIFE.get(wanted.storage_type, self._put), wanted.expires + KEPT)
+        until = min(now + self._upload_life(wanted), wanted.expires + KEPT)
         filed = await self._file(definition, run_id, wanted, until)
         try:
             artifact, loaded = await self._commit(task_id, run_id, wanted, until)
-        except ApiError:
+        except (InputError, RequestConflict):
+            # The row has shown that this call wrote nothing; after other failures it may have.
             if filed is not None:
                 await self._expiry.take_back(filed)
             raise
+        if artifact.version == call:
+            self._quota.add(task_id)
         if loaded is not None and artifact.storage_type in ANNOUNCED_AT_ONCE:
             await self.announce(loaded, run_id, artifact)
         return Created(artifact=artifact, upload_until=until.replace(microsecond=0), loaded=loaded)
@@ -83,6 +96,11 @@ class Artifacts:
         """artifactCreated."""
         event = announcements.artifact_created(loaded.task, run_id, artifact)
         await self._stores.announcer.announce((event,), loaded)
+
+    def _upload_life(self, wanted: Artifact) -> timedelta:
+        if wanted.upload is Upload.DIRECT:
+            return rules.upload_life(wanted.sent_length, self._put)
+        return _UPLOAD_LIFE.get(wanted.storage_type, self._put)
 
     async def _file(self, definition: Definition, run_id: int, wanted: Artifact, until: datetime) -> Filed | None:
         """What the expiry job has to know is written ahead; the task's own row covers what expires with it."""
@@ -97,37 +115,45 @@ class Artifacts:
         self, task_id: str, run_id: int, wanted: Artifact, until: datetime
     ) -> tuple[Artifact, Loaded | None]:
         if wanted.storage_type is StorageType.BLOB:
-            return await self._begin_blob(task_id, run_id, wanted), None
+            return await self._begin_blob(task_id, run_id, wanted, until), None
         if wanted.storage_type not in _NEEDS_TASK:
             return await self._write(task_id, run_id, wanted, until), None
         return await both(self._write(task_id, run_id, wanted, until), self._stores.tasks.load(task_id))
 
     async def _write(self, task_id: str, run_id: int, wanted: Artifact, until: datetime) -> Artifact:
         """Writes first, and reads only when that is refused."""
-        guarded, etag, artifact = True, None, wanted
+        guarded, old, artifact = True, None, wanted
         for attempt in range(TRIES):
             try:
-                await self._artifacts.write(task_id, run_id, artifact, etag=etag, guarded=guarded)
+                await self._artifacts.write(task_id, run_id, artifact, until, old=old, guarded=guarded)
             except RunInactive:
-                guarded = await self._is_running(task_id, run_id)
+                guarded = await self._is_running(task_id, run_id, wanted)
                 if not guarded and wanted.upload is Upload.DIRECT:
                     await self._expiry.upload(task_id, run_id, wanted.name, until)
             except ArtifactChanged:
-                artifact, etag = await self._merged(task_id, run_id, wanted)
+                old = await self._artifacts.get(task_id, run_id, wanted.name)
+                if _is_done(old, wanted):
+                    return old.artifact
+                artifact = wanted if old is None else rules.repeated(old.artifact, wanted)
                 if attempt:
                     await self._wait(attempt)
             else:
+                await self._remove_replaced(old, artifact)
                 return artifact
         raise ServiceUnavailable("the artifact is contended; send the call again")
 
-    async def _begin_blob(self, task_id: str, run_id: int, wanted: Artifact) -> Artifact:
+    async def _begin_blob(self, task_id: str, run_id: int, wanted: Artifact, until: datetime) -> Artifact:
         """A `blob` artifact that is not complete keeps its run from being reported completed: the run has to know."""
         for attempt in range(TRIES):
-            loaded = await self._stores.tasks.load(task_id)
+            loaded, old = await both(
+                self._stores.tasks.load(task_id), self._artifacts.get(task_id, run_id, wanted.name)
+            )
+            if _is_done(old, wanted):
+                return old.artifact
             run = rules.known_run(loaded.task if loaded else None, run_id)
             assert loaded is not None, "a known run is a known task's"
             rules.check_run_takes_artifacts(run, self._runtime.now())
-            artifact, etag = await self._merged(task_id, run_id, wanted)
+            artifact = wanted if old is None else rules.repeated(old.artifact, wanted)
             digest = rules.digest(wanted.name)
             if artifact.is_present or digest in run.unfinished or run.state is not State.RUNNING:
                 task = loaded.task
@@ -135,23 +161,36 @@ class Artifacts:
                 task = loaded.task.with_run(run_id, replace(run, unfinished=(*run.unfinished, digest)))
                 rules.check_unfinished(task.runs[run_id])
             try:
-                await self._stores.tasks.commit(loaded, task, operations_for(run_id, artifact, etag=etag))
+                await self._stores.tasks.commit(loaded, task, operations_for(run_id, artifact, until, old=old))
             except CommitLost:
                 await self._wait(attempt)
             else:
                 return artifact
         raise ServiceUnavailable("the artifact is contended; send the call again")
 
-    async def _merged(self, task_id: str, run_id: int, wanted: Artifact) -> tuple[Artifact, str | None]:
-        """What the creation makes of what is stored, and its ETag."""
-        stored = await self._artifacts.get(task_id, run_id, wanted.name)
-        return (wanted, None) if stored is None else (rules.repeated(stored.artifact, wanted), stored.etag)
+    async def _is_running(self, task_id: str, run_id: int, wanted: Artifact) -> bool:
+        """Whether a run without a guard is running by now.
 
-    async def _is_running(self, task_id: str, run_id: int) -> bool:
-        """Whether a run without a guard is running by now. Raises InputError, RequestConflict (contract 7.1)."""
+        Raises InputError, RequestConflict (contract 7.1). But this call may have been acknowledged by storage with an
+        answer that was lost, and was sent again after the run was resolved: then nothing is left to write.
+        """
         run = rules.known_run(await self._stores.tasks.status(task_id), run_id)
-        rules.check_run_takes_artifacts(run, self._runtime.now())
+        try:
+            rules.check_run_takes_artifacts(run, self._runtime.now())
+        except RequestConflict:
+            if not _is_done(await self._artifacts.get(task_id, run_id, wanted.name), wanted):
+                raise
         return run.state is State.RUNNING
+
+    async def _remove_replaced(self, old: Stored | None, artifact: Artifact) -> None:
+        """The content of an artifact that comes another way from now on has a new place; nobody finds the old one."""
+        if old is not None and old.artifact.has_blob and old.artifact.version != artifact.version:
+            await self._blobs.delete(old.container, old.path)
 
     async def _wait(self, attempt: int) -> None:
         await self._runtime.sleep(self._runtime.jitter() * FIRST_WAIT * 2**attempt)
+
+
+def _is_done(stored: Stored | None, wanted: Artifact) -> TypeGuard[Stored]:
+    """Whether the artifact is there as this very call has written it."""
+    return stored is not None and stored.artifact.operation_id == wanted.operation_id

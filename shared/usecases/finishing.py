@@ -34,7 +34,11 @@ class Finishing:
         if not stored.artifact.is_present:
             rules.check_run_takes_artifacts(loaded.task.runs[run_id], self._stores.runtime.now())
             length = await self._assemble(stored, etags)
-            await self._make_present(loaded, stored, lambda artifact: replace(artifact, length=length))
+            try:
+                await self._make_present(loaded, stored, lambda artifact: replace(artifact, length=length))
+            except ResourceNotFound:  # it has expired meanwhile, and nobody would delete what has just been assembled
+                await self._blobs.delete(stored.container, stored.path)
+                raise
         await self._artifacts.announce(loaded, run_id, stored.artifact)
 
     async def finish(self, task_id: str, run_id: int, name: str, upload_id: str) -> None:
@@ -82,6 +86,15 @@ class Finishing:
         expected = details.get("transferLength", details["contentLength"])
         if found.length != expected:
             raise InputError(f"{found.length} bytes have been uploaded, not {expected}")
+        if found.content_encoding != as_header(artifact.encoding, ""):  # its client was told to set it, and did not
+            await self._blobs.set_headers(
+                stored.container,
+                stored.path,
+                content_type=as_header(artifact.content_type, rules.OPAQUE),
+                content_encoding=as_header(artifact.encoding, ""),
+                content_disposition=disposition(artifact.name),
+                etag=found.etag,
+            )
         return found.length
 
     async def _make_present(self, loaded: Loaded, stored: Stored, change: Callable[[Artifact], Artifact]) -> None:
@@ -89,9 +102,9 @@ class Finishing:
         run_id, name = stored.run_id, stored.artifact.name
         for _ in range(TRIES):
             artifact = replace(change(stored.artifact), is_present=True, is_settled=True)
-            operations = operations_for(run_id, artifact, etag=stored.etag)
+            operations = operations_for(run_id, artifact, self._stores.runtime.now(), old=stored)
             try:
-                await self._stores.tasks.commit(loaded, _finished(loaded.task, run_id, name), operations)
+                await self._stores.tasks.commit(loaded, without_unfinished(loaded.task, run_id, name), operations)
             except CommitLost:
                 loaded, stored = await self._read(stored.task_id, run_id, name)
                 if stored.artifact.is_present:
@@ -101,8 +114,8 @@ class Finishing:
         raise ServiceUnavailable("the task is contended; send the call again")
 
 
-def _finished(task: Task, run_id: int, name: str) -> Task:
-    """A run that is resolved does not change any more."""
+def without_unfinished(task: Task, run_id: int, name: str) -> Task:
+    """The task once a run of it no longer waits for a `blob`; a run that is resolved does not change any more."""
     run = task.runs[run_id]
     if run.state is not State.RUNNING:
         return task

@@ -12,7 +12,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from shared.auth.credentials import temporary_credentials
-from shared.domain.artifacts import MAX_PUT, OPAQUE, Artifact, StorageType, as_header, disposition
+from shared.domain.artifacts import (
+    MAX_PUT,
+    OPAQUE,
+    Artifact,
+    StorageType,
+    UploadMode,
+    as_header,
+    disposition,
+    upload_life,
+)
 from shared.domain.definition import Json
 from shared.domain.task import Run
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
@@ -21,6 +30,8 @@ from shared.storage.artifacts import ArtifactStore, Stored
 from shared.storage.expiry import KEPT
 from shared.storage.interface import Storage
 from shared.usecases.reading import CLOCK_SKEW
+from shared.usecases.relay import Relay
+from shared.usecases.uploads import Uploads
 from shared.usecases.work import Issuer
 
 UPLOAD_CREDENTIALS = timedelta(hours=24)
@@ -48,10 +59,22 @@ class Objects:
     """Objects of `object` artifacts. All methods raise ResourceNotFound for other names, and StorageUnavailable."""
 
     def __init__(
-        self, artifacts: ArtifactStore, storage: Storage, runtime: Runtime, issuer: Issuer, put: timedelta
+        self,
+        artifacts: ArtifactStore,
+        uploads: Uploads,
+        relay: Relay,
+        storage: Storage,
+        runtime: Runtime,
+        issuer: Issuer,
+        *,
+        mode: UploadMode,
+        put: timedelta,
     ) -> None:
-        """`put` is the life of upload URLs."""
+        """`mode` is how data is put, `put` the longest life of upload URLs."""
         self._artifacts = artifacts
+        self._uploads = uploads
+        self._relay = relay
+        self._mode = mode
         self._blobs = storage.blobs
         self._access = storage.access
         self._runtime = runtime
@@ -79,26 +102,39 @@ class Objects:
         if details["projectId"] != project_id or details.get("uploadId", upload_id) != upload_id:
             raise RequestConflict("the object has another `projectId` or `uploadId`")
 
-    async def put_inline(self, stored: Stored, data: bytes) -> None:
+    async def put_inline(self, stored: Stored, data: bytes, hashes: Mapping[str, str]) -> None:
         """Stores the data of a small object. Raises RequestConflict when the upload is finished."""
         self._check_open(stored)
-        await self._blobs.upload(stored.container, stored.path, data, **_headers(stored.artifact))
+        await self._uploads.replace_object(stored, data, **_stated(stored.artifact, hashes))
 
-    async def put_url(self, stored: Stored, content_length: int) -> PutUrl:
-        """Where to put the data. Raises RequestConflict when the upload is finished, InputError if it is too large."""
+    async def put_url(self, stored: Stored, content_length: int, *, is_chunked: bool) -> PutUrl:
+        """Where to put the data. `is_chunked`: the client sends it in chunks, without its length.
+
+        Storage refuses chunks, so those come through this service. Raises RequestConflict when the upload is finished,
+        InputError if it is too large.
+        """
         self._check_open(stored)
         if content_length > MAX_PUT:
             raise InputError(f"an object must not have more than {MAX_PUT} bytes")
+        if is_chunked and content_length > self._relay.limit:
+            raise InputError(
+                f"this client sends data in chunks, which is possible for at most {self._relay.limit} bytes: "
+                "create an `s3` artifact instead (generic-worker: createObjectArtifacts: false)"
+            )
         now = self._runtime.now().replace(microsecond=0)
-        expires = min(now + self._put, stored.artifact.expires.replace(microsecond=0) + KEPT)
-        url = await self._access.write_blob(stored.container, stored.path, start=now - CLOCK_SKEW, expiry=expires)
+        life = upload_life(content_length, self._put)
+        expires = min(now + life, stored.artifact.expires.replace(microsecond=0) + KEPT)
         headers = _headers(stored.artifact)
+        told = {"Content-Length": str(content_length), "Content-Type": headers["content_type"]}
+        if is_chunked or (self._mode == "relay" and content_length <= self._relay.limit):
+            url = self._relay.url(stored.task_id, stored.run_id, stored.artifact, expires)
+            return PutUrl(url=url, expires=expires, headers=told)
+        url = await self._access.write_blob(stored.container, stored.path, start=now - CLOCK_SKEW, expiry=expires)
         return PutUrl(
             url=url,
             expires=expires,
             headers={
-                "Content-Length": str(content_length),
-                "Content-Type": headers["content_type"],
+                **told,
                 "x-ms-blob-type": "BlockBlob",
                 "x-ms-blob-content-type": headers["content_type"],
                 "x-ms-blob-content-disposition": headers["content_disposition"],
@@ -107,7 +143,7 @@ class Objects:
 
     async def add_hashes(self, stored: Stored, hashes: Mapping[str, str]) -> Stored:
         """Notes hashes that are stated before the end of the upload. Raises RequestConflict, ServiceUnavailable."""
-        return stored if not hashes else await self._note(stored, hashes=_joined(stored.artifact, hashes))
+        return stored if not hashes else await self._note(stored, **_stated(stored.artifact, hashes))
 
     async def finish(self, stored: Stored, hashes: Mapping[str, str]) -> None:
         """The data is there. Raises InputError if it is not, RequestConflict for other hashes, ServiceUnavailable."""
@@ -160,9 +196,10 @@ class Objects:
             details={**stored.artifact.details, **details},
             length=stored.artifact.length if length is None else length,
         )
-        if not await self._artifacts.note(stored, artifact):
+        noted = await self._artifacts.note(stored, artifact)
+        if noted is None:
             raise ServiceUnavailable("the object is contended; send the call again")
-        return replace(stored, artifact=artifact)
+        return noted
 
 
 def hashes_of(stored: Stored) -> Mapping[str, str]:
@@ -178,6 +215,11 @@ def _joined(artifact: Artifact, hashes: Mapping[str, str]) -> Mapping[str, str]:
     if any(joined[name] != known[name] for name in known):
         raise RequestConflict("the object has been stated to have other hashes")
     return joined
+
+
+def _stated(artifact: Artifact, hashes: Mapping[str, str]) -> dict[str, Any]:
+    """The detail that keeps hashes, if there are any. Raises RequestConflict."""
+    return {"hashes": _joined(artifact, hashes)} if hashes else {}
 
 
 def _headers(artifact: Artifact) -> dict[str, str]:

@@ -109,7 +109,6 @@ class Reading:
             start=start,
             expiry=expiry,
             content_type=as_header(settled.content_type, OPAQUE),
-            content_encoding=as_header(settled.encoding, ""),
             content_disposition=disposition(settled.name),
         )
 

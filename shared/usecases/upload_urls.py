@@ -36,7 +36,7 @@ class UploadUrls:
     async def put_url(self, task_id: str, run_id: int, artifact: Artifact, until: datetime) -> str:
         """A URL for one PUT: of a block, through this service, or with the block-blob API."""
         if artifact.upload is Upload.RELAY:
-            return self._relay.url(task_id, run_id, artifact.name, artifact.content_type, until)
+            return self._relay.url(task_id, run_id, artifact, until)
         url = await self._write(task_id, run_id, artifact, until)
         return _block(url, BLOCK) if artifact.upload is Upload.DIRECT else url
 
@@ -64,7 +64,7 @@ class UploadUrls:
     async def _write(self, task_id: str, run_id: int, artifact: Artifact, until: datetime) -> str:
         return await self._access.write_blob(
             artifact_keys.container(artifact.name),
-            artifact_keys.path(task_id, run_id, artifact.name),
+            artifact_keys.path(task_id, run_id, artifact.name, artifact.version),
             start=self._now().replace(microsecond=0) - CLOCK_SKEW,
             expiry=until,
         )

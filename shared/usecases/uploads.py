@@ -1,20 +1,25 @@
 """Commits what workers have put straight into storage, and finds out what it is (contract 7, design 8).
 
 A bare PUT leaves a block that nobody sees. It becomes the blob when its artifact is first read, when the run is
-resolved, or by the expiry job where no resolution comes in time; whichever is first, and again at the resolution, so
-that the last PUT counts.
+resolved, or by the expiry job where no resolution comes in time, or the PUT ends after it; whichever is first, and
+again at the resolution, so that the last PUT counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from shared.concurrency import in_waves
-from shared.domain.artifacts import OPAQUE, Artifact, Upload, as_header, detected_encoding, disposition
+from shared.domain.artifacts import OPAQUE, UNDER_WAY, Artifact, Upload, as_header, detected_encoding, disposition
+from shared.errors import RequestConflict, ResourceNotFound, ServiceUnavailable
+from shared.runtime import Runtime
 from shared.storage import artifact_keys
 from shared.storage.artifacts import ArtifactStore, Stored, Waiting
-from shared.storage.interface import BlobMissing, Storage
+from shared.storage.expiry import ExpiryStore
+from shared.storage.interface import BlobMissing, BlobProperties, Storage
 
 BLOCK = "artifact"
 """Id of the block that a bare PUT brings, before base64."""
@@ -23,19 +28,28 @@ WIDTH = 16
 
 
 class Uploads:
-    """The blobs behind artifacts. Every step may be repeated."""
+    """The blobs behind artifacts. Every step may be repeated.
 
-    def __init__(self, storage: Storage, artifacts: ArtifactStore) -> None:
+    Whoever has a URL for uploads may do to its blob what the URL allows: whatever is found there is an upload, or
+    none, and never a failure.
+    """
+
+    def __init__(self, storage: Storage, artifacts: ArtifactStore, expiry: ExpiryStore, runtime: Runtime) -> None:
         self._blobs = storage.blobs
         self._artifacts = artifacts
+        self._expiry = expiry
+        self._now = runtime.now
+        self._new_version = runtime.slugid
 
     async def commit(self, task_id: str, uploads: Sequence[Waiting]) -> None:
-        """Commits uploads of a task; one that has not come goes on waiting. Raises StorageUnavailable."""
-        came = await in_waves(WIDTH, self._commit, uploads)
+        """Commits uploads of a task; one that has not come is left to the expiry job. Raises StorageUnavailable."""
+        came = await in_waves(WIDTH, self._has_come, uploads)
         committed = [upload for upload, is_there in zip(uploads, came, strict=True) if is_there]
+        await in_waves(WIDTH, self._wait_on, [upload for upload in uploads if upload not in committed])
         for upload in await self._artifacts.committed(task_id, committed):
-            if await self._artifacts.get(task_id, upload.run_id, upload.name) is None:
-                await self._delete(task_id, upload.run_id, upload.name)
+            stored = await self._artifacts.get(task_id, upload.run_id, upload.name)
+            if stored is None or stored.artifact.version != upload.version:
+                await self._blobs.delete(upload.container, upload.path)
 
     async def commit_one(self, task_id: str, run_id: int, name: str) -> None:
         """Commits the upload of one artifact, if it still waits."""
@@ -52,45 +66,97 @@ class Uploads:
         if artifact.is_settled or not artifact.has_blob:
             return artifact
         if artifact.upload is Upload.DIRECT and not artifact.is_present:
-            await self._commit_as(stored.container, stored.path, artifact.name, artifact.content_type)
+            await self._commit(stored.container, stored.path, artifact.name, artifact.content_type)
         found = await self._blobs.properties(stored.container, stored.path)
         if found is None:
             return None
         encoding = found.content_encoding
-        if artifact.upload is Upload.DIRECT and not encoding:
-            encoding = await self._detect(stored)
+        if artifact.upload is Upload.DIRECT and not encoding and found.length != artifact.sent_length:
+            encoding = await self._detect(stored, found)
         seen = replace(artifact, is_present=True, is_settled=True, encoding=encoding, length=found.length)
-        await self._artifacts.note(stored, seen)
+        if await self._artifacts.note(stored, seen) is None and await self._is_gone(stored):
+            await self._blobs.delete(stored.container, stored.path)
+            return None
         return seen
 
-    async def write(
-        self, task_id: str, run_id: int, name: str, content: bytes, content_type: str, encoding: str
-    ) -> bool:
+    async def write(self, stored: Stored, content: bytes, content_type: str, encoding: str) -> bool:
         """Stores content that came through this service; False when there is no such artifact any more."""
         await self._blobs.upload(
-            artifact_keys.container(name),
-            artifact_keys.path(task_id, run_id, name),
+            stored.container,
+            stored.path,
             content,
             content_type=as_header(content_type, OPAQUE),
             content_encoding=as_header(encoding, ""),
-            content_disposition=disposition(name),
+            content_disposition=disposition(stored.artifact.name),
         )
-        if await self._artifacts.arrived(task_id, run_id, name, encoding=encoding, length=len(content)):
+        known = as_header(encoding, "")
+        if await self._artifacts.arrived(stored, encoding=known, length=len(content)):
             return True
-        await self._delete(task_id, run_id, name)
+        await self._blobs.delete(stored.container, stored.path)
         return False
 
-    async def _delete(self, task_id: str, run_id: int, name: str) -> None:
-        await self._blobs.delete(artifact_keys.container(name), artifact_keys.path(task_id, run_id, name))
+    async def replace_object(self, stored: Stored, content: bytes, **details: Any) -> Stored:
+        """Stores the data of an object in a place of its own, and then says so, with `details`.
 
-    async def _commit(self, upload: Waiting) -> bool:
-        container, path = (
-            artifact_keys.container(upload.name),
-            artifact_keys.path(upload.task_id, upload.run_id, upload.name),
+        So what is slow, and lands after the upload was finished, changes nothing. Raises RequestConflict when the
+        upload is finished, ServiceUnavailable when the object was changed meanwhile.
+        """
+        if stored.artifact.details.get("isFinished"):
+            raise RequestConflict("the object's upload is finished")
+        details = {**stored.artifact.details, **details, "hasData": True}
+        new = replace(stored, artifact=replace(stored.artifact, version=self._new_version(), details=details))
+        await self._blobs.upload(
+            new.container,
+            new.path,
+            content,
+            content_type=as_header(new.artifact.content_type, OPAQUE),
+            content_disposition=disposition(new.artifact.name),
         )
-        return await self._commit_as(container, path, upload.name, upload.content_type)
+        noted = await self._artifacts.note(stored, new.artifact)
+        if noted is None:
+            latest = await self._artifacts.get(stored.task_id, stored.run_id, stored.artifact.name)
+            if latest is not None and latest.artifact.version == new.artifact.version:
+                return latest  # it was noted, and the answer to that was lost
+            await self._blobs.delete(new.container, new.path)
+            if latest is None:
+                raise ResourceNotFound("the object has expired")
+            if latest.artifact.details.get("isFinished"):
+                raise RequestConflict("the object's upload is finished")
+            raise ServiceUnavailable("the object is contended; send the call again")
+        if "hasData" in stored.artifact.details:
+            await self._blobs.delete(stored.container, stored.path)
+        return noted
 
-    async def _commit_as(self, container: str, path: str, name: str, content_type: str) -> bool:
+    async def delete_all(self, task_id: str) -> None:
+        """Deletes every blob of a task, page by page, also those of artifacts that are gone or were replaced."""
+        for container in (artifact_keys.PRIVATE, artifact_keys.PUBLIC):
+            delete = partial(self._blobs.delete, container)
+            while paths := await self._blobs.list_paths(container, artifact_keys.paths(task_id)):
+                await in_waves(WIDTH, delete, paths)
+
+    async def _is_gone(self, stored: Stored) -> bool:
+        """Whether the artifact was deleted, or its content comes another way by now."""
+        latest = await self._artifacts.get(stored.task_id, stored.run_id, stored.artifact.name)
+        return latest is None or latest.artifact.version != stored.artifact.version
+
+    async def _has_come(self, upload: Waiting) -> bool:
+        """Commits what has come since the last commit. Nothing has: then the blob may be there already."""
+        if not upload.version:
+            return False
+        if await self._commit(upload.container, upload.path, upload.name, upload.content_type):
+            return True
+        return await self._blobs.properties(upload.container, upload.path) is not None
+
+    async def _wait_on(self, upload: Waiting) -> None:
+        """An upload may still be under way: the expiry job looks again and again, until that cannot be."""
+        now = self._now()
+        if upload.version and now < upload.until + UNDER_WAY:
+            await self._expiry.upload(upload.task_id, upload.run_id, upload.name, max(upload.until, now))
+        else:
+            await self._artifacts.forget(upload)
+
+    async def _commit(self, container: str, path: str, name: str, content_type: str) -> bool:
+        """Only of a block that is new: a blob that was committed before keeps the encoding that was found out."""
         return await self._blobs.commit_blocks(
             container,
             path,
@@ -98,10 +164,14 @@ class Uploads:
             content_type=as_header(content_type, OPAQUE),
             content_encoding="",
             content_disposition=disposition(name),
+            only_new=True,
         )
 
-    async def _detect(self, stored: Stored) -> str:
-        """Storage does not keep the encoding that a bare PUT states, so it is told from the first bytes."""
+    async def _detect(self, stored: Stored, found: BlobProperties) -> str:
+        """Storage does not keep the encoding that a bare PUT states, so it is told from the first bytes.
+
+        That is noted only on the content that was looked at: another one may have been committed meanwhile.
+        """
         name, content_type = stored.artifact.name, stored.artifact.content_type
         try:
             head = await self._blobs.download(stored.container, stored.path, limit=3)
@@ -115,5 +185,6 @@ class Uploads:
                 content_type=as_header(content_type, OPAQUE),
                 content_encoding=encoding,
                 content_disposition=disposition(name),
+                etag=found.etag,
             )
         return encoding

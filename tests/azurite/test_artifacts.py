@@ -17,6 +17,7 @@ from shared.errors import ResourceNotFound
 from shared.runtime import Runtime, new_slugid, utc_now
 from shared.services import Services, assemble
 from shared.storage import artifact_keys, keys
+from shared.storage.artifacts import ArtifactStore, Stored
 from shared.storage.interface import Storage
 from shared.usecases.resolution import ResolvedMessage
 from shared.usecases.uploads import BLOCK
@@ -79,8 +80,14 @@ class Days:
             content_length=1,
         )
         await self.services.artifacts.creation.create(self.task_id, 0, wanted)
-        path = artifact_keys.path(self.task_id, 0, name)
-        await self.storage.blobs.put_block(artifact_keys.container(name), path, BLOCK, b"x")
+        stored = await self.stored(name)
+        await self.storage.blobs.put_block(stored.container, stored.path, BLOCK, b"x")
+
+    async def stored(self, name: str) -> Stored:
+        """The artifact."""
+        found = await ArtifactStore(self.storage).get(self.task_id, 0, name)
+        assert found
+        return found
 
     async def resolve(self) -> None:
         """The run is completed, and the message about it is handled."""
@@ -94,10 +101,10 @@ class Days:
         return [artifact.name for artifact in found]
 
     async def blobs(self) -> set[str]:
-        """Every blob of an artifact."""
+        """Every blob of an artifact, without the artifact's version."""
         found: set[str] = set()
         for container in (artifact_keys.PRIVATE, artifact_keys.PUBLIC):
-            found |= set(await self.storage.blobs.list_paths(container, ""))
+            found |= {path.rpartition(".")[0] for path in await self.storage.blobs.list_paths(container, "")}
         return found
 
     async def expire(self, ahead: timedelta) -> None:
@@ -114,7 +121,7 @@ async def days(azure_storage: Storage) -> Days:
 
 
 def paths(days: Days, names: Sequence[str]) -> set[str]:
-    return {artifact_keys.path(days.task_id, 0, name) for name in names}
+    return {artifact_keys.path(days.task_id, 0, name).rpartition(".")[0] for name in names}
 
 
 async def test_from_upload_to_expiry(days: Days) -> None:

@@ -16,7 +16,7 @@ import pytest
 from shared.domain.artifacts import Artifact, StorageType, Upload
 from shared.domain.task import Resolved
 from shared.runtime import new_slugid, utc_now
-from shared.storage import artifact_keys
+from shared.storage.artifacts import ArtifactStore
 from shared.storage.counting import Operations, counting
 from shared.storage.interface import Storage
 from shared.storage.messages import pending_queue
@@ -412,8 +412,9 @@ async def test_the_whole_life_of_an_ordinary_task(bench: Bench) -> None:
         task = claims[number % count].task
         wanted = replace(artifact(StorageType.S3, upload=Upload.DIRECT), expires=task.expires)
         await step("createArtifact", bench.calls.artifacts.creation.create(task.task_id, 0, wanted))
-        place = artifact_keys.container(wanted.name), artifact_keys.path(task.task_id, 0, wanted.name)
-        await bench.storage.blobs.put_block(*place, BLOCK, b"content")
+        stored = await ArtifactStore(bench.storage).get(task.task_id, 0, wanted.name)
+        assert stored
+        await bench.storage.blobs.put_block(stored.container, stored.path, BLOCK, b"content")
     for claim in claims:
         await step("reportCompleted", bench.complete(claim))
         await step("the resolved message's handler", bench.resolved_due(claim.task.task_id))

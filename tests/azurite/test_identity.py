@@ -110,7 +110,6 @@ async def test_artifacts_by_urls_that_a_delegated_key_signs(
             start=START,
             expiry=EXPIRY,
             content_type="text/x-log",
-            content_encoding="",
             content_disposition="",
         )
         async with session.get(URL(in_old_form(read, key), encoded=True)) as answer:

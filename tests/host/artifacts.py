@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -63,8 +64,11 @@ class Run:
     def upload(
         self, name: str, data: bytes, content_type: str = "text/plain", *, encoding: str = "", direct: bool = False
     ) -> int:
-        """An `s3` artifact and its bare PUT, as workers do it; answers the status of the PUT."""
-        length = {"contentLength": len(data)} if direct else {}
+        """An `s3` artifact and its bare PUT, as workers do it; answers the status of the PUT.
+
+        The length that they state is that of the content, before it is encoded.
+        """
+        length = {"contentLength": len(gzip.decompress(data) if encoding else data)} if direct else {}
         url = self.create(name, "s3", contentType=content_type, **length)["putUrl"]
         return self.put(url, data, content_type, encoding).status_code
 

@@ -8,7 +8,7 @@ from shared.domain.artifacts import ANNOUNCED_AT_ONCE, FINISHED_LATER, Artifact,
 from shared.storage import artifact_keys, keys
 from shared.storage.artifacts import decode
 from tests.simulator import invariants
-from tests.simulator.artifact_scenarios import CONTENT
+from tests.simulator.artifact_scenarios import CONTENT, place
 from tests.simulator.running import TO_THE_END, Attempt
 from tests.simulator.scenarios import A
 from tests.simulator.world import World
@@ -25,7 +25,7 @@ def check(world: World, *, is_acknowledged: bool) -> None:
     """Every upload of an artifact is its blob by now, or was never made; what is present is announced."""
     found = artifacts(world)
     for name, artifact in found.items():
-        container, path = artifact_keys.container(name), artifact_keys.path(A, 0, name)
+        container, path = place(world, name)
         assert not world.account.staged(container, path), f"{name} has not been committed"
         blob = world.account.committed(container).get(path)
         if artifact.is_present:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
-from shared.domain.artifacts import Artifact, StorageType, Upload, as_header, digest
+from shared.domain.artifacts import Artifact, StorageType, Upload, digest
 from shared.domain.task import Resolved
-from shared.storage import artifact_keys
+from shared.services import Services
+from shared.storage import artifact_keys, keys
+from shared.storage.artifacts import decode
 from shared.storage.messages import RESOLVED_QUEUE
 from shared.usecases.uploads import BLOCK
 from tests.simulator.scenarios import A, Scenario, Step, running, running_without_retries
@@ -18,6 +21,7 @@ ARTIFACT_SCENARIOS: list[Scenario] = []
 NAME = "public/logs/live.log"
 OTHER = 'private/"other" 100%.txt'
 CONTENT = b"what the worker has written"
+_STATED = {"content_length": len(CONTENT), "sent_length": len(CONTENT)}
 
 
 def _scenario(prepare: Step) -> Callable[[Step], Step]:
@@ -40,16 +44,50 @@ def artifact(world: World, storage_type: str, name: str = NAME, **changes: Any) 
     return Artifact(**{**fields, **changes})
 
 
-async def put(world: World, name: str, run_id: int = 0) -> None:
+def place(world: World, name: str = NAME, run_id: int = 0) -> tuple[str, str]:
+    """Container and path of an artifact's content, as its row says."""
+    (row,) = [row for row in world.rows(keys.TASKS, A) if row.key == artifact_keys.artifact(run_id, name)]
+    return artifact_keys.container(name), artifact_keys.path(A, run_id, name, decode(row).version)
+
+
+async def put(world: World, name: str, run_id: int = 0, content: bytes = CONTENT) -> None:
     """A worker's bare PUT to a direct URL."""
-    path = artifact_keys.path(A, run_id, name)
-    await world.account.connect().blobs.put_block(artifact_keys.container(name), path, BLOCK, CONTENT)
+    await world.account.connect().blobs.put_block(*place(world, name, run_id), BLOCK, content)
+
+
+async def relay(
+    world: World,
+    content: bytes = CONTENT,
+    encoding: str = "",
+    *,
+    task_id: str = A,
+    name: str = NAME,
+    services: Services | None = None,
+) -> None:
+    """A worker's PUT to the relay URL that it was given for the artifact as it is now."""
+    await relay_to(services or world.services, relay_url(world, task_id, name), content, encoding)
+
+
+def relay_url(world: World, task_id: str = A, name: str = NAME) -> str:
+    """The URL that createArtifact answers, for the artifact as it is now."""
+    (row,) = [row for row in world.rows(keys.TASKS, task_id) if row.key == artifact_keys.artifact(0, name)]
+    until = world.clock.now() + timedelta(minutes=45)
+    return world.services.artifacts.relay.url(task_id, 0, decode(row), until)
+
+
+async def relay_to(services: Services, url: str, content: bytes = CONTENT, encoding: str = "") -> None:
+    """A PUT to a relay URL."""
+    parts = urlsplit(url)
+    task_id, run_id, name = parts.path.rsplit("/", 3)[1:]
+    params = {"taskId": task_id, "runId": run_id, "name": name}
+    query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+    await services.artifacts.relay.put(params, query, content, encoding)
 
 
 async def direct(world: World, *names: str, **changes: Any) -> None:
     """Creates `s3` artifacts whose content is PUT straight into storage, and puts it there."""
     for name in names:
-        wanted = artifact(world, "s3", name, upload=Upload.DIRECT, content_length=len(CONTENT), **changes)
+        wanted = artifact(world, "s3", name, upload=Upload.DIRECT, **{**_STATED, **changes})
         await world.services.artifacts.creation.create(A, 0, wanted)
         await put(world, name)
 
@@ -97,8 +135,7 @@ async def blob_uploaded(world: World) -> None:
 
 async def upload_blob(world: World) -> None:
     """A client's own upload."""
-    path = artifact_keys.path(A, 0, NAME)
-    await world.account.connect().blobs.upload(artifact_keys.container(NAME), path, CONTENT, content_type="text/plain")
+    await world.account.connect().blobs.upload(*place(world), CONTENT, content_type="text/plain")
 
 
 async def object_uploaded(world: World) -> None:
@@ -107,7 +144,8 @@ async def object_uploaded(world: World) -> None:
     wanted = artifact(world, "object", upload=Upload.CLIENT, details={"uploadId": A})
     await world.services.artifacts.creation.create(A, 0, wanted)
     stored = await world.services.artifacts.objects.known(f"t/{A}/0/{NAME}")
-    await world.services.artifacts.objects.put_inline(stored, CONTENT)
+    await world.services.artifacts.objects.put_inline(stored, CONTENT, {})
+    stored = await world.services.artifacts.objects.known(f"t/{A}/0/{NAME}")
     await world.services.artifacts.objects.finish(stored, {"sha256": "0" * 64})
 
 
@@ -170,7 +208,7 @@ async def change_reference(world: World) -> None:
 @_scenario(relayed)
 async def put_to_relay(world: World) -> None:
     """The content comes through the service."""
-    await world.services.artifacts.uploads.write(A, 0, NAME, CONTENT, "text/plain", as_header("gzip", ""))
+    await relay(world, encoding="gzip")
 
 
 @_scenario(running)
@@ -184,7 +222,8 @@ async def begin_blob(world: World) -> None:
 @_scenario(blob_uploaded)
 async def complete_blob(world: World) -> None:
     """From now on the run can be completed."""
-    stored = world.account.committed(artifact_keys.PUBLIC)[artifact_keys.path(A, 0, NAME)]
+    container, path = place(world)
+    stored = world.account.committed(container)[path]
     await world.services.artifacts.finishing.complete(A, 0, NAME, [stored.etag])
     (task,) = world.tasks().values()
     assert task.runs[0].unfinished == ()

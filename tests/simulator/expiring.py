@@ -59,7 +59,7 @@ async def relay(world: World, name: str, services: Services | None = None, **cha
     artifacts = (services or world.services).artifacts
     wanted = replace(artifact_scenarios.artifact(world, "s3", name, upload=Upload.RELAY), **changes)
     await artifacts.creation.create(A, 0, wanted)
-    assert await artifacts.uploads.write(A, 0, name, CONTENT, "text/plain", "")
+    await artifact_scenarios.relay(world, CONTENT, name=name, services=services)
 
 
 async def expire(world: World, hours: float, services: Services | None = None) -> int:

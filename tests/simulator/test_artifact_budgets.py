@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from shared.domain.artifacts import Upload, digest
+from shared.domain.artifacts import Upload
 from shared.domain.task import Resolved
 from shared.storage.counting import Kind, Operations, counting
 from shared.storage.messages import RESOLVED_QUEUE
-from shared.usecases.uploads import BLOCK
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import NAME, artifact, direct, read, reference, upload_blob
 from tests.simulator.scenarios import A, running
@@ -102,11 +101,11 @@ async def listing(world: World) -> None:
         (running, create_early, 2, 2),
         (created, create_relayed, 3, 3),
         (scenes.ended, create_relayed, 3, 3),
-        (running, create_blob, 3, 3),
-        (scenes.relayed, scenes.put_to_relay, 2, 2),
+        (running, create_blob, 3, 2),
+        (scenes.relayed, scenes.put_to_relay, 4, 3),
         (scenes.blob_uploaded, scenes.complete_blob, 4, 3),
         (scenes.object_uploaded, scenes.finish_object, 3, 2),
-        (scenes.uploaded, read, 5, 5),
+        (scenes.uploaded, read, 4, 4),
         (settled, read, 1, 1),
         (settled, read_latest, 2, 1),
         (settled, info, 1, 1),
@@ -151,17 +150,16 @@ def test_a_resolution_commits_each_upload_with_one_request_and_notes_all_with_on
 def test_what_was_read_first_is_committed_again() -> None:
     """The last PUT before the resolution counts, even if somebody has read an earlier one."""
     world = World()
-    path = f"{A}/0/{digest(NAME)}"
 
     async def story() -> None:
         await settled(world)
-        container = world.memory.storage.blobs
-        await container.put_block("public-artifacts", path, BLOCK, b"the last")
+        await scenes.put(world, NAME, content=b"the last")
         await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
         await world.drain(30)
 
     world.run(story())
-    assert world.memory.blobs.blobs("public-artifacts")[path].content == b"the last"
+    container, path = scenes.place(world)
+    assert world.memory.blobs.blobs(container)[path].content == b"the last"
 
 
 def test_what_the_client_writes_itself_is_looked_at_once() -> None:

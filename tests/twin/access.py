@@ -24,11 +24,10 @@ class MemoryAccess:
         start: datetime,
         expiry: datetime,
         content_type: str,
-        content_encoding: str,
         content_disposition: str,
     ) -> str:
         """See `interface.Access.read_blob`."""
-        headers = {"rsct": content_type, "rsce": content_encoding, "rscd": content_disposition}
+        headers = {"rsct": content_type, "rscd": content_disposition}
         return self._blob(container, path, {"sp": "r", **headers}, start, expiry)
 
     async def write_blob(self, container: str, path: str, *, start: datetime, expiry: datetime) -> str:

@@ -13,7 +13,7 @@ ENDPOINTS = (
         title="Upload Artifact",
         description="Takes the content of an artifact, with the Content-Encoding that it has.",
         category="Artifacts",
-        query={"type": r".*", "until": r"[0-9]{1,12}", "signature": r".+"},
+        query={"type": r".*", "version": r"[A-Za-z0-9_-]{22}", "until": r"[0-9]{1,12}", "signature": r".+"},
         takes_content=True,
     ),
 )
