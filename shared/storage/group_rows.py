@@ -12,6 +12,10 @@ from shared.domain.definition import Definition
 from shared.storage.codec import PackedDefinition
 from shared.storage.interface import Row
 
+FINAL = "final"
+OPENED = "opened"
+"""Properties of a member row, each with a generation behind it."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
@@ -38,12 +42,13 @@ class Active:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Member:
-    """A member row as read. `definition` is there when it is small; `final` is the status of its last resolution."""
+    """A member row as read."""
 
     task_id: str
     definition: Definition | None
+    """None when it is large, or when it may be that of a call that did not create the task."""
     final: dict[str, Any] | None
-    final_generation: int
+    """The status of the task's last resolution; None when it was never resolved, or has been opened again since."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,13 +84,15 @@ def decode_member(row: Row) -> Member:
     """A member row."""
     task_id = row.key.split("~", 1)[1]
     packed = row.values.get("definition")
-    definition = None
-    if packed is not None:
-        definition = PackedDefinition(content=cast("bytes", packed), spilled_to=None).unpack(task_id)
-    finals = sorted(name for name in row.values if name.startswith("final"))
+    finals = _generations(row, FINAL)
+    opened = max(_generations(row, OPENED), default=0)
+    final = row.values[f"{FINAL}{opened:04d}"] if opened in finals else None
     return Member(
         task_id=task_id,
-        definition=definition,
-        final=json.loads(str(row.values[finals[-1]])) if finals else None,
-        final_generation=int(finals[-1].removeprefix("final")) if finals else -1,
+        definition=PackedDefinition(content=cast("bytes", packed), spilled_to=None).unpack(task_id) if packed else None,
+        final=json.loads(str(final)) if final else None,
     )
+
+
+def _generations(row: Row, prefix: str) -> list[int]:
+    return [int(name.removeprefix(prefix)) for name in row.values if name.startswith(prefix)]

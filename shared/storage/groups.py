@@ -5,7 +5,7 @@ The scheduler's guard row makes "same scheduler, not sealed" part of the transac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from shared.domain.dates import format_date
@@ -13,13 +13,24 @@ from shared.domain.definition import Definition
 from shared.domain.task import Task
 from shared.storage import keys
 from shared.storage.codec import PackedDefinition, compact
-from shared.storage.group_rows import Active, Group, Joined, Member, decode_active, decode_group, decode_member
+from shared.storage.group_rows import (
+    FINAL,
+    OPENED,
+    Active,
+    Group,
+    Joined,
+    Member,
+    decode_active,
+    decode_group,
+    decode_member,
+)
 from shared.storage.interface import (
     Create,
     Delete,
     Merge,
     Operation,
     Refusal,
+    Replace,
     Row,
     Storage,
     TransactionRefused,
@@ -27,6 +38,8 @@ from shared.storage.interface import (
     Value,
 )
 
+_UNKNOWN: Mapping[str, Value] = {"definition": b""}
+"""Of a member row whose definition may be that of another call than the one that creates the task."""
 _SMALL = 16_000
 """Bytes of a packed definition that a member row carries along, so that listing a group needs no read per task."""
 _SMALL_IN_MEMORY = 256 * 1024
@@ -98,16 +111,39 @@ class GroupStore:
     async def touch_member(self, definition: Definition) -> None:
         """Keeps the rows of a task whose commit is still to come: own content, new ETag, new time (design 2.2).
 
-        Raises GuardMissing, GroupChanged when one of the rows is not there any more: the call that added them was
-        refused, or the task has come and been resolved since it was looked for. An active row put now would stay.
+        The call that added them may have had another definition, so that a listing has to read the task's.
+        Raises GuardMissing, GroupChanged when one of the rows is not there: see `restore_member`.
         """
-        operations: list[Operation] = [
-            Merge(keys.scheduler(definition.scheduler_id), {}),
-            Merge(keys.member(definition.task_id), {}),
-            Merge(keys.active(definition.task_id, 0), {}),
-        ]
+        await self._restore(
+            definition,
+            [Merge(keys.member(definition.task_id), _UNKNOWN), Merge(keys.active(definition.task_id, 0), {})],
+        )
+
+    async def restore_member(self, definition: Definition, packed: PackedDefinition, settled_before: datetime) -> None:
+        """Completes the rows of a task that does not exist, of which one is left.
+
+        A member row that has a final status is one of a task that was created and resolved since it was looked for:
+        an active row put now would stay. Only when that status was written before `settled_before` the task has
+        expired since, and its id is used again.
+        Raises GuardMissing, GroupChanged when another call has changed the rows meanwhile, or the task was resolved.
+        """
+        key, active = keys.member(definition.task_id), keys.active(definition.task_id, 0)
+        row = await self._tables.get(keys.GROUPS, definition.task_group_id, key)
+        member: Operation
+        if row is None:
+            member = Create(key, _member_values(packed))
+        elif decode_member(row).final is None:
+            member = Merge(key, _UNKNOWN, row.etag)
+        elif row.timestamp < settled_before:
+            member = Replace(key, _member_values(packed), row.etag)
+        else:
+            raise GroupChanged
+        await self._restore(definition, [member, Upsert(active, {})])
+
+    async def _restore(self, definition: Definition, operations: Sequence[Operation]) -> None:
+        guarded = [Merge(keys.scheduler(definition.scheduler_id), {}), *operations]
         try:
-            await self._tables.transact(keys.GROUPS, definition.task_group_id, operations)
+            await self._tables.transact(keys.GROUPS, definition.task_group_id, guarded)
         except TransactionRefused as refused:
             if refused.index == 0:
                 raise GuardMissing from refused
@@ -139,13 +175,24 @@ class GroupStore:
         return True
 
     async def add_active(self, task_group_id: str, task_id: str, generation: int) -> str | None:
-        """Counts a task that is being opened again. The ETag if the row is new, None if it stood already: touched."""
-        key = keys.active(task_id, generation)
-        try:
-            return (await self._tables.transact(keys.GROUPS, task_group_id, [Create(key, {})]))[0]
-        except TransactionRefused:
-            await self._tables.transact(keys.GROUPS, task_group_id, [Upsert(key, {})])
-            return None
+        """Counts a task that is being opened again. The ETag if the row is new, None if it existed: touched.
+
+        The member row says so, too: whoever lists the group knows from that row alone whether its final status is the
+        latest one.
+        """
+        key, opened = keys.active(task_id, generation), {_opened(generation): True}
+        member: Operation = Merge(keys.member(task_id), opened)
+        operation: Operation = Create(key, {})
+        while True:
+            try:
+                etags = await self._tables.transact(keys.GROUPS, task_group_id, [operation, member])
+            except TransactionRefused as refused:
+                if refused.index == 0:
+                    operation = Upsert(key, {})
+                else:
+                    member = Upsert(keys.member(task_id), opened)
+                continue
+            return etags[0] if isinstance(operation, Create) else None
 
     async def remove_active(self, task_group_id: str, task_id: str, generation: int, etag: str) -> None:
         """Removes an active row if it is still as it was read or written."""
@@ -154,23 +201,48 @@ class GroupStore:
         except TransactionRefused:
             return
 
+    async def remove_orphan(self, task_group_id: str, row: Active) -> None:
+        """Removes the rows of a call that died, unless somebody has touched them since `row` was read.
+
+        Both go in one transaction: a member row that is left alone would be in the way of that task id.
+        """
+        active = Delete(keys.active(row.task_id, row.generation), row.etag)
+        try:
+            await self._tables.transact(keys.GROUPS, task_group_id, [active, Delete(keys.member(row.task_id))])
+        except TransactionRefused as refused:
+            if refused.index == 1:
+                await self.remove_active(task_group_id, row.task_id, row.generation, row.etag)
+
     async def settle(self, task: Task, generation: int) -> None:
         """A task was resolved in this generation: its active row goes, its member row gets the final status, and the
-        group is due for a check. Nothing happens when the row is gone: that was done before.
+        group is due for a check. Nothing happens when the active row is gone: that was done before.
 
-        The status is kept under its generation, so that a late handler of an earlier one overwrites nothing newer.
+        A later generation's status is not final: the task, as read, has been opened again, and its own resolution
+        will follow. A member row that is missing is made again; without a header there is nothing to check.
         """
-        final = compact(task.as_json()).decode()
-        operations: list[Operation] = [
-            Delete(keys.active(task.task_id, generation)),
-            Merge(keys.member(task.task_id), {f"final{generation:04d}": final}),
-            Merge(keys.GROUP, {"due": f"{task.task_id}~{generation}"}),
-        ]
-        try:
-            await self._tables.transact(keys.GROUPS, task.task_group_id, operations)
-        except TransactionRefused as refused:
-            if refused.refusal is not Refusal.MISSING:
-                raise
+        key = keys.member(task.task_id)
+        final: dict[str, Value] = {}
+        if task.is_resolved and task.generation == generation:
+            final = {_final(generation): compact(task.as_json()).decode()}
+            if generation > 0:
+                final[_final(generation - 1)] = ""
+        member: Operation = Merge(key, final)
+        header: list[Operation] = [Merge(keys.GROUP, {"due": f"{task.task_id}~{generation}"})]
+        while True:
+            operations = [Delete(keys.active(task.task_id, generation)), member, *header]
+            try:
+                await self._tables.transact(keys.GROUPS, task.task_group_id, operations)
+            except TransactionRefused as refused:
+                if refused.index == 0:
+                    return
+                if refused.index == 2 and header:
+                    header = []
+                elif isinstance(member, Merge):
+                    member = Upsert(key, {_opened(generation): True, **final})
+                else:
+                    raise
+                continue
+            return
 
     async def active(self, task_group_id: str, *, limit: int) -> tuple[list[Active], Group | None]:
         """The first active rows; the header too, of the same snapshot, when there are fewer than `limit`."""
@@ -241,3 +313,16 @@ def group_expires(definition: Definition) -> str:
 def _member_values(packed: PackedDefinition) -> dict[str, Value]:
     small = packed.spilled_to is None and len(packed.content) <= _SMALL and packed.memory <= _SMALL_IN_MEMORY
     return {"definition": packed.content} if small else {}
+
+
+def _final(generation: int) -> str:
+    """The property of a member row with the status in which the task was resolved in this generation.
+
+    Each generation has its own, so that a late handler of an earlier one overwrites nothing newer.
+    """
+    return f"{FINAL}{generation:04d}"
+
+
+def _opened(generation: int) -> str:
+    """The property of a member row that says that the task may have been opened again, in this generation."""
+    return f"{OPENED}{generation:04d}"

@@ -102,7 +102,7 @@ class CreateTask:
             existing = await self._stores.tasks.load(attempt.definition.task_id)
             if existing is not None:
                 return await self._found(attempt, existing)
-            await self._membership.touch(attempt.definition)
+            await self._membership.touch(attempt.definition, attempt.packed, attempt.now)
         if attempt.filed_before:
             await self._expiry.task(attempt.definition)
         if found:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from shared.concurrency import in_waves
 from shared.domain import transitions
-from shared.domain.effects import Decision
+from shared.domain.effects import Decision, NoDecision
 from shared.domain.priority import Priority
 from shared.errors import RequestConflict, ResourceNotFound
 from shared.storage.group_rows import Active
@@ -30,6 +30,10 @@ JOB_DELAY = 60.0
 COMMIT_MAY_COME = timedelta(minutes=5)
 """An active row without a task may belong to a createTask under way: the job looks at it again for so long."""
 YOUNG_AGAIN = 30.0
+
+
+class _NotMeant(NoDecision):
+    """The task is of another group, or of another generation than the one whose row was listed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,20 +108,31 @@ class GroupJobs:
             except ResourceNotFound:
                 age = self._stores.runtime.now() - row.written
                 return Progress(changed=[], again=YOUNG_AGAIN if age < COMMIT_MAY_COME else None)
-            except RequestConflict:
+            except (RequestConflict, _NotMeant):
                 return Progress(changed=[], again=None)
             return Progress(changed=[row.task_id] if changed else [], again=None)
 
         return change
 
     async def _change(self, job: GroupJob, row: Active) -> bool:
-        """Whether this job has changed the task now."""
+        """Whether this job has changed the task now.
+
+        Anybody can make a row that names any task, by a createTask that is refused: the status row says which group
+        the task is of, and the caller is authorised for this group alone. A generation that was opened since the row
+        was listed has a row of its own; one that has yet to come is not there.
+        Raises RequestConflict, ResourceNotFound, _NotMeant.
+        """
         changed = False
         hint_id = self._stores.runtime.slugid()
         decide = self._transition(job, hint_id)
 
         def deciding(read: Loaded, now: datetime) -> Decision:
             nonlocal changed
+            task = read.task
+            if task.task_group_id != job.task_group_id or task.generation > row.generation:
+                raise _NotMeant
+            if task.generation < row.generation:
+                raise ResourceNotFound(f"task {task.task_id} has not been opened again")
             decision = decide(read, now)
             changed = decision.task is not None
             return decision

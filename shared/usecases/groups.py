@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from shared.concurrency import both, in_waves
@@ -11,7 +10,7 @@ from shared.domain.events import Exchange, GroupEvent
 from shared.domain.priority import Priority
 from shared.errors import InputError, ResourceNotFound, ServiceUnavailable
 from shared.storage import keys
-from shared.storage.group_rows import Active, Group, Member
+from shared.storage.group_rows import Group, Member
 from shared.storage.groups import GroupChanged
 from shared.usecases.executor import Stores
 
@@ -57,11 +56,10 @@ class Groups:
         first = page_start(start, keys.MEMBERS)
         if limit == 0:
             return await self.known(task_group_id), ListedTasks(tasks=[], resume=None)
-        group, ((members, resume), active) = await both(
-            self.known(task_group_id),
-            both(self._stores.groups.members(task_group_id, first, limit), self._active(task_group_id, first)),
+        group, (members, resume) = await both(
+            self.known(task_group_id), self._stores.groups.members(task_group_id, first, limit)
         )
-        listed = await in_waves(READS, lambda member: self._listed(member, active.get(member.task_id)), members)
+        listed = await in_waves(READS, lambda member: self._listed(task_group_id, member), members)
         return group, ListedTasks(tasks=[each for each in listed if each is not None], resume=resume)
 
     async def seal(self, group: Group) -> Group:
@@ -92,29 +90,18 @@ class Groups:
             )
         )
 
-    async def _active(self, task_group_id: str, first_member: str) -> Mapping[str, Active]:
-        """The active rows from the page's first task on, by task."""
-        task_id = first_member.partition("~")[2]
-        found: dict[str, Active] = {}
-        start: str | None = keys.ACTIVE[0] + task_id
-        while start is not None:
-            rows, start = await self._stores.groups.active_page(task_group_id, start)
-            found |= {row.task_id: row for row in rows}
-        return found
+    async def _listed(self, task_group_id: str, member: Member) -> Listed | None:
+        """The member row says by itself whether the task was resolved for good: no other row may be read beside it.
 
-    async def _listed(self, member: Member, active: Active | None) -> Listed | None:
-        if active is None and member.final is not None and member.definition is not None:
+        A member row may name a task that does not exist, or one of another group: of a call that died or is refused.
+        """
+        if member.final is not None and member.definition is not None:
             definition = member.definition.at_priority(member.final["priority"])
             return Listed(definition=definition, status=member.final)
-        return await read_listed(self._stores, member.task_id)
-
-
-async def read_listed(stores: Stores, task_id: str) -> Listed | None:
-    """A task as listings show it; None for one that does not exist (yet, or any more)."""
-    loaded = await stores.tasks.load(task_id)
-    if loaded is None:
-        return None
-    return Listed(definition=loaded.definition.at_priority(loaded.task.priority), status=loaded.task.as_json())
+        loaded = await self._stores.tasks.load(member.task_id)
+        if loaded is None or loaded.task.task_group_id != task_group_id:
+            return None
+        return Listed(definition=loaded.definition.at_priority(loaded.task.priority), status=loaded.task.as_json())
 
 
 def page_start(start: str, within: tuple[str, str]) -> str:

@@ -17,6 +17,8 @@ from shared.storage.groups import GroupChanged, GroupExists, GroupStore, GuardMi
 
 MARGIN = timedelta(hours=1)
 """How far ahead a group's expiration is set, so that the next tasks need not move it again (contract 3.4)."""
+COMMIT_MAY_COME = timedelta(minutes=5)
+"""For so long after a row was written the task may have come to be without being seen; clocks differ by less."""
 TRIES = 5
 _REMEMBERED = 10_000
 
@@ -57,10 +59,16 @@ class Membership:
                 continue
         raise ServiceUnavailable("the task group is contended; send the call again")
 
-    async def touch(self, definition: Definition) -> None:
-        """Keeps the rows that an earlier call has added. Raises RequestConflict, ServiceUnavailable."""
+    async def touch(self, definition: Definition, packed: PackedDefinition, looked: datetime) -> None:
+        """Keeps the rows that an earlier call has added; one of them that is gone is added again.
+
+        `looked` is when the task was looked for and not found, or earlier. Raises RequestConflict, ServiceUnavailable.
+        """
         try:
-            await self._groups.touch_member(definition)
+            try:
+                await self._groups.touch_member(definition)
+            except GroupChanged:
+                await self._groups.restore_member(definition, packed, looked - COMMIT_MAY_COME)
         except GuardMissing:
             _refuse(definition, await self._groups.header(definition.task_group_id))
             raise ServiceUnavailable("the task group has just changed; send the call again") from None

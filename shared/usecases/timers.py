@@ -50,12 +50,19 @@ class Timers:
     async def deadline_due(self, task_id: str, task_group_id: str, scheduler_id: str, put: datetime) -> None:
         """The deadline has passed, or it is a station on the way to one more than 7 days ahead.
 
-        Raises StorageUnavailable.
+        A message of a call that died, or was refused, may name a task that does not exist in that group: then the
+        group may have been waiting for it. Raises StorageUnavailable.
         """
         messages = self._stores.messages
         now = self._stores.runtime.now()
+
+        def at_deadline(read: Loaded, now: datetime) -> Decision:
+            if read.task.task_group_id != task_group_id:
+                raise ResourceNotFound(f"task {task_id} is not of group {task_group_id}")
+            return self._at_deadline(read, now)
+
         try:
-            await self._executor.run(task_id, self._at_deadline)
+            await self._executor.run(task_id, at_deadline)
         except ResourceNotFound:
             if now - put < COMMIT_MAY_COME:
                 again = now + timedelta(seconds=LOOK_AGAIN) - self._deadline_delay

@@ -331,7 +331,7 @@ async def cancel_group(bench: Bench) -> Operations:
     return await bench.measure(call())
 
 
-@budget("listTaskGroup of 12, 4 active", 3 + 4, 2)
+@budget("listTaskGroup of 12, 4 active", 2 + 4, 2)
 async def list_group(bench: Bench) -> Operations:
     group = new_slugid()
     for _ in range(8):
