@@ -126,10 +126,15 @@ def _retry(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_
 
 def with_retry(task: Task, run_id: int, reason: Resolved, now: datetime) -> Task:
     """The task after its run was resolved for a reason that allows a retry, with the retry run pending."""
-    resolved = replace(task.runs[run_id], state=State.EXCEPTION, reason_resolved=reason, resolved=now)
+    resolved = ended(task.runs[run_id], reason, now)
     retry = Run(state=State.PENDING, reason_created=RETRY_OF[reason], scheduled=now, generation=task.generation)
     after = task.with_run(run_id, resolved).with_run(run_id + 1, retry)
     return replace(after, retries_left=task.retries_left - 1)
+
+
+def ended(run: Run, reason: Resolved, now: datetime) -> Run:
+    """The run resolved. What only a running run needs to remember goes, so that the row of many runs stays small."""
+    return replace(run, state=reason.state, reason_resolved=reason, resolved=now, unfinished=())
 
 
 def move_rows(task: Task, run_id: int) -> ChangePoolRows:
@@ -141,8 +146,7 @@ def move_rows(task: Task, run_id: int) -> ChangePoolRows:
 
 def resolve(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Decision:
     """The last run is resolved, and the task with it; messages of the run are removed after the commit."""
-    run = replace(task.runs[run_id], state=resolution.state, reason_resolved=resolution, resolved=now)
-    after = task.with_run(run_id, run)
+    after = task.with_run(run_id, ended(task.runs[run_id], resolution, now))
     after = replace(after, tickets=Tickets(deadline=task.tickets.deadline))
     return Decision(
         task=after,

@@ -18,6 +18,7 @@ from shared.domain.priority import PRIORITIES, Priority
 from shared.domain.task import State
 from shared.runtime import Runtime
 from shared.storage import keys
+from shared.storage.codec import decode_task
 from shared.storage.interface import (
     Create,
     Delete,
@@ -158,21 +159,23 @@ class PoolStore:
         that row's ETag.
 
         A row to remove that is not there fails the whole transaction, so it is sent once more with the row of the
-        run's other state, and then without it. Raises TransactionRefused only for the worker's row.
+        run's other state, and then without it. That row may have been removed by a call that has moved the task on, so
+        what was to replace it is added only if its task's status row still says so.
+        Raises TransactionRefused only for the worker's row.
         """
         partition = keys.pool(task_queue_id)
-        additions: list[Operation] = [
-            Upsert(keys.pending(row) if row.state is State.PENDING else keys.claimed(row), _values(row))
-            for change in changes
-            for row in change.add
-        ]
-        added = {operation.key for operation in additions}
+        additions = [(change, row) for change in changes for row in change.add]
+        added = {_key(row) for _, row in additions}
         removals = [
-            [key for key in _keys_to_remove(row) if key not in added] for change in changes for row in change.remove
+            (change, alternatives)
+            for change in changes
+            for row in change.remove
+            if (alternatives := [key for key in _keys_to_remove(row) if key not in added])
         ]
         while True:
-            removals = [alternatives for alternatives in removals if alternatives]
-            operations = [*(Delete(alternatives[0]) for alternatives in removals), *additions, *worker]
+            operations: list[Operation] = [Delete(alternatives[0]) for _, alternatives in removals]
+            operations += [Upsert(_key(row), _values(row)) for _, row in additions]
+            operations += worker
             if not operations:
                 return ""
             try:
@@ -180,9 +183,25 @@ class PoolStore:
             except TransactionRefused as refused:
                 if refused.refusal is not Refusal.MISSING or refused.index >= len(removals):
                     raise
-                removals[refused.index].pop(0)
+                overtaken, alternatives = removals[refused.index]
+                alternatives.pop(0)
+                if not alternatives:
+                    del removals[refused.index]
+                    additions = [
+                        (change, row)
+                        for change, row in additions
+                        if change is not overtaken or await self._is_current(row)
+                    ]
             else:
                 return etags[-1]
+
+    async def _is_current(self, row: PoolRow) -> bool:
+        """Whether the row's run is its task's last one, and in the row's state."""
+        found = await self._tables.get(keys.TASKS, row.task_id, keys.TASK_STATUS)
+        if found is None:
+            return False
+        task = decode_task(found)
+        return task.last_run_id == row.run_id and task.state is row.state
 
     async def _read_bands(self, task_queue_id: str) -> tuple[Priority, ...]:
         row = await self._tables.get(keys.POOLS, keys.pool(task_queue_id), keys.POOL)
@@ -242,6 +261,10 @@ def _decode_pending(row: Row) -> PendingRow:
         etag=row.etag,
         written=row.timestamp,
     )
+
+
+def _key(row: PoolRow) -> str:
+    return keys.pending(row) if row.state is State.PENDING else keys.claimed(row)
 
 
 def _keys_to_remove(row: PoolRow) -> list[str]:

@@ -52,6 +52,8 @@ class History:
         self.definitions: dict[str, Definition] = {}
         self._gone: set[str] = set()
         self.crossings: list[Crossing] = []
+        self._before_birth: dict[tuple[str, str], int] = {}
+        """By dependent and dependency: states that the dependency had left behind when the dependent was created."""
         self.early: set[str] = set()
         """Tasks that were scheduled before their dependencies were satisfied, as only scheduleTask may do."""
         self.violations: list[str] = []
@@ -79,6 +81,9 @@ class History:
                 packed = replace(packed, content=self._content(packed.spilled_to))
             self.definitions[task_id] = packed.unpack(task_id)
         before = None if is_new else states[-1]
+        if before is None:
+            for required in self.definitions[task_id].dependencies:
+                self._before_birth[task_id, required] = max(len(self.states[required]) - 1, 0)
         states.append(task)
         for violation in (*_birth(task), *self._fired(None, task)) if before is None else self._judged(before, task):
             self.violations.append(f"{task_id}, commit {task.sequence}: {violation}")
@@ -126,6 +131,14 @@ class History:
     def was_satisfying(self, dependent: Definition, required: str) -> bool:
         """Whether a task was ever resolved as the dependent requires."""
         return any(satisfies(dependent, run.state) for state in self.states.get(required, ()) for run in state.runs)
+
+    def must_have_fired(self, dependent: Definition, required: str) -> bool:
+        """Whether a task has been resolved as the dependent requires, at its creation or since.
+
+        One that was opened again before the dependent was created need not count.
+        """
+        states = self.states.get(required, [])[self._before_birth[dependent.task_id, required] :]
+        return any(task.runs and satisfies(dependent, task.last_run.state) for task in states)
 
     def _note_crossing(self, before: Task | None, after: Task) -> None:
         if not after.is_resolved or (before is not None and before.is_resolved):

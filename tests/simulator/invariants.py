@@ -231,7 +231,7 @@ def _dependencies_have_fired(world: World, task: Task) -> None:
     """A task that still waits has something to wait for."""
     definition = world.history.definitions[task.task_id]
     if not task.runs and not task.is_resolved:
-        done = [world.history.was_satisfying(definition, required) for required in definition.dependencies]
+        done = [world.history.must_have_fired(definition, required) for required in definition.dependencies]
         assert not all(done), f"{task.task_id} waits for dependencies that are all satisfied"
 
 

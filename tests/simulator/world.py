@@ -200,7 +200,7 @@ class World:
         """Handles every internal message that becomes visible within so many seconds, as it becomes visible."""
         until = self.clock.now() + timedelta(seconds=seconds)
         while True:
-            await self._handle_visible()
+            await self.handle_visible()
             await self.handlers.reconciler.check_all()
             upcoming = [visible for queue in INTERNAL_QUEUES for _, visible in self.messages(queue)]
             later = [visible for visible in upcoming if visible <= until]
@@ -216,7 +216,7 @@ class World:
         await self.clock.sleep(600)
         await self.handlers.reconciler.check_all()
 
-    async def _handle_visible(self) -> None:
+    async def handle_visible(self) -> None:
         """What is visible now; a message that fails stays hidden for as long as the host hides it."""
         for queue, handle in self._queues().items():
             if not any(message.visible <= self.clock.exact() for message in self.account.messages(queue)):

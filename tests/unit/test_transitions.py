@@ -341,3 +341,16 @@ def test_a_lost_message_is_replaced_while_the_run_is_pending() -> None:
 def test_the_deadline_message_of_a_rerun_is_that_of_the_task() -> None:
     (put,) = (effect for effect in rerun(RESOLVED[0]).ahead if isinstance(effect, PutDeadline))
     assert (put.deadline, put.task_id) == (RESOLVED[0].deadline, RESOLVED[0].task_id)
+
+
+@pytest.mark.parametrize("reason", Resolved)
+def test_a_run_forgets_its_unfinished_uploads_when_it_ends(reason: Resolved) -> None:
+    """Digests of many runs together would not fit into a property."""
+    task = a_task(running_run(unfinished=("digest",) * 100))
+    for decision in (
+        transitions.resolve(task, 0, reason, NOW),
+        transitions.interrupt(task, 0, reason, NOW, "spare"),
+        transitions.end(task, reason, NOW),
+    ):
+        assert decision.task is not None
+        assert decision.task.runs[0].unfinished == ()

@@ -1,0 +1,86 @@
+"""Other calls and handlers that act between a request of a call and its answer, each from a process of its own.
+
+All of them may be refused: which of them apply is decided by the situation that they are put into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from shared.domain.task import Resolved
+from shared.errors import ApiError
+from shared.services import Services
+from shared.storage.interface import StorageUnavailable
+from tests.simulator import races
+from tests.simulator.races import Party
+from tests.simulator.scenarios import GROUP, A, B, C, fixed
+from tests.simulator.world import World
+from tests.twin.gate import as_process
+
+PROCESS = "company"
+
+
+def one_after_the_other(*parties: Party) -> Party:
+    """Several calls of the same process; a refused one does not keep the next from being made."""
+
+    async def party(world: World, services: Services) -> object:
+        for each in parties:
+            await make(each, world, services)
+        return None
+
+    return party
+
+
+async def make(party: Party, world: World, services: Services) -> None:
+    """One call of the company; it may be refused."""
+    try:
+        await party(world, services)
+    except (ApiError, StorageUnavailable):
+        return
+
+
+async def handle_due(world: World, services: Services) -> object:
+    """The handlers of everything that is due within three seconds."""
+    await world.clock.sleep(3)
+    await world.handle_visible()
+    return None
+
+
+async def create_again(world: World, services: Services) -> object:
+    """createTask of the task that the scenarios create, as they create it."""
+    return await services.create_task(world.definition(A, taskGroupId=GROUP, **fixed(world)))
+
+
+COMPANY: Mapping[str, Party] = {
+    "claimWork": races.claim("other"),
+    "claimTask": races.claim_task(A, "other"),
+    "claimWork, reportCompleted": one_after_the_other(races.claim("other"), races.report(A)),
+    "claimWork, reportCompleted, its handler": one_after_the_other(races.claim("other"), races.report(A), handle_due),
+    "reclaimTask": races.reclaim(A),
+    "reportCompleted": races.report(A),
+    "reportCompleted, its handler": one_after_the_other(races.report(A), handle_due),
+    "reportException, a retry is left": races.report_exception(A, Resolved.WORKER_SHUTDOWN),
+    "reportException, claimWork": one_after_the_other(
+        races.report_exception(A, Resolved.WORKER_SHUTDOWN), races.claim("other")
+    ),
+    "cancelTask": races.cancel(A),
+    "cancelTask of the dependent": races.cancel(B),
+    "cancelTask, rerunTask": one_after_the_other(races.cancel(A), races.rerun(A)),
+    "cancelTask, its handler, rerunTask": one_after_the_other(races.cancel(A), handle_due, races.rerun(A)),
+    "rerunTask": races.rerun(A),
+    "scheduleTask": races.schedule(B),
+    "changeTaskPriority": races.change_priority(A, "very-low"),
+    "createTask of the same task": create_again,
+    "createTask of a dependent": races.create(C, dependencies=[A]),
+    "sealTaskGroup, cancelTaskGroup": races.seal_and_cancel,
+    "claim message": races.claim_due(A),
+    "deadline message": races.deadline_due(A),
+    "whatever is due": handle_due,
+    "reconciler": races.reconcile,
+}
+"""By name: who may act in between."""
+
+
+async def interfere(party: Party, world: World) -> None:
+    """The party's calls, from a process that the simulation has not seen before."""
+    await as_process(PROCESS, make(party, world, world.process()))

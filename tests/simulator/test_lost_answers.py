@@ -1,0 +1,132 @@
+"""The answer to a write is lost, another call or handler acts, and only then the SDK sends the write again.
+
+The victim cannot tell its own write from that of others by the refusal. A commit that took effect is acknowledged
+whoever followed; nothing that it relies on is rolled back; and the invariants hold, at once and in the end.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pytest
+
+from shared.errors import ApiError
+from shared.events.publisher import EventsUnavailable
+from shared.storage import keys
+from shared.storage.counting import Kind
+from shared.storage.interface import StorageUnavailable
+from tests.simulator.company import COMPANY, PROCESS, interfere
+from tests.simulator.running import VICTIM, attempt, finish, requests
+from tests.simulator.scenarios import SCENARIOS, Scenario
+from tests.simulator.world import World
+from tests.twin.gate import Call, Phase, Resent, process_name
+
+SEED_VARIABLE = "LOST_ANSWERS_SEED"
+"""Environment variable that chooses the sample again which a failure names."""
+SAMPLE = 6
+"""Of each scenario's commits, and of its other writes, in the quick suite."""
+_READS = {Kind.TABLE_READ, Kind.QUEUE_PEEK, Kind.QUEUE_GET, Kind.BLOB_READ}
+
+
+@dataclass
+class LoseAnswer:
+    """A gate: the answer to the victim's request of that number is lost, the company acts, the request is repeated."""
+
+    number: int
+    company: str
+    world: World | None = None
+    """Where it happens; to be set before the victim acts."""
+    sent: int = 0
+    hit: Call | None = None
+    sequence: int | None = None
+    has_committed: bool = False
+    """Whether the request whose answer was lost is a commit that took effect."""
+    has_acted: bool = False
+    """Whether the company has written anything."""
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        """Count the victim's requests, and interfere when it is time."""
+        if process_name() == PROCESS:
+            self.has_acted |= call.kind not in _READS
+        if process_name() != VICTIM:
+            return
+        assert self.world is not None
+        if phase is Phase.BEFORE and self.hit is None:
+            self.sent += 1
+            if self.sent == self.number:
+                self.hit = call
+                self.sequence = self._sequence(call)
+        elif phase is Phase.AFTER and self.hit is call and self.number:
+            self.number = 0
+            self.has_committed = self._sequence(call) != self.sequence
+            await interfere(COMPANY[self.company], self.world)
+            raise Resent
+
+    def _sequence(self, call: Call) -> int | None:
+        assert self.world is not None
+        if call.target != keys.TASKS or keys.TASK_STATUS not in call.keys:
+            return None
+        task = self.world.tasks().get(call.subject)
+        return None if task is None else task.sequence
+
+
+def _run(scenario: Scenario, number: int, company: str) -> None:
+    gate = LoseAnswer(number, company)
+
+    def open_world(*gates: object) -> World:
+        gate.world = World(None, gate)
+        return gate.world
+
+    done = attempt(scenario, open_world=open_world)
+    assert gate.number == 0, "the request is made"
+    if not gate.has_acted:
+        return  # as if nobody else had been there
+    if gate.has_committed:
+        assert done.outcome is None, repr(done.outcome)
+    else:
+        assert isinstance(done.outcome, ApiError | StorageUnavailable | EventsUnavailable | None), repr(done.outcome)
+    # A write ahead whose answer is lost looks like another call's: it is left to the reconciler.
+    finish(done.world, is_acknowledged=done.is_acknowledged, settles=False)
+
+
+def _cases(scenario: Scenario) -> Iterator[tuple[int, Call, str]]:
+    for number, call in enumerate(requests(scenario), 1):
+        if call.kind not in _READS:
+            yield from ((number, call, company) for company in COMPANY)
+
+
+def _all_end_well(scenario: Scenario, cases: list[tuple[int, Call, str]]) -> None:
+    for number, call, company in cases:
+        try:
+            _run(scenario, number, company)
+        except BaseException as failure:
+            failure.add_note(f"the answer to request {number} was lost ({call}), meanwhile: {company}")
+            raise
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_lost_answer_with_company_by_chance(scenario: Scenario) -> None:
+    """A sample that changes every day: commits and other writes, each with some of those who may come in between."""
+    seed = os.environ.get(SEED_VARIABLE) or f"{datetime.now(UTC):%Y%m%d}"
+    chance = random.Random(f"{seed} {scenario.name}")
+    cases = list(_cases(scenario))
+    commits = [case for case in cases if keys.TASK_STATUS in case[1].keys]
+    others = [case for case in cases if case not in commits]
+    try:
+        for kind in (commits, others):
+            _all_end_well(scenario, chance.sample(kind, min(SAMPLE, len(kind))))
+    except BaseException as failure:
+        failure.add_note(f"once more: {SEED_VARIABLE}={seed}")
+        raise
+
+
+@pytest.mark.large
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_lost_answer_with_company(scenario: Scenario) -> None:
+    """Every write of every call and handler, with everybody who may come in between."""
+    _all_end_well(scenario, list(_cases(scenario)))
