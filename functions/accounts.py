@@ -154,7 +154,7 @@ def _granting(call: Call, param: str) -> Authorise:
 
 
 HANDLERS: Mapping[str, Handler] = {
-    "ping": service.ping,
+    **service.HANDLERS,
     "listClients": list_clients,
     "client": client,
     "createClient": create_client,

@@ -18,11 +18,12 @@ from shared.api.answer import MOST_ECHOED, Answer, echo, error_answer, fixed_hea
 from shared.api.call import Authenticate, Call
 from shared.api.endpoint import Endpoint
 from shared.api.router import Match, Router
-from shared.api.site import at_root
+from shared.api.site import SAME_AS, at_root
 from shared.api.validation import check_size, is_json, validate_params, validate_payload, validate_query
 from shared.auth.authenticate import Authenticator, Caller
-from shared.auth.targets import raw_target, signed_targets, target_of
-from shared.errors import ApiError, InternalServerError, ServiceUnavailable
+from shared.auth.hawk import MacMismatch
+from shared.auth.targets import is_ambiguous, raw_target, signed_targets, target_of
+from shared.errors import ApiError, InputError, InternalServerError, ServiceUnavailable
 from shared.services import Services
 from shared.storage.interface import StorageUnavailable
 
@@ -64,13 +65,15 @@ async def respond(apis: Sequence[Api], request: func.HttpRequest, context: func.
     headers = {name.lower(): value for name, value in request.headers.items()}
     target = raw_target(request.url, headers) or target_of(request.url)
     path, _, query = target.partition("?")
+    method = "GET" if path in SAME_AS and request.method != "HEAD" else request.method
+    path = SAME_AS.get(path, path)
     answer = at_root(path, process.SETTINGS.app_version) or not_found()
     for api in apis:
-        match = api.router.find(request.method, path)
+        match = api.router.find(method, path)
         if match is not None:
             answer = await _observed_answer(api, match, request, headers, query, context)
             break
-        if request.method == "OPTIONS" and (methods := api.router.methods(path)):
+        if method == "OPTIONS" and (methods := api.router.methods(path)):
             allow = ", ".join(methods)
             answer = Answer(body=allow.encode(), content_type="text/html; charset=utf-8", headers={"allow": allow})
             break
@@ -158,7 +161,15 @@ def _authentication(
         route = api.router.prefix + match.endpoint.route
         targets = signed_targets(request.url, headers, route=route, params=match.params)
         chosen = authenticator or services.authenticator
-        return await chosen.caller(request.method, targets, headers, request.get_body())
+        try:
+            return await chosen.caller(request.method, targets, headers, request.get_body())
+        except MacMismatch:
+            if not is_ambiguous(request.url, headers, match.params):
+                raise
+            raise InputError(
+                "the signature cannot be verified: this platform decodes the path before the service sees it, and the "
+                "path has characters that can be encoded in more ways than are tried"
+            ) from None
 
     return authenticate
 

@@ -7,6 +7,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
+from functions import service
 from functions.http import Handler
 from shared.api.answer import Answer, json_answer
 from shared.api.call import Call
@@ -103,6 +104,7 @@ def _decoded(data: str) -> bytes:
 
 
 HANDLERS: Mapping[str, Handler] = {
+    **service.HANDLERS,
     "createUpload": create_upload,
     "finishUpload": finish_upload,
     "startDownload": start_download,

@@ -60,7 +60,7 @@ async def connected(settings: Settings) -> AsyncGenerator[Services, None]:
         publisher: Publisher = events
         if TELEMETRY.tracer.is_on:
             publisher = TracedPublisher(events, TELEMETRY.tracer)
-        yield assemble(settings, runtime, storage.storage, publisher)
+        yield assemble(settings, runtime, storage.storage, publisher, lambda: events.ask(TOPICS[0]))
 
 
 def _storage(settings: Settings, connections: AsyncExitStack) -> AzureStorage:

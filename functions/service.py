@@ -9,6 +9,7 @@ from typing import Any
 from functions.http import Handler
 from shared.api.call import Call
 from shared.api.site import version_of
+from shared.errors import ServiceUnavailable
 from shared.services import Services
 
 _started = time.monotonic()
@@ -19,8 +20,16 @@ async def ping(services: Services, call: Call) -> Mapping[str, Any]:
     return {"alive": True, "uptime": time.monotonic() - _started}
 
 
+async def lbheartbeat(services: Services, call: Call) -> Mapping[str, Any]:
+    """lbheartbeat: nothing is asked."""
+    return {}
+
+
 async def heartbeat(services: Services, call: Call) -> Mapping[str, Any]:
-    """heartbeat, lbheartbeat."""
+    """heartbeat. Raises ServiceUnavailable, naming what does not answer."""
+    silent = await services.heartbeat.silent()
+    if silent:
+        raise ServiceUnavailable(f"no answer in time from: {', '.join(silent)}")
     return {}
 
 
@@ -31,7 +40,7 @@ async def version(services: Services, call: Call) -> Mapping[str, Any]:
 
 HANDLERS: Mapping[str, Handler] = {
     "ping": ping,
-    "lbheartbeat": heartbeat,
+    "lbheartbeat": lbheartbeat,
     "heartbeat": heartbeat,
     "version": version,
 }

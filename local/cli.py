@@ -27,8 +27,8 @@ Subscriptions = Annotated[
     list[str] | None,
     typer.Option("--subscription", help="Declare a subscription of this name on every topic (repeatable)."),
 ]
-AzurePaths = Annotated[
-    bool, typer.Option("--azure-paths", help="Decode paths before routing, as deployed Functions do.")
+CoreToolsPaths = Annotated[
+    bool, typer.Option("--core-tools-paths", help="Treat paths as Core Tools do, not as deployed Functions do.")
 ]
 NoHost = Annotated[
     bool, typer.Option("--no-host", help="Storage and Service Bus alone, for `func start` or a debugger.")
@@ -59,7 +59,7 @@ def up(
     detach: Annotated[bool, typer.Option("--detach", help="Leave it running; ./dev down ends it.")] = False,
     hosts: Hosts = 1,
     subscription: Subscriptions = None,
-    azure_paths: AzurePaths = False,
+    core_tools_paths: CoreToolsPaths = False,
     fresh: Fresh = False,
     no_host: NoHost = False,
     app_dir: Annotated[Path, typer.Option(help="Serve another function app.", hidden=True)] = ROOT,
@@ -72,7 +72,7 @@ def up(
         port,
         hosts=hosts,
         subscriptions=tuple(subscription or ()),
-        azure_paths=azure_paths,
+        azure_paths=not core_tools_paths,
         fresh=fresh,
         with_host=not no_host,
         app_dir=app_dir,

@@ -64,7 +64,7 @@ def up_detached(wanted: StackOptions) -> None:
     command = [sys.executable, "-m", "local.cli", "up", "--port", str(port), "--apart"]
     command += ["--hosts", str(len(wanted.ports.hosts)), "--app-dir", str(wanted.app_dir)]
     command += [word for name in wanted.subscriptions for word in ("--subscription", name)]
-    command += ["--azure-paths"] * wanted.azure_paths + ["--fresh"] * wanted.fresh
+    command += ["--core-tools-paths"] * (not wanted.azure_paths) + ["--fresh"] * wanted.fresh
     command += ["--no-host"] * (not wanted.with_host)
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -36,8 +36,8 @@ class StackOptions:
     """What kind of stack is wanted."""
 
     ports: Ports
-    azure_paths: bool = False
-    """Hosts treat paths as deployed Functions do (design 8)."""
+    azure_paths: bool = True
+    """Hosts treat paths as deployed Functions do; else as Core Tools do (design 8)."""
     with_host: bool = True
     """Without: storage and broker alone, for a Functions host that somebody else starts."""
     subscriptions: tuple[str, ...] = ()
@@ -274,4 +274,4 @@ def _host_argv(options: StackOptions, port: int) -> list[str]:
     command += ["--app-dir", str(options.app_dir)]
     if options.take_seconds is not None:
         command += ["--take-visibility", str(options.take_seconds)]
-    return [*command, "--azure-paths"] if options.azure_paths else command
+    return command if options.azure_paths else [*command, "--core-tools-paths"]

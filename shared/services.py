@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -38,6 +39,7 @@ from shared.usecases.group_check import GroupCheck
 from shared.usecases.group_expiry import GroupExpiry
 from shared.usecases.group_jobs import GroupJobs
 from shared.usecases.groups import Groups
+from shared.usecases.heartbeat import Ask, Heartbeat, asks_of
 from shared.usecases.lifecycle import Lifecycle
 from shared.usecases.membership import Membership
 from shared.usecases.poll_urls import PollUrls
@@ -63,6 +65,7 @@ class Services:
     runtime: Runtime
     stores: Stores
     authenticator: Authenticator
+    heartbeat: Heartbeat
     end_polls: Callable[[], None]
     """Lets every long poll of this process end now, with what it has."""
     create_task: CreateTask
@@ -88,8 +91,10 @@ class Services:
     roles: RoleAccounts
 
 
-def assemble(settings: Settings, runtime: Runtime, storage: Storage, publisher: Publisher) -> Services:
-    """The use-cases on the given storage and publisher."""
+def assemble(
+    settings: Settings, runtime: Runtime, storage: Storage, publisher: Publisher, ask_events: Ask | None = None
+) -> Services:
+    """The use-cases on the given storage and publisher; `ask_events` fails when Service Bus does not answer."""
     delay = timedelta(seconds=settings.deadline_delay_seconds)
     signer = Signer([key.get_secret_value() for key in settings.message_signing_keys])
     messages = Messages(storage, runtime, signer, delay)
@@ -127,6 +132,9 @@ def assemble(settings: Settings, runtime: Runtime, storage: Storage, publisher: 
         runtime=runtime,
         stores=stores,
         authenticator=Authenticator(keyring, settings.root_url, runtime.now),
+        heartbeat=Heartbeat(
+            asks_of(storage) | ({} if ask_events is None else {"Service Bus": ask_events}), time.monotonic
+        ),
         end_polls=poller.end_waits,
         create_task=CreateTask(
             stores,

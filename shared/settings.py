@@ -47,7 +47,8 @@ class Settings(BaseSettings):
         "expire.",
     )
     message_signing_keys: _Words = Field(
-        description="Keys that sign pending messages, separated by commas; the first signs, all verify.",
+        description="Keys that sign pending messages and upload URLs: at least 22 characters each, at random, "
+        "separated by commas; the first signs, all verify.",
     )
     access_token_keys: _Words = Field(
         description="Keys (32 bytes in URL-safe base64) that encrypt clients' access tokens at rest, separated by "
@@ -198,10 +199,19 @@ class Settings(BaseSettings):
             raise ValueError("at least one key is needed")
         return value
 
+    @field_validator("message_signing_keys")
+    @classmethod
+    def _signing_keys(cls, value: list[SecretStr]) -> list[SecretStr]:
+        for key in value:
+            _refuse_weak(key.get_secret_value())
+        return value
+
     @field_validator("access_token_keys")
     @classmethod
     def _encryption_keys(cls, value: list[SecretStr]) -> list[SecretStr]:
         Vault([key.get_secret_value() for key in value])
+        for key in value:
+            _refuse_weak(key.get_secret_value())
         return value
 
     @field_validator("storage_connection_string")
@@ -225,6 +235,7 @@ class Settings(BaseSettings):
             token = value.get_secret_value()
             if not 22 <= len(token) <= 66 or not token.replace("-", "").replace("_", "").isalnum():
                 raise ValueError("22 to 66 characters of A-Z a-z 0-9 _ - are needed")
+            _refuse_weak(token)
         return value
 
     def model_post_init(self, context: Any, /) -> None:
@@ -274,6 +285,21 @@ class Settings(BaseSettings):
             )
             if seconds < SHORTEST_FOR_WORKERS
         ]
+
+
+_LEAST_LENGTH = 22
+"""Characters of a secret: 128 bits in base64."""
+_LEAST_DIFFERENT = 8
+"""Different characters among them, which 22 at random have all but certainly."""
+
+
+def _refuse_weak(secret: str) -> None:
+    """Raises ValueError for what was typed by hand or left as a placeholder."""
+    if len(secret) < _LEAST_LENGTH or len(set(secret)) < _LEAST_DIFFERENT:
+        raise ValueError(
+            f"at least {_LEAST_LENGTH} characters, {_LEAST_DIFFERENT} different ones among them, are needed for each, "
+            "made at random"
+        )
 
 
 def _parts(connection_string: SecretStr) -> set[str]:

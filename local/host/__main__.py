@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     options = HostOptions(
         address=arguments.host,
         port=arguments.port,
-        path_mode="azure" if arguments.azure_paths else "local",
+        path_mode="local" if arguments.core_tools_paths else "azure",
         take_visibility=arguments.take_visibility,
         grace=arguments.grace,
     )
@@ -82,7 +82,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=7071, help="0 for any free port")
     parser.add_argument("--settings", type=Path, help=f"default: {SETTINGS} of the app, if it exists")
-    parser.add_argument("--azure-paths", action="store_true", help="treat paths as deployed Functions do")
+    parser.add_argument(
+        "--core-tools-paths",
+        action="store_true",
+        help="treat paths as Core Tools do: decode all but %%2F, and do not pass on the path as it came",
+    )
     parser.add_argument(
         "--take-visibility",
         type=_seconds,

@@ -36,7 +36,7 @@ class HostOptions:
     address: str = "127.0.0.1"
     port: int = 7071
     """0 for any free one."""
-    path_mode: PathMode = "local"
+    path_mode: PathMode = "azure"
     take_visibility: int = TAKE_SECONDS
     """How long a message is hidden when it is taken; tests of lost hosts shorten it."""
     grace: float = 5.0

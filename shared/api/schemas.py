@@ -11,11 +11,26 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import CoreSchema
 
 from shared.api.endpoint import Endpoint
-from shared.events.schemas import MESSAGES
+from shared.api.models.pools import Actions
+from shared.api.models.task import Metadata, RunStatus, TaskDefinitionAndStatus, TaskStatus
+from shared.api.models.work import Credentials
+from shared.events.schemas import MESSAGES, TaskSummary
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
 Schema = dict[str, Any]
+
+SHARED: Mapping[str, type[BaseModel]] = {
+    "actions": Actions,
+    "object-credentials": Credentials,
+    "task-credentials": Credentials,
+    "task-definition-and-status": TaskDefinitionAndStatus,
+    "task-metadata": Metadata,
+    "task-pulse-definition": TaskSummary,
+    "task-run": RunStatus,
+    "task-status": TaskStatus,
+}
+"""Parts of other schemas that upstream publishes under names of their own, which tools ask for."""
 
 _BOUNDS = {"ge": "minimum", "le": "maximum"}
 """How pydantic names the bounds of a number that a validator comes before, and what JSON Schema calls them."""
@@ -66,8 +81,8 @@ def schema_path(service: str, name: str) -> str:
 
 
 def queue_models(endpoints: Iterable[Endpoint]) -> dict[str, type[BaseModel]]:
-    """The models of the Queue: of its calls and of its messages."""
-    return {**models_of(endpoints), **MESSAGES}
+    """The models of the Queue: of its calls, of its messages, and those that both are made of."""
+    return {**models_of(endpoints), **SHARED, **MESSAGES}
 
 
 def words_of(name: str) -> str:

@@ -14,13 +14,18 @@ def version_of(app_version: str) -> Mapping[str, str]:
     return {"version": app_version, "commit": "", "source": "", "build": ""}
 
 
+SAME_AS: Mapping[str, str] = {
+    "/__heartbeat__": "/api/queue/v1/__heartbeat__",
+    "/__lbheartbeat__": "/api/queue/v1/__lbheartbeat__",
+}
+"""Paths of the root that answer, to any method, as others do to GET."""
+
+
 def at_root(path: str, app_version: str) -> Answer | None:
     """The answer at a path of the root, None for any other path."""
     match path:
         case "/__version__":
             return json_answer(version_of(app_version))
-        case "/__heartbeat__" | "/__lbheartbeat__":
-            return json_answer({})
         case "/robots.txt":
             return Answer(body=_ROBOTS, content_type="text/plain; charset=utf-8")
         case _:

@@ -91,7 +91,7 @@ class Authenticator:
         certificate = credentials.parse_certificate(ext["certificate"]) if "certificate" in ext else None
         issuer = await self._keyring.client(certificate.issuer or signed.id if certificate else signed.id)
         if issuer is None:
-            raise AuthenticationFailed("Bad mac, or no such client")
+            raise hawk.MacMismatch
         # The MAC comes first: only who holds a key learns more, and only for him more is computed.
         keys = [issuer.access_token]
         if certificate is not None:

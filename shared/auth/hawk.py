@@ -31,6 +31,13 @@ _PRINTABLE = re.compile(r"[\x20-\x7e]*")
 _BEWIT = re.compile(r"[?&]bewit=([^&]*)")
 
 
+class MacMismatch(AuthenticationFailed):
+    """No key that is known signed this request, or not for a target that it may have been signed for."""
+
+    def __init__(self) -> None:
+        super().__init__("Bad mac, or no such client")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Site:
     """Where clients believe the service to be: host in lower case, and port. Both are part of what they sign."""
@@ -126,7 +133,7 @@ def parse_bewit(target: str) -> tuple[Signed, str]:
 
 
 def check_mac(signed: Signed, *, keys: Sequence[str], method: str, resources: Sequence[str], site: Site) -> int:
-    """Which of the keys signed this request for one of the resources. Raises AuthenticationFailed when none did.
+    """Which of the keys signed this request for one of the resources. Raises MacMismatch when none did.
 
     `resources` are the request targets (path and query, percent-encoding as on the request line) that mean the routed
     request; all are tried, so that the time taken tells nothing of which one it was.
@@ -139,7 +146,7 @@ def check_mac(signed: Signed, *, keys: Sequence[str], method: str, resources: Se
         if hmac.compare_digest(given, calculate_mac(signed, key=key, method=method, resource=resource, site=site))
     ]
     if not matching:
-        raise AuthenticationFailed("Bad mac, or no such client")
+        raise MacMismatch
     return matching[0]
 
 

@@ -13,15 +13,21 @@ _RAW_HEADERS = ("x-waws-unencoded-url", "x-original-url")
 """Where App Service's front end passes on the target as it came."""
 
 _CLIENT_ENCODINGS = (
-    "",  # Python's and Go's clients
+    "",  # Python's client
     "!*'()~",  # encodeURIComponent
-    "/",  # the same two with raw slashes, which several routes accept (contract 1.4)
+    "$&+=:@~",  # Go's url.PathEscape
+    "/",  # the same three with raw slashes, which several routes accept (contract 1.4)
     "/!*'()~",
+    "/$&+=:@~",
     "/:@!$&'()*+,;=~",  # a URL typed by hand: everything that may stand in a path as it is
 )
 """What clients leave unescaped in a route argument, besides letters, digits and `_.-~`."""
 
+_RESERVED = frozenset("!$&'()*+,;=:@")
+"""What some clients leave unescaped in a route argument, and others do not."""
+
 _ARGUMENT = re.compile(r"<([^<>]+)>")
+_ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 _ENCODED_PERCENT = re.compile(r"%25(?=[0-9A-Fa-f]{2})")
 _ORIGIN = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 
@@ -70,6 +76,17 @@ def signed_targets(url: str, headers: Mapping[str, str], *, route: str = "", par
     for safe in _CLIENT_ENCODINGS:
         candidates.append(_rendered(route, params, safe) + mark + query)
     return [candidate for candidate in dict.fromkeys(candidates) if same_meaning(candidate, routed)]
+
+
+def is_ambiguous(url: str, headers: Mapping[str, str], params: Mapping[str, str]) -> bool:
+    """Whether `signed_targets` may lack the one that the client signed, since the platform has decoded the path.
+
+    Of a single character that clients treat differently it has both spellings, but not every mixture of several.
+    """
+    if raw_target(url, headers) is not None:
+        return False
+    text = "".join(params.values())
+    return len(_RESERVED & set(text)) > 1 or _ENCODED.search(text) is not None
 
 
 def _rendered(route: str, params: Mapping[str, str], safe: str) -> str:

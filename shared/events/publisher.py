@@ -18,6 +18,7 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
 from shared.events.breaker import Breaker
 from shared.events.channel import OPEN_WAIT_SECONDS, REOPEN_SECONDS, Channel
+from shared.events.link import Link
 from shared.events.messages import EventMessage
 
 PUBLISH_SECONDS = 1.5
@@ -140,6 +141,11 @@ class EventPublisher:
             )
             self._channels[topic] = channel
         return channel
+
+    async def ask(self, topic: str) -> None:
+        """Opens a connection to a topic and closes it again. Raises what the SDK raises when that fails."""
+        link = await Link.open(self._open_later(self._prefix + topic))
+        await link.close()
 
     def _open_later(self, topic: str) -> ServiceBusSender:
         """A sender that is not open yet. Without the SDK's keep-alive task, which delays every error by up to 1 s."""

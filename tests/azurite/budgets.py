@@ -43,9 +43,9 @@ def settings(**changes: Any) -> Settings:
     return Settings.model_validate(
         {
             "taskcluster_root_url": "https://tc.example.com",
-            "root_access_token": "r" * 44,
-            "message_signing_keys": "signing-key",
-            "access_token_keys": base64.urlsafe_b64encode(bytes(32)).decode(),
+            "root_access_token": "root-token-of-the-tests-only-44",
+            "message_signing_keys": "signing-key-of-the-tests-only-44",
+            "access_token_keys": base64.urlsafe_b64encode(bytes(range(32))).decode(),
             "storage_connection_string": "UseDevelopmentStorage=true",
             "servicebus_connection_string": "Endpoint=sb://localhost",
             "claim_timeout_seconds": CLAIM_TIMEOUT.total_seconds(),

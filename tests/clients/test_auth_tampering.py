@@ -126,6 +126,14 @@ def test_the_target_counts(deployment: Deployment, monkeypatch: pytest.MonkeyPat
             assert deployment.request("GET", other, sent.headers).status == 401, other
 
 
+def test_a_signature_that_the_platform_hides_is_no_failed_authentication(deployment: Deployment) -> None:
+    """Of a path with several characters that clients treat differently, unless the platform passes it on as it came."""
+    headers = {"Authorization": f'Hawk id="{deployment.root["clientId"]}", ts="1", nonce="x", mac="x"'}
+    for name, told in (("a%20%281%29.png", deployment.azure_paths), ("a.png", True), ("a@2x.png", True)):
+        target = f"/api/queue/v1/task/AAAAAAAAQACAAAAAAAAAAA/runs/0/artifacts/{name}"
+        assert deployment.request("POST", target, headers).status == (401 if told else 400), name
+
+
 def test_a_raw_target_that_the_caller_makes_up(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     root = taskcluster.Auth(deployment.options(deployment.root))
     sent = capture(lambda: root.role("anonymous"), monkeypatch)

@@ -33,7 +33,7 @@ def public() -> Iterator[Running]:
         "ARTIFACT_RELAY_LIMIT_BYTES": str(RELAY_LIMIT),
     }
     try:
-        with Stack.start(StackOptions(ports, in_memory=True, azure_paths=True, app_settings=app_settings)) as stack:
+        with Stack.start(StackOptions(ports, in_memory=True, app_settings=app_settings)) as stack:
             with BlobServiceClient.from_connection_string(stack.azurite.connection_string) as blobs:
                 blobs.create_container(PUBLIC, public_access=PublicAccess.BLOB)
             running = Running.of(stack)

@@ -19,6 +19,13 @@ def test_by_the_public_client(service: Service) -> None:
     assert version["version"]
 
 
+def test_every_service_tells_how_it_is(service: Service) -> None:
+    for name in ("queue", "auth", "object"):
+        for path in ("ping", "__version__", "__heartbeat__", "__lbheartbeat__"):
+            answer = send(service, "GET", f"/api/{name}/v1/{path}", signed=False)
+            assert answer.status == 200, (name, path)
+
+
 @pytest.mark.parametrize("path", ["/__version__", "/__heartbeat__", "/__lbheartbeat__"])
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
 def test_at_the_root_by_any_method(service: Service, method: str, path: str) -> None:

@@ -11,10 +11,10 @@ PROFILES = ("small", "large")
 
 _VALUES = {
     "TASKCLUSTER_ROOT_URL": "https://func-abc.azurewebsites.net",
-    "ROOT_ACCESS_TOKEN": "a" * 44,
+    "ROOT_ACCESS_TOKEN": "root-token-of-the-tests-only-44",
     "ROOT_ACCESS_TOKEN_PREVIOUS": "",
-    "MESSAGE_SIGNING_KEYS": "b" * 44,
-    "ACCESS_TOKEN_KEYS": base64.urlsafe_b64encode(bytes(32)).decode(),
+    "MESSAGE_SIGNING_KEYS": "signing-key-of-the-tests-only-44",
+    "ACCESS_TOKEN_KEYS": base64.urlsafe_b64encode(bytes(range(32))).decode(),
     "STORAGE_ACCOUNT_NAME": "stabc",
     "STORAGE_ACCOUNT_KEY": "",
     "SERVICEBUS_NAMESPACE": "sb-abc.servicebus.windows.net",

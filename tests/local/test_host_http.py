@@ -21,14 +21,14 @@ LIMIT = 100_000
 def host(azurite: Azurite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostProcess]:
     """A host that treats paths as Core Tools do."""
     folder = tmp_path_factory.mktemp("host")
-    with running_host(azurite, folder, FUNCTIONS_REQUEST_BODY_SIZE_LIMIT=str(LIMIT)) as running:
+    with running_host(azurite, folder, "--core-tools-paths", FUNCTIONS_REQUEST_BODY_SIZE_LIMIT=str(LIMIT)) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def azure_host(azurite: Azurite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostProcess]:
     """A host that treats paths as deployed Functions do."""
-    with running_host(azurite, tmp_path_factory.mktemp("azure"), "--azure-paths") as running:
+    with running_host(azurite, tmp_path_factory.mktemp("azure")) as running:
         yield running
 
 

@@ -22,9 +22,9 @@ from tests.twin.gate import Call, Phase
 
 SETTINGS = {
     "TASKCLUSTER_ROOT_URL": "https://tc.example.com",
-    "ROOT_ACCESS_TOKEN": "r" * 44,
-    "MESSAGE_SIGNING_KEYS": "s" * 44,
-    "ACCESS_TOKEN_KEYS": base64.urlsafe_b64encode(bytes(32)).decode(),
+    "ROOT_ACCESS_TOKEN": "root-token-of-the-tests-only-44",
+    "MESSAGE_SIGNING_KEYS": "signing-key-of-the-tests-only-44",
+    "ACCESS_TOKEN_KEYS": base64.urlsafe_b64encode(bytes(range(32))).decode(),
     "STORAGE_CONNECTION_STRING": "UseDevelopmentStorage=true",
     "SERVICEBUS_CONNECTION_STRING": "Endpoint=sb://localhost",
 }

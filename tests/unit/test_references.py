@@ -17,7 +17,7 @@ from local import state
 from shared.api import meta_schemas
 from shared.api.documents import AUTH, OBJECT, PATHS, QUEUE, documents
 from shared.api.references import api_reference
-from shared.api.schemas import DRAFT
+from shared.api.schemas import DRAFT, SHARED, schema_of
 
 ROOT_URL = "https://tc.example.com"
 DOCUMENTS = documents(ROOT_URL, "1.2.3")
@@ -218,12 +218,20 @@ def test_a_schema_is_closed_and_knows_no_null(path: str) -> None:
     assert SCHEMAS[path]["title"]
 
 
+def test_shared_schemas_are_parts_of_those_that_use_them() -> None:
+    status = DOCUMENTS["/schemas/queue/v1/task-status-response.json"]["properties"]["status"]
+    shared = DOCUMENTS["/schemas/queue/v1/task-status.json"]
+    assert status["properties"] == shared["properties"]
+    assert shared["properties"]["runs"]["items"]["properties"] == schema_of(SHARED["task-run"])["properties"]
+
+
 @pytest.mark.parametrize("service", ["queue", "auth", "object"])
 def test_references_name_schemas_that_are_there(service: str) -> None:
     named = {entry.get(part) for entry in ENTRIES[service].values() for part in ("input", "output")} - {None}
     exchanges = DOCUMENTS["/references/queue/v1/exchanges.json"]["entries"] if service == "queue" else []
     named |= {entry["schema"] for entry in exchanges}
-    assert {f"/schemas/{service}/{name.removesuffix('#')}" for name in named} == {
+    shared = {f"v1/{name}.json" for name in SHARED} if service == "queue" else set()
+    assert {f"/schemas/{service}/{name.removesuffix('#')}" for name in named | shared} == {
         path for path in SCHEMAS if path.startswith(f"/schemas/{service}/")
     }
 

@@ -10,8 +10,8 @@ from shared.settings import Settings, SettingsError, load_settings
 
 GOOD = {
     "TASKCLUSTER_ROOT_URL": "https://tc.example.com/",
-    "ROOT_ACCESS_TOKEN": "r" * 44,
-    "MESSAGE_SIGNING_KEYS": "one, two",
+    "ROOT_ACCESS_TOKEN": "rrrrootTokenOfTheTestsOnly-0123456789_44",
+    "MESSAGE_SIGNING_KEYS": "the-first-of-the-two-signing-keys, the-other-of-the-two-signing-keys",
     "ACCESS_TOKEN_KEYS": base64.urlsafe_b64encode(bytes(range(224, 256))).decode(),
     "STORAGE_CONNECTION_STRING": "AccountName=name;AccountKey=a2V5",
     "SERVICEBUS_CONNECTION_STRING": "Endpoint=sb://name.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey=k",
@@ -30,7 +30,10 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_good_settings() -> None:
     settings = load_settings()
     assert settings.root_url == "https://tc.example.com"
-    assert [key.get_secret_value() for key in settings.message_signing_keys] == ["one", "two"]
+    assert [key.get_secret_value() for key in settings.message_signing_keys] == [
+        "the-first-of-the-two-signing-keys",
+        "the-other-of-the-two-signing-keys",
+    ]
     assert "rrrr" not in repr(settings)
 
 
@@ -46,7 +49,14 @@ def test_a_missing_setting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("ROOT_ACCESS_TOKEN", "secret"),
         ("ROOT_ACCESS_TOKEN_PREVIOUS", "secret with spaces, long enough"),
+        ("ROOT_ACCESS_TOKEN", "a" * 44),
+        ("ROOT_ACCESS_TOKEN_PREVIOUS", "ab" * 22),
         ("MESSAGE_SIGNING_KEYS", " , "),
+        ("MESSAGE_SIGNING_KEYS", "a"),
+        ("MESSAGE_SIGNING_KEYS", "abcdefghijklmnopqrstu"),
+        ("MESSAGE_SIGNING_KEYS", "changemechangemechangeme"),
+        ("MESSAGE_SIGNING_KEYS", f"{GOOD['MESSAGE_SIGNING_KEYS']},a"),
+        ("ACCESS_TOKEN_KEYS", base64.urlsafe_b64encode(bytes(32)).decode()),
         ("ACCESS_TOKEN_KEYS", "secret"),
         ("ACCESS_TOKEN_KEYS", f"{GOOD['ACCESS_TOKEN_KEYS']},secret"),
         ("STORAGE_CONNECTION_STRING", "secret"),

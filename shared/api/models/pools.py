@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, RootModel, StringConstraints
 
 from shared.api.models.groups import Count
 from shared.api.models.task import TaskResponse
@@ -23,6 +23,10 @@ class Action(Closed):
     url: str
     method: Literal["POST", "PUT", "DELETE", "PATCH"]
     description: str
+
+
+class Actions(RootModel[list[Action]]):
+    """What pages can offer. For clients from before 2021."""
 
 
 class ProvisionerResponse(Closed):

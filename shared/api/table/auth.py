@@ -18,25 +18,13 @@ from shared.api.models.auth import (
     TestAuthenticateRequest,
     TestAuthenticateResponse,
 )
-from shared.api.models.service import PingResponse
+from shared.api.table import service
 
 PREFIX = "/api/auth/v1"
 
 _CLIENTS = "Clients"
 _ROLES = "Roles"
 _SCOPES = "Scopes and Auth"
-
-MONITORING = (
-    Endpoint(
-        name="ping",
-        method="GET",
-        route="/ping",
-        title="Ping Server",
-        description="Respond without doing anything. This endpoint is used to check that the service is up.",
-        category="Ping Server",
-        output=PingResponse,
-    ),
-)
 
 # Routes with a word after the id come first: an id may hold slashes, which the platform may have decoded.
 CLIENTS = (
@@ -254,4 +242,4 @@ SCOPES = (
     ),
 )
 
-ENDPOINTS = (*MONITORING, *CLIENTS, *ROLES, *SCOPES)
+ENDPOINTS = (*service.ENDPOINTS, *CLIENTS, *ROLES, *SCOPES)

@@ -11,11 +11,13 @@ from shared.api.models.objects import (
     FinishUploadRequest,
     GetObjectResponse,
 )
+from shared.api.table import service
 
 PREFIX = "/api/object/v1"
 _CATEGORY = "Objects"
 
 ENDPOINTS = (
+    *service.ENDPOINTS,
     Endpoint(
         name="createUpload",
         method="PUT",

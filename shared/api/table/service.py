@@ -31,7 +31,8 @@ ENDPOINTS = (
         method="GET",
         route="/__heartbeat__",
         title="Heartbeat",
-        description="Answers as long as this process serves requests. No storage is asked.",
+        description="Answers whether storage and Service Bus answer, as found within the last seconds; 503 names what "
+        "does not.",
         category="Monitoring",
         output=HeartbeatResponse,
         takes_any_load=True,
