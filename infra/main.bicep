@@ -128,6 +128,7 @@ var token = toLower(uniqueString(subscription().id, environmentName, location))
 var generated = {
   resourceGroup: '${abbreviations.resourceGroup}${environmentName}'
   identity: '${abbreviations.identity}${token}'
+  deploymentIdentity: '${abbreviations.deploymentIdentity}${token}'
   storage: '${abbreviations.storage}${token}'
   serviceBus: '${abbreviations.serviceBus}${token}'
   keyVault: '${abbreviations.keyVault}${token}'
@@ -149,6 +150,16 @@ resource group 'Microsoft.Resources/resourceGroups@2024-03-01' = {
   name: resourceNames.resourceGroup
   location: location
   tags: allTags
+}
+
+module deploymentIdentity 'modules/identity.bicep' = {
+  scope: group
+  name: 'deployment-identity'
+  params: {
+    name: resourceNames.deploymentIdentity
+    location: location
+    tags: allTags
+  }
 }
 
 module identity 'modules/identity.bicep' = {
@@ -228,6 +239,7 @@ module keyVault 'modules/keyvault.bicep' = {
     location: location
     tags: allTags
     publicAccess: keyVaultPublicAccess
+    workspaceId: monitoring.outputs.workspaceId
     rootAccessToken: rootAccessToken
     messageSigningKeys: messageSigningKeys
     accessTokenKeys: accessTokenKeys
@@ -259,6 +271,7 @@ module roles 'modules/roles.bicep' = {
     keyVaultName: keyVault.outputs.name
     applicationInsightsName: monitoring.outputs.applicationInsightsName
     appPrincipalId: identity.outputs.principalId
+    deploymentPrincipalId: deploymentIdentity.outputs.principalId
     operatorPrincipalId: operatorPrincipalId
     operatorPrincipalType: operatorPrincipalType
   }
@@ -275,6 +288,7 @@ module app 'modules/app.bicep' = {
     scale: scale
     settingOverrides: settingOverrides
     identityId: identity.outputs.id
+    deploymentIdentityId: deploymentIdentity.outputs.id
     identityClientId: identity.outputs.clientId
     storageName: storage.outputs.name
     serviceBusName: serviceBus.outputs.name

@@ -13,6 +13,9 @@ FILE = ROOT / "infra" / "entities.json"
 PLATFORM_CONTAINERS = ("deployments",)
 """Where Azure keeps the package that it runs."""
 
+HOST_CONTAINERS = ("azure-webjobs-hosts", "azure-webjobs-secrets")
+"""The Functions host's own: leases and keys. Declared, since the app may write in named containers only."""
+
 
 def document() -> str:
     """The names, by kind."""
@@ -20,6 +23,7 @@ def document() -> str:
         "tables": entities.TABLES,
         "queues": entities.QUEUES,
         "containers": entities.CONTAINERS,
+        "hostContainers": HOST_CONTAINERS,
         "platformContainers": PLATFORM_CONTAINERS,
         "topics": entities.TOPICS,
     }

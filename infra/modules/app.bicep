@@ -8,6 +8,8 @@ param scale object
 param settingOverrides object
 param identityId string
 param identityClientId string
+@description('The identity that packages are put and fetched by. The app\'s own cannot write them.')
+param deploymentIdentityId string
 param storageName string
 param serviceBusName string
 param keyVaultUri string
@@ -56,6 +58,7 @@ resource app 'Microsoft.Web/sites@2024-04-01' = {
     type: 'UserAssigned'
     userAssignedIdentities: {
       '${identityId}': {}
+      '${deploymentIdentityId}': {}
     }
   }
   properties: {
@@ -77,7 +80,7 @@ resource app 'Microsoft.Web/sites@2024-04-01' = {
           value: '${storage.properties.primaryEndpoints.blob}deployments'
           authentication: {
             type: 'UserAssignedIdentity'
-            userAssignedIdentityResourceId: identityId
+            userAssignedIdentityResourceId: deploymentIdentityId
           }
         }
       }

@@ -1,4 +1,5 @@
-// The identity that the app has towards everything else. User-assigned, so that its roles exist before the app does.
+// An identity: the app's towards everything else, or the one that packages go by. User-assigned, so that its roles exist
+// before the app does.
 param name string
 param location string
 param tags object

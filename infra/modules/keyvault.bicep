@@ -9,6 +9,8 @@ param rootAccessToken string
 param messageSigningKeys string
 @secure()
 param accessTokenKeys string
+@description('Log Analytics workspace that gets the record of who read which secret.')
+param workspaceId string
 @description('Storage account whose key is to be kept here; empty: none.')
 param storageAccountName string
 
@@ -55,6 +57,20 @@ resource encryptionKeys 'Microsoft.KeyVault/vaults/secrets@2023-07-01' = if (!em
   name: 'access-token-keys'
   properties: {
     value: accessTokenKeys
+  }
+}
+
+resource audit 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
+  scope: vault
+  name: 'audit'
+  properties: {
+    workspaceId: workspaceId
+    logs: [
+      {
+        categoryGroup: 'audit'
+        enabled: true
+      }
+    ]
   }
 }
 

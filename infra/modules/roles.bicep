@@ -4,13 +4,17 @@ param serviceBusName string
 param keyVaultName string
 param applicationInsightsName string
 param appPrincipalId string
+param deploymentPrincipalId string
 @description('Empty: no operator.')
 param operatorPrincipalId string
 param operatorPrincipalType string
 
 var ids = loadJsonContent('../roles.json')
+var entities = loadJsonContent('../entities.json')
+// Every container but that of the packages.
+var appContainers = concat(entities.containers, entities.hostContainers)
 var appStorageRoles = [
-  ids.storageBlobDataOwner
+  ids.storageBlobDelegator
   ids.storageQueueDataContributor
   ids.storageTableDataContributor
   ids.storageQueueDelegator
@@ -23,6 +27,21 @@ var operatorStorageRoles = empty(operatorPrincipalId) ? [] : [
 
 resource storage 'Microsoft.Storage/storageAccounts@2023-05-01' existing = {
   name: storageName
+}
+
+resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2023-05-01' existing = {
+  parent: storage
+  name: 'default'
+}
+
+resource containers 'Microsoft.Storage/storageAccounts/blobServices/containers@2023-05-01' existing = [for container in appContainers: {
+  parent: blobs
+  name: container
+}]
+
+resource packages 'Microsoft.Storage/storageAccounts/blobServices/containers@2023-05-01' existing = {
+  parent: blobs
+  name: 'deployments'
 }
 
 resource serviceBus 'Microsoft.ServiceBus/namespaces@2024-01-01' existing = {
@@ -46,6 +65,26 @@ resource appOnStorage 'Microsoft.Authorization/roleAssignments@2022-04-01' = [fo
     roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', role)
   }
 }]
+
+resource appOnContainers 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for (container, index) in appContainers: {
+  name: guid(storage.id, container, appPrincipalId, ids.storageBlobDataOwner)
+  scope: containers[index]
+  properties: {
+    principalId: appPrincipalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', ids.storageBlobDataOwner)
+  }
+}]
+
+resource deploymentOnPackages 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  name: guid(storage.id, packages.name, deploymentPrincipalId, ids.storageBlobDataContributor)
+  scope: packages
+  properties: {
+    principalId: deploymentPrincipalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', ids.storageBlobDataContributor)
+  }
+}
 
 resource appOnServiceBus 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
   name: guid(serviceBus.id, appPrincipalId, ids.serviceBusDataSender)

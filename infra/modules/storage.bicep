@@ -88,10 +88,16 @@ resource account 'Microsoft.Storage/storageAccounts@2023-05-01' = {
     accessTier: 'Hot'
     allowBlobPublicAccess: publicArtifacts
     allowCrossTenantReplication: false
+    allowedCopyScope: 'AAD'
     allowSharedKeyAccess: allowSharedKeys
     defaultToOAuthAuthentication: true
     minimumTlsVersion: 'TLS1_2'
     supportsHttpsTrafficOnly: true
+    // No setting lets a signed URL live for longer than a day; one that does was not made by this app, and is logged.
+    sasPolicy: {
+      expirationAction: 'Log'
+      sasExpirationPeriod: '1.00:15:00'
+    }
     publicNetworkAccess: publicAccess
     networkAcls: {
       bypass: 'AzureServices'
@@ -143,7 +149,7 @@ resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2023-05-01' = {
   }
 }
 
-resource containers 'Microsoft.Storage/storageAccounts/blobServices/containers@2023-05-01' = [for container in concat(entities.containers, entities.platformContainers): {
+resource containers 'Microsoft.Storage/storageAccounts/blobServices/containers@2023-05-01' = [for container in concat(entities.containers, entities.hostContainers, entities.platformContainers): {
   parent: blobs
   name: container
   properties: {

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from local.state import ROOT
+from shared.settings import Settings
 from tests.infra import bicep
 
 ROLES = {
     "ba92f5b4-2d11-453d-a403-e96b0029c9fe": "Storage Blob Data Contributor",
     "b7e6dc6d-f1e8-4753-8033-0f276bb0955b": "Storage Blob Data Owner",
+    "db58b8e5-c6ad-4a2a-8342-4190687cbf4a": "Storage Blob Delegator",
     "974c5e8b-45b9-4653-ba55-5f855dd0fb88": "Storage Queue Data Contributor",
     "0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3": "Storage Table Data Contributor",
     "7ee386e9-84f0-448e-80a6-f185f6533131": "Storage Queue Delegator",
@@ -25,6 +27,7 @@ ROLES = {
 """The roles that anybody may get. None of them manages resources, and none reads keys of accounts."""
 FOR_THE_APP = {
     "storageBlobDataOwner",
+    "storageBlobDelegator",
     "storageQueueDataContributor",
     "storageTableDataContributor",
     "storageQueueDelegator",
@@ -129,7 +132,8 @@ def test_roles_are_those_of_the_list() -> None:
     assignments = dict(bicep.resources("Microsoft.Authorization/roleAssignments"))
     assert {name.partition(":")[0] for name in assignments} == {"modules/roles.bicep"}
     for name, assignment in assignments.items():
-        assert assignment["scope"] in {"storage", "serviceBus", "vault", "insights"}, f"{name}: too wide"
+        scopes = set(bicep.strings(assignment["scope"]))
+        assert scopes & {"storage", "containers", "packages", "serviceBus", "vault", "insights"}, f"{name}: too wide"
     assert "ids." in (bicep.INFRA / "modules/roles.bicep").read_text()
 
 
@@ -137,8 +141,44 @@ def test_the_app_gets_its_roles_and_no_others() -> None:
     text = (bicep.INFRA / "modules/roles.bicep").read_text()
     app, _, operator = text.partition("resource operatorOnStorage")
     app = app.replace(app[app.index("var operatorStorageRoles") : app.index("resource storage")], "")
+    app = app.replace(app[app.index("resource deploymentOnPackages") : app.index("resource appOnServiceBus")], "")
     assert set(re.findall(r"\bids\.(\w+)", app)) == FOR_THE_APP
     assert "appPrincipalId" not in operator
+
+
+def test_the_app_cannot_write_the_container_that_it_is_deployed_from() -> None:
+    """Blobs are its own container by container, and the package goes by another identity."""
+    roles = (bicep.INFRA / "modules/roles.bicep").read_text()
+    on_account = roles[roles.index("var appStorageRoles") : roles.index("var operatorStorageRoles")]
+    assert "storageBlobData" not in on_account
+    entities = bicep.document("entities.json")
+    (package,) = entities["platformContainers"]
+    assert "concat(entities.containers, entities.hostContainers)" in roles
+    assert package not in {*entities["containers"], *entities["hostContainers"]}
+    ((_, app),) = bicep.resources("Microsoft.Web/sites")
+    storage = app["properties"]["functionAppConfig"]["deployment"]["storage"]
+    assert package in "".join(bicep.strings(storage["value"]))
+    assert storage["authentication"]["userAssignedIdentityResourceId"] == "deploymentIdentityId"
+    assert "deploymentIdentity.outputs.clientId" not in (bicep.INFRA / "main.bicep").read_text(), "no code is told"
+
+
+def test_who_reads_secrets_is_recorded() -> None:
+    ((name, audit),) = bicep.resources("Microsoft.Insights/diagnosticSettings")
+    assert name.startswith("modules/keyvault.bicep")
+    assert audit["scope"] == "vault"
+    assert audit["properties"]["logs"] == [{"categoryGroup": "audit", "enabled": True}]
+
+
+def test_signed_urls_live_no_longer_than_the_policy_of_the_account_expects() -> None:
+    ((_, account),) = bicep.resources("Microsoft.Storage/storageAccounts")
+    assert account["properties"]["allowedCopyScope"] == "AAD"
+    days, _, clock = account["properties"]["sasPolicy"]["sasExpirationPeriod"].partition(".")
+    hours, minutes, seconds = map(int, clock.split(":"))
+    allowed = ((int(days) * 24 + hours) * 60 + minutes) * 60 + seconds
+    for setting in ("poll_url_seconds", "artifact_put_seconds", "artifact_get_seconds"):
+        bounds = [each.le for each in Settings.model_fields[setting].metadata if hasattr(each, "le")]
+        assert bounds, setting
+        assert max(bounds) < allowed
 
 
 def test_topics_take_a_tilde_for_a_slash_and_know_duplicates() -> None:

@@ -25,7 +25,7 @@ def test_the_list_is_up_to_date() -> None:
 
 
 def test_the_templates_make_the_whole_list() -> None:
-    assert ENTITIES.keys() == {*DECLARED, "platformContainers"}
+    assert ENTITIES.keys() == {*DECLARED, "platformContainers", "hostContainers"}
     for kind, (resource_type, source) in DECLARED.items():
         ((name, _),) = bicep.resources(resource_type)
         file, _, symbol = name.partition(": ")
@@ -80,7 +80,7 @@ def test_topics_are_the_exchanges() -> None:
 def test_names_are_legal() -> None:
     for queue in ENTITIES["queues"]:
         assert re.fullmatch(r"(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*", queue)
-    for container in (*ENTITIES["containers"], *ENTITIES["platformContainers"]):
+    for container in (*ENTITIES["containers"], *ENTITIES["platformContainers"], *ENTITIES["hostContainers"]):
         assert re.fullmatch(r"(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*", container)
     for table in ENTITIES["tables"]:
         assert re.fullmatch(r"[A-Za-z][A-Za-z0-9]{2,62}", table)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +71,65 @@ def test_what_is_deployed_is_what_was_tested() -> None:
     assert order == sorted(order)
     assert "--build-remote false" in " ".join(deploy)
     assert any("pip_audit" in step.get("run", "") for _, step in _steps(FOLDER / "ci.yml"))
+
+
+def _judge(run: dict[str, Any], tmp_path: Path, run_id: str = "7") -> int:
+    """The exit code of the step that judges a run whose package is to be deployed again."""
+    step = next(step for _, step in _steps(FOLDER / "deploy.yml") if "actions/runs" in step.get("run", ""))
+    (tmp_path / "answer.json").write_text(json.dumps(run))
+    (tmp_path / "gh").write_text(f'#!/bin/sh\ncat "{tmp_path}/answer.json"\n')
+    (tmp_path / "gh").chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        "GITHUB_REPOSITORY": "owner/queue",
+        "RUN_ID": run_id,
+    }
+    shell = ["bash", "-eo", "pipefail", "-c", step["run"]]
+    return subprocess.run(shell, env=environment, cwd=tmp_path, capture_output=True, check=False).returncode
+
+
+GOOD_RUN = {
+    "event": "push",
+    "head_branch": "main",
+    "conclusion": "success",
+    "path": ".github/workflows/deploy.yml",
+    "repository": {"full_name": "owner/queue"},
+    "head_repository": {"full_name": "owner/queue"},
+}
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq, which the runners have, is not here")
+def test_only_the_package_of_a_successful_push_to_main_is_deployed_again(tmp_path: Path) -> None:
+    assert _judge(GOOD_RUN, tmp_path) == 0
+    assert _judge(GOOD_RUN, tmp_path, run_id="7/../8") != 0
+    for name, value in {
+        "event": "pull_request",
+        "head_branch": "topic",
+        "conclusion": "failure",
+        "path": ".github/workflows/other.yml",
+        "repository": {"full_name": "other/queue"},
+        "head_repository": {"full_name": "fork/queue"},
+    }.items():
+        assert _judge({**GOOD_RUN, name: value}, tmp_path) != 0, name
+
+
+def test_a_package_is_compared_with_its_digest_whichever_run_it_is_of() -> None:
+    steps = [step for _, step in _steps(FOLDER / "deploy.yml")]
+    names = [step.get("name", step.get("uses", "")) for step in steps]
+    judge = next(i for i, step in enumerate(steps) if "actions/runs" in step.get("run", ""))
+    download = next(i for i, name in enumerate(names) if name.startswith("actions/download-artifact@"))
+    check = next(i for i, step in enumerate(steps) if "sha256sum" in step.get("run", ""))
+    login = next(i for i, name in enumerate(names) if name.startswith("azure/login@"))
+    assert judge < download < check < login
+    assert "if" not in steps[check]
+    assert steps[judge]["if"] == "${{ inputs.run_id }}"
+
+
+def test_inputs_reach_shells_as_variables_only() -> None:
+    """What is written into a script by the runner could be a script."""
+    for path in FILES:
+        for name, step in _steps(path):
+            assert "${{ inputs." not in step.get("run", ""), name
 
 
 def test_paths_and_commands_of_the_repository_exist() -> None:
