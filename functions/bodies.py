@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from shared.api.types import Date, Id, Priority, SlugId, optional
+from shared.domain.dates import parse_date
+from shared.usecases.resolution import ResolvedMessage, WaitingEdges
 
 
 class Body(BaseModel):
@@ -39,12 +41,16 @@ class DeadlineBody(Body):
 
 
 class ResolvedBody(Body):
-    """A resolved message; `start` is where its fan-out goes on."""
+    """A resolved message; `start`, `waiting` or `groupOnly` says which part of its work is left."""
 
     taskId: SlugId
     runId: Annotated[int, Field(ge=0, le=1000)]
     put: Date
     start: str = optional()
+    waiting: Annotated[dict[SlugId, str] | None, Field(max_length=100)] = None
+    """ETags of edges by dependent, the last of them written at `written`."""
+    written: Date | None = None
+    groupOnly: bool = False
     delay: float = 2.0
 
 
@@ -60,3 +66,21 @@ class EventBody(Body):
     """A pointer to an event."""
 
     pointer: str
+
+
+def resolved_message(body: ResolvedBody) -> ResolvedMessage:
+    """What a resolved message asks for. Raises ValueError for edges without their time."""
+    waiting = None
+    if body.waiting is not None:
+        if body.written is None:
+            raise ValueError("a resolved message names edges without their time")
+        waiting = WaitingEdges(etags=body.waiting, written=parse_date(body.written))
+    return ResolvedMessage(
+        task_id=body.taskId,
+        run_id=body.runId,
+        put=parse_date(body.put),
+        start=body.start,
+        waiting=waiting,
+        group_only=body.groupOnly,
+        delay=body.delay,
+    )

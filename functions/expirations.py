@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import azure.functions as func
 
-from functions.bodies import ClaimBody, DeadlineBody, EventBody, GroupJobBody, ResolvedBody
+from functions.bodies import ClaimBody, DeadlineBody, EventBody, GroupJobBody, ResolvedBody, resolved_message
 from functions.messages import handle
 from shared.domain.dates import parse_date
 from shared.events.pointers import from_json
 from shared.services import Services
 from shared.storage.messages import CLAIM_QUEUE, DEADLINE_QUEUE, EVENTS_QUEUE, GROUP_QUEUE, RESOLVED_QUEUE
 from shared.usecases.group_jobs import GroupJob
-from shared.usecases.resolution import ResolvedMessage
 
 blueprint = func.Blueprint()
 
@@ -66,15 +65,7 @@ async def _deadline(services: Services, body: DeadlineBody) -> None:
 
 
 async def _resolved(services: Services, body: ResolvedBody) -> None:
-    await services.resolution.resolved_due(
-        ResolvedMessage(
-            task_id=body.taskId,
-            run_id=body.runId,
-            put=parse_date(body.put),
-            start=body.start,
-            delay=body.delay,
-        )
-    )
+    await services.resolution.resolved_due(resolved_message(body))
 
 
 async def _group_job(services: Services, body: GroupJobBody) -> None:

@@ -227,7 +227,7 @@ class GroupStore:
             if generation > 0:
                 final[_final(generation - 1)] = ""
         member: Operation = Merge(key, final)
-        header: list[Operation] = [Merge(keys.GROUP, {"due": f"{task.task_id}~{generation}"})]
+        header: list[Operation] = [Merge(keys.GROUP, {"due": due_of(task.task_id, generation)})]
         while True:
             operations = [Delete(keys.active(task.task_id, generation)), member, *header]
             try:
@@ -303,6 +303,11 @@ class GroupStore:
             if refused.index == 0:
                 raise GuardMissing from refused
             raise MemberExists from refused
+
+
+def due_of(task_id: str, generation: int) -> str:
+    """What a group's header says while the resolution of this task has yet to be checked for being the last."""
+    return f"{task_id}~{generation}"
 
 
 def group_expires(definition: Definition) -> str:

@@ -23,11 +23,12 @@ class GroupCheck:
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
 
-    async def check(self, task_group_id: str) -> float | None:
+    async def check(self, task_group_id: str, due: str | None = None) -> float | None:
         """Announces the group if a check is due and no active row is left.
 
         Answers the seconds after which to check again, where a row must grow old enough to be removed as an orphan,
-        or where there are more orphans than one check removes. Raises StorageUnavailable.
+        or where there are more orphans than one check removes; None where the handler of a later resolution will
+        check: the header does not name the caller's, `due`, any more. Raises StorageUnavailable.
         """
         for _ in range(_PAGES):
             rows, group = await self._stores.groups.active(task_group_id, limit=_ROWS)
@@ -40,7 +41,9 @@ class GroupCheck:
                     return None
                 wait = ORPHAN_AFTER - (self._stores.runtime.now() - row.written)
                 if wait > timedelta(0):
-                    return wait.total_seconds() + 1
+                    header = group or await self._stores.groups.header(task_group_id)
+                    is_ours = header is not None and header.due == due
+                    return wait.total_seconds() + 1 if is_ours else None
                 await self._remove(task_group_id, row, task)
             if rows:
                 continue

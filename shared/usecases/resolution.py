@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.concurrency import both, in_waves, together
+from shared.concurrency import in_waves, together
 from shared.domain import transitions
 from shared.domain.creation import satisfies
+from shared.domain.dates import format_date
 from shared.domain.effects import ChangePoolRows, Decision, NoDecision, row_of
 from shared.domain.task import RETRY_OF, Created, Run, State, Task
 from shared.errors import ResourceNotFound
 from shared.storage.artifacts import Waiting
+from shared.storage.groups import due_of
 from shared.storage.interface import Row
 from shared.storage.tasks import Loaded
 from shared.telemetry.instruments import FAN_OUT_LAG
@@ -25,10 +28,12 @@ PAGE = 100
 WIDTH = 16
 """Dependents at a time."""
 COMMIT_MAY_COME = timedelta(minutes=5)
-"""For so long a message without its resolution, or an edge without its dependent, is given time to come true."""
+"""For so long the commit that a message, or an edge, was written ahead of may still be under way."""
 EDGE_AGAIN = 5.0
-"""Seconds until an edge whose dependent has not come yet is looked at again."""
+"""Seconds until edges whose dependents do not exist yet are looked at again; doubled each time."""
+LONGEST_EDGE_DELAY = 30.0
 FIRST_DELAY = 2.0
+"""Seconds until a message that comes before its commit is looked at again; doubled each time."""
 LONGEST_DELAY = 60.0
 
 
@@ -37,14 +42,34 @@ class _NotListed(NoDecision):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WaitingEdges:
+    """Edges of one page whose dependents do not exist yet. A later look takes these alone, so that it never leads to
+    the next page once more."""
+
+    etags: Mapping[str, str]
+    """By dependent, as they were read."""
+    written: datetime
+    """When the last of them was written."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ResolvedMessage:
-    """A resolved message: the run, when it was first put, and where its fan-out goes on."""
+    """A resolved message: the run, when the message was first put, and which part of the work is left.
+
+    All of it, unless `start`, `waiting` or `group_only` says less.
+    """
 
     task_id: str
     run_id: int
     put: datetime
     start: str | None = None
+    """Where the fan-out goes on: this page alone."""
+    waiting: WaitingEdges | None = None
+    """These edges alone."""
+    group_only: bool = False
+    """The check of the group alone."""
     delay: float = FIRST_DELAY
+    """Seconds to wait the next time that there is nothing to do yet."""
 
 
 class Resolution:
@@ -73,15 +98,32 @@ class Resolution:
             return
         if _was_retried(read.task, message.run_id):
             return
+        if message.waiting is not None:
+            await self._look_again(read, run, message, message.waiting)
+        elif message.group_only:
+            await self._check_group(read.task, message, run)
+        else:
+            await self._page(read, run, message)
+
+    async def _page(self, read: Loaded, run: Run, message: ResolvedMessage) -> None:
+        """A page of edges and uploads; the first one settles the task, too, even if an edge cannot be followed.
+
+        The deadline message is the timer behind all of this, so it goes last, and only where nothing is left to other
+        messages, which may still fail for good: at the deadline it has everything done once more.
+        """
         edges, uploads, rest = await self._stores.tasks.edges_and_uploads(
             message.task_id, start=message.start, limit=PAGE
         )
         if rest is not None:
-            await self._put(message, delay=0, start=rest)
-        young = await self._fan_out(read, run, edges)
-        if young:
-            await self._put(message, delay=EDGE_AGAIN, start=message.start)
-        await both(self._commit(read.task, uploads), self._settle(read.task, message, run))
+            await self._put(message, visible_in=0, start=rest)
+        is_first = message.start is None
+        left = await together(
+            self._fan_out(read, run, message, edges),
+            self._commit(read.task, uploads),
+            *((self._settle(read.task, message, run),) if is_first else ()),
+        )
+        if is_first and rest is None and not any(left):
+            await self._remove_deadline(read.task, run.generation)
         if run.resolved is not None:
             runtime = self._stores.runtime
             runtime.meter.record(FAN_OUT_LAG, (runtime.now() - run.resolved).total_seconds())
@@ -95,35 +137,81 @@ class Resolution:
 
     async def _wait_for_commit(self, message: ResolvedMessage) -> None:
         if self._stores.runtime.now() - message.put < COMMIT_MAY_COME:
-            await self._put(message, delay=message.delay, next_delay=min(2 * message.delay, LONGEST_DELAY))
+            await self._put(message, visible_in=message.delay, delay=min(2 * message.delay, LONGEST_DELAY))
 
     async def _put(
         self,
         message: ResolvedMessage,
         *,
-        delay: float,
+        visible_in: float,
+        delay: float = FIRST_DELAY,
         start: str | None = None,
-        next_delay: float = FIRST_DELAY,
+        waiting: WaitingEdges | None = None,
+        group_only: bool = False,
     ) -> None:
-        more: dict[str, Any] = {"delay": next_delay}
+        more: dict[str, Any] = {"delay": delay}
         if start is not None:
             more["start"] = start
+        if waiting is not None:
+            more |= {"waiting": dict(waiting.etags), "written": format_date(waiting.written)}
+        if group_only:
+            more["groupOnly"] = True
         await self._stores.messages.put_resolved(
-            message.task_id, message.run_id, put=message.put, visible_in=delay, more=more
+            message.task_id, message.run_id, put=message.put, visible_in=visible_in, more=more
         )
 
-    async def _fan_out(self, read: Loaded, run: Run, edges: list[Row]) -> bool:
+    async def _fan_out(self, read: Loaded, run: Run, message: ResolvedMessage, edges: Sequence[Row]) -> bool:
         """Satisfies the dependents of a page; whether one of them has yet to come."""
 
-        async def follow(edge: Row) -> bool:
-            return await self._follow(read.task.task_id, run.state, edge)
+        async def follow(edge: Row) -> Row | None:
+            dependent = edge.key.partition("~")[2]
+            if await self._follow(read.task.task_id, run.state, dependent):
+                return None
+            if self._stores.runtime.now() - edge.timestamp < COMMIT_MAY_COME:
+                return edge
+            await self._stores.tasks.remove_edge(read.task.task_id, dependent, edge.etag)
+            return None
 
-        return any(await in_waves(WIDTH, follow, edges))
-
-    async def _follow(self, required: str, state: State, edge: Row) -> bool:
-        dependent = edge.key.split("~", 1)[1]
-        if dependent == required:
+        young = [edge for edge in await in_waves(WIDTH, follow, edges) if edge is not None]
+        if not young:
             return False
+        waiting = WaitingEdges(
+            etags={edge.key.partition("~")[2]: edge.etag for edge in young},
+            written=max(edge.timestamp for edge in young),
+        )
+        await self._put(message, visible_in=EDGE_AGAIN, delay=2 * EDGE_AGAIN, waiting=waiting)
+        return True
+
+    async def _look_again(self, read: Loaded, run: Run, message: ResolvedMessage, waiting: WaitingEdges) -> None:
+        """The edges that had no dependent yet. What was touched since was touched by a call that has seen the
+        resolution, or will."""
+
+        async def follow(dependent: str) -> str | None:
+            return None if await self._follow(read.task.task_id, run.state, dependent) else dependent
+
+        missing = [each for each in await in_waves(WIDTH, follow, waiting.etags) if each is not None]
+        if not missing:
+            return
+        left = (COMMIT_MAY_COME - (self._stores.runtime.now() - waiting.written)).total_seconds()
+        if left > 0:
+            etags = {dependent: waiting.etags[dependent] for dependent in missing}
+            await self._put(
+                message,
+                visible_in=min(message.delay, left + 1),
+                delay=min(2 * message.delay, LONGEST_EDGE_DELAY),
+                waiting=WaitingEdges(etags=etags, written=waiting.written),
+            )
+            return
+
+        async def remove(dependent: str) -> None:
+            await self._stores.tasks.remove_edge(read.task.task_id, dependent, waiting.etags[dependent])
+
+        await in_waves(WIDTH, remove, missing)
+
+    async def _follow(self, required: str, state: State, dependent: str) -> bool:
+        """Satisfies a dependent; whether there is one."""
+        if dependent == required:
+            return True
         hint_id = self._stores.runtime.slugid()
 
         def decide(read: Loaded, now: datetime) -> Decision:
@@ -135,30 +223,37 @@ class Resolution:
         try:
             await self._executor.run(dependent, decide)
         except _NotListed:
-            return False
+            return True
         except ResourceNotFound:
-            if self._stores.runtime.now() - edge.timestamp < COMMIT_MAY_COME:
-                return True
-            await self._stores.tasks.remove_edge(required, dependent, edge.etag)
-        return False
+            return False
+        return True
 
-    async def _commit(self, task: Task, uploads: list[Waiting]) -> None:
-        """What workers have put straight into storage becomes the blobs of their artifacts, run by run."""
+    async def _commit(self, task: Task, uploads: Sequence[Waiting]) -> bool:
+        """What workers have put straight into storage becomes the blobs of their artifacts, run by run.
+
+        Nothing of it is left to another message.
+        """
         over = [upload for upload in uploads if self._run(task, upload.run_id) is not None]
         await self._uploads.commit(task.task_id, over)
+        return False
 
-    async def _settle(self, task: Task, message: ResolvedMessage, run: Run) -> None:
-        """Clears what belonged to the unresolved task, then sees whether its group is resolved; once a resolution."""
-        if message.start is not None:
-            return
+    async def _settle(self, task: Task, message: ResolvedMessage, run: Run) -> bool:
+        """Clears what belonged to the unresolved task, then sees whether its group is resolved.
+
+        Answers whether that has to be seen again later.
+        """
         await together(
             self._stores.groups.settle(task, run.generation),
             self._remove_rows(task, message.run_id),
-            self._remove_deadline(task, run.generation),
         )
-        again = await self._group_check.check(task.task_group_id)
-        if again is not None:
-            await self._put(message, delay=again)
+        return await self._check_group(task, message, run)
+
+    async def _check_group(self, task: Task, message: ResolvedMessage, run: Run) -> bool:
+        again = await self._group_check.check(task.task_group_id, due_of(task.task_id, run.generation))
+        if again is None:
+            return False
+        await self._put(message, visible_in=again, group_only=True)
+        return True
 
     async def _remove_rows(self, task: Task, run_id: int) -> None:
         if task.runs[run_id].reason_created is not Created.EXCEPTION:

@@ -182,14 +182,14 @@ async def report_exception(bench: Bench) -> Operations:
 # Handlers
 
 
-@budget("resolved message, leaf", 7, 5)
+@budget("resolved message, leaf", 7, 6)
 async def resolved(bench: Bench) -> Operations:
     task_id = await bench.completed()
     await bench.create()
     return await bench.measure(bench.resolved_due(task_id))
 
 
-@budget("resolved message, last of its group", 7, 5)
+@budget("resolved message, last of its group", 7, 6)
 async def resolved_last(bench: Bench) -> Operations:
     return await bench.measure(bench.resolved_due(await bench.completed(taskGroupId=new_slugid())))
 

@@ -27,7 +27,7 @@ class Scenario:
     """Whether the answer to a repeat acknowledges the first call: claimWork would claim something else."""
 
 
-A, B, C, GROUP = (f"{letter * 10}RAQ{letter * 8}A" for letter in "abcd")
+A, B, C, GROUP = (f"{letter * 8}Q{letter}C{letter * 10}A" for letter in "abcd")
 """Ids that a scenario knows before the tasks exist. They are slugids in form."""
 
 SCENARIOS: list[Scenario] = []

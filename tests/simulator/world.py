@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, TypeVar
 
+from functions import bodies
 from shared.domain.claims import Worker
 from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Definition
@@ -264,10 +265,4 @@ class World:
 
 def resolved_message(body: dict[str, Any]) -> ResolvedMessage:
     """The message of a body in the resolved queue."""
-    return ResolvedMessage(
-        task_id=body["taskId"],
-        run_id=body["runId"],
-        put=parse_date(body["put"]),
-        start=body.get("start"),
-        delay=body.get("delay", 2.0),
-    )
+    return bodies.resolved_message(bodies.ResolvedBody.model_validate(body))

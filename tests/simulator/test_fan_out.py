@@ -1,0 +1,259 @@
+"""A resolution is carried to its dependents page by page: all of them, in bounded work, and with a timer behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pytest
+
+from shared.domain.dates import format_date
+from shared.domain.task import Resolved, State
+from shared.storage import keys
+from shared.storage.codec import pack_definition
+from shared.storage.counting import Kind
+from shared.storage.messages import DEADLINE_QUEUE, RESOLVED_QUEUE
+from shared.usecases import resolution
+from shared.usecases.resolution import ResolvedMessage
+from tests.simulator.scenarios import GROUP, A, B, C
+from tests.simulator.world import World
+from tests.twin.driver import Simulation
+from tests.twin.gate import Call, Fail, Phase, process_name
+
+
+@dataclass
+class Handled:
+    """Counts the resolved messages that are handled, by task."""
+
+    world: World
+    messages: list[ResolvedMessage] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        handle = self.world.handlers.resolution.resolved_due
+
+        async def counted(message: ResolvedMessage) -> None:
+            self.messages.append(message)
+            await handle(message)
+
+        self.world.handlers.resolution.resolved_due = counted  # type: ignore[method-assign]
+
+
+def _world(*gates: Fail) -> World:
+    world = World(Simulation.scripted([]), *gates)
+    world.is_ordered = False
+    return world
+
+
+async def _complete(world: World, *task_ids: str) -> None:
+    assert len(await world.claim(len(task_ids))) == len(task_ids)
+    for task_id in task_ids:
+        await world.services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
+
+
+def _edges(world: World, task_id: str) -> int:
+    return sum(row.key.startswith("dependent~") for row in world.rows(keys.TASKS, task_id))
+
+
+def _deadlines(world: World, task_id: str) -> int:
+    return sum(body["taskId"] == task_id for body, _ in world.messages(DEADLINE_QUEUE))
+
+
+@pytest.mark.parametrize("edges", [1, 99, 100, 101, 1001])
+def test_dead_edges_cost_a_bounded_number_of_looks(edges: int) -> None:
+    """Calls that died have left them; a page leads to the next one once, and is looked at again by itself."""
+    world = _world()
+    handled = Handled(world)
+
+    async def story() -> None:
+        await world.create(A)
+        for _ in range(edges):
+            await world.services.stores.tasks.touch_edge(A, world.slugid())
+        await _complete(world, A)
+        await world.drain(400)
+
+    world.run(story())
+    pages = -(-edges // resolution.PAGE)
+    assert len([message for message in handled.messages if message.waiting is None]) == pages
+    assert len(handled.messages) <= 14 * pages
+    assert _edges(world, A) == 0
+    assert world.messages(RESOLVED_QUEUE) == []
+
+
+@pytest.mark.parametrize("count", [101, 201])
+def test_dependents_of_every_page_become_pending(count: int) -> None:
+    world = _world()
+
+    async def story() -> None:
+        await world.create(A)
+        for _ in range(count):
+            await world.create(dependencies=[A])
+        await _complete(world, A)
+        await world.drain(30)
+        states = [task.state for task_id, task in world.tasks().items() if task_id != A]
+        assert states == [State.PENDING] * count
+
+    world.run(story())
+
+
+def test_dependent_that_commits_late_is_found_by_a_later_look() -> None:
+    """It had read its dependency as running, and its edge was read before its commit."""
+
+    async def slow(call: Call, phase: Phase) -> None:
+        if (
+            phase is Phase.BEFORE
+            and call.kind is Kind.TABLE_WRITE
+            and call.subject == B
+            and keys.TASK_STATUS in call.keys
+        ):
+            await world.clock.sleep(100)
+
+    world = World(Simulation.scripted([]), slow)
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A)
+        assert await world.claim()
+
+    async def resolve() -> None:
+        await world.clock.sleep(1)
+        await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+        await world.drain(200)
+
+    world.run(story())
+    world.run(world.process().create_task(world.definition(B, dependencies=[A])), resolve())
+    assert world.tasks()[B].state is State.PENDING
+
+
+def test_edge_that_was_touched_since_is_left_alone() -> None:
+    world = _world()
+
+    async def story() -> None:
+        await world.create(A)
+        await world.services.stores.tasks.touch_edge(A, B)
+        await _complete(world, A)
+        await world.drain(200)
+        await world.services.stores.tasks.touch_edge(A, B)
+        await world.drain(400)
+        assert _edges(world, A) == 1
+
+    world.run(story())
+
+
+def test_message_before_its_commit_is_looked_at_again() -> None:
+    world = _world()
+
+    async def story() -> None:
+        await world.create(A)
+        await world.create(B, dependencies=[A])
+        assert await world.claim()
+        message = ResolvedMessage(task_id=A, run_id=0, put=world.clock.now())
+        await world.handlers.resolution.resolved_due(message)
+        (again,) = world.messages(RESOLVED_QUEUE)
+        assert again[0]["put"] == format_date(message.put)
+        await world.drain(240)
+        assert len(world.messages(RESOLVED_QUEUE)) == 1, "the commit may still come"
+        await world.drain(120)
+        assert world.messages(RESOLVED_QUEUE) == []
+
+    world.run(story())
+
+
+def test_resolution_of_a_retried_run_unblocks_nobody() -> None:
+    world = _world()
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        await world.create(B, dependencies=[A], requires="all-resolved")
+        assert await world.claim()
+        await world.services.lifecycle.report_exception(A, 0, Resolved.WORKER_SHUTDOWN)
+        message = ResolvedMessage(task_id=A, run_id=0, put=world.clock.now())
+        await world.handlers.resolution.resolved_due(message)
+        assert world.tasks()[B].state is State.UNSCHEDULED
+        assert any(row.key == keys.active(A, 0) for row in world.rows(keys.GROUPS, GROUP))
+
+    world.run(story())
+
+
+def test_deadline_message_goes_last() -> None:
+    """Wherever the handler fails, the timer that has everything done once more is still there."""
+
+    def of_handler(call: Call) -> bool:
+        return process_name() == "handler" and not call.kind.name.startswith("QUEUE")
+
+    for number in range(1, 12):
+        skip = [number]
+
+        def chosen(call: Call, skip: list[int] = skip) -> bool:
+            if not of_handler(call):
+                return False
+            skip[0] -= 1
+            return skip[0] <= 0
+
+        gate = Fail(chosen, times=10**6)
+        world = _world(gate)
+
+        async def story(world: World = world, gate: Fail = gate) -> None:
+            gate.times = 0
+            await world.create(A, taskGroupId=GROUP)
+            await world.create(B, taskGroupId=GROUP, dependencies=[A])
+            await _complete(world, A)
+            gate.times = 10**6
+            await world.drain(30)
+
+        world.run(story())
+        assert _deadlines(world, A) == (skip[0] <= 0), number
+
+
+def test_deadline_message_stays_while_other_messages_have_work_left() -> None:
+    """More pages, edges without dependents: at the deadline all of it is done once more."""
+    world = _world()
+
+    async def story() -> None:
+        await world.create(A)
+        await world.create(C)
+        for _ in range(101):
+            await world.create(dependencies=[A])
+        await world.services.stores.tasks.touch_edge(C, B)
+        await _complete(world, A, C)
+        await world.drain(30)
+        assert (_deadlines(world, A), _deadlines(world, C)) == (1, 1)
+        await world.drain(timedelta(hours=4).total_seconds())
+        assert (_deadlines(world, A), _deadlines(world, C)) == (0, 0)
+
+    world.run(story())
+
+
+def test_task_settles_though_a_dependent_cannot_be_followed() -> None:
+    def unreadable(call: Call) -> bool:
+        return process_name() == "handler" and call.target == keys.TASKS and call.subject == B
+
+    world = _world(Fail(unreadable, times=10**6))
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        await world.create(B, dependencies=[A])
+        await _complete(world, A)
+        await world.drain(30)
+        assert len(world.topics.of("task-group-resolved")) == 1
+        assert _deadlines(world, A) == 1
+
+    world.run(story())
+
+
+def test_young_orphan_is_waited_for_by_one_handler_alone() -> None:
+    """Of the tasks that were resolved meanwhile, the last one's handler checks the group again."""
+    world = _world()
+    handled = Handled(world)
+
+    async def story() -> None:
+        ids = [await world.create(taskGroupId=GROUP) for _ in range(20)]
+        definition = world.definition(B, taskGroupId=GROUP)
+        for number in range(7):
+            orphan = world.definition(world.slugid(), taskGroupId=GROUP) if number else definition
+            await world.services.create_task._membership.join(orphan, await pack_definition(orphan))
+        await _complete(world, *ids)
+        await world.drain(600)
+        assert len(world.topics.of("task-group-resolved")) == 1
+        assert len(handled.messages) <= len(ids) + 8
+
+    world.run(story())
