@@ -18,15 +18,16 @@ from shared.storage.interface import (
     Delete,
     Merge,
     Operation,
-    Refusal,
     Replace,
     Row,
     Storage,
+    StorageUnavailable,
     TransactionRefused,
     Upsert,
     Value,
 )
 
+_TRIES = 5
 _PER_TRANSACTION = MAX_OPERATIONS // 2
 
 
@@ -135,22 +136,23 @@ class ArtifactStore:
         return replace(stored, artifact=artifact, etag=etag)
 
     async def arrived(self, stored: Stored, *, encoding: str, length: int) -> bool:
-        """Notes what came through this service for an artifact that was read before; False when that is gone.
+        """Notes what came through this service for an artifact that was read before.
 
-        If the artifact has changed since, other content may have come: then nothing is known of what is there.
+        If the artifact has changed since, other content may have come: then nothing is known of what is there. False
+        when it is gone, or its content comes another way by now. Raises StorageUnavailable.
         """
-        key = artifact_keys.artifact(stored.run_id, stored.artifact.name)
-        known: dict[str, Value] = {"isPresent": True, "isSettled": True, "encoding": encoding, "length": length}
-        unknown: dict[str, Value] = {"isPresent": True, "isSettled": False}
-        for operation in (Merge(key, known, stored.etag), Merge(key, unknown)):
-            try:
-                await self._tables.transact(keys.TASKS, stored.task_id, [operation])
-            except TransactionRefused as refused:
-                if refused.refusal is Refusal.MISSING:
-                    return False
-            else:
-                break
-        return True
+        known = replace(stored.artifact, is_present=True, is_settled=True, encoding=encoding, length=length)
+        latest: Stored | None = stored
+        artifact = known
+        for _ in range(_TRIES):
+            if latest is None or latest.artifact.version != known.version:
+                return False
+            if await self.note(latest, artifact) is not None:
+                return True
+            latest = await self.get(stored.task_id, stored.run_id, known.name)
+            if latest is not None:
+                artifact = replace(latest.artifact, is_present=True, is_settled=False)
+        raise StorageUnavailable("the artifact is contended")
 
     async def count(self, task_id: str) -> int:
         """The artifacts of all runs of a task; counting ends at `MAX_OF_TASK`, or a page beyond it."""
