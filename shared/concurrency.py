@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import TypeVar, cast
 
 T = TypeVar("T")
@@ -39,3 +40,10 @@ async def in_waves(width: int, work: Callable[[S], Awaitable[T]], items: Iterabl
             return await work(item)
 
     return await together(*(bounded(item) for item in items))
+
+
+async def comes_within(event: asyncio.Event, seconds: float) -> bool:
+    """Waits for an event so long at the most, and tells whether it has come."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+    return event.is_set()

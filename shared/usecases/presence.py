@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -37,12 +36,6 @@ class Visit:
     """Whether it waits until there is work: then a newer wait of the same worker ends it."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when nobody waits for its answer any more: nothing may be handed out in it."""
-
-    async def ends_within(self, seconds: float) -> bool:
-        """Waits so long at the most, and tells whether the call has ended by then."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self.ended.wait(), seconds)
-        return self.ended.is_set()
 
 
 class Presence:

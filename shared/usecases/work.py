@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.auth.credentials import task_client_id, task_scopes, temporary_credentials
-from shared.concurrency import both, together
+from shared.concurrency import both, comes_within, together
 from shared.domain import claims
 from shared.domain.claims import Worker
 from shared.domain.definition import Json
@@ -110,13 +110,15 @@ class Work:
         record = await self._presence.arrived(task_queue_id, worker)
         if record.is_quarantined(self._runtime.now()):
             await self._presence.seen(record)
-            await visit.ends_within(wait)
+            await comes_within(visit.ended, wait)
             return []
-        noted = asyncio.ensure_future(self._note_wait(record, visit))
+        found = asyncio.Event()
+        noted = asyncio.ensure_future(self._note_wait(record, visit, found))
         try:
-            claimed = await self._claim_in_time(task_queue_id, worker, count, wait, visit, record)
+            claimed = await self._claim_in_time(task_queue_id, worker, count, wait, visit, record, found)
         finally:
             visit.ended.set()
+            found.set()
             await asyncio.wait([noted])
         if not claimed:
             seen = self._presence.seen(self._presence.latest(record))
@@ -124,15 +126,26 @@ class Work:
         return self._claims(claimed)
 
     async def _claim_in_time(
-        self, task_queue_id: str, worker: Worker, count: int, wait: float, visit: Visit, record: WorkerRecord
+        self,
+        task_queue_id: str,
+        worker: Worker,
+        count: int,
+        wait: float,
+        visit: Visit,
+        record: WorkerRecord,
+        found: asyncio.Event,
     ) -> list[Loaded]:
-        """Claims as soon as there is work; none after `wait` seconds, or as soon as nobody waits for the answer."""
+        """Claims as soon as there is work; none after `wait` seconds, or as soon as nobody waits for the answer.
+
+        Sets `found` with the first work.
+        """
         until, left = self._runtime.now() + timedelta(seconds=wait), wait
         while messages := await self._poller.take(task_queue_id, count, left, visit.ended):
+            found.set()
             record = self._presence.latest(record)
             if visit.ended.is_set() or record.is_quarantined(self._runtime.now()):
                 await together(*map(self._release, messages))
-                await visit.ends_within(max((until - self._runtime.now()).total_seconds(), 0))
+                await comes_within(visit.ended, max((until - self._runtime.now()).total_seconds(), 0))
                 return []
             claiming = asyncio.ensure_future(
                 self._claiming.claim(task_queue_id, messages, worker, record, visit),
@@ -148,7 +161,7 @@ class Work:
                 return claimed
         return []
 
-    async def _note_wait(self, record: WorkerRecord, visit: Visit) -> None:
+    async def _note_wait(self, record: WorkerRecord, visit: Visit, found: asyncio.Event) -> None:
         """Tells other processes that the worker waits here, so that they end its older waits.
 
         Where this process knows of no other, it looks only after a moment: a worker that gets work at once costs no
@@ -156,7 +169,7 @@ class Work:
         """
         with suppress(StorageUnavailable):  # then an older wait may still get a run, until takenUntil
             if not record.etag or self._presence.is_noted(record):
-                if await visit.ends_within(NOTED_AFTER):
+                if await comes_within(found, NOTED_AFTER):
                     return
                 record = await self._presence.read_again(record)
             await self._presence.waits(record, visit)
