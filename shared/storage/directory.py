@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -25,7 +25,9 @@ REFRESHED_EVERY = timedelta(minutes=5)
 """A row that is seen again is written this often at most, whoever sees it: what it tells is so old at the most."""
 DECLARED_LIFE = timedelta(days=5)
 """How long something is listed that was declared without an expiration (contract 8)."""
-TRIES = 5
+TRIES = 8
+FIRST_WAIT = 0.05
+"""Seconds before a refused write is tried again, doubled each time, with full jitter."""
 
 
 class Kind(StrEnum):
@@ -65,6 +67,8 @@ class DirectoryStore:
         self._tables = storage.tables
         self._expiry = expiry
         self._now = runtime.now
+        self._sleep = runtime.sleep
+        self._jitter = runtime.jitter
         self._fresh: dict[tuple[Kind, str], tuple[datetime, datetime]] = {}
         """When this process knew each row to have been written last, and its expiration."""
 
@@ -73,9 +77,21 @@ class DirectoryStore:
 
         No request when this process knows of a refresh in the last minutes.
         """
+        expires = self._now() + life
         await together(
-            self._refresh(Kind.TASK_QUEUE, task_queue_id, life),
-            self._refresh(Kind.PROVISIONER, task_queue_id.split("/", 1)[0], life),
+            self._refresh(Kind.TASK_QUEUE, task_queue_id, expires, expires - REFRESHED_EVERY),
+            self._refresh(Kind.PROVISIONER, task_queue_id.split("/", 1)[0], expires, expires - REFRESHED_EVERY),
+        )
+
+    async def lasts(self, task_queue_id: str, expires: datetime) -> None:
+        """A task queue is in use, and is to be listed until then at least, with its provisioner.
+
+        Where others write it, too, some minutes are added: the workers of a pool that start together do not write one
+        after the other. Raises StorageUnavailable, ServiceUnavailable.
+        """
+        await together(
+            self._refresh(Kind.TASK_QUEUE, task_queue_id, expires, expires),
+            self._refresh(Kind.PROVISIONER, task_queue_id.split("/", 1)[0], expires, expires),
         )
 
     async def declare(self, kind: Kind, name: str, declaration: Declaration) -> Entry:
@@ -126,19 +142,23 @@ class DirectoryStore:
             return self._now()  # it has just been seen
         return None
 
-    async def _refresh(self, kind: Kind, name: str, life: timedelta) -> None:
-        expires = self._now() + life
+    async def _refresh(self, kind: Kind, name: str, expires: datetime, enough: datetime) -> None:
+        """Notes an entry as seen, to expire then; nothing changes if it was seen just now and lasts long enough."""
 
         def is_fresh(written: datetime, until: datetime) -> bool:
-            return self._now() - written < REFRESHED_EVERY and expires - until < REFRESHED_EVERY
+            return self._now() - written < REFRESHED_EVERY and until >= enough
+
+        until = expires
 
         def change(before: Entry | None) -> Entry | None:
+            nonlocal until
             now = self._now()
+            wanted, until = until, expires + REFRESHED_EVERY if expires < _NO_SPARE else expires  # for a second try
             if before is None:
-                return Entry(name=name, expires=expires, last_active=now)
+                return Entry(name=name, expires=wanted, last_active=now)
             if is_fresh(before.last_active, before.expires):
                 return None
-            return replace(before, expires=max(before.expires, expires), last_active=now)
+            return replace(before, expires=max(before.expires, wanted), last_active=now)
 
         known = self._fresh.get((kind, name))
         if known is None or not is_fresh(*known):
@@ -146,7 +166,7 @@ class DirectoryStore:
 
     async def _write(self, kind: Kind, name: str, change: Callable[[Entry | None], Entry | None]) -> Entry:
         """What `change` makes of the entry, again when somebody else has written it; None leaves it as it is."""
-        for _ in range(TRIES):
+        for attempt in range(TRIES):
             row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
             before = None if row is None else _decode(row)
             after = change(before)
@@ -161,6 +181,7 @@ class DirectoryStore:
             try:
                 await self._tables.transact(keys.DIRECTORY, kind, [operation])
             except TransactionRefused:
+                await self._sleep(self._jitter() * FIRST_WAIT * 2**attempt)
                 continue
             return self._remembered(kind, after)
         raise ServiceUnavailable(f"{name} is contended; send the call again")
@@ -177,6 +198,8 @@ class DirectoryStore:
 
 
 _REMEMBERED = 20_000
+_NO_SPARE = datetime(9999, 1, 1, tzinfo=UTC)
+"""An expiration beyond this is never."""
 _NAME = {Kind.TASK_QUEUE: "taskQueueId", Kind.PROVISIONER: "provisionerId"}
 MOST_ACTIONS = 30_000
 """Characters of a provisioner's actions as JSON: a property holds 32,768."""

@@ -126,11 +126,35 @@ class PoolStore:
         except TransactionRefused:
             return
 
-    async def pending(self, task_queue_id: str, limit: int) -> list[PendingRow]:
-        """The rows of the runs that were scheduled first."""
-        start, end = keys.PENDING
-        page = await self._tables.query(keys.POOLS, keys.pool(task_queue_id), start=start, end=end, limit=limit)
-        return [_decode_pending(row) for row in page.rows]
+    async def pending(
+        self, task_queue_id: str, limit: int, start: str | None = None
+    ) -> tuple[list[PendingRow], str | None]:
+        """A page of the rows of pending runs, first scheduled first, and where the next page starts."""
+        page = await self._tables.query(
+            keys.POOLS,
+            keys.pool(task_queue_id),
+            start=start or keys.PENDING[0],
+            end=keys.PENDING[1],
+            limit=limit,
+            select=("scheduled", "priority"),
+        )
+        return [_decode_pending(row) for row in page.rows], page.resume
+
+    async def touch(self, task_queue_id: str, row: PendingRow) -> None:
+        """Notes that the message of a pending run was put again: the time of its row is that of its message."""
+        try:
+            await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Merge(row.key, {})])
+        except TransactionRefused:
+            return
+
+    async def checked_to(self, task_queue_id: str) -> str:
+        """Where the last check of the pool's index ended; "" at its end."""
+        row = await self._tables.get(keys.POOLS, keys.pool(task_queue_id), keys.POOL)
+        return "" if row is None else str(row.values.get(_CHECKED_TO, ""))
+
+    async def note_checked(self, task_queue_id: str, to: str) -> None:
+        """Keeps where a check of the pool's index has ended."""
+        await self._note(task_queue_id, {_CHECKED_TO: to})
 
     async def remove_read(self, task_queue_id: str, row: PendingRow) -> None:
         """Removes a row that was read, if nobody has touched it since."""
@@ -233,6 +257,7 @@ class PoolStore:
 
 
 _QUEUES_MADE = "queuesMade"
+_CHECKED_TO = "checkedTo"
 
 
 def _column(priority: Priority) -> str:

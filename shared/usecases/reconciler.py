@@ -5,7 +5,9 @@ Whoever holds a poll URL can hide messages for a week, or delete them; calls tha
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from shared.concurrency import in_waves
@@ -14,19 +16,24 @@ from shared.domain.effects import ChangePoolRows, NoDecision, row_of
 from shared.domain.priority import Priority
 from shared.domain.task import State
 from shared.errors import ResourceNotFound
+from shared.storage.interface import StorageUnavailable
 from shared.storage.pools import PendingRow
 from shared.usecases.executor import Executor, Stores
 
+log = logging.getLogger("taskcluster.reconciler")
+
 GIVEN_TIME = timedelta(minutes=1)
-"""A run that was scheduled later than this ago is left alone."""
+"""A run whose row was written later than this ago is left alone."""
 OVERTAKEN = timedelta(minutes=10)
-"""A band whose first message was put so much later than its oldest run was scheduled has lost that run's message."""
+"""A band whose first message was put so much later than a run's row was written has lost that run's message."""
 COMMIT_MAY_COME = timedelta(minutes=5)
 """A row whose run has not come by then belongs to a call that died."""
 EVERY = timedelta(minutes=1)
 """Empty polls of a pool lead to a check this often at most, in one process."""
-ROWS = 100
-"""The oldest rows of a pool, in one check."""
+ROWS = 1000
+"""Index rows that one request reads."""
+PAGES = 10
+"""Pages of a pool that one check of all pools reads: the oldest rows, then on from where the last check ended."""
 WIDTH = 8
 
 
@@ -40,36 +47,81 @@ class Reconciler:
         self._checked: dict[str, datetime] = {}
 
     async def after_empty_poll(self, task_queue_id: str) -> None:
-        """Somebody waited in vain: a check, unless there was one within the last minute. Raises StorageUnavailable."""
+        """Somebody waited in vain: a check of the oldest rows, unless there was one within the last minute.
+
+        Raises StorageUnavailable.
+        """
         last = self._checked.get(task_queue_id)
         if last is None or self._now() - last >= EVERY:
             self._checked[task_queue_id] = self._now()
-            await self.check_pool(task_queue_id)
+            await self._check_rows(task_queue_id, (await self._stores.pools.pending(task_queue_id, ROWS))[0])
 
     async def check_all(self) -> int:
-        """Every pool of the directory; answers how many rows were looked into. Raises StorageUnavailable."""
+        """Every pool of the directory; answers how many rows were looked into.
+
+        What fails for one pool costs no other its check. Raises StorageUnavailable when the directory cannot be read.
+        """
         looked_into = 0
-        pools, start = await self._stores.pools.known(None)
+        start: str | None = None
         while True:
-            looked_into += sum(await in_waves(WIDTH, self.check_pool, pools))
+            pools, start = await self._stores.pools.known(start)
+            looked_into += sum(await in_waves(WIDTH, self._check_apart, pools))
             if start is None:
                 return looked_into
-            pools, start = await self._stores.pools.known(start)
+
+    async def _check_apart(self, task_queue_id: str) -> int:
+        try:
+            return await self.check_pool(task_queue_id)
+        except StorageUnavailable as failure:
+            log.warning("pool %s was not checked: %s", task_queue_id, failure, extra={"action": "pool_not_checked"})
+        except Exception:
+            log.exception("pool %s was not checked", task_queue_id, extra={"action": "pool_not_checked"})
+        return 0
 
     async def check_pool(self, task_queue_id: str) -> int:
-        """One pool; answers how many rows were looked into: none, unless there is evidence that a message is lost."""
-        rows = await self._stores.pools.pending(task_queue_id, ROWS)
+        """One pool; answers how many rows were looked into: none, unless there is evidence that a message is lost.
+
+        Bounded work: the oldest page of rows each time, and where there are more, some pages from where the last check
+        ended, so that every row has its turn. Raises StorageUnavailable.
+        """
+        pools = self._stores.pools
+        rows, resume = await pools.pending(task_queue_id, ROWS)
+        looked_into = await self._check_rows(task_queue_id, rows)
+        if resume is None:
+            return looked_into
+        at: str | None = max(await pools.checked_to(task_queue_id), resume)
+        for _ in range(PAGES - 1):
+            rows, at = await pools.pending(task_queue_id, ROWS, at)
+            looked_into += await self._check_rows(task_queue_id, rows)
+            if at is None:
+                break
+        await pools.note_checked(task_queue_id, at or "")
+        return looked_into
+
+    async def _check_rows(self, task_queue_id: str, rows: Sequence[PendingRow]) -> int:
+        """Rows in the order in which their runs were scheduled. A band's messages are taken in about that order, too.
+
+        A row is written again when its message is put again, so that its age tells that of its message.
+        """
         bands: dict[Priority, list[PendingRow]] = defaultdict(list)
         for row in rows:
-            if self._now() - row.scheduled > GIVEN_TIME:
+            if self._now() - _latest(row) > GIVEN_TIME:
                 bands[row.priority].append(row)
         suspects: list[PendingRow] = []
         for priority, waiting in bands.items():
             head = await self._stores.messages.head(task_queue_id, priority)
-            if head is None or head - waiting[0].scheduled > OVERTAKEN:
-                suspects.extend(waiting)
-        await in_waves(WIDTH, lambda row: self._repair(task_queue_id, row), suspects)
+            suspects.extend(row for row in waiting if head is None or head - _latest(row) > OVERTAKEN)
+        await in_waves(WIDTH, lambda row: self._repair_apart(task_queue_id, row), suspects)
         return len(suspects)
+
+    async def _repair_apart(self, task_queue_id: str, row: PendingRow) -> None:
+        """A row that cannot be repaired does not keep others from it."""
+        try:
+            await self._repair(task_queue_id, row)
+        except StorageUnavailable as failure:
+            log.warning("task %s was not reconciled: %s", row.task_id, failure, extra={"action": "not_reconciled"})
+        except Exception:
+            log.exception("task %s was not reconciled", row.task_id, extra={"action": "not_reconciled"})
 
     async def _repair(self, task_queue_id: str, row: PendingRow) -> None:
         """The status row decides: a new message, or the row goes."""
@@ -80,14 +132,14 @@ class Reconciler:
             return
         task, run = loaded.task, loaded.task.runs[row.run_id]
         if run.state is State.PENDING and run.scheduled == row.scheduled:
-            await self._renew(row)
+            await self._renew(task_queue_id, row)
             return
         await self._stores.pools.remove_read(task_queue_id, row)
         if run.state is State.RUNNING:
             claimed = ChangePoolRows(task_queue_id=task_queue_id, add=(row_of(task, row.run_id),))
             await self._stores.pools.change([claimed], task_queue_id)
 
-    async def _renew(self, row: PendingRow) -> None:
+    async def _renew(self, task_queue_id: str, row: PendingRow) -> None:
         hint_id = self._stores.runtime.slugid()
         try:
             await self._executor.run(
@@ -95,3 +147,9 @@ class Reconciler:
             )
         except (NoDecision, ResourceNotFound):
             return  # it has moved on since it was read
+        await self._stores.pools.touch(task_queue_id, row)
+
+
+def _latest(row: PendingRow) -> datetime:
+    """When the message of the row's run was put, as far as is known."""
+    return max(row.scheduled, row.written)

@@ -37,6 +37,6 @@ class Starvation:
         return [*starving, *(band for band in bands if band not in starving)]
 
     async def _read(self, task_queue_id: str) -> list[Priority]:
-        rows = await self._pools.pending(task_queue_id, ROWS)
+        rows, _ = await self._pools.pending(task_queue_id, ROWS)
         now = self._now()
         return list(dict.fromkeys(row.priority for row in rows if now - row.scheduled > self._patience))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from shared.concurrency import both, in_waves, together
+from shared.concurrency import both, in_waves
 from shared.domain.claims import Worker
 from shared.domain.effects import Decision, NoDecision
 from shared.domain.removal import worker_removed
 from shared.errors import ResourceNotFound, ServiceUnavailable
 from shared.storage import keys
-from shared.storage.directory import Declaration, DirectoryStore, Kind
+from shared.storage.directory import DirectoryStore, Kind
 from shared.storage.expiry import ExpiryStore
 from shared.storage.interface import TransactionRefused
 from shared.storage.pool_index import PoolIndex
@@ -108,12 +108,7 @@ class Workers:
 
         Raises ServiceUnavailable, StorageUnavailable.
         """
-        provisioner_id = task_queue_id.split("/", 1)[0]
-        declaration = Declaration(expires=expires)
-        await together(
-            self._directory.declare(Kind.TASK_QUEUE, task_queue_id, declaration),
-            self._directory.declare(Kind.PROVISIONER, provisioner_id, declaration),
-        )
+        await self._directory.lasts(task_queue_id, expires)
         for attempt in range(TRIES):
             read = await self._workers.read(task_queue_id, worker.worker_group, worker.worker_id)
             now = self._runtime.now()

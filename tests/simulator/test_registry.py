@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -10,12 +12,14 @@ from shared.domain.claims import Worker
 from shared.domain.dates import parse_date
 from shared.domain.task import Resolved
 from shared.errors import InputError, ResourceNotFound, ServiceUnavailable
-from shared.services import Services
+from shared.services import Services, assemble
 from shared.storage import keys
-from shared.storage.counting import counting
+from shared.storage.counting import Kind, counting
 from shared.storage.directory import Declaration
 from shared.usecases.workers import KnownWorker
 from tests.simulator.world import POOL, WORKER, World
+from tests.twin.driver import Simulation
+from tests.twin.gate import Call, Phase, chain
 
 MINUTE = 60.0
 HOUR = 3600.0
@@ -393,3 +397,61 @@ def test_budgets(world: World) -> None:
         assert operations.total <= 4 and operations.depth <= 3
 
     world.run(story())
+
+
+def test_a_fleet_that_starts_at_once_is_declared_without_a_refusal() -> None:
+    """Fifty workers of a new pool, in four processes, each with its own expiration; each request takes a while."""
+    chance = random.Random(1)
+    simulation = Simulation.scripted([])
+
+    async def slow(call: Call, phase: Phase) -> None:
+        await simulation.clock.sleep(chance.uniform(0.0025, 0.005))
+
+    world = World(simulation, slow)
+    world.is_ordered = False
+    processes = [world.process() for _ in range(4)]
+    writes: list[str] = []
+
+    async def count(call: Call, phase: Phase) -> None:
+        if call.target == keys.DIRECTORY and call.kind is Kind.TABLE_WRITE and phase is Phase.BEFORE:
+            writes.append(call.subject)
+
+    world.memory.gate = chain(world.memory.gate, count)
+
+    async def declare(number: int) -> datetime:
+        await world.clock.sleep(number / 1000)
+        until = after(world, DAY + number)
+        worker = Worker(worker_group="group", worker_id=f"w{number}")
+        known = await processes[number % 4].workers.declare(POOL, worker, until)
+        assert known.record.expires == until
+        return until
+
+    declared = world.run(*(declare(number) for number in range(50)))
+    (entry,) = world.run(world.services.directory.task_queue(POOL))
+    assert entry.expires >= max(declared)
+    (again,) = world.run(declare(7))
+    assert again
+    assert len(writes) <= 2 * 2 * 50, "two attempts each, of the pool and its provisioner, on the average"
+
+
+def test_declarations_that_differ_all_come_through() -> None:
+    """Eight provisioners' worth of declarations of one task queue, side by side."""
+
+    chance = random.Random(2)
+    simulation = Simulation.scripted([])
+
+    async def slow(call: Call, phase: Phase) -> None:
+        await simulation.clock.sleep(0.005)
+
+    world = World(simulation, slow)
+    world.is_ordered = False
+    runtime = replace(world.services.runtime, jitter=chance.random)
+    processes = [assemble(world.services.settings, runtime, world.account.connect(), world.topics) for _ in range(8)]
+
+    async def declare(number: int) -> None:
+        declaration = Declaration(expires=after(world, DAY * (number + 1)), description=str(number))
+        await processes[number].directory.declare_task_queue(POOL, declaration)
+
+    world.run(*(declare(number) for number in range(8)))
+    (entry,) = world.run(world.services.directory.task_queue(POOL))
+    assert entry.expires >= after(world, 8 * DAY - MINUTE)

@@ -1,0 +1,221 @@
+"""Lost messages come back, whatever else waits in the pool; what lost nothing is left alone; work is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import pytest
+
+from shared.domain.effects import row_of
+from shared.domain.priority import PRIORITIES, Priority
+from shared.storage import keys
+from shared.storage.counting import counting
+from shared.storage.interface import StorageUnavailable
+from shared.storage.messages import pending_queue
+from shared.usecases import reconciler
+from tests.simulator.scenarios import A, C
+from tests.simulator.world import POOL, World
+from tests.twin.gate import Call, Phase
+
+T = TypeVar("T")
+INTERVAL = 300.0
+"""Seconds between two runs of the timer function."""
+
+
+def a_world(*gates: Any) -> World:
+    world = World(None, *gates)
+    world.is_ordered = False
+    return world
+
+
+def done(world: World, work: Coroutine[Any, Any, T]) -> T:
+    (result,) = world.run(work)
+    return result
+
+
+async def lose(world: World, band: Priority) -> None:
+    """Somebody with a poll URL deletes the first message of a band."""
+    messages = world.services.stores.messages
+    (taken,) = await messages.poll(POOL, band, count=1, hidden_for=60)
+    await messages.remove(taken.ticket)
+
+
+async def checks(world: World, count: int) -> None:
+    """So many runs of the timer function, each in a process of its own."""
+    for _ in range(count):
+        await world.clock.sleep(INTERVAL)
+        await world.process().reconciler.check_all()
+
+
+def offered(world: World, band: Priority) -> list[str]:
+    return [body["taskId"] for body, _ in world.messages(pending_queue(POOL, band))]
+
+
+def hint(world: World, task_id: str = A) -> str:
+    return world.tasks()[task_id].hint_id
+
+
+@pytest.mark.parametrize("band", PRIORITIES)
+def test_a_lost_message_is_restored_behind_a_hundred_waiting_runs_of_another_band(band: Priority) -> None:
+    world = a_world()
+    other: Priority = "lowest" if band != "lowest" else "highest"
+
+    async def script() -> None:
+        for _ in range(120):
+            await world.create(priority=other)
+        await world.clock.sleep(60)
+        await world.create(A, priority=band)
+        await lose(world, band)
+        await checks(world, 2)
+
+    done(world, script())
+    assert offered(world, band) == [A]
+
+
+def test_a_lost_message_behind_a_thousand_rows_is_restored() -> None:
+    world = a_world()
+
+    async def script() -> None:
+        task_id = await world.create(priority="lowest")
+        row = row_of(world.tasks()[task_id], 0)
+        for _ in range(1000):
+            await world.services.stores.pools.add_pending(POOL, replace(row, task_id=world.slugid()))
+        await world.clock.sleep(1)
+        await world.create(A, priority="highest")
+        await lose(world, "highest")
+        await checks(world, 2)
+
+    done(world, script())
+    assert offered(world, "highest") == [A]
+
+
+@pytest.mark.parametrize("position", [0, 9, 10, 29, 30, 55, 79, 80])
+def test_every_row_has_its_turn_in_bounded_work(position: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """80 rows, 10 a page, 3 pages a check: each time the oldest page and two more, so that four checks see all."""
+    monkeypatch.setattr(reconciler, "ROWS", 10)
+    monkeypatch.setattr(reconciler, "PAGES", 3)
+    world = a_world()
+
+    async def script() -> None:
+        for number in range(81):
+            if number == position:
+                await world.create(A, priority="highest")
+            else:
+                await world.create(priority="lowest")
+            await world.clock.sleep(0.01)
+        await lose(world, "highest")
+        await world.clock.sleep(INTERVAL)
+        for _ in range(5):
+            with counting() as operations:
+                await world.process().reconciler.check_all()
+            assert operations.total <= 1 + 3 + 2 + 3 * 2 + 7, "directory, pages, cursor, heads, one repair"
+
+    done(world, script())
+    assert offered(world, "highest") == [A]
+
+
+def test_a_small_pool_costs_one_read_of_rows_and_a_look_at_each_band_that_waits() -> None:
+    world = a_world()
+
+    async def script() -> None:
+        for band in ("low", "high"):
+            await world.create(priority=band)
+        await world.clock.sleep(INTERVAL)
+        with counting() as operations:
+            assert await world.handlers.reconciler.check_all() == 0
+        assert operations.total == 1 + 1 + 2
+
+    done(world, script())
+
+
+def test_a_message_that_was_renewed_is_left_alone() -> None:
+    world = a_world()
+
+    async def script() -> set[str]:
+        await world.create(A)
+        await world.clock.sleep(700)
+        await lose(world, "lowest")
+        hints = set()
+        for _ in range(12):
+            await checks(world, 1)
+            hints.add(hint(world))
+        return hints
+
+    assert len(done(world, script())) == 1, "renewed once"
+    assert offered(world, "lowest") == [A]
+
+
+@pytest.mark.parametrize("with_company", [True, False])
+def test_a_change_of_priority_is_no_evidence_of_a_loss(with_company: bool) -> None:
+    world = a_world()
+
+    async def script() -> set[str]:
+        await world.create(A)
+        await world.clock.sleep(700)
+        if with_company:
+            await world.create(C, priority="high")
+            await world.clock.sleep(700)
+        await world.services.lifecycle.change_priority(await world.services.lifecycle.known(A), "high")
+        hints = set()
+        for _ in range(12):
+            await checks(world, 1)
+            hints.add(hint(world))
+        return hints
+
+    assert len(done(world, script())) == 1
+
+
+def test_a_message_that_is_lost_again_is_restored_again() -> None:
+    world = a_world()
+
+    async def script() -> None:
+        await world.create(A)
+        for _ in range(3):
+            await lose(world, "lowest")
+            await checks(world, 1)
+            assert offered(world, "lowest") == [A]
+
+    done(world, script())
+
+
+@pytest.mark.parametrize("error", [StorageUnavailable, ValueError])
+def test_a_task_that_cannot_be_repaired_keeps_no_other_from_it(error: type[Exception]) -> None:
+    async def broken(call: Call, phase: Phase) -> None:
+        if phase is Phase.BEFORE and call.target == keys.TASKS and call.subject == C and world_is_ready:
+            raise error("unreadable")
+
+    world_is_ready = False
+    world = a_world(broken)
+
+    async def script() -> None:
+        nonlocal world_is_ready
+        for task_id in (C, A):
+            await world.create(task_id)
+            await lose(world, "lowest")
+        world_is_ready = True
+        await checks(world, 1)
+
+    done(world, script())
+    assert offered(world, "lowest") == [A]
+
+
+def test_a_pool_that_cannot_be_checked_keeps_no_other_from_it() -> None:
+    async def broken(call: Call, phase: Phase) -> None:
+        if phase is Phase.BEFORE and call.subject == keys.pool("a/broken") and world_is_ready:
+            raise StorageUnavailable
+
+    world_is_ready = False
+    world = a_world(broken)
+
+    async def script() -> None:
+        nonlocal world_is_ready
+        await world.create(provisionerId="a", workerType="broken", taskQueueId="a/broken")
+        await world.create(A)
+        await lose(world, "lowest")
+        world_is_ready = True
+        await checks(world, 1)
+
+    done(world, script())
+    assert offered(world, "lowest") == [A]
