@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 import taskcluster
 import taskcluster.aio
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 
 from local import state
@@ -115,9 +115,12 @@ class Demo:
         statuses = list(self._statuses.values())
         expected = expected_events(statuses)
         await self._events.wait_for(expected, EVENTS_LIMIT_SECONDS)
-        self._console.print(final_report(EXAMPLES, self._statuses, self._events.counts, expected))
+        self._console.print(self._report(expected))
         may_miss = unannounced_claims(statuses) if self._stack.restarts else Counter[str]()
         return problems + differences(expected, self._events.counts, may_miss)
+
+    def _report(self, expected: Counter[str]) -> RenderableType:
+        return final_report(EXAMPLES, self._statuses, self._events.counts, expected, self._console.width)
 
     async def _submit(self, queue: taskcluster.aio.Queue) -> None:
         """Create the tasks, each after those that it depends on; cancel what is there to be cancelled."""
@@ -130,7 +133,7 @@ class Demo:
                 await queue.cancelTask(self._task_ids[example.name])
         await queue.sealTaskGroup(groups[True])
         await queue.cancelTaskGroup(groups[True])
-        self._console.print(f"created task group {groups[False]}; sealed and cancelled {groups[True]}")
+        self._console.print(f"created task group {groups[False]}\nsealed and cancelled {groups[True]}")
 
     async def _watch(self, queue: taskcluster.aio.Queue) -> list[str]:
         """Show the tasks until all have resolved, and kill the worker of the task that is to lose it."""
@@ -141,7 +144,9 @@ class Demo:
                 self._check_workers()
                 self._kill_worker_if_due()
                 seconds = time.monotonic() - started
-                live.update(tasks_table(EXAMPLES, self._statuses, f"After {seconds:.0f} s"), refresh=True)
+                live.update(
+                    tasks_table(EXAMPLES, self._statuses, f"After {seconds:.0f} s", self._console.width), refresh=True
+                )
                 if not await self._rerun(queue) and all(map(is_resolved, self._statuses.values())):
                     break
                 if seconds > TIME_LIMIT_SECONDS:

@@ -19,7 +19,8 @@ from local.demo_tasks import (
     problem,
     unannounced_claims,
 )
-from local.demo_view import describe_runs, final_report
+from local.demo_view import describe_runs, final_report, tasks_table
+from shared.events.exchanges import TOPICS
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123_000, tzinfo=UTC)
 
@@ -138,8 +139,26 @@ def test_tasks_are_created_after_those_that_they_need() -> None:
 
 def test_the_report_shows_tasks_runs_and_events() -> None:
     status = _status(_run(0, "claim-expired", worker="w1"), _run(1, "completed", worker="w2"))
-    assert describe_runs(status) == "0 claim-expired on w1, 1 completed on w2"
+    assert describe_runs(status) == "0 claim-expired (w1), 1 completed (w2)"
     text = io.StringIO()
-    Console(width=160, file=text).print(final_report([FRAGILE], {"fragile": status}, Counter(x=1), Counter(x=2)))
-    assert "claim-expired on w1" in text.getvalue()
+    Console(width=160, file=text).print(final_report([FRAGILE], {"fragile": status}, Counter(x=1), Counter(x=2), 160))
+    assert "claim-expired (w1)" in text.getvalue()
+    assert "x 1 of 2" in text.getvalue()
     assert demo_tasks.EXAMPLES[1].shows in text.getvalue()
+
+
+def test_everything_fits_a_terminal_of_80_columns_and_24_lines() -> None:
+    runs = [_run(0, "claim-expired", worker="worker-1"), _run(1, "completed", worker="worker-3")]
+    statuses = {example.name: _status(*runs) for example in EXAMPLES}
+    counts = Counter(dict.fromkeys(TOPICS, 12))
+    expected = Counter(dict.fromkeys(TOPICS, 13))
+    for shown in (
+        tasks_table(EXAMPLES, statuses, "After 100 s", 80),
+        final_report(EXAMPLES, statuses, counts, expected, 80),
+    ):
+        text = io.StringIO()
+        Console(width=80, file=text).print(shown)
+        lines = text.getvalue().splitlines()
+        assert len(lines) <= 22, "the last line and the prompt want room as well"
+        assert max(map(len, lines)) <= 80
+        assert sum("1 completed (worker-3)" in line for line in lines) == len(EXAMPLES), "nothing is cut off"
