@@ -167,8 +167,8 @@ class Settings(BaseSettings):
     app_version: str = Field(default="development", description="What the version endpoint tells.")
     applicationinsights_connection_string: SecretStr | None = Field(
         default=None,
-        description="Application Insights that gets traces and metrics. With APPLICATIONINSIGHTS_AUTHENTICATION_STRING "
-        "by managed identity.",
+        description="Application Insights that gets traces, metrics and logs. "
+        "With APPLICATIONINSIGHTS_AUTHENTICATION_STRING by managed identity.",
     )
     otel_exporter_otlp_endpoint: str | None = Field(
         default=None,

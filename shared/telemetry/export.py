@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from opentelemetry import metrics, trace
 from opentelemetry._logs import Logger, SeverityNumber
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExporter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
@@ -54,6 +54,8 @@ class Export:
     metrics: MeterProvider
     logs: LoggerProvider | None
     handler: logging.Handler | None
+    replaces_host: bool
+    """Whether lines go where the Functions host would send their text as well."""
 
     def tracer(self) -> OpenTelemetrySpans:
         """Spans that are exported."""
@@ -63,8 +65,14 @@ class Export:
         """Exports what has been counted so far, and everything that is measured from now on."""
         meter.listen(_Measurements(self.metrics.get_meter(_SCOPE)))
 
+    def take_lines(self) -> None:
+        """From now on lines go by the exporter only, where the host would send each a second time, as mere text."""
+        if self.replaces_host:
+            logging.getLogger(NAMESPACE).propagate = False
+
     def close(self) -> None:
         """Sends what is left, and ends."""
+        logging.getLogger(NAMESPACE).propagate = True
         if self.handler is not None:
             logging.getLogger(NAMESPACE).removeHandler(self.handler)
         self.traces.shutdown()
@@ -95,7 +103,8 @@ def start_export(settings: Settings, process: str) -> Export:
     if logs is not None:
         handler = _LogHandler(logs.get_logger(_SCOPE))
         logging.getLogger(NAMESPACE).addHandler(handler)
-    return Export(traces, measured, logs, handler)
+    replaces_host = settings.applicationinsights_connection_string is not None
+    return Export(traces, measured, logs, handler, replaces_host)
 
 
 def _span_exporters(settings: Settings) -> Iterator[SpanExporter]:
@@ -125,14 +134,26 @@ def _metric_exporters(settings: Settings) -> Iterator[MetricExporter]:
 
 
 def _logs(settings: Settings, resource: Resource) -> LoggerProvider | None:
-    """Only to OTLP: what is logged reaches Application Insights through the Functions host already."""
-    if not settings.exports_otlp("logs"):
+    exporters = list(_log_exporters(settings))
+    if not exporters:
         return None
-    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
-
     provider = LoggerProvider(resource=resource)
-    provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
+    for exporter in exporters:
+        provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
     return provider
+
+
+def _log_exporters(settings: Settings) -> Iterator[LogRecordExporter]:
+    if settings.exports_otlp("logs"):
+        from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+
+        yield OTLPLogExporter()
+    if settings.applicationinsights_connection_string is not None:
+        _quiet_azure_monitor()
+        from azure.monitor.opentelemetry.exporter import AzureMonitorLogExporter
+
+        text = settings.applicationinsights_connection_string.get_secret_value()
+        yield AzureMonitorLogExporter(connection_string=text)
 
 
 def _quiet_azure_monitor() -> None:

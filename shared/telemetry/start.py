@@ -61,6 +61,7 @@ def start_telemetry(settings: Settings) -> Telemetry:
         export.listen(meter)
         late.tracer = export.tracer()
         log.info("telemetry is exported", extra={"action": "telemetry_started"})
+        export.take_lines()
 
     threading.Thread(target=load, name="telemetry", daemon=True).start()
     return Telemetry(process, meter, late)

@@ -176,12 +176,26 @@ def test_lines_come_with_their_fields_and_their_trace(life: Life) -> None:
     eventually(lambda: any(span["spanId"] == line["spanId"] for span in life.collector.spans))
 
 
+def test_application_insights_gets_the_fields_of_lines_as_dimensions(life: Life) -> None:
+    def completed() -> dict[str, Any] | None:
+        data = [
+            each["data"]["baseData"] for each in life.collector.envelopes if each["data"]["baseType"] == "MessageData"
+        ]
+        return next((each for each in data if each["properties"].get("action") == "run_completed"), None)
+
+    line = eventually(completed)
+    fields = line["properties"]
+    assert (fields["taskId"], fields["runId"], fields["call"]) == (life.task_id, "0", "reportCompleted")
+    assert "{" not in line["message"]
+    assert "run_completed" not in host_log(life.deployment), "the host would send it a second time, as text"
+
+
 def test_application_insights_gets_traces_and_metrics(life: Life) -> None:
     def kinds() -> set[str]:
         return {envelope["data"]["baseType"] for envelope in life.collector.envelopes}
 
     eventually(lambda: {"RequestData", "RemoteDependencyData", "MetricData"} <= kinds())
-    assert kinds() <= {"RequestData", "RemoteDependencyData", "MetricData"}
+    assert kinds() <= {"RequestData", "RemoteDependencyData", "MetricData", "MessageData"}
     names = {
         envelope["data"]["baseData"]["name"]
         for envelope in life.collector.envelopes
@@ -203,8 +217,11 @@ def test_a_trace_goes_on_from_the_caller(life: Life) -> None:
 
 
 def test_every_line_of_a_call_names_it(life: Life) -> None:
-    lines = [line for line in host_log(life.deployment).splitlines() if life.task_id in line and "call_done" in line]
-    assert any('\\"call\\": \\"createTask\\"' in line and '\\"requestId\\"' in line for line in lines), lines
+    def created() -> dict[str, Any] | None:
+        done = [told for line in life.collector.logs if (told := attributes(line)).get("action") == "call_done"]
+        return next((told for told in done if (told["call"], told.get("taskId")) == ("createTask", life.task_id)), None)
+
+    assert eventually(created)["requestId"]
 
 
 def test_no_secret_is_told(life: Life) -> None:
