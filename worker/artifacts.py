@@ -6,6 +6,7 @@ import asyncio
 import logging
 import mimetypes
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 from pathlib import Path
 
 import aiohttp
@@ -26,6 +27,10 @@ class UploadFailed(Exception):
     """The artifact could not be stored, after several tries."""
 
 
+class TooLarge(UploadFailed):
+    """What answers the upload does not take so much (413)."""
+
+
 class Artifacts:
     """The artifacts of one run."""
 
@@ -36,7 +41,7 @@ class Artifacts:
     async def upload(self, name: str, path: Path, *, content_type: str | None = None, limit: int | None = None) -> None:
         """Stores the file as it is now. With a limit in bytes it is one that grows: it may be stored again later.
 
-        Raises UploadFailed; what the queue refuses comes as the client raises it.
+        Raises UploadFailed, TooLarge without further tries; what the queue refuses comes as the client raises it.
         """
         size, ending = (await asyncio.to_thread(path.stat)).st_size, b""
         if limit is not None and size > limit:
@@ -62,6 +67,8 @@ class Artifacts:
                     if answer.ok:
                         return
                     problem = f"the storage answered {answer.status}"
+                    if answer.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+                        raise TooLarge(f"{name}: {problem}")
             except TROUBLE as trouble:
                 problem = str(trouble) or type(trouble).__name__
             log.warning("%s: uploading %s failed: %s", self._claim, name, problem)

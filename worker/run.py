@@ -74,7 +74,7 @@ class Run:
         try:
             succeeded = await self._execute()
             self._executed = True
-            await self._log.upload()
+            await self._log.finish()
         except _Exception as problem:
             await self._report_exception(problem.reason, str(problem))
         except UploadFailed as problem:
@@ -170,11 +170,9 @@ class Run:
         try:
             await insist(lambda: claim.queue.reportException(claim.task_id, claim.run_id, {"reason": reason}))
             log.info("%s: %s", claim, reason)
-            await self._log.upload()
+            await self._log.finish()
         except REFUSED as refused:
             log.info("%s: lost, since the queue takes no report (%s)", claim, refused.status_code)
-        except UploadFailed as problem:
-            log.warning("%s: the log is lost: %s", claim, problem)
 
     async def _give_back(self) -> None:
         """The worker shuts down: the queue retries the task at once."""

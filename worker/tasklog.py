@@ -7,7 +7,7 @@ import logging
 from datetime import UTC, datetime
 from pathlib import Path
 
-from worker.artifacts import Artifacts, UploadFailed
+from worker.artifacts import Artifacts, TooLarge, UploadFailed
 from worker.queue import REFUSED
 
 log = logging.getLogger("worker")
@@ -15,8 +15,10 @@ log = logging.getLogger("worker")
 NAME = "public/logs/live.log"
 CONTENT_TYPE = "text/plain; charset=utf-8"
 LIMIT = 48 * 1024 * 1024
-"""Bytes of the log that are uploaded: while its length is open, it goes through the service, which takes no more
-than 64 MiB by default."""
+"""Bytes of the log that are uploaded while it grows: then it goes through the service, which takes no more than 64 MiB
+by default. Where it takes less, the worker finds out by halves."""
+SHORTEST = 64 * 1024
+"""Bytes that are always worth a try."""
 FIRST_PAUSE = 2.0
 LONGEST_PAUSE = 60.0
 
@@ -28,6 +30,7 @@ class TaskLog:
         self.path = path
         self._artifacts = artifacts
         self._uploaded = 0
+        self._limit = LIMIT
 
     def write(self, text: str) -> None:
         """Adds lines that are the worker's."""
@@ -48,7 +51,41 @@ class TaskLog:
                     log.warning("the log is not streamed: %s", problem)
 
     async def upload(self) -> None:
-        """Uploads all that there is. Raises UploadFailed, or what the queue refuses."""
+        """Uploads what there is, or as much as is taken. Raises UploadFailed, or what the queue refuses."""
         size = self.path.stat().st_size
-        await self._artifacts.upload(NAME, self.path, content_type=CONTENT_TYPE, limit=LIMIT)
+        await self._upload_beginning()
         self._uploaded = size
+
+    async def finish(self) -> None:
+        """Uploads the whole log: as before, else straight into storage; or as much of it as is taken.
+
+        Raises nothing: no task fails for its log.
+        """
+        ways = (self._upload_as_before, self._upload_directly, self._upload_beginning)
+        for way in ways:
+            try:
+                await way()
+            except (UploadFailed, *REFUSED) as problem:
+                log.warning("the log is not uploaded by %s: %s", way.__name__, problem)
+            else:
+                return
+
+    async def _upload_as_before(self) -> None:
+        size = self.path.stat().st_size
+        if size > self._limit:
+            raise TooLarge(f"the log has {size} bytes, and {self._limit} may be taken")
+        await self._artifacts.upload(NAME, self.path, content_type=CONTENT_TYPE, limit=size)
+
+    async def _upload_directly(self) -> None:
+        await self._artifacts.upload(NAME, self.path, content_type=CONTENT_TYPE)
+
+    async def _upload_beginning(self) -> None:
+        while True:
+            try:
+                await self._artifacts.upload(NAME, self.path, content_type=CONTENT_TYPE, limit=self._limit)
+            except TooLarge:
+                if self._limit <= SHORTEST:
+                    raise
+                self._limit = min(self._limit, self.path.stat().st_size) // 2
+            else:
+                return
