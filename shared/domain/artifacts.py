@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -22,6 +23,8 @@ MAX_NAME = 1024
 """Characters of a name."""
 MAX_DETAILS = 15_000
 """Characters of what a type stores of its own: URL, name, or message."""
+MAX_STORED = 32_000
+"""UTF-16 units of the same in JSON, where a control character takes six and a rare one two."""
 MAX_BLOCK = 4000 << 20
 """Bytes of one block: what a bare PUT can bring straight to a blob."""
 MAX_PUT = 5000 << 20
@@ -135,11 +138,19 @@ def check_within_task(expires: datetime, task_expires: datetime) -> None:
 
 
 def check_stored(artifact: Artifact) -> None:
-    """Raises InputError for an artifact that is too large to be kept: its name, or what its type stores."""
+    """Raises InputError for an artifact that cannot be kept: its name, or what its type stores, is too large, or holds
+    half a character (a lone surrogate)."""
     if len(artifact.name) > MAX_NAME:
         raise InputError(f"the name must not have more than {MAX_NAME} characters")
     if sum(len(str(value)) for value in artifact.details.values()) > MAX_DETAILS:
         raise InputError(f"the artifact's properties must not have more than {MAX_DETAILS} characters")
+    try:
+        (artifact.name + artifact.content_type).encode()
+        stored = len(json.dumps(dict(artifact.details), ensure_ascii=False).encode("utf-16-le")) // 2
+    except UnicodeEncodeError:
+        raise InputError("the artifact's name and properties must be valid Unicode") from None
+    if stored > MAX_STORED:
+        raise InputError(f"the artifact's properties must not take more than {MAX_STORED} characters as JSON")
 
 
 def check_number(number: int) -> None:

@@ -16,6 +16,7 @@ CLOCK_DRIFT = timedelta(minutes=15)
 """How far `created` may be off, and a deadline beyond its limit (contract 3.3)."""
 LATEST_EXPIRES = datetime(9999, 12, 1, tzinfo=UTC)
 """What comes after a task (its group, its cleaning up) must still have a date."""
+MAX_DEPENDENCIES = 10_000
 MOST_NAMED = 100
 """Dependencies that one refusal names."""
 
@@ -34,6 +35,10 @@ def check_definition(definition: Definition, now: datetime, max_deadline: timede
         raise InputError(f"`expires` must not be after {format_date(LATEST_EXPIRES)}")
     if definition.expires < definition.deadline:
         raise InputError("`expires` must not be before `deadline`")
+    if len(definition.dependencies) > MAX_DEPENDENCIES:
+        raise InputError(
+            f"`dependencies` names {len(definition.dependencies)} tasks; at most {MAX_DEPENDENCIES} are allowed"
+        )
     for scope in definition.scopes:
         if scope.endswith("**"):
             raise InputError(f"scope {scope!r} must not end with two stars")

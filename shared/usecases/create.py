@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from shared.concurrency import in_waves, together
@@ -50,6 +50,8 @@ class _Attempt:
     """Whether the group that the task has founded stays when the task is refused."""
     member_stood: bool = False
     """A call before this one has added the member: its task may exist, or its commit be under way."""
+    touched: set[str] = field(default_factory=set)
+    """Dependencies whose edges another call had written before: not this call's to remove."""
     filed_before: bool = False
     """The same for the row of the Expiry table."""
 
@@ -113,6 +115,7 @@ class CreateTask:
                 existing = await self._stores.tasks.load(attempt.definition.task_id)
                 if existing is None:
                     attempt.group_stays = True  # contract 3.6
+                    await self._leave_edges_to_expiry(attempt, found)
                     raise
                 return await self._found(attempt, existing)
         return await self._commit(attempt)
@@ -177,9 +180,18 @@ class CreateTask:
         """The edge first, then the read: what resolves after the read finds the edge (design 5)."""
         dependent = attempt.definition.task_id
         etag = await self._stores.tasks.touch_edge(required, dependent)
-        if etag is not None:
+        if etag is None:
+            attempt.touched.add(required)
+        else:
             attempt.take_back.append(lambda: self._stores.tasks.remove_edge(required, dependent, etag))
         return await self._stores.tasks.status(required)
+
+    async def _leave_edges_to_expiry(self, attempt: _Attempt, found: Mapping[str, Task | None]) -> None:
+        """Edges of two refused calls, each of which keeps the other from removing it. An edge out of a task that
+        exists goes with that task; one out of a task that does not would stay for ever."""
+        missing = [required for required in attempt.touched if found.get(required) is None]
+        now = self._stores.runtime.now()
+        await together(*(self._expiry.orphans_of(required, now) for required in missing))
 
     async def _judge(self, attempt: _Attempt, found: Mapping[str, Task | None]) -> None:
         """Dependencies that are satisfied already; a task that waits for nothing gets its first run."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from shared.api.definitions import complete_definition
 from shared.api.models.task import CreateTaskRequest
 from shared.domain.creation import (
+    MAX_DEPENDENCIES,
     check_definition,
     initial_task,
     judge_dependencies,
@@ -234,3 +235,12 @@ def test_the_same_definition_again() -> None:
 def test_priorities_at_least_as_high(priority: Any) -> None:
     assert at_least(priority)[-1] == priority
     assert at_least(priority) == PRIORITIES[: len(at_least(priority))]
+
+
+def test_dependencies_beyond_the_limit_are_refused() -> None:
+    """As InputError, which the schema cannot answer: it leaves the number to the domain."""
+    names = [f"{number:05d}AAAQACAAAAAAAAAAA" for number in range(MAX_DEPENDENCIES + 1)]
+    check_definition(a_definition(dependencies=names[:-1], **dates()), NOW, MAX_DEADLINE)
+    with pytest.raises(InputError, match="10001 tasks"):
+        check_definition(a_definition(dependencies=names, **dates()), NOW, MAX_DEADLINE)
+    CreateTaskRequest.model_validate({**a_definition(**dates()).body, "dependencies": names})

@@ -23,6 +23,7 @@ from shared.api.types import (
     WorkerType,
     optional,
 )
+from shared.domain.creation import MAX_DEPENDENCIES
 
 Tag = Annotated[str, StringConstraints(max_length=4096)]
 Route = Annotated[str, StringConstraints(min_length=1, max_length=249)]
@@ -46,7 +47,8 @@ class CreateTaskRequest(Closed):
     schedulerId: Id = "-"
     projectId: ProjectId = "none"
     taskGroupId: SlugId = optional()
-    dependencies: Annotated[Unique[SlugId], Field(max_length=10_000)] = Field(default=[])
+    # More are refused by the domain, with another error than what the schema refuses.
+    dependencies: Annotated[Unique[SlugId], Field(json_schema_extra={"maxItems": MAX_DEPENDENCIES})] = Field(default=[])
     requires: Literal["all-completed", "all-resolved"] = "all-completed"
     routes: Annotated[Unique[Route], Field(max_length=64)] = Field(default=[])
     priority: Priority = "lowest"
@@ -70,7 +72,7 @@ class TaskResponse(Closed):
     schedulerId: Id
     projectId: ProjectId
     taskGroupId: SlugId
-    dependencies: Annotated[Unique[SlugId], Field(max_length=10_000)]
+    dependencies: Annotated[Unique[SlugId], Field(max_length=MAX_DEPENDENCIES)]
     requires: Literal["all-completed", "all-resolved"]
     routes: Annotated[Unique[Route], Field(max_length=64)]
     priority: Priority
