@@ -60,6 +60,7 @@ class GroupJobBody(Body):
     taskGroupId: SlugId
     kind: Literal["cancel", "priority"]
     newPriority: Priority = optional()
+    asked: Date
 
 
 class EventBody(Body):

@@ -69,9 +69,8 @@ async def _resolved(services: Services, body: ResolvedBody) -> None:
 
 
 async def _group_job(services: Services, body: GroupJobBody) -> None:
-    await services.group_jobs.job_due(
-        GroupJob(task_group_id=body.taskGroupId, kind=body.kind, new_priority=body.newPriority)
-    )
+    job = GroupJob(task_group_id=body.taskGroupId, kind=body.kind, new_priority=body.newPriority)
+    await services.group_jobs.job_due(job, parse_date(body.asked))
 
 
 async def _event(services: Services, body: EventBody) -> None:

@@ -153,6 +153,8 @@ class Task:
     """Grows with every commit."""
     satisfied: int = 0
     """The dependencies that are satisfied, as a bitmap over the definition's list."""
+    prioritised: datetime | None = None
+    """When the priority was last changed; None while it is the one of the definition."""
     hint_id: str = ""
     """Names the pending message that counts; "" before there has been one."""
     tickets: Tickets = field(default_factory=Tickets)

@@ -242,7 +242,7 @@ def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str)
         raise RequestConflict(f"task {task.task_id} has been resolved")
     if task.priority == priority:
         raise RequestConflict(f"task {task.task_id} has priority {priority} already")
-    after = replace(task, priority=priority)
+    after = replace(task, priority=priority, prioritised=now)
     events = (announcements.priority_changed(after, task.priority),)
     if task.state is not State.PENDING:
         return Decision(task=after, events=events)

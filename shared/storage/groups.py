@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from shared.domain.dates import format_date
+from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Definition
 from shared.domain.task import Task
 from shared.storage import keys
@@ -274,6 +274,15 @@ class GroupStore:
             await self._tables.transact(keys.GROUPS, group.task_group_id, operations)
         except TransactionRefused as refused:
             raise GroupChanged from refused
+
+    async def note_job(self, task_group_id: str, kind: str, asked: datetime) -> None:
+        """Notes the latest call of a kind on all tasks of the group: jobs of earlier ones have nothing left to do."""
+        await self._tables.transact(keys.GROUPS, task_group_id, [Upsert(keys.job(kind), {"asked": format_date(asked)})])
+
+    async def latest_job(self, task_group_id: str, kind: str) -> datetime | None:
+        """When the latest call of a kind on all tasks of the group was made."""
+        row = await self._tables.get(keys.GROUPS, task_group_id, keys.job(kind))
+        return None if row is None else parse_date(str(row.values["asked"]))
 
     async def active_page(self, task_group_id: str, start: str | None) -> tuple[list[Active], str | None]:
         """A page of up to 1000 active rows, and where the next one starts."""

@@ -67,6 +67,11 @@ def active(task_id: str, generation: int) -> str:
     return f"active~{task_id}~{generation:04d}"
 
 
+def job(kind: str) -> str:
+    """The latest call of one kind on all unresolved tasks of the group."""
+    return f"job~{kind}"
+
+
 ACTIVE = ("active~", "active\x7f")
 ACTIVE_AND_GROUP = ("active~", "group\x7f")
 """One range: every active row, then the group's header."""

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from shared.concurrency import in_waves
+from shared.concurrency import both, in_waves
 from shared.domain import transitions
+from shared.domain.dates import format_date
 from shared.domain.effects import Decision, NoDecision
 from shared.domain.priority import Priority
 from shared.errors import RequestConflict, ResourceNotFound
@@ -30,10 +31,12 @@ JOB_DELAY = 60.0
 COMMIT_MAY_COME = timedelta(minutes=5)
 """An active row without a task may belong to a createTask under way: the job looks at it again for so long."""
 YOUNG_AGAIN = 30.0
+CLOCKS_APART = timedelta(seconds=1)
+"""By so much the clock of the storage that dates a row may differ from ours."""
 
 
 class _NotMeant(NoDecision):
-    """The task is of another group, or of another generation than the one whose row was listed."""
+    """The call did not ask for this: the task is of another group, of a later generation, or was changed since."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +57,13 @@ class Progress:
 
 
 class GroupJobs:
-    """Runs jobs, in the call and in the queue-triggered function alike."""
+    """Runs jobs, in the call and in the queue-triggered function alike.
+
+    A call that dies leaves its job behind, and one that runs out of time leaves it the rest. Other calls may have been
+    answered by the time that it runs, and it undoes none of them: a later call of its kind on the group replaces it;
+    it looks only at tasks that were opened before it was asked for, each in the generation of that time, and leaves a
+    task alone whose priority was changed since.
+    """
 
     def __init__(self, stores: Stores, executor: Executor) -> None:
         self._stores = stores
@@ -63,19 +72,31 @@ class GroupJobs:
     async def call(self, job: GroupJob) -> list[str]:
         """The job, as far as a call's time allows; answers the tasks that were changed.
 
-        Raises StorageUnavailable, ServiceUnavailable: the job goes on without the call.
+        The job's message comes before the note that replaces the jobs of earlier calls: their work is in good hands by
+        then. Raises StorageUnavailable, ServiceUnavailable: the job goes on without the call.
         """
-        ticket = await self._stores.messages.put_group_job(_body(job), JOB_DELAY)
-        progress = await self._work(job, CALL_SECONDS)
+        asked = self._stores.runtime.now()
+        groups = self._stores.groups
+        ticket = await self._stores.messages.put_group_job(_body(job, asked), JOB_DELAY)
+        _, first = await both(
+            groups.note_job(job.task_group_id, job.kind, asked), groups.active_page(job.task_group_id, None)
+        )
+        progress = await self._work(job, asked, CALL_SECONDS, first, in_call=True)
         if progress.again is None:
             await self._stores.messages.remove(ticket)
         return progress.changed
 
-    async def job_due(self, job: GroupJob) -> None:
-        """The job where no call is left to do it."""
-        progress = await self._work(job, JOB_SECONDS)
+    async def job_due(self, job: GroupJob, asked: datetime) -> None:
+        """The job of a call that was made at `asked`, where no call is left to do it."""
+        groups = self._stores.groups
+        latest, first = await both(
+            groups.latest_job(job.task_group_id, job.kind), groups.active_page(job.task_group_id, None)
+        )
+        if latest is not None and latest > asked:
+            return
+        progress = await self._work(job, asked, JOB_SECONDS, first, in_call=False)
         if progress.again is not None:
-            await self._stores.messages.put_group_job(_body(job), progress.again)
+            await self._stores.messages.put_group_job(_body(job, asked), progress.again)
 
     async def size(self, task_group_id: str) -> int:
         """How many tasks the group has: one request per thousand."""
@@ -85,26 +106,35 @@ class GroupJobs:
             count += more
         return count
 
-    async def _work(self, job: GroupJob, seconds: float) -> Progress:
+    async def _work(
+        self,
+        job: GroupJob,
+        asked: datetime,
+        seconds: float,
+        first: tuple[list[Active], str | None],
+        *,
+        in_call: bool,
+    ) -> Progress:
         until = self._stores.runtime.now() + timedelta(seconds=seconds)
         changed: list[str] = []
         young = False
-        start: str | None = None
+        rows, start = first
         while True:
-            rows, start = await self._stores.groups.active_page(job.task_group_id, start)
-            for at in range(0, len(rows), WIDTH):
+            meant = [row for row in rows if in_call or row.written <= asked + CLOCKS_APART]
+            for at in range(0, len(meant), WIDTH):
                 if self._stores.runtime.now() >= until:
                     return Progress(changed=changed, again=0)
-                for outcome in await in_waves(WIDTH, self._one(job), rows[at : at + WIDTH]):
+                for outcome in await in_waves(WIDTH, self._one(job, asked), meant[at : at + WIDTH]):
                     changed.extend(outcome.changed)
                     young = young or outcome.again is not None
             if start is None:
                 return Progress(changed=changed, again=YOUNG_AGAIN if young else None)
+            rows, start = await self._stores.groups.active_page(job.task_group_id, start)
 
-    def _one(self, job: GroupJob) -> Callable[[Active], Awaitable[Progress]]:
+    def _one(self, job: GroupJob, asked: datetime) -> Callable[[Active], Awaitable[Progress]]:
         async def change(row: Active) -> Progress:
             try:
-                changed = await self._change(job, row)
+                changed = await self._change(job, asked, row)
             except ResourceNotFound:
                 age = self._stores.runtime.now() - row.written
                 return Progress(changed=[], again=YOUNG_AGAIN if age < COMMIT_MAY_COME else None)
@@ -114,7 +144,7 @@ class GroupJobs:
 
         return change
 
-    async def _change(self, job: GroupJob, row: Active) -> bool:
+    async def _change(self, job: GroupJob, asked: datetime, row: Active) -> bool:
         """Whether this job has changed the task now.
 
         Anybody can make a row that names any task, by a createTask that is refused: the status row says which group
@@ -124,7 +154,7 @@ class GroupJobs:
         """
         changed = False
         hint_id = self._stores.runtime.slugid()
-        decide = self._transition(job, hint_id)
+        decide = self._transition(job, asked, hint_id)
 
         def deciding(read: Loaded, now: datetime) -> Decision:
             nonlocal changed
@@ -141,16 +171,22 @@ class GroupJobs:
         return changed
 
     @staticmethod
-    def _transition(job: GroupJob, hint_id: str) -> Decide:
+    def _transition(job: GroupJob, asked: datetime, hint_id: str) -> Decide:
         if job.kind == "cancel":
             return lambda read, now: transitions.cancel(read.task, now)
         priority = job.new_priority
         assert priority is not None, "a priority job names its priority"
-        return lambda read, now: transitions.change_priority(read.task, priority, now, hint_id)
+
+        def change(read: Loaded, now: datetime) -> Decision:
+            if read.task.prioritised is not None and read.task.prioritised > asked:
+                raise _NotMeant
+            return transitions.change_priority(read.task, priority, now, hint_id)
+
+        return change
 
 
-def _body(job: GroupJob) -> dict[str, object]:
-    body: dict[str, object] = {"taskGroupId": job.task_group_id, "kind": job.kind}
+def _body(job: GroupJob, asked: datetime) -> dict[str, object]:
+    body: dict[str, object] = {"taskGroupId": job.task_group_id, "kind": job.kind, "asked": format_date(asked)}
     if job.new_priority is not None:
         body["newPriority"] = job.new_priority
     return body

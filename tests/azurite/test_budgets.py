@@ -318,7 +318,7 @@ async def seal(bench: Bench) -> Operations:
     return await bench.measure(call())
 
 
-@budget("cancelTaskGroup, 20 pending tasks", 5 + 20 * 5, None)
+@budget("cancelTaskGroup, 20 pending tasks", 6 + 20 * 5, None)
 async def cancel_group(bench: Bench) -> Operations:
     group = new_slugid()
     await asyncio.gather(*(bench.create(taskGroupId=group) for _ in range(20)))

@@ -258,9 +258,8 @@ class World:
         await self.handlers.redelivery.event_due(from_json(body["pointer"]))
 
     async def _group_job_due(self, body: dict[str, Any]) -> None:
-        await self.handlers.group_jobs.job_due(
-            GroupJob(task_group_id=body["taskGroupId"], kind=body["kind"], new_priority=body.get("newPriority"))
-        )
+        job = GroupJob(task_group_id=body["taskGroupId"], kind=body["kind"], new_priority=body.get("newPriority"))
+        await self.handlers.group_jobs.job_due(job, parse_date(body["asked"]))
 
 
 def resolved_message(body: dict[str, Any]) -> ResolvedMessage:

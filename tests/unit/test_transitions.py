@@ -195,7 +195,7 @@ def test_the_priority_of_a_pending_run() -> None:
 @pytest.mark.parametrize("task", [UNSCHEDULED, RUNNING])
 def test_the_priority_of_others_is_only_noted(task: Task) -> None:
     decision = change_priority(task)
-    assert decision.task == replace(task, priority="high")
+    assert decision.task == replace(task, priority="high", prioritised=NOW)
     assert (decision.ahead, decision.after) == ((), ())
 
 

@@ -1,0 +1,219 @@
+"""The job of a call on a whole group that died, or ran out of time, undoes nothing that was acknowledged since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from shared.domain.task import Resolved, State
+from shared.storage import keys
+from shared.storage.counting import Kind
+from shared.storage.interface import MAX_OPERATIONS, Create, Operation
+from shared.storage.messages import GROUP_QUEUE
+from shared.usecases import group_jobs
+from shared.usecases.group_jobs import GroupJob
+from tests.simulator.running import VICTIM
+from tests.simulator.scenarios import GROUP, A, B, C
+from tests.simulator.world import World
+from tests.twin.driver import Simulation
+from tests.twin.gate import Call, Killed, Phase, process_name
+
+CANCEL = GroupJob(task_group_id=GROUP, kind="cancel")
+
+
+def _priority(priority: Any) -> GroupJob:
+    return GroupJob(task_group_id=GROUP, kind="priority", new_priority=priority)
+
+
+async def _dies_before_its_job_is_removed(call: Call, phase: Phase) -> None:
+    is_removal = call.kind is Kind.QUEUE_DELETE and call.target == GROUP_QUEUE
+    if process_name() == VICTIM and phase is Phase.BEFORE and is_removal:
+        raise Killed("here")
+
+
+def _world_after(job: GroupJob, priority: str = "medium") -> World:
+    """A and C are pending; a call on their group has done all that it had to, and died before it removed its job."""
+    world = World(Simulation.scripted([]), _dies_before_its_job_is_removed)
+    world.is_ordered = False
+    for task_id in (A, C):
+        world.run(world.create(task_id, taskGroupId=GROUP, priority=priority))
+    (outcome,) = world.simulation.outcomes(world.victim(world.services.group_jobs.call(job)))
+    assert isinstance(outcome, Killed)
+    assert len(world.messages(GROUP_QUEUE)) == 1
+    return world
+
+
+def _later(world: World, *steps: Callable[[World], Coroutine[Any, Any, object]]) -> None:
+    """Other calls, ten seconds apart, before the job is due; then the job."""
+
+    async def story() -> None:
+        for step in steps:
+            await world.clock.sleep(10)
+            await step(world)
+        await world.drain(120)
+
+    world.run(story())
+    assert world.messages(GROUP_QUEUE) == []
+
+
+def _call(job: GroupJob) -> Callable[[World], Coroutine[Any, Any, object]]:
+    return lambda world: world.process().group_jobs.call(job)
+
+
+async def _rerun_a(world: World) -> None:
+    await world.process().lifecycle.rerun(await world.services.lifecycle.known(A))
+
+
+async def _create_b(world: World) -> None:
+    await world.create(B, taskGroupId=GROUP, priority="medium")
+
+
+async def _raise_a(world: World) -> None:
+    await world.process().lifecycle.change_priority(await world.services.lifecycle.known(A), "high")
+
+
+def test_later_priority_of_the_group_stays() -> None:
+    world = _world_after(_priority("very-low"))
+    _later(world, _call(_priority("highest")))
+    assert {task.priority for task in world.tasks().values()} == {"highest"}
+
+
+def test_later_priority_of_the_group_stays_though_it_changed_nothing() -> None:
+    """The tasks have the priority that the later call asks for already, so no status row tells of it."""
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        for task_id in (A, C):
+            await world.create(task_id, taskGroupId=GROUP, priority="medium")
+        asked = world.clock.now()
+        await world.clock.sleep(10)
+        await world.services.group_jobs.call(_priority("medium"))
+        await world.services.group_jobs.job_due(_priority("very-low"), asked)  # its call died before it changed any
+
+    world.run(story())
+    assert {task.priority for task in world.tasks().values()} == {"medium"}
+
+
+def test_later_priority_of_one_task_stays() -> None:
+    world = _world_after(_priority("very-low"))
+    _later(world, _raise_a)
+    assert {task_id: task.priority for task_id, task in world.tasks().items()} == {A: "high", C: "very-low"}
+
+
+def test_priority_of_a_task_that_was_created_since_stays() -> None:
+    world = _world_after(_priority("very-low"))
+    _later(world, _create_b)
+    assert world.tasks()[B].priority == "medium"
+
+
+def test_what_was_rerun_or_created_since_a_cancellation_is_not_cancelled() -> None:
+    world = _world_after(CANCEL)
+    _later(world, _rerun_a, _create_b)
+    states = {task_id: task.state for task_id, task in world.tasks().items()}
+    assert states == {A: State.PENDING, B: State.PENDING, C: State.EXCEPTION}
+
+
+def test_what_was_rerun_or_created_since_the_repeat_of_a_cancellation_is_not_cancelled() -> None:
+    world = _world_after(CANCEL)
+    _later(world, _call(CANCEL), _rerun_a, _create_b)
+    assert {world.tasks()[task_id].state for task_id in (A, B)} == {State.PENDING}
+
+
+@pytest.mark.parametrize("job", [CANCEL, _priority("highest")], ids=lambda job: job.kind)
+def test_job_does_what_a_call_that_died_at_once_has_left(job: GroupJob) -> None:
+    """The promise behind the filters: what was there when the call was made is done."""
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        for task_id in (A, C):
+            await world.create(task_id, taskGroupId=GROUP)
+        asked = world.clock.now()
+        await world.clock.sleep(60)
+        await world.services.group_jobs.job_due(job, asked)
+
+    world.run(story())
+    for task in world.tasks().values():
+        assert (task.state is State.EXCEPTION) if job is CANCEL else task.priority == "highest"
+
+
+def test_job_of_a_call_that_died_before_its_note_is_done() -> None:
+    """An earlier note does not replace a later job."""
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        await world.services.group_jobs.call(_priority("low"))
+        await world.clock.sleep(10)
+        await world.services.group_jobs.job_due(_priority("highest"), world.clock.now())
+
+    world.run(story())
+    assert world.tasks()[A].priority == "highest"
+
+
+def test_generation_that_is_opened_between_listing_and_change_is_left_alone() -> None:
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        (listed, *_), _ = await world.services.stores.groups.active_page(GROUP, None)
+        await world.claim()
+        await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+        await _rerun_a(world)
+        with pytest.raises(group_jobs._NotMeant):
+            await world.services.group_jobs._change(CANCEL, world.clock.now(), listed)
+
+    world.run(story())
+    assert world.tasks()[A].state is State.PENDING
+
+
+@pytest.mark.parametrize("count", [33, 101])
+def test_call_reaches_every_task_of_a_group(count: int) -> None:
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        for _ in range(count):
+            await world.create(taskGroupId=GROUP)
+        assert len(await world.services.group_jobs.call(CANCEL)) == count
+        assert await world.services.group_jobs.size(GROUP) == count
+
+    world.run(story())
+    assert {task.state for task in world.tasks().values()} == {State.EXCEPTION}
+
+
+def test_call_reaches_the_tasks_behind_a_thousand_rows() -> None:
+    """The rows of calls that died fill the first page."""
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        for task_id in (A, C):
+            await world.create(task_id, taskGroupId=GROUP)
+        orphans: list[Operation] = [Create(keys.active(f"{B}{number:04d}", 0), {}) for number in range(1000)]
+        for start in range(0, len(orphans), MAX_OPERATIONS):
+            batch = orphans[start : start + MAX_OPERATIONS]
+            await world.memory.storage.tables.transact(keys.GROUPS, GROUP, batch)
+        assert await world.services.group_jobs.call(CANCEL) == [A, C]
+
+    world.run(story())
+
+
+def test_call_that_runs_out_of_time_leaves_the_rest_to_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_jobs, "CALL_SECONDS", -1.0)
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        assert await world.services.group_jobs.call(CANCEL) == []
+        await world.drain(120)
+
+    world.run(story())
+    assert world.tasks()[A].state is State.EXCEPTION
+    assert world.messages(GROUP_QUEUE) == []
