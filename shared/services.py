@@ -50,6 +50,7 @@ from shared.usecases.reconciler import Reconciler
 from shared.usecases.redelivery import Redelivery
 from shared.usecases.resolution import Resolution
 from shared.usecases.roles import RoleAccounts
+from shared.usecases.standings import Standings
 from shared.usecases.starvation import Starvation
 from shared.usecases.task_expiry import TaskExpiry
 from shared.usecases.timers import Timers
@@ -120,6 +121,7 @@ def assemble(
     expiry = ExpiryStore(storage)
     workers, directory = WorkerStore(storage, runtime), DirectoryStore(storage, expiry, runtime)
     index = PoolIndex(storage)
+    standings = Standings(index, runtime)
     group_check = GroupCheck(stores)
     reconciler = Reconciler(stores, executor)
     clients, roles = ClientStore(storage.tables), RoleStore(storage.tables, runtime)
@@ -164,8 +166,8 @@ def assemble(
         artifacts=artifacts,
         directory=Directory(directory),
         workers=Workers(stores, executor, workers, directory, index, expiry),
-        pool_views=PoolViews(stores, index),
-        gauges=Gauges(stores, index, storage.queues),
+        pool_views=PoolViews(stores, index, standings),
+        gauges=Gauges(stores, index, standings, storage.queues),
         reconciler=reconciler,
         expiration=Expiration(
             expiry,

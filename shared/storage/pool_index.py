@@ -34,6 +34,11 @@ class Standing:
     claimed: frozenset[tuple[str, int]]
 
     @property
+    def rows(self) -> int:
+        """How many rows were read, about."""
+        return len(self.pending) + len(self.claimed)
+
+    @property
     def counts(self) -> Counts:
         # A claim that died after its commit has left its pending row, and a row for the claim may stand beside it.
         return Counts(pending=len(self.pending - self.claimed), claimed=len(self.claimed))
@@ -54,12 +59,8 @@ class PoolIndex:
     def __init__(self, storage: Storage) -> None:
         self._tables = storage.tables
 
-    async def counts(self, task_queue_id: str, now: datetime) -> Counts:
-        """Pending runs before their deadline, and claimed runs. Raises StorageUnavailable."""
-        return (await self.standing(task_queue_id, now)).counts
-
     async def standing(self, task_queue_id: str, now: datetime) -> Standing:
-        """The same by their ids. Raises StorageUnavailable."""
+        """Pending runs before their deadline, and claimed runs. Raises StorageUnavailable."""
         pending: set[tuple[str, int]] = set()
         claimed: set[tuple[str, int]] = set()
         present = format_date(now)

@@ -163,9 +163,9 @@ class PoolStore:
         except TransactionRefused:
             return
 
-    async def known(self, start: str | None) -> tuple[list[str], str | None]:
+    async def known(self, start: str | None, limit: int = 1000) -> tuple[list[str], str | None]:
         """A page of all pools' taskQueueIds, and where the next one starts."""
-        page = await self._tables.query(keys.DIRECTORY, keys.POOL, start=start or "", end="\x7f")
+        page = await self._tables.query(keys.DIRECTORY, keys.POOL, start=start or "", end="\x7f", limit=limit)
         return [str(row.values["taskQueueId"]) for row in page.rows], page.resume
 
     async def set_priority(self, task_queue_id: str, row: PoolRow, priority: Priority) -> None:

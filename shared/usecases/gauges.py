@@ -11,19 +11,32 @@ from shared.storage.messages import EVENTS_QUEUE, INTERNAL_QUEUES, poison_queue
 from shared.storage.pool_index import PoolIndex
 from shared.telemetry.instruments import CLAIMED, EVENT_BACKLOG, OLDEST_PENDING, PENDING, POISON_DEPTH
 from shared.usecases.executor import Stores
+from shared.usecases.standings import Standings
 
 WIDTH = 16
 """Task queues at a time."""
 FRESH = timedelta(seconds=10)
 """Gauges are not read again before that."""
+MOST = 500
+"""Task queues that one refresh reads: those that had tasks the last time, then the others in turn."""
+IN_TURN = 100
+"""So many of them are taken in turn, however many have tasks."""
 
 
 class Gauges:
-    """Keeps the meter's gauges up to date: two small reads a task queue, one an internal queue."""
+    """Keeps the meter's gauges up to date: two small reads a task queue, one an internal queue.
 
-    def __init__(self, stores: Stores, index: PoolIndex, queues: Queues) -> None:
+    Bounded: where there are very many task queues, those without tasks are looked at in turn.
+    """
+
+    def __init__(self, stores: Stores, index: PoolIndex, standings: Standings, queues: Queues) -> None:
         self._stores = stores
         self._index = index
+        self._standings = standings
+        self._busy: set[str] = set()
+        """Task queues that had tasks when they were read last."""
+        self._next: str | None = None
+        """Where in the directory the next refresh goes on."""
         self._queues = queues
         self._meter = stores.runtime.meter
         self._read = stores.runtime.now() - 2 * FRESH
@@ -37,14 +50,22 @@ class Gauges:
         self._read = now
 
     async def _pools(self) -> None:
-        start: str | None = ""
-        while start is not None:
-            pools, start = await self._stores.pools.known(start)
-            await in_waves(WIDTH, self._pool, pools)
+        chosen = dict.fromkeys(sorted(self._busy)[: MOST - IN_TURN])
+        first = start = self._next
+        while len(chosen) < MOST:
+            pools, start = await self._stores.pools.known(start, MOST - len(chosen))
+            chosen |= dict.fromkeys(pools)
+            if start is None:
+                if first is None:
+                    break  # all of them
+                first = None  # on from the beginning
+        self._next = start
+        await in_waves(WIDTH, self._pool, chosen)
 
     async def _pool(self, task_queue_id: str) -> None:
         now = self._stores.runtime.now()
-        counts = await self._index.counts(task_queue_id, now)
+        counts = (await self._standings.of_pool(task_queue_id)).counts
+        (self._busy.add if counts.pending or counts.claimed else self._busy.discard)(task_queue_id)
         oldest, _ = await self._index.page("pending", task_queue_id, PENDING_ROWS[0], 1)
         age = max((now - oldest[0].since).total_seconds(), 0.0) if oldest and counts.pending else 0.0
         labels = task_queue_id.split("/", 1)

@@ -15,6 +15,7 @@ from shared.storage.pool_index import Counts, Indexed, PoolIndex, Standing, is_r
 from shared.storage.tasks import Loaded
 from shared.usecases.executor import Stores
 from shared.usecases.groups import READS, page_start
+from shared.usecases.standings import Standings
 
 JUDGED = 32
 """So many claimed runs are counted by what their tasks say."""
@@ -35,14 +36,15 @@ class ListedRun:
 class PoolViews:
     """Reads pools. An unknown pool is an empty one."""
 
-    def __init__(self, stores: Stores, index: PoolIndex) -> None:
+    def __init__(self, stores: Stores, index: PoolIndex, standings: Standings) -> None:
         self._stores = stores
         self._index = index
+        self._standings = standings
         self._now = stores.runtime.now
 
     async def pending_count(self, task_queue_id: str) -> int:
         """From the index rows alone: one request per thousand. Raises StorageUnavailable."""
-        return (await self._index.counts(task_queue_id, self._now())).pending
+        return (await self._standings.of_pool(task_queue_id)).counts.pending
 
     async def counts(self, task_queue_id: str) -> Counts:
         """As `counts_of_many`, for one. Raises StorageUnavailable."""
@@ -50,12 +52,12 @@ class PoolViews:
         return counts
 
     async def counts_of_many(self, task_queue_ids: Sequence[str]) -> list[tuple[str, Counts]]:
-        """From the index rows, in the order given. Raises StorageUnavailable.
+        """From the index rows, in the order given; of a large pool as of a second ago. Raises StorageUnavailable.
 
         The row of a run that was reported goes a second or two later. Where few are claimed, that is seen, so their
         tasks are asked; in a crowd it is not, and they may be many.
         """
-        found = await in_waves(READS, lambda name: self._index.standing(name, self._now()), task_queue_ids)
+        found = await in_waves(READS, self._standings.of_pool, task_queue_ids)
         if sum(len(standing.claimed) for standing in found) <= JUDGED:
             counts = await together(*(self._judged(standing) for standing in found))
         else:

@@ -1,0 +1,146 @@
+"""Counts of pools under many readers: one reading at a time, never older than stated; gauges of very many pools."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from shared.domain.effects import row_of
+from shared.storage import keys
+from shared.storage.counting import Kind
+from shared.storage.interface import StorageUnavailable
+from shared.telemetry.instruments import PENDING
+from shared.usecases import gauges, standings
+from tests.simulator.world import POOL, World
+from tests.twin.gate import Call, Phase
+
+
+class Readings:
+    """Counts readings of pools' indexes, each of which takes some milliseconds; `fails` makes the next one fail."""
+
+    def __init__(self) -> None:
+        self.of: Counter[str] = Counter()
+        self.fails = False
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        if call.kind is Kind.TABLE_READ and call.target == keys.POOLS and not call.keys and phase is Phase.BEFORE:
+            self.of[call.subject] += 1
+            await world_of[self].clock.sleep(0.01)
+            if self.fails:
+                self.fails = False
+                raise StorageUnavailable
+
+
+world_of: dict[Readings, World] = {}
+
+
+def a_world() -> tuple[World, Readings]:
+    readings = Readings()
+    world = world_of[readings] = World(None, readings)
+    world.is_ordered = False
+    return world, readings
+
+
+async def fill(world: World, count: int) -> None:
+    """Rows of pending runs; one has a task."""
+    task_id = await world.create()
+    row = row_of(world.tasks()[task_id], 0)
+    for _ in range(count - 1):
+        await world.services.stores.pools.add_pending(POOL, replace(row, task_id=world.slugid()))
+
+
+async def count(world: World) -> int:
+    return (await world.services.pool_views.counts(POOL)).pending
+
+
+def test_many_who_ask_at_once_share_two_readings() -> None:
+    world, readings = a_world()
+    world.run(world.create())
+    assert world.run(*(count(world) for _ in range(50))) == [1] * 50
+    assert readings.of[keys.pool(POOL)] <= 2
+
+
+def test_who_asks_after_a_write_sees_it_though_a_reading_is_under_way() -> None:
+    world, _ = a_world()
+    world.run(world.create())
+
+    async def write_and_ask() -> int:
+        await world.clock.sleep(0.005)  # in the middle of the first reading
+        await world.create()
+        return await count(world)
+
+    assert world.run(count(world), write_and_ask())[1] == 2
+
+
+def test_a_small_pool_is_read_each_time() -> None:
+    world, readings = a_world()
+    world.run(fill(world, standings.LARGE - 1))
+    for _ in range(3):
+        world.run(count(world))
+    assert readings.of[keys.pool(POOL)] == 3
+
+
+def test_a_large_pool_is_answered_from_a_copy_for_a_second() -> None:
+    world, readings = a_world()
+
+    async def script() -> None:
+        await fill(world, standings.LARGE)
+        assert await count(world) == standings.LARGE
+        await world.create()
+        await world.clock.sleep(0.9)
+        assert await count(world) == standings.LARGE
+        assert readings.of[keys.pool(POOL)] == 1
+        await world.clock.sleep(0.2)
+        assert await count(world) == standings.LARGE + 1
+
+    world.run(script())
+
+
+@pytest.mark.parametrize("rows", [101, 1001])
+def test_counts_of_a_partition_of_more_than_a_page(rows: int) -> None:
+    world, _ = a_world()
+    world.run(fill(world, rows))
+    assert world.run(count(world)) == [rows]
+
+
+def test_a_reading_that_fails_fails_only_who_asked_for_it() -> None:
+    world, readings = a_world()
+    world.run(world.create())
+    readings.fails = True
+    outcomes = world.simulation.outcomes(*(count(world) for _ in range(5)))
+    assert [type(outcome) for outcome in outcomes].count(StorageUnavailable) == 1
+    assert [outcome for outcome in outcomes if isinstance(outcome, int)] == [1] * 4
+
+
+def test_what_is_kept_of_pools_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standings, "MOST_COPIES", 10)
+    world, _ = a_world()
+    kept = world.services.pool_views._standings
+    world.run(*(world.services.pool_views.counts(f"p/w{number}") for number in range(50)))
+    assert len(kept._pools) <= 10
+
+
+def test_gauges_of_very_many_pools_are_read_in_turn_and_the_busy_ones_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gauges, "MOST", 10)
+    monkeypatch.setattr(gauges, "IN_TURN", 4)
+    world, readings = a_world()
+    pools = [f"p/w{number:02}" for number in range(30)]
+
+    async def script() -> None:
+        for name in pools:
+            await world.services.stores.pools.ensure_band(name, "lowest")
+        await world.create(provisionerId="p", workerType="w20", taskQueueId="p/w20")
+        for number in range(8):
+            before = sum(readings.of.values())
+            await world.handlers.gauges.refresh()
+            assert sum(readings.of.values()) - before <= 2 * 10, f"refresh {number}"
+            await world.clock.sleep(60)
+
+    world.run(script())
+    assert {keys.pool(name) for name in pools} <= set(readings.of), "each has its turn"
+    assert world.handlers.runtime.meter.of(PENDING)[("p", "w20")] == 1
+    assert readings.of[keys.pool("p/w20")] >= 10, "one that is busy is read each time from then on"
