@@ -171,7 +171,7 @@ def assemble(
         reconciler=reconciler,
         expiration=Expiration(
             expiry,
-            TaskExpiry(storage, artifacts.expiry, cache, runtime),
+            TaskExpiry(storage, stores, artifacts.expiry, cache),
             GroupExpiry(storage, runtime),
             workers,
             directory,

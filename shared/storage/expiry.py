@@ -140,10 +140,9 @@ class ExpiryStore:
             return _hour(now - FIRST_LOOK_BACK)
         return datetime.strptime(str(row.values["hour"]), "%Y-%m-%dT%H").replace(tzinfo=UTC)
 
-    async def finished(self, hour: datetime) -> None:
-        """The bucket of the hour is empty for good."""
-        following = keys.hour(hour + timedelta(hours=1))
-        await self._tables.transact(keys.EXPIRY, _CURSOR, [Upsert(_CURSOR, {"hour": following})])
+    async def finished_before(self, hour: datetime) -> None:
+        """The buckets of all earlier hours are empty for good."""
+        await self._tables.transact(keys.EXPIRY, _CURSOR, [Upsert(_CURSOR, {"hour": keys.hour(hour)})])
 
     async def take_back(self, filed: Filed) -> None:
         """What was filed for something that was refused, unless somebody else has come to rely on it: he touches it."""

@@ -87,22 +87,24 @@ class Expiration:
         itself cannot be read or written. The next run goes on from there.
         """
         until = self._now() + timedelta(seconds=seconds)
-        hour = await self._expiry.next_hour(self._now())
+        first = hour = await self._expiry.next_hour(self._now())
         looked_at = failed = 0
-        while hour + _HOUR + SETTLED <= self._now():
+        is_over = False
+        while hour + _HOUR + SETTLED <= self._now() and not is_over:
             due = await self._expiry.due(keys.hour(hour))
-            if not due:
-                await self._expiry.finished(hour)
-                hour += _HOUR
-                continue
             for start in range(0, len(due), MAX_OPERATIONS):
                 outcomes = await self._expire_all(due[start : start + MAX_OPERATIONS], until)
                 looked_at += len(outcomes) - outcomes.count(_Outcome.UNTOUCHED)
                 failed += outcomes.count(_Outcome.FAILED)
-                if _Outcome.UNTOUCHED in outcomes or self._now() >= until:
-                    _refuse_total_failure(looked_at, failed)
-                    return looked_at
-        _refuse_total_failure(looked_at, failed)
+                is_over = _Outcome.UNTOUCHED in outcomes or self._now() >= until
+                if is_over:
+                    break
+            if not due:
+                hour += _HOUR
+        if hour != first:
+            await self._expiry.finished_before(hour)
+        if looked_at and failed == looked_at:
+            raise StorageUnavailable(f"none of {looked_at} expired things could be deleted")
         return looked_at
 
     async def _expire_all(self, batch: Sequence[Expiring], until: datetime) -> list[_Outcome]:
@@ -175,8 +177,3 @@ class Expiration:
     async def _client(self, expiring: Expiring, until: datetime) -> None:
         """A client that asked for it; one that was prolonged has a row of its own."""
         await self._clients.delete_expired(str(expiring.values["clientId"]), self._now())
-
-
-def _refuse_total_failure(looked_at: int, failed: int) -> None:
-    if looked_at and failed == looked_at:
-        raise StorageUnavailable(f"none of {looked_at} expired things could be deleted")

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import cast
 
 from shared.domain.dates import parse_date
-from shared.runtime import Runtime
+from shared.domain.effects import ChangePoolRows, row_of
+from shared.domain.task import State
 from shared.storage import artifact_keys, keys
 from shared.storage.definitions import DefinitionCache
 from shared.storage.expiry import KEPT, SETTLED, Expiring
 from shared.storage.interface import MAX_OPERATIONS, Page, Row, Storage
 from shared.storage.partitions import delete_together, delete_unchanged, read_all
 from shared.usecases.artifact_expiry import PROPERTIES, ArtifactExpiry
+from shared.usecases.executor import Stores
+
+log = logging.getLogger("taskcluster.expiration")
 
 TRIES = 5
 """How often a task is read again that changes while it is deleted."""
+PATIENCE = timedelta(hours=6)
+"""For so long an expired task that is not resolved is left to its deadline message, which is late."""
 
-_PROPERTIES = ("expires", "taskGroupId", "generation", *PROPERTIES)
+_PROPERTIES = ("state", "expires", "taskGroupId", "generation", *PROPERTIES)
 _LOOK_AGAIN = timedelta(hours=1)
 
 
@@ -29,11 +36,12 @@ class OutOfTime(Exception):
 class TaskExpiry:
     """Handles the rows of the Expiry table that are about tasks. Every step may be repeated."""
 
-    def __init__(self, storage: Storage, artifacts: ArtifactExpiry, cache: DefinitionCache, runtime: Runtime) -> None:
+    def __init__(self, storage: Storage, stores: Stores, artifacts: ArtifactExpiry, cache: DefinitionCache) -> None:
         self._storage = storage
+        self._stores = stores
         self._artifacts = artifacts
         self._cache = cache
-        self._now = runtime.now
+        self._now = stores.runtime.now
 
     async def task(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Deletes a task: the content of its artifacts, its place in its group, then its partition.
@@ -58,6 +66,10 @@ class TaskExpiry:
                 return await self._leave_group(task_group_id, task_id, None)
             if parse_date(str(status.values["expires"])) + KEPT > self._now():
                 return None  # the id was used again, for a task that has a row of its own
+            if not State(str(status.values["state"])).is_resolved and not await self._give_up(task_id):
+                return self._now()
+            if not self._is_settled(status):
+                return self._now()  # its resolution, a late one, has yet to be handled
             if page.resume is not None or len(page.rows) > MAX_OPERATIONS:
                 await self._shrink(task_id, page, until)
                 continue
@@ -79,6 +91,24 @@ class TaskExpiry:
             return self._now() + _LOOK_AGAIN
         await self._storage.blobs.delete(keys.DEFINITIONS, path)
         return None
+
+    async def _give_up(self, task_id: str) -> bool:
+        """Whether a task that is not resolved goes all the same, without its dependents or anybody else being told.
+
+        Its deadline message should have been handled long ago. While handlers may only be late, it is put again and
+        the task stays; later the task's index row, which a handler would have removed, goes first.
+        """
+        task = await self._stores.tasks.status(task_id)
+        if task is None or task.is_resolved:
+            return False  # just now
+        if task.expires + KEPT + PATIENCE > self._now():
+            await self._stores.messages.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline)
+            return False
+        log.error("task %s has expired unresolved", task.task_id, extra={"action": "expired_unresolved"})
+        if task.runs:
+            gone = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, task.last_run_id),))
+            await self._stores.pools.change([gone], task.task_queue_id)
+        return True
 
     async def _shrink(self, task_id: str, page: Page, until: datetime) -> None:
         """Deletes what a large task has besides the rows that make it a task, so that these can go with the last of

@@ -51,6 +51,8 @@ class History:
         self.states: dict[str, list[Task]] = defaultdict(list)
         self.definitions: dict[str, Definition] = {}
         self._gone: set[str] = set()
+        self.ends: dict[str, list[Task]] = defaultdict(list)
+        """The last states of tasks that have expired, and whose id was used again."""
         self.crossings: list[Crossing] = []
         self._before_birth: dict[tuple[str, str], int] = {}
         """By dependent and dependency: states that the dependency had left behind when the dependent was created."""
@@ -75,6 +77,8 @@ class History:
             return
         is_new = not states or task_id in self._gone
         if is_new:
+            if states:
+                self.ends[task_id].append(states[-1])
             self._gone.discard(task_id)
             packed = decode_definition(rows[keys.TASK_DEFINITION])
             if packed.spilled_to is not None:

@@ -8,9 +8,10 @@
     explore(scenario)                # every order of the requests
     sample(scenario, range(200))     # the order that a seed chooses; a failure names its seed
 
-The coroutines may use everything of asyncio that needs no thread, socket or process. A request waits at the gate until
-all coroutines wait; then one of the waiting requests is let through. Only when no request waits does time go on, to the
-next timer. The same choices give the same run, as long as the code does not depend on the order of a set.
+The coroutines may use everything of asyncio that needs no socket or process; what is for a thread is done at once. A
+request waits at the gate until all coroutines wait; then one of the waiting requests is let through. Only when no
+request waits does time go on, to the next timer. The same choices give the same run, as long as the code does not
+depend on the order of a set.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any
+from concurrent.futures import Executor
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from tests.twin.clock import VirtualClock
 from tests.twin.gate import Call, Killed, Phase
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 Choose = Callable[[int], int]
 """Picks one of so many."""
@@ -167,6 +172,17 @@ class _SimulationLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         """Virtual seconds."""
         return self.clock.elapsed
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """What the code leaves to a thread is done at once, so that no order depends on a thread."""
+        done: asyncio.Future[T] = self.create_future()
+        try:
+            done.set_result(func(*args))
+        except Exception as error:
+            done.set_exception(error)
+        return done
 
     def select(self, timeout: float | None) -> list[Any]:
         """Called by BaseEventLoop to wait for `timeout` seconds, or for ever; there is nothing to wait for here."""

@@ -1,0 +1,201 @@
+"""The expiry job against every call that touches the same rows: what should be gone is gone, and nothing else.
+
+The call runs as a whole before each request of the job, and between each request's effect and its answer, which the
+job then asks for again; the job runs as a whole before each request of the call. Then both mix at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from shared.errors import ApiError, ServiceUnavailable
+from shared.storage import keys
+from shared.storage.interface import StorageUnavailable
+from tests.simulator import invariants
+from tests.simulator.deletions import (
+    MEETINGS,
+    NEW,
+    Meeting,
+    an_artifact,
+    content_paths,
+    create_artifact,
+    members,
+)
+from tests.simulator.expiring import DAY, HOUR, JOB, left, scheduled
+from tests.simulator.scenarios import A, B, C
+from tests.simulator.world import World
+from tests.twin.driver import Simulation
+from tests.twin.gate import Call, Phase, Resent, as_process, process_name
+
+CALLER = "caller"
+MOST = 80
+"""More requests than the job or a call makes here."""
+SEEDS = range(4)
+
+
+class Pause:
+    """A gate: at one request of a process something else happens as a whole, and then its answer is lost, if it was
+    sent already."""
+
+    def __init__(self, process: str, number: int, phase: Phase) -> None:
+        self._process = process
+        self._number = number
+        self._phase = phase
+        self._calls: list[Call] = []
+        self.meanwhile: Callable[[], Awaitable[None]] | None = None
+        self.hit: Call | None = None
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        if self.meanwhile is None or self.hit is not None or process_name() != self._process:
+            return
+        if phase is Phase.BEFORE:
+            self._calls.append(call)
+        if phase is self._phase and len(self._calls) >= self._number and self._calls[self._number - 1] is call:
+            self.hit = call
+            await self.meanwhile()
+            if phase is Phase.AFTER:
+                raise Resent
+
+
+class Encounter:
+    """One meeting, and what came of it."""
+
+    def __init__(self, meeting: Meeting, world: World) -> None:
+        self.meeting = meeting
+        self.world = world
+        self.services = world.process()
+        self.outcome = ""
+        world.run(world.handlers.expiration.run(300))
+        world.run(meeting.prepare(world))
+        self.kept = content_paths(world) if meeting.prepare is not an_artifact else set()
+
+    async def call(self) -> None:
+        """The call, and its answer as a word."""
+        try:
+            await as_process(CALLER, self.meeting.party(self.world, self.services))
+        except (ServiceUnavailable, StorageUnavailable):
+            self.outcome = "again"
+        except ApiError as error:
+            self.outcome = type(error).__name__
+        else:
+            self.outcome = "ok"
+
+    async def job(self) -> None:
+        """A run of the job."""
+        await as_process(JOB, self.world.handlers.expiration.run(300))
+
+    def finish(self) -> None:
+        """The client repeats what it was asked to; everything comes to its end. Both are checked."""
+        world = self.world
+        for _ in range(5):
+            if self.outcome != "again":
+                break
+            world.run(world.clock.sleep(5))
+            self.services = world.process()
+            world.run(self.call())
+            world.run(self.job())
+        assert self.outcome in self.meeting.legal
+        assert C in world.tasks(), "a bystander is gone"
+        self._check_new_tasks()
+        world.run(world.drain(60))
+        invariants.check(world)
+        world.run(world.drain(6 * HOUR))
+        world.run(world.clean_up())
+        for days in (14, 0.2, 0.2):
+            world.run(world.clock.sleep(days * DAY))
+            world.run(self.job())
+        assert left(world) == set()
+        assert scheduled(world) == set()
+        assert world.rows(keys.GROUPS) == []
+
+    def _check_new_tasks(self) -> None:
+        """What was acknowledged is there with all that it needs, in every process."""
+        world, tasks = self.world, self.world.tasks()
+        for task_id in {A, B} & set(tasks):
+            if tasks[task_id].expires < world.clock.now():
+                continue
+            assert task_id in members(world, tasks[task_id].task_group_id)
+            groups = {row.key for row in world.rows(keys.GROUPS, tasks[task_id].task_group_id)}
+            assert keys.GROUP in groups
+            for services in (world.services, world.handlers, world.process()):
+                (loaded,) = world.run(services.stores.tasks.load(task_id))
+                assert loaded is not None
+                if self.meeting.party is not create_artifact and self.meeting.prepare is not an_artifact:
+                    assert loaded.definition.body["payload"] == NEW
+        if self.outcome == "ok" and self.meeting.party is create_artifact:
+            assert content_paths(world) >= self.kept and content_paths(world), "what was acknowledged is gone"
+
+
+def open_world(*gates: Pause) -> World:
+    world = World(Simulation.scripted([]), *gates)
+    world.is_ordered = False
+    return world
+
+
+def everybody_knows_a(encounter: Encounter) -> None:
+    """Every process has read A, so that it keeps A's definition."""
+    world = encounter.world
+    for services in (world.services, world.handlers, encounter.services):
+        world.run(services.stores.tasks.load(A))
+
+
+@pytest.mark.parametrize("meeting", MEETINGS, ids=lambda meeting: meeting.name)
+def test_without_a_race(meeting: Meeting) -> None:
+    """The job alone; then the call."""
+    encounter = Encounter(meeting, open_world())
+    encounter.world.run(encounter.job())
+    encounter.world.run(encounter.call())
+    encounter.finish()
+
+
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
+@pytest.mark.parametrize("meeting", MEETINGS, ids=lambda meeting: meeting.name)
+def test_call_at_every_request_of_the_job(meeting: Meeting, phase: Phase) -> None:
+    for number in range(1, MOST):
+        gate = Pause(JOB, number, phase)
+        encounter = Encounter(meeting, open_world(gate))
+        everybody_knows_a(encounter)
+        gate.meanwhile = encounter.call
+        encounter.world.run(encounter.job())
+        if gate.hit is None:
+            break
+        try:
+            encounter.finish()
+        except BaseException as error:
+            error.add_note(f"the call came {phase.value} request {number} of the job, {gate.hit}")
+            raise
+    assert 1 < number < MOST - 1
+
+
+@pytest.mark.parametrize("meeting", MEETINGS, ids=lambda meeting: meeting.name)
+def test_job_at_every_request_of_the_call(meeting: Meeting) -> None:
+    for number in range(1, MOST):
+        gate = Pause(CALLER, number, Phase.BEFORE)
+        encounter = Encounter(meeting, open_world(gate))
+        everybody_knows_a(encounter)
+        gate.meanwhile = encounter.job
+        encounter.world.run(encounter.call())
+        if gate.hit is None:
+            break
+        try:
+            encounter.finish()
+        except BaseException as error:
+            error.add_note(f"the job came before request {number} of the call, {gate.hit}")
+            raise
+    assert 1 < number < MOST - 1
+
+
+@pytest.mark.parametrize("meeting", MEETINGS, ids=lambda meeting: meeting.name)
+def test_job_and_call_mixed_at_random(meeting: Meeting) -> None:
+    for seed in SEEDS:
+        world = World(Simulation.seeded(seed, yield_after=True))
+        encounter = Encounter(meeting, world)
+        everybody_knows_a(encounter)
+        world.run(encounter.job(), encounter.call())
+        try:
+            encounter.finish()
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
