@@ -22,6 +22,7 @@ from shared.domain.effects import (
     TakeLease,
     row_of,
 )
+from shared.domain.events import TaskEvent
 from shared.domain.task import RETRY_OF, Resolved, Run, State, Task, Ticket
 from shared.domain.transitions import (
     hold_pending,
@@ -46,6 +47,8 @@ class Worker:
     worker_id: str
 
 
+REPEATS_RECOGNISED = timedelta(hours=1)
+"""For so long the topics tell a repeated event by its MessageId (infra/profiles)."""
 LATEST_COMMIT = timedelta(minutes=2)
 """No commit is sent later than this after its call's first write ahead: readers of what is ahead wait for longer."""
 
@@ -145,6 +148,7 @@ def claim_next(task: Task, worker: Worker, ticket: Ticket, taken_until: datetime
         decision,
         after=((rows,), _removal(task.tickets.claim)),
         events=(
+            *_claim_of(task, run_id, now),
             announcements.exception(retried, run_id),
             announcements.pending(retried, run_id + 1),
             *decision.events,
@@ -155,7 +159,8 @@ def claim_next(task: Task, worker: Worker, ticket: Ticket, taken_until: datetime
 def exhaust(task: Task, ticket: Ticket, now: datetime) -> Decision:
     """The last run's claim has expired and no retry is left: the task is resolved, then the message removed."""
     decision = resolve(task, task.last_run_id, Resolved.CLAIM_EXPIRED, now)
-    return replace(decision, after=((*_removal(task.tickets.claim), RemoveMessage(ticket=ticket)),))
+    after = ((*_removal(task.tickets.claim), RemoveMessage(ticket=ticket)),)
+    return replace(told_from_its_claim_on(task, task.last_run_id, decision, now), after=after)
 
 
 def claim_by_task(
@@ -282,12 +287,27 @@ def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id:
             raise NotExpired(None)
         if run.taken_until > now:
             raise NotExpired(run.taken_until)
-        return _expired(task, run_id, now, spare_hint_id)
+        return told_from_its_claim_on(task, run_id, _expired(task, run_id, now, spare_hint_id), now)
     if run_id < task.last_run_id and task.runs[run_id + 1].reason_created in RETRY_OF.values():
-        return _audit_retried(task, run_id)
+        return told_from_its_claim_on(task, run_id, _audit_retried(task, run_id), now)
     if run.reason_resolved is Resolved.CLAIM_EXPIRED and run_id == task.last_run_id:
-        return resolved_again(task, run_id)
+        return told_from_its_claim_on(task, run_id, resolved_again(task, run_id), now)
     raise NotExpired(None)
+
+
+def told_from_its_claim_on(task: Task, run_id: int, decision: Decision, now: datetime) -> Decision:
+    """The same, announced with the run's claim before its end: perhaps nobody received that claim, nor its event."""
+    return replace(decision, events=(*_claim_of(task, run_id, now), *decision.events))
+
+
+def _claim_of(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
+    """taskRunning of a run, while a repeat is recognised by its MessageId.
+
+    A run that was claimed longer ago was renewed since: its claim was received, and announced before.
+    """
+    started = task.runs[run_id].started
+    is_recent = started is not None and now - started < REPEATS_RECOGNISED
+    return (announcements.running(task, run_id),) if is_recent else ()
 
 
 _LOOK_AGAIN = timedelta(seconds=2)

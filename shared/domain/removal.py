@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from shared.domain.claims import Worker
+from shared.domain.claims import Worker, told_from_its_claim_on
 from shared.domain.effects import Decision, NoDecision
 from shared.domain.task import Resolved, Task
 from shared.domain.transitions import interrupt, resolved_again
@@ -20,7 +20,9 @@ def worker_removed(task: Task, run_id: int, worker: Worker, now: datetime, spare
     if run is None or (run.worker_group, run.worker_id) != (worker.worker_group, worker.worker_id):
         raise NoDecision(f"run {run_id} of task {task.task_id} is not the worker's")
     if run.reason_resolved is Resolved.WORKER_SHUTDOWN and run_id >= task.last_run_id - 1:
-        return resolved_again(task, run_id)
+        return told_from_its_claim_on(task, run_id, resolved_again(task, run_id), now)
     if run_id != task.last_run_id or run.state.is_resolved or task.deadline <= now:
         raise NoDecision(f"run {run_id} of task {task.task_id} is not running")
-    return interrupt(task, run_id, Resolved.WORKER_SHUTDOWN, now, spare_hint_id)
+    return told_from_its_claim_on(
+        task, run_id, interrupt(task, run_id, Resolved.WORKER_SHUTDOWN, now, spare_hint_id), now
+    )

@@ -21,7 +21,7 @@ from tests.simulator import invariants
 from tests.simulator.running import finish
 from tests.simulator.scenarios import A
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
-from tests.twin.gate import Call, Phase, Resent, as_process, process_name
+from tests.twin.gate import Call, Killed, Phase, Resent, as_process, process_name
 
 ANOTHER = Worker(worker_group="group", worker_id="another")
 WAIT = 20.0
@@ -31,7 +31,7 @@ class Once:
     """Something happens right at the claimer's first request that matches, once it is armed."""
 
     def __init__(
-        self, matches: Callable[[Call], bool], phase: Phase = Phase.BEFORE, error: type[Exception] | None = None
+        self, matches: Callable[[Call], bool], phase: Phase = Phase.BEFORE, error: type[BaseException] | None = None
     ) -> None:
         self._matches, self._phase, self._error = matches, phase, error
         self.meanwhile: Callable[[], Awaitable[Any]] | None = None
@@ -405,3 +405,20 @@ def test_one_quarantine_is_one_entry_though_the_answer_was_lost() -> None:
         assert known.record.is_quarantined(world.clock.now())
 
     world.run(story())
+
+
+def test_a_claim_that_nobody_received_is_announced_before_its_end() -> None:
+    """The process dies between commit and announcement."""
+    gate = Once(is_index_row, Phase.BEFORE, Killed)
+    world = a_world(gate)
+
+    async def story() -> None:
+        await world.create(A)
+        gate.is_armed = True
+        await as_process("claimer", world.claim())
+
+    world.simulation.outcomes(story())
+    assert world.topics.of("task-running") == []
+    world.run(world.drain(CLAIM_TIMEOUT.total_seconds() + 5))
+    kinds = [message.topic for message in world.topics.messages]
+    assert kinds[-3:] == ["task-running", "task-exception", "task-pending"]

@@ -122,7 +122,7 @@ def test_the_next_run_is_claimed_in_the_commit_that_expires_the_last() -> None:
     assert (claimed.last_run.state, claimed.last_run.reason_created) == (State.RUNNING, Created.RETRY)
     assert claimed.last_run.scheduled == claimed.last_run.started == NOW
     assert claimed.retries_left == 0
-    assert announced(decision) == [("task-exception", 0), ("task-pending", 1), ("task-running", 1)]
+    assert announced(decision) == [("task-running", 0), ("task-exception", 0), ("task-pending", 1), ("task-running", 1)]
     assert RemoveMessage(ticket=ticket("claim")) in decision.after[-1]
 
 
@@ -228,14 +228,14 @@ def test_an_expired_claim_is_retried() -> None:
     assert expired.reason_resolved is Resolved.CLAIM_EXPIRED
     assert (retry.state, retry.reason_created, retry.scheduled) == (State.PENDING, Created.RETRY, NOW)
     assert after(decision).retries_left == 4
-    assert announced(decision) == [("task-exception", 0), ("task-pending", 1)]
+    assert announced(decision) == [("task-running", 0), ("task-exception", 0), ("task-pending", 1)]
     assert [type(effect).__name__ for effect in decision.ahead] == ["HoldPending", "AddPendingRow"]
 
 
 def test_an_expired_claim_without_retries_resolves_the_task() -> None:
     decision = expire(a_task(EXPIRED, retries_left=0))
     assert (after(decision).state, len(after(decision).runs)) == (State.EXCEPTION, 1)
-    assert announced(decision) == [("task-exception", 0)]
+    assert announced(decision) == [("task-running", 0), ("task-exception", 0)]
 
 
 @pytest.mark.parametrize(
@@ -262,10 +262,13 @@ def test_claim_messages_that_find_nothing_to_expire(task: Task, run_id: int, put
 def test_a_second_claim_message_repairs_and_announces_again(deadline: datetime) -> None:
     retried = a_task(resolved_run(Resolved.CLAIM_EXPIRED), RETRY, deadline=deadline)
     decision = expire(retried)
-    assert (decision.task, announced(decision)) == (None, [("task-exception", 0), ("task-pending", 1)])
+    assert (decision.task, announced(decision)) == (
+        None,
+        [("task-running", 0), ("task-exception", 0), ("task-pending", 1)],
+    )
     assert decision.after
     exhausted = expire(a_task(resolved_run(Resolved.CLAIM_EXPIRED)))
-    assert (exhausted.task, announced(exhausted)) == (None, [("task-exception", 0)])
+    assert (exhausted.task, announced(exhausted)) == (None, [("task-running", 0), ("task-exception", 0)])
     assert [type(effect).__name__ for effect in exhausted.ahead] == ["PutResolved"]
 
 
@@ -273,3 +276,9 @@ def test_who_holds_a_run() -> None:
     assert running_run().is_held_by(GROUP, WORKER)
     assert not running_run().is_held_by(GROUP, "other")
     assert not resolved_run().is_held_by(GROUP, WORKER)
+
+
+def test_the_claim_of_a_run_that_was_renewed_for_hours_is_not_announced_again() -> None:
+    """Its repeat would not be recognised any more."""
+    decision = expire(a_task(replace(EXPIRED, started=NOW - timedelta(hours=1))))
+    assert announced(decision)[0] == ("task-exception", 0)
