@@ -159,7 +159,7 @@ class Settings(BaseSettings):
         "with `Retry-After` at once. From three quarters of it on, long polls end early and new ones are answered 503.",
     )
     max_long_polls: int = Field(
-        default=500, ge=1, description="Long polls that a process holds at a time; what is more is answered 503."
+        default=200, ge=1, description="Long polls that a process holds at a time; what is more is answered 503."
     )
     definition_cache_bytes: int = Field(
         default=64 * 1024 * 1024, ge=0, description="Bytes of memory for definitions that a process keeps."

@@ -9,7 +9,7 @@ from tests.compatibility.rows import ROWS
 
 DOCUMENT = ROOT / "docs" / "compatibility.md"
 
-_ERAS = {"N": "today", "P": "newest client", "O": "2019", "D": "2015 drafts"}
+_ERAS = {"N": "today", "P": "newest client", "O": "2019", "D": "2015 drafts", "E": "2014 to 2017", "A": "only here"}
 _INTRODUCTION = """\
 # Compatibility
 
@@ -17,12 +17,37 @@ _INTRODUCTION = """\
 
 Every endpoint that Taskcluster's Queue has had: when, whether it is served here, and the test that proves it. The
 eras: *today*, the clients and workers of 2026; *newest client*, only in the PyPI client 113; *2019*, the Queue on Azure
-tables before it moved; *2015 drafts*, the first ways to poll Azure queues. A test counts only if the endpoint answered
-it with success, and the answer kept the schema that the deployment publishes; for an endpoint that is not served, if it
-was answered as the table says.
+tables before it moved; *2015 drafts*, the first ways to poll Azure queues; *2014 to 2017*, the Queue's first years. A
+test counts only if the endpoint answered it with success, and the answer kept the schema that the deployment publishes;
+for an endpoint that is not served, if it was answered as the table says.
 
 What a deployment serves is told by itself, for the generators of clients: `/references/manifest.json`, the references
 below it, `/schemas/queue/v1/…`, and an OpenAPI 3.1 document at `/references/queue/v1/openapi.json`.
+"""
+_DIFFERENCES = """
+## Differences from Taskcluster
+
+What a program that was written for Taskcluster may notice, in one place.
+
+* **Events** go to Service Bus topics, not to Pulse: [events.md](events.md). Clients and roles have no events. Duplicate
+  detection hides repeats of a message that Taskcluster would send again (createTask, rerunTask and the like, repeated).
+* **Services**: the Queue whole; of Auth and Object what the Queue, its workers and its clients need. Of Auth the calls
+  about AWS, Azure, GCP, Pulse, Sentry, Statsum and websocktunnel credentials are missing. There are no hooks, index,
+  secrets, purge-cache, worker-manager, notify, web-server or GitHub services.
+* **Who calls comes before what is said**: a call is refused with 401 or 403 before its body is parsed if no body could
+  make it allowed. Taskcluster answers 400 for a malformed body, or 404, first.
+* **Limits of bodies**: JSON is nested at most 100 levels deep, has at most 200,000 values (arrays and objects count
+  twice), of which 30,000 outside of a task's `payload` and `extra`, and no number with more than 100 digits in a row:
+  400 InputError. A number beyond a double, such as 1e400, is malformed; Taskcluster stores null.
+* **Errors** repeat a body of up to 4 KiB in `requestInfo.payload`, of a longer one the beginning as text; no error is
+  longer than 64 KiB. A body of more than 10 MiB is answered 413, not 500.
+* **503** with `Retry-After` while a process has more to do than it can answer, and while storage does not answer.
+* **JSON is compact**, without line breaks and indentation.
+* **`__heartbeat__`** answers 503 if storage or Service Bus does not answer.
+* **Artifacts** of type `s3` are blobs of Azure Storage; one that has not been uploaded answers 404, where Taskcluster
+  redirects to a URL that does. `error` artifacts answer 424, as in Taskcluster.
+* **Paths**: where the platform decodes paths before the service sees them and does not pass on the path as it came
+  (Core Tools), a signature of a path that can be encoded in many ways cannot be verified: 400 InputError.
 """
 
 Proofs = Mapping[str, Sequence[str]]
@@ -36,7 +61,7 @@ def document(proofs: Proofs) -> str:
         eras = ", ".join(_ERAS[era] for era in row.eras)
         tests = ", ".join(_linked(test) for test in sorted(proofs[row.name]))
         lines.append(f"| {row.number} | {row.name} | `{row.route}` | {eras} | {row.support} | {tests} |")
-    return "\n".join([_INTRODUCTION, *lines, ""])
+    return "\n".join([_INTRODUCTION, *lines, _DIFFERENCES])
 
 
 def _linked(test: str) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the contract's table. `eras`: N today, P only in the newest client, O in 2019, D in drafts of 2015."""
+    """A row of the contract's table. `eras`: N today, P only in the newest client, O in 2019, D in drafts of 2015, E
+    in 2014 to 2017 and gone by 2019, A only here."""
 
     name: str
     route: str
@@ -109,6 +110,31 @@ _ROWS = (
         "with today's answer",
         endpoint="claimWork",
     ),
+    Row("createTask by POST", "POST /task/new", "E", "createTask takes an id of the caller's", is_supported=False),
+    Row("claimTask without a run", "POST /task/<taskId>/claim", "E", "claimTask names the run", is_supported=False),
+    Row(
+        "reportTaskCompleted",
+        "POST /task/<taskId>/completed",
+        "E",
+        "reportCompleted and reportFailed name the run",
+        is_supported=False,
+    ),
+    Row("requestArtifactUrls", "POST /task/<taskId>/artifact-urls", "E", "createArtifact does it", is_supported=False),
+    Row(
+        "getPendingTasks",
+        "GET /pending-tasks/<provisionerId>",
+        "E",
+        "listPendingTasks does it for a task queue",
+        is_supported=False,
+    ),
+    Row(
+        "getAMQPConnectionString",
+        "GET /settings/amqp-connection-string",
+        "E",
+        "events are read from Service Bus, with credentials of its own",
+        is_supported=False,
+    ),
+    Row("workerRemoved", f"POST {_WORKER}/removed", "A", "not of Taskcluster: tells at once that a worker is gone"),
 )
 ROWS = tuple(replace(row, number=number) for number, row in enumerate(_ROWS, start=1))
 BY_NAME = {row.name: row for row in ROWS}

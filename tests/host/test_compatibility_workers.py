@@ -70,6 +70,27 @@ def test_drafts_that_were_replaced_within_days(service: Service) -> None:
     assert errors[0].body == {"error": "Not found"}
 
 
+@pytest.mark.endpoint("createTask by POST")
+@pytest.mark.endpoint("claimTask without a run")
+@pytest.mark.endpoint("reportTaskCompleted")
+@pytest.mark.endpoint("requestArtifactUrls")
+@pytest.mark.endpoint("getPendingTasks")
+@pytest.mark.endpoint("getAMQPConnectionString")
+def test_calls_of_the_first_years_are_not_found(service: Service) -> None:
+    task_id = service.create()
+    for method, path in (
+        ("POST", "task/new"),
+        ("POST", f"task/{task_id}/claim"),
+        ("POST", f"task/{task_id}/completed"),
+        ("POST", f"task/{task_id}/artifact-urls"),
+        ("GET", f"pending-tasks/{service.pool.split('/')[0]}"),
+        ("GET", "settings/amqp-connection-string"),
+    ):
+        with refused(404, None) as errors:
+            service.call(method, path)
+        assert errors[0].body == {"error": "Not found"}
+
+
 @pytest.mark.endpoint("pendingTasks")
 @pytest.mark.endpoint("taskQueueCounts")
 @pytest.mark.endpoint("taskQueueCountsBatch")

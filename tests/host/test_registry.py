@@ -218,6 +218,7 @@ def test_unknown_workers(service: Service) -> None:
     assert service.queue.listWorkerTypes(f"p{new_slugid()}") == {"workerTypes": []}
 
 
+@pytest.mark.endpoint("workerRemoved")
 def test_a_removed_worker(service: Service) -> None:
     first, second = service.create(), service.create(retries=0)
     service.claim(2)

@@ -52,7 +52,7 @@ def send(
     site = urlsplit(service.running.deployment.root_url)
     sent = {**({"content-type": content_type} if body else {}), **(headers or {})}
     if signed:
-        sent["authorization"] = _hawk(service, method, target)
+        sent["authorization"] = signature(service, method, target)
     connection = http.client.HTTPConnection(str(site.hostname), site.port, timeout=30)
     try:
         connection.request(method, target, body, sent)
@@ -62,8 +62,8 @@ def send(
         connection.close()
 
 
-def _hawk(service: Service, method: str, target: str) -> str:
-    """Contract 11.1, by hand."""
+def signature(service: Service, method: str, target: str) -> str:
+    """An Authorization header of root: contract 11.1, by hand."""
     deployment = service.running.deployment
     site = urlsplit(deployment.root_url)
     ts, nonce = str(int(time.time())), secrets.token_urlsafe(6)

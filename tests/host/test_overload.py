@@ -1,0 +1,197 @@
+"""More calls than a process can answer: some are refused at once, none is left unanswered, none that was taken lost."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+from local.state import StackState
+from shared.runtime import new_slugid
+from tests.host.conftest import start
+from tests.host.service import Service
+from tests.host.wire import API, signature
+
+MEGABYTE = 1 << 20
+RECOVERY = 5.0
+"""Seconds after which everything is normal again."""
+ANSWERED = 30.0
+"""Seconds within which every call is answered."""
+
+
+@pytest.fixture
+def small() -> Iterator[Service]:
+    """A stack of one host that takes few calls at a time, so that few clients are too many."""
+    for running in start({"MAX_CALLS_IN_HAND": "8", "MAX_LONG_POLLS": "4", "LONG_POLL_SECONDS": "20"}, hosts=1):
+        yield Service(running)
+
+
+@pytest.fixture
+def ordinary() -> Iterator[Service]:
+    """A stack of one host with the settings of a deployment."""
+    for running in start({"LONG_POLL_SECONDS": "20"}, hosts=1):
+        yield Service(running)
+
+
+@dataclass
+class Crowd:
+    """Clients that all call at once, over and over, as root."""
+
+    service: Service
+    count: int
+    until: float
+    statuses: Counter[int] = field(default_factory=Counter)
+    slowest_of: dict[str, float] = field(default_factory=dict)
+    created: list[str] = field(default_factory=list)
+    unanswered: list[str] = field(default_factory=list)
+    without_advice: int = 0
+    slowest: float = 0.0
+
+    def run(self) -> None:
+        threads = [threading.Thread(target=self._client, args=(number,)) for number in range(self.count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _client(self, number: int) -> None:
+        chance = random.Random(number)
+        site = urlsplit(self.service.running.deployment.root_url)
+        while time.monotonic() < self.until:
+            connection = http.client.HTTPConnection(str(site.hostname), site.port, timeout=60)
+            begun = time.monotonic()
+            try:
+                self._call(connection, chance)
+            except (OSError, http.client.HTTPException) as error:
+                self.unanswered.append(repr(error))
+            finally:
+                connection.close()
+            self.slowest = max(self.slowest, time.monotonic() - begun)
+
+    def _call(self, connection: http.client.HTTPConnection, chance: random.Random) -> None:
+        if chance.random() < 0.3:
+            pool = quote(self.service.pool, safe="")
+            self._send(connection, "POST", f"{API}/claim-work/{pool}", {"workerGroup": "g", "workerId": "w"})
+            return
+        task_id = new_slugid()
+        if self._send(connection, "PUT", f"{API}/task/{task_id}", self.service.a_task()) == 200:
+            self.created.append(task_id)
+
+    def _send(self, connection: http.client.HTTPConnection, method: str, target: str, body: object) -> int:
+        headers = {"content-type": "application/json", "authorization": signature(self.service, method, target)}
+        begun = time.monotonic()
+        connection.request(method, target, json.dumps(body), headers)
+        answer = connection.getresponse()
+        answer.read()
+        kind = f"{method} {answer.status}"
+        self.slowest_of[kind] = max(self.slowest_of.get(kind, 0.0), time.monotonic() - begun)
+        self.statuses[answer.status] += 1
+        if answer.status == 503:
+            self.without_advice += answer.getheader("retry-after") is None
+            time.sleep(0.1)  # the advice is longer; a crowd that heeds it is no crowd
+        return answer.status
+
+
+class Pinging(threading.Thread):
+    """Pings all the time."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__()
+        self._site = urlsplit(service.running.deployment.root_url)
+        self.over = threading.Event()
+        self.statuses: Counter[int] = Counter()
+
+    def run(self) -> None:
+        while not self.over.wait(0.05):
+            connection = http.client.HTTPConnection(str(self._site.hostname), self._site.port, timeout=60)
+            connection.request("GET", f"{API}/ping")
+            self.statuses[connection.getresponse().status] += 1
+            connection.close()
+
+
+def resident(service: Service) -> int:
+    """Bytes of memory that the host has now."""
+    found = StackState.load(service.running.stack.options.ports.api)
+    assert found is not None
+    (host,) = [child.pid for name, child in found.children.items() if name.startswith("host")]
+    return int(Path(f"/proc/{host}/statm").read_text().split()[1]) * 4096
+
+
+def crowded(service: Service, clients: int, seconds: float) -> Crowd:
+    """A crowd for so long; nothing may be unanswered or lost, and ping goes on."""
+    pinging = Pinging(service)
+    pinging.start()
+    crowd = Crowd(service, clients, time.monotonic() + seconds)
+    crowd.run()
+    pinging.over.set()
+    pinging.join()
+    assert crowd.unanswered == []
+    assert crowd.statuses.keys() == {200, 503}
+    assert crowd.without_advice == 0
+    slower = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # what else runs on this machine
+    assert crowd.slowest < ANSWERED * slower, crowd.slowest_of
+    assert pinging.statuses.keys() == {200}
+    return crowd
+
+
+def recovered(service: Service, crowd: Crowd) -> None:
+    """Calls are answered as ever, and every task that was taken is there."""
+    over = time.monotonic()
+    while True:
+        try:
+            crowd.created.append(service.create())
+            break
+        except Exception:
+            assert time.monotonic() - over < RECOVERY
+    assert time.monotonic() - over < RECOVERY
+    for task_id in random.Random(1).sample(crowd.created, min(100, len(crowd.created))):
+        assert service.status(task_id)["state"] in ("pending", "running")
+
+
+def test_process_refuses_what_is_too_much_and_answers_the_rest(small: Service) -> None:
+    recovered(small, crowded(small, clients=40, seconds=4))
+
+
+def test_long_polls_are_given_up_first(small: Service) -> None:
+    """Nobody who waits for work keeps others from being answered; who waited is told to come again."""
+    pollers = Crowd(small, 0, 0.0)
+    answers: list[tuple[int, float]] = []
+    site = urlsplit(small.running.deployment.root_url)
+
+    def poll() -> None:
+        begun, pool = time.monotonic(), quote(f"{small.pool}x", safe="")
+        worker = {"workerGroup": "g", "workerId": "w"}
+        with closing(http.client.HTTPConnection(str(site.hostname), site.port, timeout=60)) as connection:
+            status = pollers._send(connection, "POST", f"{API}/claim-work/{pool}", worker)
+        answers.append((status, time.monotonic() - begun))
+
+    threads = [threading.Thread(target=poll) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    crowded(small, clients=40, seconds=3)
+    for thread in threads:
+        thread.join()
+    assert all(seconds < 15 for _, seconds in answers), answers
+
+
+@pytest.mark.large
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(not Path("/proc").exists(), reason="memory is read where Linux shows it")
+def test_five_hundred_clients_at_once_for_a_minute(ordinary: Service) -> None:
+    crowded(ordinary, clients=100, seconds=5)
+    before = resident(ordinary)
+    crowd = crowded(ordinary, clients=500, seconds=60)
+    assert resident(ordinary) - before < 100 * MEGABYTE
+    assert crowd.statuses[200] > 500
+    recovered(ordinary, crowd)
