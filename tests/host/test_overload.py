@@ -179,10 +179,12 @@ def test_long_polls_are_given_up_first(small: Service) -> None:
     threads = [threading.Thread(target=poll) for _ in range(4)]
     for thread in threads:
         thread.start()
-    crowded(small, clients=40, seconds=3)
+    begun = time.monotonic()
+    while any(thread.is_alive() for thread in threads) and time.monotonic() - begun < 15:
+        crowded(small, clients=40, seconds=2)  # a poll may be admitted late, between two calls of the crowd
     for thread in threads:
         thread.join()
-    assert all(seconds < 15 for _, seconds in answers), answers
+    assert all(seconds < 19 for _, seconds in answers), answers
 
 
 @pytest.mark.large
