@@ -326,6 +326,8 @@ async def test_connections_are_not_opened_ahead_while_service_bus_is_down(bus: S
         publisher.keep_open([TOPIC, OTHER], look=0.01)
         await until(lambda: len(opened) == 1)
         assert (await attempt(publisher, [one(0, OTHER)])).at_once, "the failure in the background counts"
+        await asyncio.sleep(0.3)
+        assert len(opened) <= 3, "the breaker is heeded"
         bus.come_back()
         await until_accepted(publisher, one(1))
         await until(lambda: {TOPIC, OTHER} <= set(opened))

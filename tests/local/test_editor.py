@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -12,7 +13,7 @@ import pytest
 
 from local import state
 from local.control import restart_host
-from local.ports import DEFAULT_PORT, Ports
+from local.ports import DEFAULT_PORT, Ports, PortTakenError
 from local.stack import Stack, StackOptions
 from local.state import StackState
 from tests.local.stacks import free_ports, tiny_app, wait
@@ -65,6 +66,17 @@ def test_a_stack_without_a_host_serves_one_that_somebody_else_starts(tmp_path: P
         finally:
             host.terminate()
             host.wait(20)
+
+
+def test_a_stack_without_a_host_may_start_after_the_host(tmp_path: Path) -> None:
+    """The API's port is not its own."""
+    ports = free_ports()
+    with socket.socket() as host:
+        host.bind(("127.0.0.1", ports.api))
+        host.listen()
+        with pytest.raises(PortTakenError):
+            Stack.start(StackOptions(ports, in_memory=True, app_dir=tmp_path))
+        Stack.start(StackOptions(ports, in_memory=True, with_host=False, app_dir=tmp_path)).stop()
 
 
 def answers(port: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -14,9 +15,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from shared.domain import announcements
-from shared.events.pointers import to_json
+from shared.events.pointers import from_json, to_json
 from shared.storage.counting import Kind
 from shared.storage.messages import DEADLINE_QUEUE, EVENTS_QUEUE, RESOLVED_QUEUE, poison_queue
+from shared.usecases.redelivery import FIRST_PAUSE, SPREAD, Postponed
 from tests.simulator.world import World
 from tests.twin.gate import Call, Phase
 
@@ -148,6 +150,44 @@ def test_pointers_back_off_as_one_while_service_bus_is_down(app: App) -> None:
         assert await world.memory.storage.queues.length(EVENTS_QUEUE) == 0
 
     world.run(story())
+
+
+def test_pointers_that_are_handled_side_by_side_count_as_one_attempt(app: App) -> None:
+    world = a_world()
+    redelivery = world.handlers.redelivery
+    attempts: list[int] = []
+    publish = world.topics.publish
+
+    async def counted(messages: Any) -> None:
+        attempts.append(len(messages))
+        await asyncio.sleep(0)  # lets the others come in between
+        await publish(messages)
+
+    async def together(count: int) -> list[float]:
+        """The delays of those that were postponed."""
+        event = from_json(json.dumps(await a_pointer(world), separators=(",", ":")))
+        attempts.clear()  # of the creation of the pointer's task
+        outcomes = await asyncio.gather(*(redelivery.event_due(event) for _ in range(count)), return_exceptions=True)
+        assert all(outcome is None or isinstance(outcome, Postponed) for outcome in outcomes), outcomes
+        return [outcome.delay for outcome in outcomes if isinstance(outcome, Postponed)]
+
+    async def story() -> None:
+        world.topics.publish = counted  # type: ignore[method-assign]
+        first, spread = FIRST_PAUSE.total_seconds(), SPREAD
+        world.topics.is_down = True
+        assert max(await together(20)) <= first + spread, "they failed together, so the pause is that of one failure"
+        await world.clock.sleep(first)
+        delays = await together(20)
+        assert len(delays) == 20
+        assert max(delays) <= 2 * first + spread
+        assert len(attempts) == 1, "a single one is tried after a pause"
+        world.topics.is_down = False
+        await world.clock.sleep(2 * first)
+        assert await together(20) == []
+        world.topics.is_down = True
+        assert max(await together(1)) <= first + spread, "the next outage begins anew"
+
+    asyncio.run(story())
 
 
 def test_an_outage_of_one_topic_does_not_hold_up_the_pointers_of_others(
