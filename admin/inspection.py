@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from admin.account import Records
+from admin.repair import Repair, TaskRepairs, guards, put_resolved, set_scheduler_guard
 from shared.domain.creation import satisfies
 from shared.domain.definition import Definition
-from shared.domain.effects import ChangePoolRows, row_of
+from shared.domain.effects import row_of
 from shared.domain.task import RETRY_OF, State, Task
 from shared.storage import keys
 from shared.storage.codec import decode_task
@@ -22,7 +23,7 @@ from shared.storage.expiry import KEPT
 from shared.storage.interface import Row
 from shared.storage.partitions import read_all
 
-Repair = Callable[[], Awaitable[object]]
+_ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
@@ -33,25 +34,57 @@ class Finding:
     repair: Repair | None = None
 
 
+@dataclass(frozen=True)
+class _Look:
+    """What was found at one look, and the ETag of the status row at its beginning."""
+
+    etag: str
+    found: list[Finding]
+
+
 async def inspect_task(records: Records, task_id: str) -> list[Finding]:
-    """What is wrong with a task; nothing if all is well. Raises StorageUnavailable."""
-    rows = {row.key: row for row in await read_all(records.storage, keys.TASKS, task_id, ())}
-    status = await records.storage.tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
+    """What is wrong with a task; nothing if all is well. Raises StorageUnavailable.
+
+    Rows are read one after the other while calls go on. So something counts as wrong only if a second look finds it
+    too, and the status row did not change from the first look to the second. A task that changes all the time is being
+    worked on, and nothing is said of it.
+    """
+    return await _found_twice(lambda: _look(records, task_id))
+
+
+async def _found_twice(looking: Callable[[], Awaitable[_Look]]) -> list[Finding]:
+    look = await looking()
+    for _attempt in range(_ATTEMPTS):
+        if not look.found:
+            return []
+        before, look = look, await looking()
+        if before.etag == look.etag:
+            texts = {finding.text for finding in before.found}
+            return [finding for finding in look.found if finding.text in texts]
+    return []
+
+
+async def _look(records: Records, task_id: str) -> _Look:
+    start, end = keys.TASK_ROWS[0], keys.UPLOADS[1]
+    rows = {row.key: row for row in await read_all(records.storage, keys.TASKS, task_id, None, start=start, end=end)}
+    status = rows.get(keys.TASK_STATUS)
     if status is None:
-        return [Finding("there is no such task")] if keys.TASK_DEFINITION not in rows else [Finding("no status row")]
+        is_part = keys.TASK_DEFINITION in rows
+        return _Look("", [Finding("no status row" if is_part else "there is no such task")])
     task = decode_task(status)
     definition = await records.tasks.definition(task_id)
     if definition is None:
-        return [Finding("no definition row")]
-    found = [*_runs(task), *_guards(task, rows)]
-    found += _overdue(records, task)
-    if not await _is_filed(records, definition):
-        found.append(Finding("it would never be deleted", lambda: records.expiry.task(definition)))
+        return _Look(status.etag, [Finding("no definition row")])
+    repairs = TaskRepairs(records, status, task)
+    found = [*_runs(task), *_guards(task, rows, repairs)]
+    found += _overdue(records, task, repairs)
+    if not await _is_scheduled_for_deletion(records, definition):
+        found.append(Finding("it would never be deleted", repairs.schedule_deletion(definition)))
     if records.runtime.now() - status.timestamp >= records.settled:
-        found += await _group_rows(records, task)
-        found += await _pool_rows(records, task)
-        found += await _dependencies(records, task, definition)
-    return found
+        found += await _group_rows(records, task, repairs)
+        found += await _pool_rows(records, task, repairs)
+        found += await _dependencies(records, task, definition, repairs)
+    return _Look(status.etag, found)
 
 
 def _runs(task: Task) -> Iterator[Finding]:
@@ -63,37 +96,36 @@ def _runs(task: Task) -> Iterator[Finding]:
         yield Finding(f"{retried} retries of {task.retries}, {task.retries_left} left")
 
 
-def _guards(task: Task, rows: dict[str, Row]) -> Iterator[Finding]:
-    """Guards are part of the status row's own transaction: they are wrong only if somebody has written by hand."""
+def _guards(task: Task, rows: dict[str, Row], repairs: TaskRepairs) -> Iterator[Finding]:
+    """Guards are part of the status row's own transaction: they differ only in a copy, or if somebody has written."""
+    present = [key for key in rows if key == keys.TASK_OPEN or key.startswith(keys.UPLOADS[0])]
     if (keys.TASK_OPEN in rows) == task.is_resolved:
-        yield Finding(f"it is {task.state.value}, but its guard says otherwise")
-    wanted = {keys.upload(run_id) for run_id, run in enumerate(task.runs) if run.state is State.RUNNING}
-    present = {key for key in rows if key.startswith("upload~")}
-    if present != wanted:
-        yield Finding(f"upload guards are {sorted(present)} instead of {sorted(wanted)}")
+        yield Finding(f"it is {task.state.value}, but its guard says otherwise", repairs.set_guards(present))
+    elif set(present) != (wanted := guards(task)):
+        yield Finding(f"guards are {sorted(present)} instead of {sorted(wanted)}", repairs.set_guards(present))
 
 
-def _overdue(records: Records, task: Task) -> Iterator[Finding]:
+def _overdue(records: Records, task: Task, repairs: TaskRepairs) -> Iterator[Finding]:
     now = records.runtime.now()
     if not task.is_resolved and now - task.deadline > records.settled:
         yield Finding(
             f"unresolved since its deadline, {task.deadline}",
-            lambda: records.messages.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline),
+            repairs.put_deadline(),
         )
     taken_until = task.last_run.taken_until if task.state is State.RUNNING else None
     if taken_until is not None and now - taken_until > records.settled:
         yield Finding(
             f"running since its claim ended, {taken_until}",
-            lambda: records.messages.put_claim(task.task_id, task.last_run_id, taken_until),
+            repairs.put_claim(),
         )
 
 
-async def _is_filed(records: Records, definition: Definition) -> bool:
+async def _is_scheduled_for_deletion(records: Records, definition: Definition) -> bool:
     key = keys.expiring("task", definition.task_id, definition.task_group_id)
     return await records.storage.tables.get(keys.EXPIRY, keys.hour(definition.expires + KEPT), key) is not None
 
 
-async def _group_rows(records: Records, task: Task) -> list[Finding]:
+async def _group_rows(records: Records, task: Task, repairs: TaskRepairs) -> list[Finding]:
     tables, group = records.storage.tables, task.task_group_id
     found = []
     if await tables.get(keys.GROUPS, group, keys.member(task.task_id)) is None:
@@ -102,18 +134,13 @@ async def _group_rows(records: Records, task: Task) -> list[Finding]:
     page = await tables.query(keys.GROUPS, group, start=prefix, end=f"{prefix}\x7f")
     active = {int(row.key.removeprefix(prefix)) for row in page.rows}
     if not task.is_resolved and task.generation not in active:
-        found.append(
-            Finding(
-                "its group does not count it as unresolved",
-                lambda: records.groups.add_active(group, task.task_id, task.generation),
-            )
-        )
+        found.append(Finding("its group does not count it as unresolved", repairs.count_as_unresolved()))
     if task.is_resolved and any(generation <= task.generation for generation in active):
-        found.append(Finding("its group counts it as unresolved", lambda: _put_resolved(records, task)))
+        found.append(Finding("its group counts it as unresolved", repairs.handle_again()))
     return found
 
 
-async def _pool_rows(records: Records, task: Task) -> list[Finding]:
+async def _pool_rows(records: Records, task: Task, repairs: TaskRepairs) -> list[Finding]:
     """The index rows of the last run. A missing pending row also hides a lost message from the reconciler."""
     if not task.runs or task.last_run.reason_created.value == "exception":
         return []
@@ -121,20 +148,14 @@ async def _pool_rows(records: Records, task: Task) -> list[Finding]:
     pending = await tables.get(keys.POOLS, pool, keys.pending(row)) is not None
     claimed = row.started is not None and await tables.get(keys.POOLS, pool, keys.claimed(row)) is not None
     if task.is_resolved and (pending or claimed):
-        return [Finding("its pool still lists it", lambda: _put_resolved(records, task))]
+        return [Finding("its pool still lists it", repairs.handle_again())]
     listed = pending if task.state is State.PENDING else claimed
     if task.is_resolved or listed:
         return []
-    change = ChangePoolRows(task_queue_id=task.task_queue_id, add=(row,))
-    return [
-        Finding(
-            f"its pool does not list it as {task.state.value}",
-            lambda: records.pools.change([change], task.task_queue_id),
-        )
-    ]
+    return [Finding(f"its pool does not list it as {task.state.value}", repairs.list_in_pool())]
 
 
-async def _dependencies(records: Records, task: Task, definition: Definition) -> list[Finding]:
+async def _dependencies(records: Records, task: Task, definition: Definition, repairs: TaskRepairs) -> list[Finding]:
     found: list[Finding] = []
     for index, required_id in enumerate(definition.dependencies):
         if required_id == task.task_id:
@@ -142,18 +163,12 @@ async def _dependencies(records: Records, task: Task, definition: Definition) ->
         if await records.storage.tables.get(keys.TASKS, required_id, keys.dependent(task.task_id)) is None:
             required = await records.tasks.status(required_id)
             if required is not None:
-                found.append(_unheard(records, required_id, task.task_id))
+                found.append(Finding(f"{required_id} would not wake it", repairs.wake_from(required_id)))
             continue
         found += await _unnoticed(records, task, definition, index, required_id)
     if task.is_free and not task.runs and task.dependencies:
         found.append(Finding("nothing holds it back, and it has no run"))
     return found
-
-
-def _unheard(records: Records, required_id: str, task_id: str) -> Finding:
-    return Finding(
-        f"{required_id} would not wake it", lambda: records.tasks.touch_edge(required=required_id, dependent=task_id)
-    )
 
 
 async def _unnoticed(
@@ -167,24 +182,30 @@ async def _unnoticed(
     resolved = required.last_run.resolved
     if resolved is None or records.runtime.now() - resolved < records.settled:
         return []
-    return [Finding(f"{required_id} is resolved, and it was not told", lambda: _put_resolved(records, required))]
-
-
-async def _put_resolved(records: Records, task: Task) -> object:
-    """Lets the handler of resolutions do all of its work once more: it may be repeated."""
-    return await records.messages.put_resolved(task.task_id, task.last_run_id)
+    return [Finding(f"{required_id} is resolved, and it was not told", _again(records, required))]
 
 
 async def inspect_group(records: Records, task_group_id: str) -> list[Finding]:
-    """What is wrong with a group's own rows. Its tasks are looked at one by one (`group_tasks`, `inspect_task`)."""
+    """What is wrong with a group's own rows. Its tasks are looked at one by one (`group_tasks`, `inspect_task`).
+
+    As with tasks, only what two looks find between which the header did not change.
+    """
+    return await _found_twice(lambda: _look_at_group(records, task_group_id))
+
+
+async def _look_at_group(records: Records, task_group_id: str) -> _Look:
     now = records.runtime.now()
     group = await records.groups.header(task_group_id)
     if group is None:
-        return [Finding("there is no such group")]
+        return _Look("", [Finding("there is no such group")])
     found = []
     guard = await records.storage.tables.get(keys.GROUPS, task_group_id, keys.scheduler(group.scheduler_id))
     if (guard is None) != (group.sealed is not None):
-        found.append(Finding("its scheduler's guard does not agree with whether it is sealed"))
+        found.append(
+            Finding(
+                "its scheduler's guard does not agree with whether it is sealed", set_scheduler_guard(records, group)
+            )
+        )
     active, start = await records.groups.active_page(task_group_id, None)
     for row in active:
         task = await records.tasks.status(row.task_id)
@@ -192,7 +213,7 @@ async def inspect_group(records: Records, task_group_id: str) -> list[Finding]:
             found.append(Finding(f"it counts {row.task_id}, which does not exist", _surplus(records, group.due)))
     if group.due and not active and start is None:
         found += await _unannounced(records, group.due, now)
-    return found
+    return _Look(group.etag, found)
 
 
 def _surplus(records: Records, due: str) -> Repair | None:
@@ -208,9 +229,22 @@ async def _unannounced(records: Records, due: str, now: datetime) -> Sequence[Fi
     return (Finding("it is resolved, and was not announced", lambda: _check_again(records, due)),)
 
 
-async def _check_again(records: Records, due: str) -> object:
+async def _check_again(records: Records, due: str) -> bool:
     task = await records.tasks.status(due.partition("~")[0])
-    return None if task is None else await _put_resolved(records, task)
+    if task is None:
+        return False
+    await put_resolved(records, task)
+    return True
+
+
+def _again(records: Records, task: Task) -> Repair:
+    """The handler of a resolved task's last run; it judges by the status row of then."""
+
+    async def repair() -> bool:
+        await put_resolved(records, task)
+        return True
+
+    return repair
 
 
 async def group_tasks(records: Records, task_group_id: str) -> list[str]:

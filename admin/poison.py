@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from shared.concurrency import in_waves
 from shared.domain.dates import format_date
-from shared.storage.interface import Message, Queues
+from shared.storage.interface import Message, Queues, ReceiptLost
 from shared.storage.messages import INTERNAL_QUEUES, MalformedMessage, decode_body, encode_body
 
 SHOWN = 32
 """Azure shows no more messages of a queue without taking them."""
 _BATCH = 32
 _HELD = 120.0
-"""Seconds for which a message is hidden while it is moved."""
+"""Seconds for which a message is hidden while it is moved: a batch takes some seconds at the most."""
+_WIDTH = 16
+"""Messages given back in parallel."""
 
 
 @dataclass(frozen=True)
 class Moved:
-    """What came of a command: how many messages were moved, and how many stayed as they can't be read."""
+    """What came of a command: how many messages were moved, and how many of those it looked at stayed."""
 
     done: int
     left: int
@@ -49,40 +54,67 @@ async def redrive(queues: Queues, queue: str, message_id: str | None = None) -> 
     """Sends messages (or one) to their queue once more, with all attempts before them. What can't be read stays.
 
     A message is put before it is removed: if this dies in between it is handled twice, which every handler allows.
+    Messages that are refused once more come back to the poison queue. They are left there: no more messages are sent
+    than there were at the start, and none that has come since.
     """
-    done = left = 0
-    async for message in _taken(queues, queue, message_id):
+    started: datetime | None = None
+
+    async def move(message: Message) -> bool:
+        nonlocal started
+        if started is not None and message.inserted > started:
+            return False
         try:
             body = decode_body(message.text)
         except MalformedMessage:
-            left += 1
-            continue
+            return False
         body.pop("attempts", None)
-        await queues.put(queue, encode_body(body))
+        receipt = await queues.put(queue, encode_body(body))
+        started = started or receipt.visible  # by the service's clock, which may differ from this machine's
         await queues.delete(poison_queue(queue), message.receipt)
-        done += 1
-    return Moved(done, left)
+        return True
+
+    return await _move(queues, queue, message_id, move)
 
 
 async def drop(queues: Queues, queue: str, message_id: str | None = None) -> Moved:
-    """Removes messages, or one, for good."""
-    done = 0
-    async for message in _taken(queues, queue, message_id):
+    """Removes messages, or one, for good. Those that come meanwhile stay."""
+
+    async def move(message: Message) -> bool:
         await queues.delete(poison_queue(queue), message.receipt)
-        done += 1
-    return Moved(done, 0)
+        return True
+
+    return await _move(queues, queue, message_id, move)
 
 
-async def _taken(queues: Queues, queue: str, message_id: str | None) -> AsyncIterator[Message]:
-    """Every message, or the one of that id; the others are visible again at once."""
+async def _move(
+    queues: Queues, queue: str, message_id: str | None, move: Callable[[Message], Awaitable[bool]]
+) -> Moved:
+    """Moves each message that was there at the start, or the one of that id; the others are visible again at once."""
+    left = await queues.length(poison_queue(queue))
+    done = 0
     others: list[Message] = []
-    while messages := await queues.get(poison_queue(queue), count=_BATCH, hidden_for=_HELD):
-        for message in messages:
-            if message_id in (None, message.receipt.message_id):
-                yield message
-            else:
-                others.append(message)
-    for message in others:
+    try:
+        while left > 0:
+            messages = await queues.get(poison_queue(queue), count=min(_BATCH, left), hidden_for=_HELD)
+            if not messages:
+                break
+            left -= len(messages)
+            others += messages
+            for message in messages:
+                if message_id not in (None, message.receipt.message_id):
+                    continue
+                if await move(message):
+                    others.remove(message)
+                    done += 1
+                if message_id is not None:
+                    return Moved(done, 1 - done)
+    finally:
+        await in_waves(_WIDTH, lambda message: _give_back(queues, queue, message), others)
+    return Moved(done, 0 if message_id is not None else len(others))
+
+
+async def _give_back(queues: Queues, queue: str, message: Message) -> None:
+    with suppress(ReceiptLost):  # it was hidden for too long, and is visible again already
         await queues.update(poison_queue(queue), message.receipt, visible_in=0)
 
 

@@ -76,7 +76,7 @@ def check_group(
     async def check(account: AzureStorage) -> dict[str, Any]:
         records = _records(account, at_rest=at_rest)
         findings = await inspection.inspect_group(records, task_group_id)
-        found = await _told(findings, repair=repair)
+        found = await _repaired(findings, repair=repair)
         members = await inspection.group_tasks(records, task_group_id)
         return ({task_group_id: found} if found else {}) | await _checked(records, members, repair=repair)
 
@@ -177,19 +177,21 @@ async def _checked(records: Records, task_ids: list[str], *, repair: bool) -> di
     """Findings by task, of those that have any."""
 
     async def check(task_id: str) -> tuple[str, list[dict[str, Any]]]:
-        return task_id, await _told(await inspection.inspect_task(records, task_id), repair=repair)
+        return task_id, await _repaired(await inspection.inspect_task(records, task_id), repair=repair)
 
     return {task_id: found for task_id, found in await in_waves(WIDTH, check, task_ids) if found}
 
 
-async def _told(findings: list[inspection.Finding], *, repair: bool) -> list[dict[str, Any]]:
-    told = []
-    for finding in findings:
-        done = repair and finding.repair is not None
-        if finding.repair is not None and repair:
-            await finding.repair()
-        told.append({"finding": finding.text, "repairable": finding.repair is not None, "repaired": done})
-    return told
+async def _repaired(findings: list[inspection.Finding], *, repair: bool) -> list[dict[str, Any]]:
+    """The findings for showing, repaired if they are to be; not repaired is also what has changed meanwhile."""
+    return [
+        {
+            "finding": finding.text,
+            "repairable": finding.repair is not None,
+            "repaired": repair and finding.repair is not None and await finding.repair(),
+        }
+        for finding in findings
+    ]
 
 
 def _report(found: dict[str, Any]) -> None:

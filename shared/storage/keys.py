@@ -32,6 +32,9 @@ def upload(run_id: int) -> str:
     return f"upload~{run_id:04d}"
 
 
+UPLOADS = ("upload~", "upload\x7f")
+
+
 def dependent(task_id: str) -> str:
     """Edge in the required task's partition: "I unblock that task"."""
     return f"dependent~{task_id}"

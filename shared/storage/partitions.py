@@ -8,9 +8,9 @@ from shared.storage.interface import MAX_OPERATIONS, Delete, Row, Storage, Trans
 
 
 async def read_all(
-    storage: Storage, table: str, partition: str, select: Sequence[str], *, start: str = "", end: str = "\x7f"
+    storage: Storage, table: str, partition: str, select: Sequence[str] | None, *, start: str = "", end: str = "\x7f"
 ) -> list[Row]:
-    """Every row of a range, by default of the whole partition, with the selected properties."""
+    """Every row of a range, by default of the whole partition, with the selected properties; None: with all."""
     rows: list[Row] = []
     at: str | None = start
     while at is not None:

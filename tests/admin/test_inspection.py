@@ -143,6 +143,26 @@ async def _not_filed(world: World, cast: Cast) -> str:
     return cast.running
 
 
+async def _no_guard(world: World, cast: Cast) -> str:
+    await _write(world, keys.TASKS, cast.pending, Delete(keys.TASK_OPEN))
+    return cast.pending
+
+
+async def _wrong_upload_guard(world: World, cast: Cast) -> str:
+    await _write(world, keys.TASKS, cast.done, Create(keys.upload(0), {}))
+    return cast.done
+
+
+async def _guard_of_a_resolved_task(world: World, cast: Cast) -> str:
+    await _write(world, keys.TASKS, cast.done, Create(keys.TASK_OPEN, {}))
+    return cast.done
+
+
+async def _no_upload_guard(world: World, cast: Cast) -> str:
+    await _write(world, keys.TASKS, cast.running, Delete(keys.upload(0)))
+    return cast.running
+
+
 @pytest.mark.parametrize(
     ("damage", "finding"),
     [
@@ -153,6 +173,10 @@ async def _not_filed(world: World, cast: Cast) -> str:
         (_row_of_a_resolved_task, "its pool still lists it"),
         (_no_edge, "would not wake it"),
         (_not_filed, "it would never be deleted"),
+        (_no_guard, "its guard says otherwise"),
+        (_guard_of_a_resolved_task, "its guard says otherwise"),
+        (_wrong_upload_guard, "guards are"),
+        (_no_upload_guard, "guards are"),
     ],
 )
 def test_damage_is_found_and_mended(damage: Damage, finding: str) -> None:
@@ -163,8 +187,7 @@ def test_damage_is_found_and_mended(damage: Damage, finding: str) -> None:
         task_id = await damage(world, cast)
         (found,) = await inspect_task(records(world), task_id)
         assert finding in found.text
-        assert found.repair is not None
-        await found.repair()
+        await _mend([found])
         await world.drain(120)
         assert await texts(world, task_id) == []
         for other in world.tasks():
@@ -241,7 +264,7 @@ def test_a_dependent_that_was_not_told_and_a_group_that_was_not_announced() -> N
 async def _mend(findings: list[Finding]) -> None:
     for finding in findings:
         assert finding.repair is not None
-        await finding.repair()
+        assert await finding.repair()
 
 
 def test_a_group() -> None:
@@ -272,6 +295,8 @@ def test_a_group() -> None:
         await _write(world, keys.GROUPS, group, Delete(keys.scheduler("-")))
         (found,) = await inspect_group(look, group)
         assert found.text == "its scheduler's guard does not agree with whether it is sealed"
+        await _mend([found])
+        assert await inspect_group(look, group) == []
 
     world.run(story())
 
@@ -284,16 +309,6 @@ async def _half_a_task(world: World, cast: Cast) -> str:
 async def _no_definition(world: World, cast: Cast) -> str:
     await _write(world, keys.TASKS, cast.pending, Delete(keys.TASK_DEFINITION))
     return cast.pending
-
-
-async def _no_guard(world: World, cast: Cast) -> str:
-    await _write(world, keys.TASKS, cast.pending, Delete(keys.TASK_OPEN))
-    return cast.pending
-
-
-async def _wrong_upload_guard(world: World, cast: Cast) -> str:
-    await _write(world, keys.TASKS, cast.done, Create(keys.upload(0), {}))
-    return cast.done
 
 
 async def _wrong_retries(world: World, cast: Cast) -> str:
@@ -315,8 +330,6 @@ async def _nobody(world: World, cast: Cast) -> str:
     [
         (_half_a_task, "no status row"),
         (_no_definition, "no definition row"),
-        (_no_guard, "its guard says otherwise"),
-        (_wrong_upload_guard, "upload guards are"),
         (_wrong_retries, "retries of 5, 9 left"),
         (_no_member, "no member of its group"),
         (_nobody, "there is no such task"),

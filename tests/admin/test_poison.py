@@ -1,14 +1,21 @@
-"""Poison queues on Azurite: listed, sent once more, dropped."""
+"""Poison queues, on Azurite and in the simulator: listed, sent once more, dropped."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
+from collections import Counter
 
 import pytest
 
 from admin import poison
-from shared.storage.interface import Storage
+from shared.storage.counting import Kind
+from shared.storage.interface import Storage, StorageUnavailable
 from shared.storage.messages import INTERNAL_QUEUES, RESOLVED_QUEUE, decode_body, encode_body
+from tests.twin import Call, Fail, MemoryStorage, Phase
+from tests.twin.driver import Simulation
+from tests.twin.gate import open_gate
+from tests.twin.queues import StoredMessage
 
 POISON = f"{RESOLVED_QUEUE}-poison"
 GARBAGE = base64.b64encode(b"\xffgarbage").decode()
@@ -16,6 +23,10 @@ GARBAGE = base64.b64encode(b"\xffgarbage").decode()
 
 def _body(number: int) -> dict[str, object]:
     return {"taskId": f"task-{number}", "runId": 0, "put": "2026-01-01T00:00:00.000Z", "attempts": 12}
+
+
+def _visible(twin: MemoryStorage) -> list[StoredMessage]:
+    return [message for message in twin.queues.messages(POISON) if message.visible <= twin.clock.exact()]
 
 
 async def _fill(storage: Storage, *texts: str) -> None:
@@ -67,3 +78,78 @@ async def test_dropping_all(azure_storage: Storage) -> None:
 def test_queues_of_pools_have_no_poison_queue() -> None:
     with pytest.raises(ValueError, match="the queues are claim, deadline"):
         poison.poison_queue("pending-x-1")
+
+
+@pytest.mark.parametrize("seconds", [0, 5])
+def test_a_redrive_ends_though_its_messages_come_back(seconds: float) -> None:
+    """Beside it the handlers give up once more what is sent to them, at once or some seconds later."""
+    simulation = Simulation.rounds()
+    twin = MemoryStorage(simulation.clock)
+    queues = twin.storage.queues
+    handled: Counter[str] = Counter()
+
+    async def handlers() -> None:
+        while sum(handled.values()) < 1000:
+            for message in await queues.get(RESOLVED_QUEUE, count=16, hidden_for=600):
+                handled[message.text] += 1
+                await queues.put(POISON, message.text)
+                await queues.delete(RESOLVED_QUEUE, message.receipt)
+            await asyncio.sleep(0.01)
+
+    async def slow(call: Call, phase: Phase) -> None:
+        await asyncio.sleep(seconds / 100)
+
+    async def redrive() -> poison.Moved:
+        for number in range(100):
+            await queues.put(POISON, encode_body(_body(number)))
+        twin.gate = slow
+        beside = asyncio.ensure_future(handlers())
+        moved = await poison.redrive(queues, RESOLVED_QUEUE)
+        await asyncio.sleep(60)
+        beside.cancel()
+        return moved
+
+    (moved,) = simulation.run(redrive())
+    assert moved.done == 100
+    assert len(handled) == 100
+    assert set(handled.values()) == {1}, "one command sends each message once"
+
+
+async def test_others_are_hidden_only_while_the_one_is_looked_for() -> None:
+    twin = MemoryStorage()
+    queues = twin.storage.queues
+    receipts = [await queues.put(POISON, encode_body(_body(number))) for number in range(100)]
+    hidden: list[int] = []
+
+    async def count(call: Call, phase: Phase) -> None:
+        if call.kind is Kind.QUEUE_PUT and phase is Phase.BEFORE:
+            hidden.append(100 - len(_visible(twin)))
+
+    twin.gate = count
+    assert await poison.redrive(queues, RESOLVED_QUEUE, receipts[40].message_id) == poison.Moved(1, 0)
+    assert hidden == [64], "none beyond the batch that it was in"
+    assert len(_visible(twin)) == 99
+    assert await poison.redrive(queues, RESOLVED_QUEUE, "another") == poison.Moved(0, 0)
+    assert len(_visible(twin)) == 99
+
+
+async def test_a_failure_gives_back_what_was_taken() -> None:
+    twin = MemoryStorage()
+    queues = twin.storage.queues
+    for number in range(40):
+        await queues.put(POISON, encode_body(_body(number)))
+    await queues.put(POISON, GARBAGE)
+    calls = 0
+
+    def tenth(call: Call) -> bool:
+        nonlocal calls
+        calls += call.kind is Kind.QUEUE_PUT
+        return calls == 10
+
+    twin.gate = Fail(tenth)
+    with pytest.raises(StorageUnavailable):
+        await poison.redrive(queues, RESOLVED_QUEUE)
+    assert len(_visible(twin)) == 41 - 9
+    twin.gate = open_gate
+    assert await poison.redrive(queues, RESOLVED_QUEUE) == poison.Moved(done=31, left=1)
+    assert [message.text for message in _visible(twin)] == [GARBAGE], "what can't be read is not hidden"
