@@ -1,4 +1,4 @@
-"""`python -m admin`: what it can do is in its --help."""
+"""`./dev admin` starts this; what it can do is in its --help."""
 
 from __future__ import annotations
 

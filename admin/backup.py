@@ -1,7 +1,9 @@
 """Tables to files and back. A file a table, a line an entity; compressed.
 
-Blobs have soft delete and `azcopy`; queues are not saved, since all of their messages follow from the rows: `revive`.
-An export of a deployment at work is no snapshot: `admin task check --all --repair` settles what moved meanwhile.
+Blobs have soft delete and `azcopy`. Queues are not saved: the messages of tasks follow from the rows (`revive`), while
+pointers to events that are not out yet and jobs on groups that are not done are lost with them. An export of a
+deployment at work is no snapshot: `admin task check --all --repair` settles what moved meanwhile. Only the roles are
+always copied as they were together at one time, since a mixture could grant more than any of them.
 """
 
 from __future__ import annotations
@@ -9,15 +11,18 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any
 
+from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables import EdmType, EntityProperty
 from azure.data.tables.aio import TableClient, TableServiceClient
 
 from admin.account import Records
+from shared.auth import role_store
 from shared.domain.task import State
 from shared.storage import keys
 from shared.storage.connection import AzureStorage
@@ -26,6 +31,7 @@ from shared.storage.interface import MAX_OPERATIONS, Storage, Upsert, Value
 _BATCH_BYTES = 2_000_000
 """Of lines; a transaction holds 4 MiB, with more around each row."""
 _BYTES = "$bytes"
+_ATTEMPTS = 10
 
 
 class BackupError(ValueError):
@@ -35,19 +41,57 @@ class BackupError(ValueError):
 async def export_tables(account: AzureStorage, tables: Sequence[str], folder: Path) -> dict[str, int]:
     """Writes each table to `<table>.jsonl.gz`, in order; answers how many entities each has.
 
+    Only the owner of the files can read them: they hold scopes, encrypted tokens and all definitions.
     Raises BackupError when the folder has such files already.
     """
-    if there := [table for table in tables if _file(folder, table).exists()]:
-        raise BackupError(f"{folder} has an export of {', '.join(there)} already")
+    _prepare(folder, tables)
     counts = {}
     async with _service(account) as service:
         present = {table.name async for table in service.list_tables()}
         for table in tables:
             counts[table] = 0
-            with gzip.open(_file(folder, table), "wt", encoding="utf-8") as file:
+            client = service.get_table_client(account.names.table(table))
+            with _new_file(_file(folder, table)) as raw:
                 if account.names.table(table) in present:
-                    counts[table] = await _export(service.get_table_client(account.names.table(table)), file)
+                    counts[table] = await _export_settled(client, table, raw)
+                else:
+                    raw.write(gzip.compress(b""))
     return counts
+
+
+def _new_file(path: Path) -> IO[bytes]:
+    """A file that only its owner can read, from the very beginning."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+async def _export_settled(client: TableClient, table: str, raw: IO[bytes]) -> int:
+    """The table; that of roles again for as long as a role changes meanwhile. Raises BackupError if that never ends."""
+    for _attempt in range(_ATTEMPTS):
+        raw.seek(0)
+        raw.truncate()
+        before = await _version(client, table)
+        with gzip.open(raw, "wt", encoding="utf-8") as file:
+            count = await _export(client, file)
+        if before == await _version(client, table):
+            return count
+    raise BackupError("roles are being changed all the time")
+
+
+async def _version(client: TableClient, table: str) -> str | None:
+    """What every change of the roles moves on; None for other tables, and before the first role."""
+    if table != role_store.TABLE:
+        return None
+    try:
+        header = await client.get_entity(*role_store.HEADER)
+    except ResourceNotFoundError:
+        return None
+    return str(header.metadata["etag"])
+
+
+def _prepare(folder: Path, tables: Sequence[str]) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if there := [table for table in tables if _file(folder, table).exists()]:
+        raise BackupError(f"{folder} has an export of {', '.join(there)} already")
 
 
 async def occupied(account: AzureStorage, tables: Sequence[str]) -> list[str]:

@@ -39,8 +39,11 @@ app.add_typer(storage_commands.backups, name="backup")
 app.add_typer(key_commands.keys, name="key")
 
 PUBLIC_SCOPES = (
+    "queue:claimed-count:*",
+    "queue:claimed-list:*",
     "queue:get-artifact:public/*",
     "queue:get-provisioner:*",
+    "queue:get-task-queue:*",
     "queue:get-task:*",
     "queue:get-worker-type:*",
     "queue:get-worker:*",
@@ -48,12 +51,14 @@ PUBLIC_SCOPES = (
     "queue:list-dependent-tasks:*",
     "queue:list-provisioners",
     "queue:list-task-group:*",
+    "queue:list-task-queues",
     "queue:list-worker-types:*",
     "queue:list-workers:*",
     "queue:pending-count:*",
+    "queue:pending-list:*",
     "queue:status:*",
 )
-"""What public deployments let everybody do (contract 2.2)."""
+"""What public deployments let everybody do (contract 2.2), and a look into pools, which they have by older names."""
 
 ClientId = Annotated[str, typer.Argument(metavar="CLIENT_ID", show_default=False)]
 RoleId = Annotated[str, typer.Argument(metavar="ROLE_ID", show_default=False)]
@@ -259,4 +264,4 @@ def expand(scope: Annotated[list[str], typer.Argument(metavar="SCOPE", show_defa
 def main() -> None:
     """Runs the command that the arguments name."""
     logging.getLogger("azure.identity").setLevel(logging.ERROR)  # what it warns of is told in one line
-    app(prog_name=os.environ.get("STARTED_AS", "python -m admin"))
+    app(prog_name=os.environ.get("STARTED_AS", "./dev admin"))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import requests
 import taskcluster
 from taskcluster.exceptions import TaskclusterAuthFailure, TaskclusterConnectionError, TaskclusterRestFailure
 
@@ -21,6 +22,7 @@ VARIABLES = {
 """Where each field of the credentials comes from."""
 
 LOCALLY = 'For the local stack: ./dev up --detach, then eval "$(./dev env)".'
+_FOR_MACHINES = "\n\n---\n"
 _REASON = re.compile(r"\[(?:Errno -?\d+|SSL: \w+)\] ([^\])(]+)")
 """The words of the system's error, within those of the libraries that it went through."""
 
@@ -65,12 +67,15 @@ def queue_api() -> Iterator[Any]:
 
 @contextmanager
 def _api(name: str) -> Iterator[Any]:
-    options = {"rootUrl": root_url(), "credentials": credentials()}
+    url = root_url()
+    options = {"rootUrl": url, "credentials": credentials()}
     session = taskcluster.createSession()
     try:
-        yield getattr(taskcluster, name)(options, session)
+        yield _strict(getattr(taskcluster, name))(options, session)
+    except _NoDeployment as failure:
+        fail(_is_no_deployment(url, failure.status))
     except (TaskclusterRestFailure, TaskclusterAuthFailure) as failure:
-        fail(_explained(failure))
+        fail(_explained(url, failure))
     except TaskclusterConnectionError as failure:
         fail(f"{options['rootUrl']} cannot be reached: {reason(failure.superExc)}")
     finally:
@@ -84,8 +89,42 @@ def reason(error: BaseException) -> str:
     return found[1].strip() if found else text.partition("\n")[0]
 
 
-def _explained(failure: Any) -> str:
-    """The API's message, without the block for machines at its end (contract 12)."""
+def _explained(root_url: str, failure: Any) -> str:
+    """The API's message, without the block for machines at its end (contract 12).
+
+    An answer without the envelope of errors is not of a deployment: the root URL is another server's, or leads to a
+    path of it.
+    """
     body = failure.body if isinstance(failure.body, dict) else {}
-    message = str(body.get("message") or failure).partition("\n\n---\n")[0]
-    return f"{body.get('code', failure.status_code)}: {message}"
+    if not isinstance(body.get("code"), str) or not isinstance(body.get("message"), str):
+        return _is_no_deployment(root_url, failure.status_code)
+    return f"{body['code']}: {body['message'].partition(_FOR_MACHINES)[0]}"
+
+
+def _is_no_deployment(root_url: str, status: int) -> str:
+    return (
+        f"{root_url} answers with status {status}, but not as a Taskcluster deployment does: "
+        "is TASKCLUSTER_ROOT_URL right?"
+    )
+
+
+class _NoDeployment(Exception):
+    """A call succeeded, and its answer was no JSON."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+def _strict(client: Any) -> Any:
+    """The client's class, for answers that are JSON: others it would hand out as they are."""
+
+    class Strict(client):  # type: ignore[misc]  # the public client has no types
+        def _makeHttpRequest(self, *args: Any) -> Any:  # noqa: N802 - the client's name
+            answer = super()._makeHttpRequest(*args)
+            response = answer.get("response") if isinstance(answer, dict) else None
+            if isinstance(response, requests.Response) and response.content:
+                raise _NoDeployment(response.status_code)
+            return answer
+
+    return Strict

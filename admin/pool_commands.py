@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Annotated, Any
 
 import typer
+from taskcluster.exceptions import TaskclusterRestFailure
 
 from admin.connection import queue_api
 from admin.durations import expiry
-from admin.output import say, show
+from admin.output import fail, say, show
+from shared.api.types import TASK_QUEUE_PATTERN
 
 workers = typer.Typer(help="Workers: keep one from claiming tasks.", no_args_is_help=True)
 pools = typer.Typer(help="Pools (task queues): what waits, what runs, let one run dry.", no_args_is_help=True)
 
-TaskQueueId = Annotated[str, typer.Argument(metavar="TASK_QUEUE_ID", help="provisionerId/workerType.")]
+
+def _task_queue_id(text: str) -> str:
+    if re.fullmatch(TASK_QUEUE_PATTERN, text) is None:
+        fail(f"{text!r} is no taskQueueId: that is provisionerId/workerType, such as gecko-t/linux")
+    return text
+
+
+TaskQueueId = Annotated[
+    str, typer.Argument(metavar="TASK_QUEUE_ID", help="provisionerId/workerType.", callback=_task_queue_id)
+]
 Group = Annotated[str, typer.Argument(metavar="WORKER_GROUP", show_default=False)]
 WorkerId = Annotated[str, typer.Argument(metavar="WORKER_ID", show_default=False)]
 For = Annotated[str, typer.Option("--for", help="How long: 90m, 12h, 30d, 52w.")]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the worker's history.")]
 LONG_AGO = "1970-01-01T00:00:00.000Z"
 """A quarantine until then is none."""
+DRAINED = "pool drain: "
+"""How the reasons begin of quarantines that `pool drain` has set, and that `pool refill` may undo."""
 
 
 @workers.command("quarantine")
@@ -41,7 +57,7 @@ def release(task_queue_id: TaskQueueId, worker_group: Group, worker_id: WorkerId
 @pools.command("show")
 def show_pool(task_queue_id: TaskQueueId) -> None:
     """Show how many tasks wait and run, and which workers are there."""
-    with queue_api() as queue:
+    with _pool(task_queue_id) as queue:
         show(_state(queue, task_queue_id))
 
 
@@ -54,13 +70,14 @@ def drain(
 ) -> None:
     """Quarantine every worker of a pool, so that it starts nothing more; what runs goes on to its end.
 
-    Workers that come later are not covered: stop whatever starts them first.
+    Workers that come later are not covered: stop whatever starts them first. Those that are in quarantine for longer
+    stay as they are.
     """
-    with queue_api() as queue:
+    with _pool(task_queue_id) as queue:
         until = expiry(span)
         for worker in _workers(queue, task_queue_id):
-            if not _is_quarantined(worker):
-                _quarantine(queue, task_queue_id, worker["workerGroup"], worker["workerId"], until, reason)
+            if _time(worker.get("quarantineUntil")) < _time(until):
+                _quarantine(queue, task_queue_id, worker["workerGroup"], worker["workerId"], until, DRAINED + reason)
                 say(f"quarantined {worker['workerGroup']}/{worker['workerId']}")
         if cancel_pending:
             for task_id in [task["taskId"] for task in _pending(queue, task_queue_id)]:
@@ -71,13 +88,52 @@ def drain(
 
 @pools.command("refill")
 def refill(task_queue_id: TaskQueueId, reason: Reason = "released") -> None:
-    """End the quarantine of every worker of a pool."""
-    with queue_api() as queue:
+    """Undo what `pool drain` did: a worker that is in quarantine for another reason stays there."""
+    with _pool(task_queue_id) as queue:
         for worker in _workers(queue, task_queue_id):
-            if _is_quarantined(worker):
-                _quarantine(queue, task_queue_id, worker["workerGroup"], worker["workerId"], LONG_AGO, reason)
-                say(f"released {worker['workerGroup']}/{worker['workerId']}")
+            if not _is_quarantined(worker):
+                continue
+            group, worker_id = worker["workerGroup"], worker["workerId"]
+            provisioner_id, worker_type = task_queue_id.split("/", 1)
+            history = queue.getWorker(provisioner_id, worker_type, group, worker_id).get("quarantineDetails", [])
+            before = _before_the_drain(history)
+            if before is None:
+                say(f"left {group}/{worker_id}: in quarantine for another reason")
+                continue
+            until, why = before or (LONG_AGO, reason)
+            _quarantine(queue, task_queue_id, group, worker_id, until, why)
+            say(f"released {group}/{worker_id}" if until == LONG_AGO else f"back in quarantine {group}/{worker_id}")
         show(_state(queue, task_queue_id))
+
+
+def _before_the_drain(history: list[Any]) -> tuple[str, str] | tuple[()] | None:
+    """The quarantine that a drain has prolonged, () if there was none; None if the last one is not a drain's."""
+    entries = sorted(history, key=lambda entry: _time(entry["updatedAt"]))
+    if not entries or not entries[-1]["quarantineInfo"].startswith(DRAINED):
+        return None
+    while entries and entries[-1]["quarantineInfo"].startswith(DRAINED):
+        entries.pop()
+    if entries and _time(entries[-1]["quarantineUntil"]) > datetime.now(UTC):
+        return entries[-1]["quarantineUntil"], entries[-1]["quarantineInfo"]
+    return ()
+
+
+@contextmanager
+def _pool(task_queue_id: str) -> Iterator[Any]:
+    """The queue API, for a pool that exists: others end the command, since they would look like empty ones.
+
+    A pool that no worker has asked for work yet is known by its tasks alone.
+    """
+    with queue_api() as queue:
+        try:
+            queue.getTaskQueue(task_queue_id)
+        except TaskclusterRestFailure as failure:
+            if failure.status_code != HTTPStatus.NOT_FOUND:
+                raise
+            counts = queue.taskQueueCounts(task_queue_id)
+            if not counts["pendingTasks"] and not counts["claimedTasks"]:
+                fail(f"there is no pool {task_queue_id}: it has no tasks, and no worker was seen there lately")
+        yield queue
 
 
 def _quarantine(queue: Any, task_queue_id: str, group: str, worker_id: str, until: str, reason: str) -> Any:
@@ -114,5 +170,8 @@ def _pending(queue: Any, task_queue_id: str) -> Iterator[Any]:
 
 
 def _is_quarantined(worker: Any) -> bool:
-    until = worker.get("quarantineUntil")
-    return until is not None and datetime.fromisoformat(until) > datetime.now(UTC)
+    return _time(worker.get("quarantineUntil")) > datetime.now(UTC)
+
+
+def _time(text: str | None) -> datetime:
+    return datetime.fromisoformat(text or LONG_AGO)

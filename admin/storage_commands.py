@@ -118,8 +118,7 @@ def drop_poison(
 
 @backups.command("export")
 def export_backup(folder: Folder) -> None:
-    """Write all tables to files in a new folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write all tables to files in a new folder that only you can read."""
     try:
         show(with_account(lambda account: backup.export_tables(account, TABLES, folder)))
     except backup.BackupError as error:

@@ -27,6 +27,8 @@ from shared.storage.interface import (
 TABLE = "Roles"
 _PARTITION = "roles"
 _HEADER = "header"
+HEADER = (_PARTITION, _HEADER)
+"""Partition and row key of the row that every change of a role moves on."""
 _ROLE = "role~"
 _ATTEMPTS = 10
 _UNSAFE = re.compile(r"[^A-Za-z0-9!$&()*+,.:;<=>@\[\]^_`{|}-]")

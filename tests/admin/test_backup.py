@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import gzip
+import os
+import stat
 import uuid
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from azure.data.tables import EdmType, EntityProperty
-from azure.data.tables.aio import TableServiceClient
+from azure.data.tables.aio import TableClient, TableServiceClient
 
 from admin import backup
 from admin.account import Records
 from admin.inspection import inspect_task
 from local.azurite import Azurite
+from shared.auth.role_store import TABLE as ROLES
+from shared.auth.role_store import RoleRecord, RoleStore
 from shared.domain.claims import Worker
 from shared.domain.task import Resolved, State
 from shared.entities import TABLES
@@ -135,3 +139,52 @@ async def test_a_bad_file_is_named(azure_account: AzureStorage, tmp_path: Path, 
         file.write(line)
     with pytest.raises(backup.BackupError, match=r"line 1 of Tasks\.jsonl\.gz is no entity"):
         await backup.import_tables(azure_account.storage, ["Tasks"], tmp_path)
+
+
+async def test_only_the_owner_can_read_an_export(azure_account: AzureStorage, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        await backup.export_tables(azure_account, TABLES, tmp_path / "new" / "export")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "new" / "export").stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "new" / "export").iterdir()} == {0o600}
+    assert await backup.import_tables(azure_account.storage, TABLES, tmp_path / "new" / "export") == dict.fromkeys(
+        TABLES, 0
+    )
+
+
+@pytest.mark.parametrize("changes", [1, 100])
+async def test_roles_are_exported_as_they_were_at_one_time(
+    azure_account: AzureStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: int
+) -> None:
+    store = RoleStore(azure_account.storage.tables)
+    now = utc_now()
+
+    async def put(role_id: str, *scopes: str) -> None:
+        record = RoleRecord(role_id=role_id, scopes=scopes, description="", created=now, last_modified=now)
+        await store.put(await store.load(), record)
+
+    await put("a", "assume:z")
+    await put("z", "little")
+    export, left = backup._export, changes
+
+    async def beside_changes(client: TableClient, file: IO[str]) -> int:
+        """They fall between the rows: `a` was read before, `z` is read after them."""
+        nonlocal left
+        count = await export(client, file)
+        if left:
+            left -= 1
+            await put("a", "nothing")
+            await put("z", f"much-{left}")
+        return count
+
+    monkeypatch.setattr(backup, "_export", beside_changes)
+    if changes > 1:
+        with pytest.raises(backup.BackupError, match="all the time"):
+            await backup.export_tables(azure_account, [ROLES], tmp_path)
+        return
+    await backup.export_tables(azure_account, [ROLES], tmp_path)
+    text = "".join(_entities(tmp_path / f"{ROLES}.jsonl.gz"))
+    assert "much-0" in text
+    assert "assume:z" not in text

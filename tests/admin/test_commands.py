@@ -9,8 +9,10 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,15 @@ PLAYED = ("az", "azd", "azcopy", "gh")
 OLD_KEY = base64.urlsafe_b64encode(b"an old secret that the vault has").decode()
 _PLAY = f"""#!/bin/sh
 echo "$(basename "$0") $*" >> "$PLAY"
-case "$*" in "keyvault secret show"*) echo {OLD_KEY} ;; esac
+case "$*" in
+    "keyvault secret show"*"--name root-access-token "*) echo "$PLAYED_TOKEN" ;;
+    "keyvault secret show"*) echo {OLD_KEY} ;;
+    "env get-value TASKCLUSTER_ROOT_URL") echo "$PLAYED_ROOT_URL" ;;
+    "env get-value "*) echo "the-$3" ;;
+esac
 """
+_ASSIGNED = re.compile(r"^([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
+_USED = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 
 
 class Operator:
@@ -127,6 +136,87 @@ def test_quarantine_drain_and_refill(operator: Operator) -> None:
     assert not operator.result("pool", "show", operator.pool)["workers"][0]["quarantined"]
 
 
+def test_refill_undoes_what_the_drain_did_and_no_more(operator: Operator) -> None:
+    """Workers: one at work, one in quarantine for less long than the drain, one for longer, one that fails later."""
+    for worker in ("well", "short", "long", "later"):
+        operator.create()
+        operator.queue().claimWork(operator.pool, {"workerGroup": "g", "workerId": worker, "tasks": 1})
+    quarantine = ("worker", "quarantine", operator.pool, "g")
+    operator.result(*quarantine, "short", "--reason", "bad disk", "--for", "2h")
+    operator.result(*quarantine, "long", "--reason", "bad memory", "--for", "4w")
+    for span in ("1d", "2d"):  # a drain may be repeated
+        state = operator.result("pool", "drain", operator.pool, "--reason", "image", "--for", span)
+        assert all(worker["quarantined"] for worker in state["workers"])
+    operator.result(*quarantine, "later", "--reason", "bad fan", "--for", "3w")
+    state = operator.result("pool", "refill", operator.pool)
+    assert {worker["worker"] for worker in state["workers"] if not worker["quarantined"]} == {"g/well"}
+    provisioner_id, worker_type = operator.pool.split("/")
+    reasons = {}
+    for worker in ("short", "long", "later"):
+        shown = operator.queue().getWorker(provisioner_id, worker_type, "g", worker)
+        last = max(shown["quarantineDetails"], key=lambda entry: entry["updatedAt"])
+        days = datetime.datetime.fromisoformat(shown["quarantineUntil"]) - datetime.datetime.now(datetime.UTC)
+        reasons[worker] = (last["quarantineInfo"], days < datetime.timedelta(hours=3))
+    assert reasons == {"short": ("bad disk", True), "long": ("bad memory", False), "later": ("bad fan", False)}
+
+
+@pytest.mark.parametrize("pool", ["gecko-t", "gecko-t/Linux", "a/b/c", ""])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("worker", "quarantine", "POOL", "g", "w", "--reason", "x", "--for", "1h"),
+        ("worker", "release", "POOL", "g", "w"),
+        ("pool", "show", "POOL"),
+        ("pool", "drain", "POOL", "--reason", "x"),
+        ("pool", "refill", "POOL"),
+    ],
+    ids=lambda words: "-".join(words[:2]),
+)
+def test_what_is_no_pool_is_said(operator: Operator, command: tuple[str, ...], pool: str) -> None:
+    code, output, messages = operator.run(*(pool if word == "POOL" else word for word in command))
+    assert (code, output) == (1, "")
+    assert messages == f"{pool!r} is no taskQueueId: that is provisionerId/workerType, such as gecko-t/linux\n"
+
+
+def test_a_pool_that_is_not_there_is_said(operator: Operator) -> None:
+    for words in (("show",), ("drain", "--reason", "x"), ("refill",)):
+        code, output, messages = operator.run("pool", words[0], operator.pool, *words[1:])
+        assert (code, output) == (1, "")
+        assert messages.startswith(f"there is no pool {operator.pool}: ")
+    operator.create()
+    assert operator.result("pool", "show", operator.pool)["pending"] == 1, "though no worker has come yet"
+
+
+class _OtherServer(BaseHTTPRequestHandler):
+    """A web server that is no deployment."""
+
+    status = 200
+
+    def do_GET(self) -> None:
+        self.send_response(self.status)
+        self.end_headers()
+        self.wfile.write(b"<html>hello</html>")
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize("status", [200, 401, 404])
+def test_a_root_url_of_another_server_is_said(operator: Operator, status: int) -> None:
+    handler = type("Handler", (_OtherServer,), {"status": status})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        for command in (("whoami",), ("client", "list"), ("pool", "show", "a/b")):
+            code, output, messages = operator.run(*command, environment={"TASKCLUSTER_ROOT_URL": url})
+            assert (code, output) == (1, "")
+            assert messages == (
+                f"{url} answers with status {status}, but not as a Taskcluster deployment does: "
+                "is TASKCLUSTER_ROOT_URL right?\n"
+            )
+        server.shutdown()
+
+
 def test_queues(operator: Operator) -> None:
     entries = {entry["queue"]: entry for entry in operator.result("queue", "list")}
     assert set(entries) == {"claim", "deadline", "resolved", "events", "group-jobs"}
@@ -201,11 +291,11 @@ def test_a_deployment_that_is_not_there_is_said(operator: Operator, name: str, v
     assert len(messages.splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", [None, "./dev admin"])
+@pytest.mark.parametrize("name", [None, "./another admin"])
 def test_the_help_has_the_name_that_was_typed(operator: Operator, name: str | None) -> None:
     code, output, _ = operator.run("task", "check", "--help", environment={"STARTED_AS": name} if name else None)
     assert code == 0
-    assert output.startswith(f"Usage: {name or 'python -m admin'} task check [OPTIONS] [TASK_ID]...\n")
+    assert output.startswith(f"Usage: {name or './dev admin'} task check [OPTIONS] [TASK_ID]...\n")
     assert "<bool>" not in output
 
 
@@ -224,9 +314,14 @@ def test_the_commands_of_the_guide_run(operator: Operator) -> None:
     task_id = operator.create()
     assert operator.claim()
     operator.result("client", "create", "test/guide", "--expires-in", "1h")
-    given = {
+    shell = {
+        **{name: value for name, value in operator.environment.items() if not name.startswith("TASKCLUSTER_")},
         "PATH": f"{tools}:{os.environ['PATH']}",
         "PLAY": str(operator.folder / "played"),
+        "PLAYED_ROOT_URL": operator.environment["TASKCLUSTER_ROOT_URL"],
+        "PLAYED_TOKEN": operator.environment["TASKCLUSTER_ACCESS_TOKEN"],
+    }
+    examples = {
         "TASK_ID": task_id,
         "GROUP_ID": task_id,
         "POOL": operator.pool,
@@ -234,33 +329,40 @@ def test_the_commands_of_the_guide_run(operator: Operator) -> None:
         "WORKER_ID": "w",
         "CLIENT_ID": "test/guide",
         "FOLDER": str(operator.folder / "backup"),
-        "STORAGE_ACCOUNT": "st",
-        "GROUP": "rg",
-        "APP": "func",
-        "VAULT": "kv",
-        "RUN_ID": "1",
     }
-    for block in blocks():
-        script = block.replace("./dev package", "true").replace("python -m admin", f"{sys.executable} -m admin")
+    first, *others = blocks()
+    for block in ("", *others):
+        script = first + block
+        for name, value in examples.items():
+            script = re.sub(rf"^{name}=\S+$", f"{name}={value}", script, flags=re.MULTILINE)
+        script = script.replace("./dev package", "true").replace("./dev admin", f"{sys.executable} -m admin")
         script = script.replace("backup restore", "backup restore --overwrite")  # the guide's account is a fresh one
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", script],
-            cwd=ROOT,
-            env={**operator.environment, **given},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
+            ["bash", "-c", script], cwd=ROOT, env=shell, capture_output=True, text=True, check=False, timeout=120
         )
         assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
     played = (operator.folder / "played").read_text()
     rotated = re.findall(r"--name ([a-z-]+) --value (\S+)", played)
-    assert ("root-access-token-previous", OLD_KEY) in rotated
+    assert ("root-access-token-previous", shell["PLAYED_TOKEN"]) in rotated
     values = dict(rotated)
     assert re.fullmatch(r"[A-Za-z0-9_-]{44}", values["root-access-token"])
     for name in ("message-signing-keys", "access-token-keys"):
         assert re.fullmatch(rf"[A-Za-z0-9_=-]{{44}},{OLD_KEY}", values[name])
     assert operator.queue().status(task_id)["status"]["state"] == "running"
+
+
+def test_every_block_of_the_guide_sets_what_it_uses() -> None:
+    """After the first one, in any order, in a shell that has nothing else."""
+    first, *others = blocks()
+    common = set(_ASSIGNED.findall(first))
+    assert first.startswith("set -eu\n"), "a step that fails ends it"
+    assert set(_USED.findall(first)) <= common
+    for block in others:
+        used = set(_USED.findall(block)) - common
+        assert used <= set(_ASSIGNED.findall(block)), block
+        assert "$(./dev admin" not in re.sub(r"^\w+=\$\(.*\)$", "", block, flags=re.MULTILINE), (
+            f"a command that fails inside of another one does not stop:\n{block}"
+        )
 
 
 def test_a_deployment_that_lives_is_not_restored_over(operator: Operator) -> None:
@@ -282,7 +384,7 @@ def test_the_guide_names_every_alert_and_every_group_of_commands() -> None:
     alerts = (ROOT / "infra" / "modules" / "alerts.bicep").read_text()
     for name in {*re.findall(r"name: '([a-z-]+)'\n    title", alerts), *re.findall(r"prefix\}-([a-z-]+)'", alerts)}:
         assert f"| `{name}` |" in text, name
-    used = set(re.findall(r"python -m admin ([a-z]+)", text))
+    used = set(re.findall(r"\./dev admin ([a-z]+)", text))
     assert {"task", "group", "queue", "worker", "pool", "backup", "key", "client"} <= used
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from local import state
+from shared.api.table import pools
+from shared.auth.scopes import ScopeSet, render, scopes_of
 from tests.clients.deployment import Credentials, Deployment
 
 # How paths travel makes no difference here.
@@ -77,10 +79,20 @@ def test_a_client(deployment: Deployment) -> None:
     assert result(deployment, "client", "list", name) == []
 
 
+POOL_VIEWS = [
+    endpoint.scopes
+    for endpoint in pools.ENDPOINTS
+    if endpoint.method == "GET" and endpoint.scopes is not None and set(endpoint.params) <= {"taskQueueId"}
+]
+
+
 def test_a_role(deployment: Deployment) -> None:
     name = f"test:{uuid.uuid4().hex}"
     made = result(deployment, "role", "create", name, "-s", "a", "--public", "-d", "of a test")
     assert {"a", "queue:status:*"} <= set(made["scopes"])
+    needed = {scope for view in POOL_VIEWS for scope in scopes_of(render(view, {"taskQueueId": "x/y"}) or "")}
+    assert "queue:list-task-queues" in needed
+    assert all(scope in ScopeSet(made["scopes"]) for scope in needed), "pools can be looked at, too"
     updated = result(deployment, "role", "update", name, "--add", "b", "--remove", "a")
     assert {"b", "queue:status:*"} <= set(updated["scopes"])
     assert "a" not in updated["scopes"]
