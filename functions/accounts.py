@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from functions import service
 from functions.http import Handler
+from functions.pools import continued
 from shared.api.answer import Answer, json_answer
 from shared.api.call import Call
-from shared.api.models.auth import CreateClientRequest, CreateRoleRequest, Scopeset, TestAuthenticateRequest
-from shared.api.paging import limit_of, start_of, token_of
+from shared.api.models.auth import (
+    AuthenticateHawkRequest,
+    CreateClientRequest,
+    CreateRoleRequest,
+    Scopeset,
+    TestAuthenticateRequest,
+)
+from shared.api.paging import limit_of, start_of
 from shared.auth.authenticate import Authenticator
 from shared.auth.clients import Client, StaticClients
 from shared.auth.expansion import ExpansionTooLarge
-from shared.errors import InputError
+from shared.auth.targets import target_of
+from shared.domain.dates import format_date
+from shared.errors import AuthenticationFailed, InputError
 from shared.services import Services
-from shared.usecases.clients import Authorise, ClientRequest
+from shared.usecases.clients import NEVER, Authorise, ClientRequest
 from shared.usecases.roles import RoleRequest
 
 NO_CONTENT = Answer(status=204)
 
 TESTER = "tester"
 TESTER_TOKEN = "no-secret"  # noqa: S105 - public: the test endpoints' own, which opens nothing else
+ANSWER_HOLDS = timedelta(minutes=15)
+"""For how long a service may rely on what anonymous callers have."""
 NOBODY = "auth-failed:no-auth"
 """What the test endpoints call a request without credentials."""
 
@@ -34,7 +46,7 @@ async def list_clients(services: Services, call: Call) -> Mapping[str, Any]:
         return {"clients": []}
     prefix = call.query.get("prefix", "")
     clients, resume = await services.clients.page(prefix, start=start_of(call.query), limit=limit)
-    return {"clients": clients, **({} if resume is None else {"continuationToken": token_of(resume)})}
+    return {"clients": clients, **continued(resume)}
 
 
 async def client(services: Services, call: Call) -> Mapping[str, Any]:
@@ -80,6 +92,23 @@ async def list_roles(services: Services, call: Call) -> Answer:
     return json_answer(await services.roles.all())
 
 
+async def list_roles2(services: Services, call: Call) -> Mapping[str, Any]:
+    """listRoles2."""
+    roles, resume = await services.roles.page(start_of(call.query), _limit_of_roles(call))
+    return {"roles": roles, **continued(resume)}
+
+
+async def list_role_ids(services: Services, call: Call) -> Mapping[str, Any]:
+    """listRoleIds."""
+    ids, resume = await services.roles.ids(start_of(call.query), _limit_of_roles(call))
+    return {"roleIds": ids, **continued(resume)}
+
+
+def _limit_of_roles(call: Call) -> int | None:
+    """Without a limit, or with 0, all of them: as upstream, and unlike any other listing."""
+    return limit_of(call.query) or None if "limit" in call.query else None
+
+
 async def role(services: Services, call: Call) -> Mapping[str, Any]:
     """role."""
     return await services.roles.get(call.params["roleId"])
@@ -115,6 +144,30 @@ async def expand_scopes(services: Services, call: Call) -> Mapping[str, Any]:
 async def current_scopes(services: Services, call: Call) -> Mapping[str, Any]:
     """currentScopes."""
     return {"scopes": list((await call.caller()).scopes)}
+
+
+async def authenticate_hawk(services: Services, call: Call) -> Mapping[str, Any]:
+    """authenticateHawk: the answer is a 200 whatever the signature is worth."""
+    request = call.payload(AuthenticateHawkRequest)
+    now = services.runtime.now()
+    headers = {} if request.authorization is None else {"authorization": request.authorization}
+    root_url = f"http://{request.host}:{request.port or 80}"
+    authenticator = Authenticator(services.keyring, root_url, services.runtime.now)
+    try:
+        caller = await authenticator.caller(request.method, [target_of(request.resource)], headers, None)
+    except AuthenticationFailed as error:
+        return {"status": "auth-failed", "message": error.message}
+    scopes = list(caller.scopes)
+    if caller.client_id is None:
+        return {"status": "no-auth", "scheme": "none", "scopes": scopes, "expires": format_date(now + ANSWER_HOLDS)}
+    return {
+        "status": "auth-success",
+        "scheme": "hawk",
+        "clientId": caller.client_id,
+        "scopes": scopes,
+        "expires": format_date(caller.expires or NEVER),
+        **({"hash": caller.payload_hash} if caller.payload_hash else {}),
+    }
 
 
 async def test_authenticate(services: Services, call: Call) -> Mapping[str, Any]:
@@ -164,12 +217,15 @@ HANDLERS: Mapping[str, Handler] = {
     "resetAccessToken": reset_access_token,
     "deleteClient": delete_client,
     "listRoles": list_roles,
+    "listRoles2": list_roles2,
+    "listRoleIds": list_role_ids,
     "role": role,
     "createRole": create_role,
     "updateRole": update_role,
     "deleteRole": delete_role,
     "expandScopes": expand_scopes,
     "currentScopes": current_scopes,
+    "authenticateHawk": authenticate_hawk,
     "testAuthenticate": test_authenticate,
     "testAuthenticateGet": test_authenticate_get,
 }

@@ -27,6 +27,8 @@ class Caller:
     scopes: ScopeSet
     """Expanded, in normal form."""
     expires: datetime | None = None
+    payload_hash: str = ""
+    """Of the body, as it was signed; empty where none was."""
 
     def satisfies(self, expression: Expression) -> bool:
         """Whether this caller may do what needs the expression."""
@@ -60,11 +62,14 @@ class Authenticator:
         self._site = hawk.Site.of(root_url)
         self._now = now
 
-    async def caller(self, method: str, targets: Sequence[str], headers: Mapping[str, str], body: bytes) -> Caller:
+    async def caller(
+        self, method: str, targets: Sequence[str], headers: Mapping[str, str], body: bytes | None
+    ) -> Caller:
         """Who sent this request.
 
         `targets` are the request targets that the client may have signed, all meaning the routed request (see
-        `targets`); of `headers` (names in lower case) authorization and content-type are used; `body` is as sent.
+        `targets`); of `headers` (names in lower case) authorization and content-type are used; `body` is as sent, or
+        None where it is not known: then its hash is not checked.
         Raises AuthenticationFailed when credentials were given and do not hold, and StorageUnavailable. Not to be
         called for endpoints without scopes: they never look at credentials (contract 11.7).
         """
@@ -84,7 +89,7 @@ class Authenticator:
         return await self._verify(signed, method, resources, headers.get("content-type", ""), body)
 
     async def _verify(
-        self, signed: hawk.Signed, method: str, resources: list[str], content_type: str, body: bytes
+        self, signed: hawk.Signed, method: str, resources: list[str], content_type: str, body: bytes | None
     ) -> Caller:
         now = self._now()
         ext = hawk.parse_ext(signed.ext)
@@ -98,7 +103,8 @@ class Authenticator:
             keys = [credentials.temporary_access_token(token, certificate.seed) for token in issuer.issuing_tokens]
         key = hawk.check_mac(signed, keys=keys, method=method, resources=resources, site=self._site)
         hawk.check_time(signed, now)
-        hawk.check_payload(signed, content_type=content_type, body=body)
+        if body is not None:
+            hawk.check_payload(signed, content_type=content_type, body=body)
         _check_active(issuer, now)
         roles = await self._keyring.roles()
         held, expires = _expanded(roles, issuer.scopes), issuer.expires
@@ -111,7 +117,8 @@ class Authenticator:
         await self._keyring.used(issuer)
         if "authorizedScopes" in ext:
             held = _restricted(held, ext["authorizedScopes"], roles)
-        return Caller(client_id=signed.id, scopes=held.union(_expanded(roles, [ANONYMOUS])), expires=expires)
+        scopes = held.union(_expanded(roles, [ANONYMOUS]))
+        return Caller(client_id=signed.id, scopes=scopes, expires=expires, payload_hash=signed.hash)
 
 
 def _expanded(roles: Roles, scopes: Iterable[str]) -> ScopeSet:

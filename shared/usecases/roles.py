@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -16,8 +17,10 @@ from shared.auth.scopes import ScopeSet
 from shared.domain.dates import format_date
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.runtime import Runtime, pause
-from shared.usecases.clients import Authorise, refuse_double_stars
+from shared.usecases.clients import PAGE_TEXT, Authorise, refuse_double_stars
 
+ALL_TEXT = 4 * PAGE_TEXT
+"""Characters of scopes in a listing without pages."""
 _ATTEMPTS = 10
 
 Answer = TypeVar("Answer")
@@ -47,9 +50,35 @@ class RoleAccounts:
         self._runtime = runtime
 
     async def all(self) -> list[dict[str, Any]]:
-        """Every role, by id."""
+        """Every role, by id. Raises InputError where they are too much for one answer."""
+        found, resume = await self.page("", None, text=ALL_TEXT)
+        if resume is not None:
+            raise InputError("the roles are too many for one answer: list them with listRoles2 and a limit")
+        return found
+
+    async def page(
+        self, start: str, limit: int | None, *, text: int = PAGE_TEXT
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """Roles in the order of their ids, from one on, and the id with which the next page starts.
+
+        Without a limit all of them; but a page ends early after so many characters of scopes.
+        """
         snapshot = await self._roles.load()
-        return [_described(snapshot, snapshot.records[role_id]) for role_id in sorted(snapshot.records)]
+        found: list[dict[str, Any]] = []
+        for role_id in _from(snapshot, start):
+            if len(found) == limit or text <= 0:
+                return found, role_id
+            found.append(_described(snapshot, snapshot.records[role_id]))
+            text -= sum(map(len, found[-1]["expandedScopes"])) + sum(map(len, found[-1]["scopes"]))
+            await asyncio.sleep(0)  # others may go on: expansions take their time
+        return found, None
+
+    async def ids(self, start: str, limit: int | None) -> tuple[list[str], str | None]:
+        """As `page`, their ids alone."""
+        ids = _from(await self._roles.load(), start)
+        if limit is None or len(ids) <= limit:
+            return ids, None
+        return ids[:limit], ids[limit]
 
     async def get(self, role_id: str) -> dict[str, Any]:
         """One role. Raises ResourceNotFound."""
@@ -132,6 +161,10 @@ class RoleAccounts:
             finally:
                 self._keyring.forget_roles()  # also when the answer was lost: the change may stand
         raise ServiceUnavailable("roles are being changed by others; send the call again")
+
+
+def _from(snapshot: RoleSnapshot, start: str) -> list[str]:
+    return snapshot.roles.ids[bisect_left(snapshot.roles.ids, start) :]
 
 
 def _existing(snapshot: RoleSnapshot, role_id: str) -> RoleRecord:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, RootModel, StringConstraints
 
-from shared.api.types import Closed, Date, Scope, Unique, optional
+from shared.api.types import Closed, Date, Scope, Unique, Whole, optional
 
 ClientId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!@/:.+|_-]+$")]
 RoleId = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]+$")]
@@ -72,6 +72,91 @@ class RoleResponse(Closed):
 
 class ListRolesResponse(RootModel[list[RoleResponse]]):
     """All roles."""
+
+
+class ListRoles2Response(Closed):
+    """A page of roles."""
+
+    roles: list[RoleResponse]
+    continuationToken: str = optional()
+
+
+class ListRoleIdsResponse(Closed):
+    """A page of the ids of roles."""
+
+    roleIds: Unique[str]
+    continuationToken: str = optional()
+
+
+class AuthenticateHawkRequest(Closed):
+    """A request that another service has received, for its signature to be checked."""
+
+    method: Literal[
+        "get",
+        "post",
+        "put",
+        "head",
+        "delete",
+        "options",
+        "trace",
+        "copy",
+        "lock",
+        "mkcol",
+        "move",
+        "purge",
+        "propfind",
+        "proppatch",
+        "unlock",
+        "report",
+        "mkactivity",
+        "checkout",
+        "merge",
+        "m-search",
+        "notify",
+        "subscribe",
+        "unsubscribe",
+        "patch",
+        "search",
+        "connect",
+    ]
+    resource: str
+    host: Annotated[
+        str, StringConstraints(pattern=r"^[A-Za-z0-9.-]{1,253}$"), Field(json_schema_extra={"format": "hostname"})
+    ]
+    port: Annotated[int, Whole, Field(ge=0, le=65535)]
+    authorization: str = optional()
+    sourceIp: str = optional()
+
+
+class AuthSuccess(Closed):
+    """Whose request it is, and what it may do until `expires`. `hash`: of the payload, if the request states one."""
+
+    status: Literal["auth-success"]
+    scopes: Unique[Scope]
+    scheme: Literal["hawk"]
+    hash: str = optional()
+    clientId: ClientId
+    expires: Date
+
+
+class AuthFailed(Closed):
+    """Credentials were given and do not hold."""
+
+    status: Literal["auth-failed"]
+    message: str
+
+
+class NoAuth(Closed):
+    """No credentials were given."""
+
+    status: Literal["no-auth"]
+    scheme: Literal["none"]
+    scopes: Unique[Scope]
+    expires: Date
+
+
+class AuthenticateHawkResponse(RootModel[AuthSuccess | AuthFailed | NoAuth]):
+    """What the signature of a request is worth."""
 
 
 class Scopeset(Closed):

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from shared.api.endpoint import PAGING, Endpoint
 from shared.api.models.auth import (
+    AuthenticateHawkRequest,
+    AuthenticateHawkResponse,
     ClientResponse,
     CreateClientRequest,
     CreateClientResponse,
     CreateRoleRequest,
     ListClientsResponse,
+    ListRoleIdsResponse,
+    ListRoles2Response,
     ListRolesResponse,
     RoleResponse,
     Scopeset,
@@ -141,6 +145,31 @@ ROLES = (
         output_schema="list-roles-response",
     ),
     Endpoint(
+        name="listRoles2",
+        method="GET",
+        route="/roles2/",
+        title="List Roles",
+        description="Answers a page of the roles, each with what it expands to; without `limit` all of them. A page "
+        "may be short while there are more: go on until there is no `continuationToken`.",
+        category=_ROLES,
+        scopes="auth:list-roles",
+        query=PAGING,
+        output=ListRoles2Response,
+        output_schema="list-roles2-response",
+    ),
+    Endpoint(
+        name="listRoleIds",
+        method="GET",
+        route="/roleids/",
+        title="List Role IDs",
+        description="Answers a page of the ids of roles; without `limit` all of them.",
+        category=_ROLES,
+        scopes="auth:list-roles",
+        query=PAGING,
+        output=ListRoleIdsResponse,
+        output_schema="list-role-ids-response",
+    ),
+    Endpoint(
         name="role",
         method="GET",
         route="/roles/<roleId>",
@@ -215,6 +244,19 @@ SCOPES = (
         scopes="auth:current-scopes",
         output=Scopeset,
         output_schema="scopeset",
+    ),
+    Endpoint(
+        name="authenticateHawk",
+        method="POST",
+        route="/authenticate-hawk",
+        title="Authenticate Hawk Request",
+        description="For other services: checks the signature of a request that one of them has received, and answers "
+        "whose it is and which scopes it has. What its payload's hash says is for that service to compare.",
+        category=_SCOPES,
+        input=AuthenticateHawkRequest,
+        input_schema="authenticate-hawk-request",
+        output=AuthenticateHawkResponse,
+        output_schema="authenticate-hawk-response",
     ),
     Endpoint(
         name="testAuthenticate",
