@@ -123,7 +123,7 @@ def assemble(
     index = PoolIndex(storage)
     standings = Standings(index, runtime)
     group_check = GroupCheck(stores)
-    reconciler = Reconciler(stores, executor)
+    reconciler = Reconciler(stores, executor, timedelta(days=settings.pool_queues_days))
     clients, roles = ClientStore(storage.tables), RoleStore(storage.tables, runtime)
     vault = Vault([key.get_secret_value() for key in settings.access_token_keys])
     keyring = TableKeyring([_root(settings)], clients, roles, vault, runtime.now)

@@ -133,6 +133,13 @@ class Settings(BaseSettings):
     poll_visibility_seconds: int = Field(
         default=300, ge=1, le=604_800, description="How long a message polled by a signed URL stays hidden."
     )
+    pool_queues_days: int = Field(
+        default=30,
+        ge=2,
+        le=3650,
+        description="Queues of a pool that nobody has used for so many days, and that has no tasks, are deleted; they "
+        "come back with the next use.",
+    )
     artifact_put_seconds: float = Field(
         default=2700, ge=60, le=86_400, description="Life of the signed URLs for uploading an artifact."
     )

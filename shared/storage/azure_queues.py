@@ -12,11 +12,13 @@ from azure.storage.queue import QueueMessage
 from azure.storage.queue.aio import QueueClient
 
 from shared.storage import limits
-from shared.storage.interface import Message, Receipt, ReceiptLost
+from shared.storage.interface import Message, Receipt, ReceiptLost, StorageUnavailable
 from shared.storage.pipeline import REFUSALS, Refused, unavailable
 
 _NO_QUEUE = "QueueNotFound"
-_LOST = frozenset({"MessageNotFound", "PopReceiptMismatch", _NO_QUEUE})
+_BEING_DELETED = "QueueBeingDeleted"
+_GONE = frozenset({_NO_QUEUE, _BEING_DELETED})
+_LOST = frozenset({"MessageNotFound", "PopReceiptMismatch", *_GONE})
 _FOREVER = -1
 T = TypeVar("T")
 
@@ -32,6 +34,15 @@ class AzureQueues:
         """Make the queue if it does not exist. Raises StorageUnavailable."""
         await _make(self._client(queue))
 
+    async def drop(self, queue: str) -> None:
+        """See `interface.Queues.drop`."""
+        try:
+            with unavailable():
+                await self._client(queue).delete_queue(error_map=REFUSALS)
+        except Refused as answer:
+            if answer.code not in _GONE:
+                raise
+
     async def put(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
         """See `interface.Queues.put`."""
         limits.check_text(text)
@@ -40,7 +51,7 @@ class AzureQueues:
         try:
             return await _put(client, text, delay)
         except Refused as answer:
-            if answer.code != _NO_QUEUE:
+            if answer.code not in _GONE:
                 raise
         await _make(client)
         return await _put(client, text, delay)
@@ -61,7 +72,7 @@ class AzureQueues:
                 async for page in pages:
                     return [_message(taken) async for taken in page]
         except Refused as answer:
-            if answer.code != _NO_QUEUE:
+            if answer.code not in _GONE:
                 raise
         return []
 
@@ -72,7 +83,7 @@ class AzureQueues:
             with unavailable():
                 seen = await self._client(queue).peek_messages(count, error_map=REFUSALS)
         except Refused as answer:
-            if answer.code != _NO_QUEUE:
+            if answer.code not in _GONE:
                 raise
             return []
         return [_message(message) for message in seen]
@@ -83,7 +94,7 @@ class AzureQueues:
             with unavailable():
                 found = await self._client(queue).get_queue_properties(error_map=REFUSALS)
         except Refused as answer:
-            if answer.code != _NO_QUEUE:
+            if answer.code not in _GONE:
                 raise
             return 0
         return found.approximate_message_count or 0
@@ -119,6 +130,8 @@ async def _make(client: QueueClient) -> None:
         with unavailable(), suppress(ResourceExistsError):  # what the SDK makes of 204: it exists just so
             await client.create_queue(error_map=REFUSALS)
     except Refused as answer:
+        if answer.code == _BEING_DELETED:
+            raise StorageUnavailable(answer.code) from None
         if answer.code != "QueueAlreadyExists":
             raise
 

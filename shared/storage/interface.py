@@ -173,13 +173,21 @@ class Queues(Protocol):
     """Azure Queues. Texts are sent as they are; TTL is always infinite; visibility is at most 7 days (in seconds)."""
 
     async def create(self, queue: str) -> None:
-        """Make the queue if it does not exist. Raises StorageUnavailable."""
+        """Make the queue if it does not exist. Raises StorageUnavailable, also while it is being deleted."""
+        ...
+
+    async def drop(self, queue: str) -> None:
+        """Delete a queue with its messages, if it exists. For up to a minute it cannot be made again.
+
+        Raises StorageUnavailable.
+        """
         ...
 
     async def put(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
         """Add a message that nobody sees for `visible_in` seconds; a missing queue is made first.
 
-        Raises StorageUnavailable, ValueError (text over 64 KiB, delay over 7 days).
+        Raises StorageUnavailable, also while the queue is being deleted; ValueError (text over 64 KiB, delay over 7
+        days).
         """
         ...
 

@@ -1,20 +1,18 @@
-"""The Pools table: which bands a pool uses, and the index of its pending and running runs (design 3).
+"""The Pools table: the index of a pool's pending and running runs (design 3).
 
 Projections only: whoever acts on a row judges by the task's status row.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import cast
 
-from shared.concurrency import together
 from shared.domain.dates import format_date, parse_date
 from shared.domain.effects import ChangePoolRows, PoolRow
-from shared.domain.priority import PRIORITIES, Priority
+from shared.domain.priority import Priority
 from shared.domain.task import State
 from shared.runtime import Runtime
 from shared.storage import keys
@@ -31,10 +29,7 @@ from shared.storage.interface import (
     Upsert,
     Value,
 )
-from shared.storage.messages import pending_queue
-
-BANDS_STALE = timedelta(seconds=10)
-"""How old a process's knowledge of the bands in use may be (design 2.8)."""
+from shared.storage.pool_queues import PoolQueues
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,60 +50,7 @@ class PoolStore:
 
     def __init__(self, storage: Storage, runtime: Runtime) -> None:
         self._tables = storage.tables
-        self._queues = storage.queues
-        self._now = runtime.now
-        self._made: set[tuple[str, Priority]] = set()
-        self._making: dict[tuple[str, Priority], asyncio.Future[None]] = {}
-        self._all_made: set[str] = set()
-        self._bands: dict[str, tuple[datetime, tuple[Priority, ...]]] = {}
-
-    async def ensure_band(self, task_queue_id: str, priority: Priority) -> None:
-        """Makes sure that the band's queue exists and that pollers know of it; no request once this process knows.
-
-        Bands are never removed: an idle queue costs nothing.
-        """
-        while (task_queue_id, priority) not in self._made:
-            making = self._making.get((task_queue_id, priority))
-            if making is not None:
-                await asyncio.wait([making])  # another call is at it; if it fails, this one tries
-                continue
-            making = asyncio.ensure_future(self._make_band(task_queue_id, priority))
-            self._making[(task_queue_id, priority)] = making
-            try:
-                await making
-            finally:
-                del self._making[(task_queue_id, priority)]
-
-    async def _make_band(self, task_queue_id: str, priority: Priority) -> None:
-        known = await self._read_bands(task_queue_id)
-        if priority not in known:
-            await self._queues.create(pending_queue(task_queue_id, priority))
-            values: dict[str, Value] = {"taskQueueId": task_queue_id, _column(priority): True}
-            # In this order: a band that is known is never listed again.
-            await self._list_pool(task_queue_id)
-            await self._note(task_queue_id, values)
-            self._bands.pop(task_queue_id, None)
-        self._made.add((task_queue_id, priority))
-
-    async def ensure_queues(self, task_queue_id: str) -> None:
-        """Makes sure that the queues of all bands exist, for those who poll them by signed URLs.
-
-        One request the first time in a process, none later. What the service itself polls does not change.
-        """
-        if task_queue_id in self._all_made:
-            return
-        row = await self._tables.get(keys.POOLS, keys.pool(task_queue_id), keys.POOL)
-        if row is None or not row.values.get(_QUEUES_MADE):
-            await together(*(self._queues.create(pending_queue(task_queue_id, band)) for band in PRIORITIES))
-            await self._note(task_queue_id, {"taskQueueId": task_queue_id, _QUEUES_MADE: True})
-        self._all_made.add(task_queue_id)
-
-    async def bands(self, task_queue_id: str) -> tuple[Priority, ...]:
-        """The bands in use, highest first; up to 10 s old."""
-        remembered = self._bands.get(task_queue_id)
-        if remembered is not None and self._now() - remembered[0] < BANDS_STALE:
-            return remembered[1]
-        return await self._read_bands(task_queue_id)
+        self.queues = PoolQueues(storage, runtime)
 
     async def add_pending(self, task_queue_id: str, row: PoolRow) -> str | None:
         """Indexes a pending run. The ETag if the row is new, None if it stood already: touched."""
@@ -146,15 +88,6 @@ class PoolStore:
             await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Merge(row.key, {})])
         except TransactionRefused:
             return
-
-    async def checked_to(self, task_queue_id: str) -> str:
-        """Where the last check of the pool's index ended; "" at its end."""
-        row = await self._tables.get(keys.POOLS, keys.pool(task_queue_id), keys.POOL)
-        return "" if row is None else str(row.values.get(_CHECKED_TO, ""))
-
-    async def note_checked(self, task_queue_id: str, to: str) -> None:
-        """Keeps where a check of the pool's index has ended."""
-        await self._note(task_queue_id, {_CHECKED_TO: to})
 
     async def remove_read(self, task_queue_id: str, row: PendingRow) -> None:
         """Removes a row that was read, if nobody has touched it since."""
@@ -226,42 +159,6 @@ class PoolStore:
             return False
         task = decode_task(found)
         return task.last_run_id == row.run_id and task.state is row.state
-
-    async def _read_bands(self, task_queue_id: str) -> tuple[Priority, ...]:
-        row = await self._tables.get(keys.POOLS, keys.pool(task_queue_id), keys.POOL)
-        bands = () if row is None else tuple(band for band in PRIORITIES if row.values.get(_column(band)))
-        self._bands[task_queue_id] = (self._now(), bands)
-        self._made.update((task_queue_id, band) for band in bands)
-        return bands
-
-    async def _note(self, task_queue_id: str, values: Mapping[str, Value]) -> None:
-        """Adds to the pool's header."""
-        partition = keys.pool(task_queue_id)
-        for operation in (Merge(keys.POOL, values), Create(keys.POOL, values), Merge(keys.POOL, values)):
-            try:
-                await self._tables.transact(keys.POOLS, partition, [operation])
-            except TransactionRefused:
-                continue
-            return
-
-    async def _list_pool(self, task_queue_id: str) -> None:
-        """One row a pool in the directory, so that the reconciler finds it without a scan.
-
-        Listings leave it out until the pool has been seen (`directory`).
-        """
-        values: dict[str, Value] = {"taskQueueId": task_queue_id}
-        try:
-            await self._tables.transact(keys.DIRECTORY, keys.POOL, [Create(keys.listed(task_queue_id), values)])
-        except TransactionRefused:
-            return
-
-
-_QUEUES_MADE = "queuesMade"
-_CHECKED_TO = "checkedTo"
-
-
-def _column(priority: Priority) -> str:
-    return "uses_" + priority.replace("-", "_")
 
 
 def _values(row: PoolRow) -> dict[str, Value]:

@@ -130,7 +130,7 @@ class WriteAhead:
         return _Written(ticket=ticket, hint_id=hint_id, take_back=lambda: self._messages.remove(ticket))
 
     async def _put_pending(self, effect: PutPending | HoldPending, hint_id: str) -> _Written:
-        await self._pools.ensure_band(effect.task_queue_id, effect.priority)
+        await self._pools.queues.ensure_band(effect.task_queue_id, effect.priority)
         ticket = await self._messages.put_pending(
             effect.task_queue_id, effect.priority, effect.task_id, effect.run_id, hint_id, effect.visible
         )

@@ -37,7 +37,7 @@ class PollUrls:
 
     async def of_pool(self, task_queue_id: str) -> tuple[list[PollUrl], datetime]:
         """The seven bands, highest first, and when the URLs expire. Raises StorageUnavailable."""
-        await self._pools.ensure_queues(task_queue_id)
+        await self._pools.queues.ensure_queues(task_queue_id)
         now = self._now().replace(microsecond=0)
         expires = now + self._life
         signed = await together(

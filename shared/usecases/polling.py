@@ -139,7 +139,7 @@ class Poller:
     async def _look(self, task_queue_id: str, pool: _Pool) -> bool:
         """One look at the bands in use, in order, until every waiter has its fill; who has less is served as well."""
         found = False
-        for band in await self._starvation.order(task_queue_id, await self._stores.bands(task_queue_id)):
+        for band in await self._starvation.order(task_queue_id, await self._stores.queues.bands(task_queue_id)):
             wanted = sum(waiter.lacks for waiter in pool.waiters)
             if not wanted:
                 break

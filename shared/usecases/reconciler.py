@@ -40,11 +40,14 @@ WIDTH = 8
 class Reconciler:
     """Compares index rows with what is visible in the bands, and both with the status rows."""
 
-    def __init__(self, stores: Stores, executor: Executor) -> None:
+    def __init__(self, stores: Stores, executor: Executor, unused_for: timedelta) -> None:
+        """Queues of pools that nobody has used for `unused_for` are deleted."""
         self._stores = stores
         self._executor = executor
         self._now = stores.runtime.now
+        self._unused_for = unused_for
         self._checked: dict[str, datetime] = {}
+        self._in_use_until: dict[str, datetime] = {}
 
     async def after_empty_poll(self, task_queue_id: str) -> None:
         """Somebody waited in vain: a check of the oldest rows, unless there was one within the last minute.
@@ -86,17 +89,24 @@ class Reconciler:
         """
         pools = self._stores.pools
         rows, resume = await pools.pending(task_queue_id, ROWS)
+        if not rows:
+            await self._retire(task_queue_id)
         looked_into = await self._check_rows(task_queue_id, rows)
         if resume is None:
             return looked_into
-        at: str | None = max(await pools.checked_to(task_queue_id), resume)
+        at: str | None = max(await pools.queues.checked_to(task_queue_id), resume)
         for _ in range(PAGES - 1):
             rows, at = await pools.pending(task_queue_id, ROWS, at)
             looked_into += await self._check_rows(task_queue_id, rows)
             if at is None:
                 break
-        await pools.note_checked(task_queue_id, at or "")
+        await pools.queues.note_checked(task_queue_id, at or "")
         return looked_into
+
+    async def _retire(self, task_queue_id: str) -> None:
+        until = self._in_use_until.get(task_queue_id)
+        if until is None or until <= self._now():
+            self._in_use_until[task_queue_id] = await self._stores.pools.queues.retire(task_queue_id, self._unused_for)
 
     async def _check_rows(self, task_queue_id: str, rows: Sequence[PendingRow]) -> int:
         """Rows in the order in which their runs were scheduled. A band's messages are taken in about that order, too.

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 
 from shared.domain.priority import Priority
 from shared.runtime import Runtime
-from shared.storage.pools import BANDS_STALE, PoolStore
+from shared.storage.pool_queues import BANDS_STALE
+from shared.storage.pools import PoolStore
 
 ROWS = 100
 """The oldest pending runs of a pool that are looked at."""

@@ -179,3 +179,16 @@ async def test_what_is_counted(queues: Queues) -> None:
         await queues.get("q-1", hidden_for=60)
     assert "".join(request.kind for request in operations.requests) == "PKUGDG"
     assert (operations.depth, operations.retries) == (6, 0)
+
+
+async def test_a_queue_that_is_dropped_is_gone_with_its_messages(queues: Queues) -> None:
+    await queues.put("q-1", "text")
+    (taken,) = await queues.get("q-1", hidden_for=60)
+    await queues.drop("q-1")
+    await queues.drop("q-1")  # a second time is fine
+    assert await queues.get("q-1", hidden_for=1) == await queues.peek("q-1") == []
+    assert await queues.length("q-1") == 0
+    with pytest.raises(ReceiptLost):
+        await queues.delete("q-1", taken.receipt)
+    await queues.put("q-1", "again")  # Azure would refuse that for a while
+    assert await queues.length("q-1") == 1

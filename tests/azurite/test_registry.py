@@ -87,7 +87,7 @@ async def test_budget_of_being_seen(azure_storage: Storage) -> None:
 
 async def test_a_pool_that_was_never_seen_is_not_listed(azure_storage: Storage) -> None:
     pools, store = PoolStore(azure_storage, Runtime()), directory(azure_storage)
-    await pools.ensure_band(POOL, "high")
+    await pools.queues.ensure_band(POOL, "high")
     assert await store.page(Kind.TASK_QUEUE, "", keys.LISTED[1], 10) == ([], None)
     await store.seen(POOL, LIFE)
     assert len((await store.page(Kind.TASK_QUEUE, "", keys.LISTED[1], 10))[0]) == 1

@@ -162,7 +162,7 @@ def test_who_waits_goes_on_waiting_when_a_message_comes_to_nothing() -> None:
 
     async def create_slowly() -> str:
         hint_id, task_id = world.slugid(), world.slugid()
-        await world.services.stores.pools.ensure_band(POOL, "lowest")
+        await world.services.stores.pools.queues.ensure_band(POOL, "lowest")
         await world.services.stores.messages.put_pending(POOL, "lowest", task_id, 0, hint_id, None)
         await world.clock.sleep(5)
         return await world.create()

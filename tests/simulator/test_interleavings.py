@@ -12,7 +12,7 @@ from shared.domain.claims import Worker
 from shared.domain.task import Task
 from shared.errors import ApiError
 from shared.services import Services
-from shared.storage.pools import BANDS_STALE
+from shared.storage.pool_queues import BANDS_STALE
 from tests.simulator import invariants
 from tests.simulator.races import RACES, WORKERS, Race
 from tests.simulator.running import finish
@@ -87,7 +87,7 @@ def run(race: Race, simulation: Simulation, *, is_warm: bool = True) -> str:
         world.clock.advance(BANDS_STALE.total_seconds())
     world.run(race.prepare(world))
     if is_warm:
-        world.run(*(services.stores.pools.bands(POOL) for services in processes))
+        world.run(*(services.stores.pools.queues.bands(POOL) for services in processes))
     definition = world.definition().body
     world.fixed = {name: definition[name] for name in ("created", "deadline", "expires")}
     world.is_ordered = True

@@ -132,7 +132,7 @@ def test_gauges_of_very_many_pools_are_read_in_turn_and_the_busy_ones_each_time(
 
     async def script() -> None:
         for name in pools:
-            await world.services.stores.pools.ensure_band(name, "lowest")
+            await world.services.stores.pools.queues.ensure_band(name, "lowest")
         await world.create(provisionerId="p", workerType="w20", taskQueueId="p/w20")
         for number in range(8):
             before = sum(readings.of.values())

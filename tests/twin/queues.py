@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from shared.storage import limits
 from shared.storage.counting import Kind
-from shared.storage.interface import Message, Receipt, ReceiptLost
+from shared.storage.interface import Message, Receipt, ReceiptLost, StorageUnavailable
 from shared.storage.names import Names
 from tests.twin.clock import VirtualClock
 from tests.twin.gate import Call, Gate, perform
@@ -56,6 +56,8 @@ class MemoryQueues:
         self._gate = gate
         self._disorder = disorder
         self._queues: dict[str, dict[str, StoredMessage]] = {}
+        self._dropped: dict[str, datetime] = {}
+        self.being_deleted_for = 40.0
         self._numbers = itertools.count(1)
 
     def names(self) -> list[str]:
@@ -69,7 +71,23 @@ class MemoryQueues:
     async def create(self, queue: str) -> None:
         """See `interface.Queues.create`."""
         _NAMES.queue(queue)
-        await perform(self._gate, Call(Kind.MAKE, queue), lambda: self._queues.setdefault(queue, {}))
+        await perform(self._gate, Call(Kind.MAKE, queue), lambda: self._make(queue))
+
+    async def drop(self, queue: str) -> None:
+        """See `interface.Queues.drop`. As in Azure, the queue cannot be made again for `being_deleted_for` seconds."""
+        _NAMES.queue(queue)
+
+        def effect() -> None:
+            if self._queues.pop(queue, None) is not None:
+                self._dropped[queue] = self._clock.exact()
+
+        await perform(self._gate, Call(Kind.MAKE, queue), effect)
+
+    def _make(self, queue: str) -> None:
+        dropped = self._dropped.get(queue)
+        if dropped is not None and (self._clock.exact() - dropped).total_seconds() < self.being_deleted_for:
+            raise StorageUnavailable("QueueBeingDeleted")
+        self._queues.setdefault(queue, {})
 
     async def put(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
         """See `interface.Queues.put`."""
@@ -86,7 +104,8 @@ class MemoryQueues:
                 visible=now + timedelta(seconds=delay),
                 pop_receipt=self._new_receipt(),
             )
-            self._queues.setdefault(queue, {})[message.message_id] = message
+            self._make(queue)
+            self._queues[queue][message.message_id] = message
             return _receipt(message)
 
         return await perform(self._gate, Call(Kind.QUEUE_PUT, queue), effect)

@@ -1,0 +1,240 @@
+"""The queues of a pool, and its header: which bands are in use, and when anybody last used them (design 3).
+
+Queues of a pool that nobody has used for a while are deleted, and made again with the next use. No message is lost:
+
+* Whoever uses a pool's queues has read its header within the last hour, and whoever reads one that says "last used more
+  than a day ago" says first that it is used now, by the header's ETag.
+* Queues are deleted only after the header was replaced, by its ETag, while it said "not used for days". So nobody has
+  put a message since, or will put one that relies on what was read before.
+* From then on the header says since when they are being deleted. For two minutes nobody makes them again: Azure refuses
+  to for about 40 s, and a delete that is under way could meet the new queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from shared.concurrency import together
+from shared.domain.dates import format_date, parse_date
+from shared.domain.priority import PRIORITIES, Priority
+from shared.runtime import Runtime
+from shared.storage import keys
+from shared.storage.interface import (
+    Create,
+    Merge,
+    Operation,
+    Replace,
+    Row,
+    Storage,
+    StorageUnavailable,
+    TransactionRefused,
+    Value,
+)
+from shared.storage.messages import pending_queue
+
+BANDS_STALE = timedelta(seconds=10)
+"""How old a process's knowledge of the bands in use may be (design 2.8)."""
+KNOWN_FOR = timedelta(hours=1)
+"""How long a process relies on queues that it knows to exist."""
+NOTED_EVERY = timedelta(days=1)
+"""A pool in use says so this often."""
+DELETED_WITHIN = timedelta(minutes=2)
+"""From the note in the header on, queues are deleted for no longer than half of that, and not made again before."""
+WAIT_FOR_DELETION = 20
+"""Seconds that a call waits for it before it answers that storage is not available."""
+LOOK_AGAIN = timedelta(days=1)
+
+
+class PoolQueues:
+    """Makes and deletes queues, and knows which bands a pool uses."""
+
+    def __init__(self, storage: Storage, runtime: Runtime) -> None:
+        self._tables = storage.tables
+        self._queues = storage.queues
+        self._now = runtime.now
+        self._sleep = runtime.sleep
+        self._made: dict[tuple[str, Priority], datetime] = {}
+        """Bands whose queues exist, and when the header last said so."""
+        self._all_made: dict[str, datetime] = {}
+        self._making: dict[tuple[str, Priority], asyncio.Future[None]] = {}
+        self._bands: dict[str, tuple[datetime, tuple[Priority, ...]]] = {}
+
+    async def ensure_band(self, task_queue_id: str, priority: Priority) -> None:
+        """Makes sure that the band's queue exists and that pollers know of it.
+
+        No request while this process knows, which it does for an hour. Raises StorageUnavailable.
+        """
+        band = (task_queue_id, priority)
+        while not self._is_recent(self._made.get(band)):
+            making = self._making.get(band)
+            if making is not None:
+                await asyncio.wait([making])  # another call is at it; if it fails, this one tries
+                continue
+            making = asyncio.ensure_future(self._make_band(task_queue_id, priority))
+            self._making[band] = making
+            try:
+                await making
+            finally:
+                del self._making[band]
+
+    async def _make_band(self, task_queue_id: str, priority: Priority) -> None:
+        read = self._now()
+        header = await self._used(task_queue_id)
+        if header is None or priority not in _bands(header):
+            await self._queues.create(pending_queue(task_queue_id, priority))
+            # In this order: a band that is known is never listed again.
+            await self._list_pool(task_queue_id)
+            await self.note(task_queue_id, {_column(priority): True, _USED: format_date(read)})
+            self._bands.pop(task_queue_id, None)
+        self._made[(task_queue_id, priority)] = read
+
+    async def ensure_queues(self, task_queue_id: str) -> None:
+        """Makes sure that the queues of all bands exist, for those who poll them by signed URLs.
+
+        One request an hour in a process. What the service itself polls does not change. Raises StorageUnavailable.
+        """
+        if self._is_recent(self._all_made.get(task_queue_id)):
+            return
+        read = self._now()
+        header = await self._used(task_queue_id)
+        if header is None or not header.values.get(_QUEUES_MADE):
+            await together(*(self._queues.create(pending_queue(task_queue_id, band)) for band in PRIORITIES))
+            await self._list_pool(task_queue_id)
+            await self.note(task_queue_id, {_QUEUES_MADE: True, _USED: format_date(read)})
+        self._all_made[task_queue_id] = read
+
+    async def bands(self, task_queue_id: str) -> tuple[Priority, ...]:
+        """The bands in use, highest first; up to 10 s old. Raises StorageUnavailable."""
+        remembered = self._bands.get(task_queue_id)
+        if remembered is not None and self._now() - remembered[0] < BANDS_STALE:
+            return remembered[1]
+        read = self._now()
+        header = await self._header(task_queue_id)
+        if header is not None and not _is_retired(header):
+            header = await self._used(task_queue_id, header)
+        found = () if header is None else _bands(header)
+        self._bands[task_queue_id] = (read, found)
+        self._made.update({(task_queue_id, band): read for band in found})
+        return found
+
+    async def checked_to(self, task_queue_id: str) -> str:
+        """Where the last check of the pool's index ended; "" at its end. Raises StorageUnavailable."""
+        header = await self._header(task_queue_id)
+        return "" if header is None else str(header.values.get(_CHECKED_TO, ""))
+
+    async def note_checked(self, task_queue_id: str, to: str) -> None:
+        """Keeps where a check of the pool's index has ended. Raises StorageUnavailable."""
+        await self.note(task_queue_id, {_CHECKED_TO: to})
+
+    async def note(self, task_queue_id: str, values: Mapping[str, Value]) -> None:
+        """Adds to the pool's header. Raises StorageUnavailable."""
+        partition, values = keys.pool(task_queue_id), {"taskQueueId": task_queue_id, **values}
+        for operation in (Merge(keys.POOL, values), Create(keys.POOL, values), Merge(keys.POOL, values)):
+            try:
+                await self._tables.transact(keys.POOLS, partition, [operation])
+            except TransactionRefused:
+                continue
+            return
+
+    async def retire(self, task_queue_id: str, unused_for: timedelta) -> datetime:
+        """Deletes the queues of a pool that nobody has used for so long and that has no pending or running run.
+
+        Answers when to look again. A deletion that was interrupted is taken up again. Raises StorageUnavailable.
+        """
+        began = self._now()
+        header = await self._header(task_queue_id)
+        if header is None or header.values.get(_DELETED):
+            return began + LOOK_AGAIN
+        marked, used = _moment(header, _DELETING), _moment(header, _USED) or header.timestamp
+        if marked is not None and began - marked < DELETED_WITHIN:
+            return marked + DELETED_WITHIN
+        if marked is None and began - used < unused_for:
+            return used + unused_for
+        start, end = keys.CLAIMED_AND_PENDING
+        rows = await self._tables.query(keys.POOLS, keys.pool(task_queue_id), start=start, end=end, limit=1, select=())
+        if rows.rows:
+            return began + LOOK_AGAIN
+        mark: dict[str, Value] = {"taskQueueId": task_queue_id, _DELETING: format_date(began), _DELETED: False}
+        etag = await self._change(task_queue_id, Replace(keys.POOL, mark, header.etag))
+        if etag is None:
+            return began  # somebody uses it
+        for band in PRIORITIES:
+            if self._now() - began > DELETED_WITHIN / 2:
+                return began + DELETED_WITHIN
+            await self._queues.drop(pending_queue(task_queue_id, band))
+        await self._change(task_queue_id, Merge(keys.POOL, {_DELETED: True}, etag))
+        return began + LOOK_AGAIN
+
+    async def _used(self, task_queue_id: str, header: Row | None = None) -> Row | None:
+        """The header, after it was noted there that the pool is in use; None for a new pool.
+
+        Raises StorageUnavailable while its queues are being deleted.
+        """
+        waited = 0
+        while True:
+            header = header or await self._header(task_queue_id)
+            if header is None:
+                return None
+            now = self._now()
+            marked = _moment(header, _DELETING)
+            if marked is not None and now - marked < DELETED_WITHIN:
+                if waited >= WAIT_FOR_DELETION:
+                    raise StorageUnavailable(f"the queues of {task_queue_id} are being deleted")
+                await self._sleep(1)
+                waited += 1
+            elif marked is None and now - (_moment(header, _USED) or header.timestamp) < NOTED_EVERY:
+                return header
+            else:
+                noted = Merge(keys.POOL, {_USED: format_date(now), _DELETING: "", _DELETED: False}, header.etag)
+                await self._change(task_queue_id, noted)  # then, or if that was refused, read again
+            header = None
+
+    async def _header(self, task_queue_id: str) -> Row | None:
+        return await self._tables.get(keys.POOLS, keys.pool(task_queue_id), keys.POOL)
+
+    async def _change(self, task_queue_id: str, operation: Operation) -> str | None:
+        """The header's new ETag; None when somebody else has changed it."""
+        try:
+            return (await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [operation]))[0]
+        except TransactionRefused:
+            return None
+
+    async def _list_pool(self, task_queue_id: str) -> None:
+        """One row a pool in the directory, so that the reconciler finds it without a scan.
+
+        Listings leave it out until the pool has been seen (`directory`).
+        """
+        values: dict[str, Value] = {"taskQueueId": task_queue_id}
+        try:
+            await self._tables.transact(keys.DIRECTORY, keys.POOL, [Create(keys.listed(task_queue_id), values)])
+        except TransactionRefused:
+            return
+
+    def _is_recent(self, known: datetime | None) -> bool:
+        return known is not None and self._now() - known < KNOWN_FOR
+
+
+_QUEUES_MADE = "queuesMade"
+_CHECKED_TO = "checkedTo"
+_USED = "used"
+_DELETING = "deleting"
+_DELETED = "deleted"
+
+
+def _bands(header: Row) -> tuple[Priority, ...]:
+    return tuple(band for band in PRIORITIES if header.values.get(_column(band)))
+
+
+def _is_retired(header: Row) -> bool:
+    return bool(header.values.get(_DELETING))
+
+
+def _moment(header: Row, name: str) -> datetime | None:
+    text = header.values.get(name)
+    return parse_date(str(text)) if text else None
+
+
+def _column(priority: Priority) -> str:
+    return "uses_" + priority.replace("-", "_")

@@ -1,0 +1,272 @@
+"""Queues of pools that nobody uses are deleted, and come back; no message is lost, whoever comes when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.domain.priority import PRIORITIES
+from shared.domain.task import Resolved, State
+from shared.errors import ApiError
+from shared.storage import keys
+from shared.storage.counting import Kind
+from shared.storage.interface import StorageUnavailable
+from shared.storage.messages import pending_queue
+from tests.simulator.scenarios import A, C
+from tests.simulator.world import POOL, WORKER, World
+from tests.twin.gate import Call, Kill, Killed, Phase, as_process, process_name
+
+DAY = 24 * 3600.0
+UNUSED = timedelta(days=30)
+MINUTE = 60.0
+
+
+def a_world(*gates: Any) -> World:
+    world = World(None, *gates)
+    world.is_ordered = False
+    return world
+
+
+def queues(world: World) -> list[str]:
+    own = {pending_queue(POOL, band) for band in PRIORITIES}
+    return [name for name in world.memory.queues.names() if name in own]
+
+
+async def used_once(world: World) -> None:
+    """A task of the pool came and went."""
+    await world.create(C, expires="2026-03-01T00:00:00.000Z")
+    await world.claim()
+    await world.services.lifecycle.report(C, 0, Resolved.COMPLETED)
+    await world.drain(30)
+
+
+async def check(world: World) -> None:
+    await world.process().reconciler.check_all()
+
+
+def test_queues_of_an_unused_pool_are_deleted_and_come_back_with_the_next_task() -> None:
+    world = a_world()
+
+    async def script() -> None:
+        await used_once(world)
+        await world.clock.sleep(29 * DAY)
+        await check(world)
+        assert queues(world)
+        await world.clock.sleep(2 * DAY)
+        await check(world)
+        assert queues(world) == []
+        await check(world)
+        await world.clock.sleep(5 * MINUTE)
+        await world.create(A)
+        assert len(queues(world)) == 1
+        assert len(await world.claim()) == 1
+
+    world.run(script())
+
+
+@pytest.mark.parametrize("use", ["poll", "urls", "create"])
+def test_a_pool_in_use_keeps_its_queues(use: str) -> None:
+    world = a_world()
+
+    async def script() -> None:
+        await used_once(world)
+        for day in range(40):
+            await world.clock.sleep(DAY)
+            if use == "poll":
+                assert await world.services.work.claim_work(POOL, WORKER, 1, 0.1) == []
+            elif use == "urls":
+                await world.services.poll_urls.of_pool(POOL)
+            elif day % 10 == 0:
+                task_id = await world.create()
+                await world.services.lifecycle.cancel(await world.services.lifecycle.known(task_id))
+                await world.drain(30)
+            await check(world)
+            assert queues(world), f"day {day}"
+
+    world.run(script())
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_pool_with_a_task_keeps_its_queues(runs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that is lost besides comes back."""
+    world = a_world()
+
+    async def script() -> None:
+        await world.create(A, deadline="2026-03-01T00:00:00.000Z", expires="2026-04-01T00:00:00.000Z")
+        if runs:
+            await world.claim()
+        for _ in range(40):
+            await world.clock.sleep(DAY)
+            if runs:
+                await world.services.work.reclaim_task(A, 0)
+            await check(world)
+        assert queues(world)
+
+    from tests.simulator import world as module
+
+    usual = module.settings()
+    changed = {"max_task_deadline_days": 90, "claim_timeout_seconds": 86_400.0 + 3600}
+    monkeypatch.setattr(module, "settings", lambda: usual.model_copy(update=changed))
+    world = a_world()
+    world.run(script())
+
+
+def test_a_call_waits_for_a_deletion_or_answers_503_and_its_repeat_succeeds() -> None:
+    world = a_world()
+
+    async def script() -> None:
+        await used_once(world)
+        await world.clock.sleep(31 * DAY)
+        await check(world)
+        definition = world.definition(A)
+        with pytest.raises((StorageUnavailable, ApiError)):
+            await world.process().create_task(definition)
+        await world.clock.sleep(100)
+        await world.process().create_task(definition)
+        assert len(await world.claim()) == 1
+
+    world.run(script())
+
+
+def test_a_process_that_has_known_the_queues_for_weeks_makes_them_again() -> None:
+    world = a_world()
+    old = world.process()
+
+    async def script() -> None:
+        await old.create_task(world.definition(C))
+        await old.lifecycle.cancel(await old.lifecycle.known(C))
+        await old.poll_urls.of_pool(POOL)
+        await world.drain(30)
+        await world.clock.sleep(31 * DAY)
+        await check(world)
+        assert queues(world) == []
+        await world.clock.sleep(5 * MINUTE)
+        await old.create_task(world.definition(A))
+        assert len(await world.services.work.claim_work(POOL, WORKER, 1, 1.5)) == 1
+        await old.poll_urls.of_pool(POOL)
+        assert len(queues(world)) == len(PRIORITIES)
+
+    world.run(script())
+
+
+HELD_UP = 40.0
+"""Seconds that a request may be under way, at the most: a try ends after some, and a few tries follow."""
+
+
+class Between:
+    """Something begins before or after the deleter's request of that number, and holds it up for a while."""
+
+    def __init__(self, number: int, phase: Phase) -> None:
+        self.number, self.phase = number, phase
+        self.seen: list[Call] = []
+        self.meanwhile: Callable[[], Awaitable[Any]] | None = None
+        self.beside: asyncio.Future[Any] | None = None
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        if process_name() != "deleter":
+            return
+        if phase is Phase.BEFORE:
+            self.seen.append(call)
+        is_it = self.number <= len(self.seen) and self.seen[self.number - 1] is call
+        if self.beside is None and self.meanwhile and phase is self.phase and is_it:
+            self.beside = asyncio.ensure_future(as_process("creator", self.meanwhile()))
+            await asyncio.wait([self.beside], timeout=HELD_UP)
+
+
+def deleted_beside_a_creation(number: int, phase: Phase, *, warm: bool) -> bool:
+    """A task is created at that request of a deletion, and claimed; False if there is no such request."""
+    gate = Between(number, phase)
+    world = a_world(gate)
+    creator = world.process()
+
+    async def create() -> None:
+        """The client sends its call again after a 503."""
+        definition = world.definition(A)
+        for _ in range(6):
+            try:
+                await creator.create_task(definition)
+            except (StorageUnavailable, ApiError):
+                await world.clock.sleep(30)
+            else:
+                return
+        raise AssertionError("the call never succeeds")
+
+    async def script() -> bool:
+        await used_once(world)
+        if warm:
+            await creator.poll_urls.of_pool(POOL)
+        await world.clock.sleep(31 * DAY)
+        gate.meanwhile = create
+        await as_process("deleter", check(world))
+        if gate.beside is None:
+            return False
+        await gate.beside
+        assert len(await world.services.work.claim_work(POOL, WORKER, 1, 1.5)) == 1, gate.seen[number - 1]
+        return True
+
+    (was_created,) = world.run(script())
+    return was_created
+
+
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
+@pytest.mark.parametrize("warm", [True, False])
+def test_a_task_that_is_created_at_any_moment_of_a_deletion_is_claimed(phase: Phase, warm: bool) -> None:
+    """The reconciler never has to help."""
+    number = 1
+    while deleted_beside_a_creation(number, phase, warm=warm):
+        number += 1
+    assert number > 8
+
+
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
+def test_a_deletion_that_is_interrupted_anywhere_is_taken_up_again(phase: Phase) -> None:
+    number = 0
+    while True:
+        number += 1
+        kill = Kill(process="deleter")
+        world = a_world(kill)
+
+        async def script(world: World = world, kill: Kill = kill, number: int = number) -> None:
+            await used_once(world)
+            await world.clock.sleep(31 * DAY)
+            kill.number, kill.phase = number, phase
+            with pytest.raises(Killed):
+                await as_process("deleter", check(world))
+                raise Killed("not reached")
+            for _ in range(3):
+                await world.clock.sleep(5 * MINUTE)
+                await check(world)
+            assert queues(world) == []
+            await world.clock.sleep(5 * MINUTE)
+            await world.create(A)
+            assert len(await world.claim()) == 1
+            assert world.tasks()[A].state is State.RUNNING
+
+        world.run(script())
+        if number > len(kill.calls):
+            break
+    assert number > 8
+
+
+def test_a_small_pool_costs_no_more_than_a_read_of_its_rows_most_of_the_time() -> None:
+    reads: list[Call] = []
+
+    async def count(call: Call, phase: Phase) -> None:
+        if phase is Phase.BEFORE and call.target == keys.POOLS and call.kind is Kind.TABLE_READ:
+            reads.append(call)
+
+    world = a_world(count)
+
+    async def script() -> None:
+        await used_once(world)
+        reads.clear()
+        for _ in range(12):
+            await world.clock.sleep(300)
+            await world.handlers.reconciler.check_all()
+
+    world.run(script())
+    assert len(reads) <= 12 + 1, "the header once in a while"
