@@ -36,8 +36,10 @@ class Finishing:
             length = await self._assemble(stored, etags)
             try:
                 await self._make_present(loaded, stored, lambda artifact: replace(artifact, length=length))
-            except ResourceNotFound:  # it has expired meanwhile, and nobody would delete what has just been assembled
-                await self._blobs.delete(stored.container, stored.path)
+            except (ResourceNotFound, ServiceUnavailable):
+                # If it has expired meanwhile, nobody would delete what has just been assembled.
+                if await self._store.get(task_id, run_id, name) is None:
+                    await self._blobs.delete(stored.container, stored.path)
                 raise
         await self._artifacts.announce(loaded, run_id, stored.artifact)
 

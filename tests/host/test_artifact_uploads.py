@@ -308,6 +308,33 @@ class TestObject:
         assert requests.get(reader.buildSignedUrl("download", content["name"]), timeout=TIMEOUT).content == data
         assert [event.body["artifact"]["name"] for event in _announced(service, run)] == ["public/an object"]
 
+    def test_client_that_sends_chunks_gets_an_upload_that_takes_them(
+        self, service: Service, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As the public Go client does, whatever length it is told to send; Blob Storage refuses that."""
+        created = run.create("public/object", "object")
+        objects, name = service.objects(**created["credentials"]), created["name"]
+        data = b"large " * 20_000
+        upload = {
+            "projectId": created["projectId"],
+            "uploadId": created["uploadId"],
+            "expires": created["expires"],
+            "proposedUploadMethods": {"putUrl": {"contentType": "a/b", "contentLength": len(data)}},
+        }
+        direct = objects.createUpload(name, upload)["uploadMethod"]["putUrl"]["url"]
+        refusal = requests.put(direct, data=iter([data]), headers={"x-ms-blob-type": "BlockBlob"}, timeout=TIMEOUT)
+        assert refusal.status_code >= 400
+        monkeypatch.setattr(requests.utils, "default_user_agent", lambda: "Go-http-client/1.1")
+        put = objects.createUpload(name, upload)["uploadMethod"]["putUrl"]
+        assert "/artifacts/relay/" in put["url"]
+        answer = requests.put(put["url"], data=iter([data]), headers={"Content-Type": "a/b"}, timeout=TIMEOUT)
+        assert answer.status_code == 200, answer.text
+        hashes = {"sha256": hashlib.sha256(data).hexdigest()}
+        end = {"projectId": created["projectId"], "uploadId": created["uploadId"], "hashes": hashes}
+        objects.finishUpload(name, end)
+        run.worker.finishArtifact(run.task_id, 0, "public/object", {"uploadId": created["uploadId"]})
+        assert run.download("public/object") == data
+
     def test_checks(self, service: Service, run: Run) -> None:
         created = run.create("public/object", "object")
         finish = {"uploadId": created["uploadId"]}

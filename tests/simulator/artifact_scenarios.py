@@ -149,6 +149,14 @@ async def object_uploaded(world: World) -> None:
     await world.services.artifacts.objects.finish(stored, {"sha256": "0" * 64})
 
 
+async def object_begun(world: World) -> None:
+    """A is running, and has begun to upload an `object`: some data is there."""
+    await running(world)
+    wanted = artifact(world, "object", upload=Upload.CLIENT, details={"uploadId": A})
+    await world.services.artifacts.creation.create(A, 0, wanted)
+    await put_object(world)
+
+
 async def resolved_with_uploads(world: World) -> None:
     """A was completed, and nobody has looked at its uploads yet."""
     await uploaded(world)
@@ -227,6 +235,14 @@ async def complete_blob(world: World) -> None:
     await world.services.artifacts.finishing.complete(A, 0, NAME, [stored.etag])
     (task,) = world.tasks().values()
     assert task.runs[0].unfinished == ()
+
+
+@_scenario(object_begun)
+async def put_object(world: World) -> None:
+    """The data of an `object`, sent again: it takes the place of the older data."""
+    objects = world.services.artifacts.objects
+    await objects.put_inline(await objects.known(f"t/{A}/0/{NAME}"), CONTENT, {})
+    assert len(world.account.committed(artifact_keys.PUBLIC)) <= 2
 
 
 @_scenario(object_uploaded)

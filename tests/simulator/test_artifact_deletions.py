@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from shared.domain.artifacts import Upload
+from shared.domain.artifacts import Upload, part_id
 from shared.domain.dates import format_date
 from shared.domain.task import Resolved
 from shared.errors import ApiError
 from shared.storage import artifact_keys, keys
 from shared.storage.interface import StorageUnavailable
+from shared.storage.messages import RESOLVED_QUEUE
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import CONTENT, NAME, artifact, place, relay_to, relay_url
 from tests.simulator.scenarios import A, Step
@@ -90,6 +91,31 @@ async def with_blob(world: World) -> None:
     wanted = artifact(world, "blob", upload=Upload.CLIENT, content_length=len(CONTENT), details=details, **early(world))
     await world.services.artifacts.creation.create(A, 0, wanted)
     await scenes.upload_blob(world)
+
+
+async def with_parts(world: World) -> None:
+    """Both parts of a `blob` are there, and nobody has said so."""
+    await runs(world)
+    details = {"contentSha256": "0" * 64, "contentLength": len(CONTENT), "partCount": 2, "partsHash": "0"}
+    wanted = artifact(world, "blob", upload=Upload.CLIENT, content_length=len(CONTENT), details=details, **early(world))
+    await world.services.artifacts.creation.create(A, 0, wanted)
+    for number, part in enumerate((CONTENT[:5], CONTENT[5:])):
+        await world.account.connect().blobs.put_block(*place(world), part_id(number), part)
+
+
+async def complete_parts(world: World) -> None:
+    await world.services.artifacts.finishing.complete(A, 0, NAME, ["", ""])
+
+
+async def with_upload_to_commit(world: World) -> None:
+    """The run is completed, its upload is there, and the message about the resolution waits."""
+    await with_direct(world)
+    await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+
+
+async def handle_resolved(world: World) -> None:
+    for body, _ in world.messages(RESOLVED_QUEUE):
+        await world.resolved_due_here(body)
 
 
 async def with_object(world: World) -> None:
@@ -180,6 +206,8 @@ MEETINGS = {
     "read": Meeting(with_direct, read, brings_content=True),
     "put to relay": Meeting(with_relay, put_to_relay, brings_content=True),
     "complete": Meeting(with_blob, complete, brings_content=True),
+    "complete parts": Meeting(with_parts, complete_parts, brings_content=True),
+    "handle the resolution": Meeting(with_upload_to_commit, handle_resolved, brings_content=True),
     "put inline": Meeting(with_object, put_inline),
     "finish upload": Meeting(with_object, finish_upload, brings_content=True),
 }
@@ -224,7 +252,12 @@ def expire_everything(world: World) -> None:
 
 
 # A request of a creation cannot last until what it creates has expired: calls end after some minutes.
-PAIRS = [(name, end) for name in MEETINGS for end in ENDS if name != "create" or end in {completed, canceled}]
+PAIRS = [
+    (name, end)
+    for name in MEETINGS
+    for end in ENDS
+    if (name != "create" or end in {completed, canceled}) and (name != "handle the resolution" or end is not completed)
+]
 
 
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)

@@ -16,7 +16,7 @@ from shared.domain.task import Resolved
 from shared.errors import InputError, RequestConflict, ResourceNotFound
 from shared.storage import artifact_keys, keys
 from shared.storage.artifacts import decode
-from shared.storage.counting import Kind
+from shared.storage.counting import Kind, counting
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import CONTENT, NAME, OTHER, artifact, place, relay, relay_to, relay_url
 from tests.simulator.scenarios import A, running, running_without_retries
@@ -226,6 +226,22 @@ def test_content_is_unpacked_only_where_its_length_is_not_the_stated_one(stated:
     container, path = place(world)
     expected = "" if stated == len(PACKED) else "gzip"
     assert world.memory.blobs.blobs(container)[path].content_encoding == expected
+
+
+def test_encoding_is_told_by_the_length_that_was_stated_last() -> None:
+    """The artifact's own length stays that of the first statement (contract 7.3)."""
+    world = open_world()
+
+    async def story() -> None:
+        await running(world)
+        await create(world, upload=Upload.DIRECT, content_length=3, sent_length=3)
+        await create(world, upload=Upload.DIRECT, content_length=len(PACKED), sent_length=len(PACKED))
+        await scenes.put(world, NAME, content=PACKED)
+        await scenes.read(world)
+
+    world.run(story())
+    row, blob = stored(world)
+    assert (row.known_length, blob.content_encoding) == (3, "")
 
 
 def test_resolution_keeps_the_encoding_that_a_reader_found_out() -> None:
@@ -527,3 +543,56 @@ def test_uploads_of_a_resolution_side_by_side_with_their_readers() -> None:
 
     world.run(story())
     assert content(world) == CONTENT
+
+
+def test_data_of_an_object_that_is_sent_again_replaces_the_older_data() -> None:
+    world = open_world()
+
+    async def story() -> None:
+        await scenes.object_begun(world)
+        await scenes.put_object(world)
+
+    world.run(story())
+    assert len(world.account.committed(artifact_keys.PUBLIC)) == 1
+
+
+def test_direct_upload_that_was_given_up_for_another_way_is_not_waited_for() -> None:
+    world = open_world()
+
+    async def story() -> None:
+        await announced(world)
+        await create(world, upload=Upload.RELAY)
+        await complete(world)
+        await world.drain(60)
+
+    world.run(story())
+    assert not [row.key for row in world.rows(keys.TASKS, A) if row.key.startswith("direct~")]
+    assert not [row.key for row in world.rows(keys.EXPIRY) if row.key.startswith("upload~")]
+
+
+def test_upload_url_of_an_artifact_that_expires_soon_ends_before_it_is_deleted() -> None:
+    world = open_world()
+
+    async def story() -> None:
+        await running(world)
+        expires = world.clock.now() + timedelta(minutes=2)
+        wanted = artifact(world, "s3", upload=Upload.RELAY, expires=expires)
+        created = await world.services.artifacts.creation.create(A, 0, wanted)
+        assert created.upload_until <= expires + timedelta(minutes=30)
+
+    world.run(story())
+
+
+def test_repeated_creations_are_not_counted() -> None:
+    """A log that is uploaded every minute costs no count of artifacts."""
+    world = open_world()
+
+    async def story() -> None:
+        await running(world)
+        for _ in range(3 * rules.COUNTED_EVERY):
+            await create(world, upload=Upload.RELAY)
+        with counting() as operations:
+            await create(world, upload=Upload.RELAY)
+        assert operations.total == 3
+
+    world.run(story())

@@ -291,3 +291,17 @@ def test_a_row_comes_back_as_it_went(artifact: Artifact) -> None:
     values = encode(artifact)
     limits.check_values("AAAAAAAAQACAAAAAAAAAAA", artifact_keys.artifact(0, artifact.name), values)
     assert decode(Row(partition="p", key="k", values=values, etag="e", timestamp=NOW)) == artifact
+
+
+@pytest.mark.parametrize("text", ["text/plain ", " text/plain", "\ttext/plain  "])
+def test_content_type_has_no_spaces_around_it(text: str) -> None:
+    """A header cannot end with a space: storage refuses its signature, for ever."""
+    assert rules.normal_type(text) == "text/plain"
+    assert rules.as_header(text, "-") == "text/plain"
+    assert rules.as_header("  ", "-") == "-"
+
+
+@pytest.mark.parametrize(("length", "minutes"), [(0, 20), (1 << 20, 20), (600 << 20, 30), (4000 << 20, 45), (None, 45)])
+def test_upload_url_lives_no_longer_than_an_upload_needs(length: int | None, minutes: int) -> None:
+    assert rules.upload_life(length, 45 * MINUTE) // MINUTE == minutes
+    assert rules.upload_life(length, MINUTE) == MINUTE
