@@ -1,0 +1,270 @@
+"""When things go: hours, prolonged and raised rows, and partitions of more rows than a transaction or a page holds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from shared.domain.artifacts import Artifact, StorageType, Upload
+from shared.domain.dates import format_date
+from shared.domain.task import Resolved
+from shared.storage import artifact_keys, keys
+from shared.storage.counting import Kind
+from shared.storage.expiry import KEPT, SETTLED
+from shared.storage.interface import Create, Delete, Row, Upsert
+from shared.storage.partitions import delete_unchanged, read_all
+from tests.simulator.expiring import HOUR, JOB, expire, left, relay, scheduled
+from tests.simulator.scenarios import GROUP, A, B, C
+from tests.simulator.world import World
+from tests.twin import MemoryStorage
+from tests.twin.clock import VirtualClock
+from tests.twin.driver import Simulation
+from tests.twin.gate import Call, Gate, Killed, Phase, as_process, process_name
+
+MINUTE = timedelta(minutes=1)
+
+
+def open_world(*gates: Gate) -> World:
+    world = World(Simulation.scripted([]), *gates)
+    world.is_ordered = False
+    return world
+
+
+async def resolved(world: World, task_id: str, **changes: object) -> None:
+    """A task of the group that is done with."""
+    await world.create(task_id, taskGroupId=GROUP, **changes)
+    (claim,) = await world.claim()
+    await world.services.lifecycle.report(claim.task.task_id, 0, Resolved.COMPLETED)
+    await world.drain(60)
+
+
+@pytest.mark.parametrize("minute", [0, 1, 29, 30, 31, 59])
+def test_task_goes_soon_after_its_expiration_and_not_before(minute: int) -> None:
+    """Whatever the minute of the hour: kept for half an hour, gone when the hour in which that ends is over."""
+    world = open_world()
+
+    async def story() -> None:
+        now = world.clock.now()
+        expires = now.replace(minute=minute, second=0, microsecond=0) + timedelta(hours=3)
+        await resolved(world, A, expires=format_date(expires), deadline=format_date(now + timedelta(hours=1)))
+        gone = None
+        for _ in range(6 * 12):
+            await as_process(JOB, world.handlers.expiration.run(300))
+            if A not in world.tasks():
+                gone = world.clock.now()
+                break
+            await world.clock.sleep(600)
+        assert gone is not None
+        assert gone >= expires + KEPT
+        assert gone <= expires + KEPT + timedelta(hours=1) + SETTLED + timedelta(minutes=10)
+
+    world.run(story())
+
+
+def test_artifact_that_is_prolonged_goes_with_its_latest_expiration() -> None:
+    world = open_world()
+
+    async def story() -> None:
+        now = world.clock.now()
+        await world.create(A, taskGroupId=GROUP, expires=format_date(now + timedelta(days=2)))
+        assert await world.claim()
+        for hours in (1, 5):
+            await relay(world, "public/x", expires=now + timedelta(hours=hours))
+        await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+        await world.drain(60)
+        await expire(world, 5)
+        assert world.account.committed(artifact_keys.PUBLIC), "it expires in half an hour"
+        await expire(world, 3)
+        assert not world.account.committed(artifact_keys.PUBLIC)
+        assert A in world.tasks()
+
+    world.run(story())
+
+
+def test_group_goes_an_hour_after_the_last_of_its_tasks() -> None:
+    """It is raised by every task that outlives it, and each raise leaves a row that has to be looked at."""
+    world = open_world()
+
+    async def story() -> None:
+        for task_id, hours in ((A, 2), (B, 6), (C, 30)):
+            now = world.clock.now()
+            deadline, expires = format_date(now + timedelta(hours=1)), format_date(now + timedelta(hours=hours))
+            await resolved(world, task_id, deadline=deadline, expires=expires)
+        await world.drain(4 * HOUR)
+        await expire(world, 24)
+        assert set(world.tasks()) == {C}
+        assert {row.key for row in world.rows(keys.GROUPS, GROUP)} == {keys.GROUP, keys.scheduler("-"), keys.member(C)}
+        await expire(world, 8)
+        assert not world.tasks()
+        assert not world.rows(keys.GROUPS)
+
+    world.run(story())
+
+
+def test_tasks_and_their_group_expire_in_one_hour() -> None:
+    """As after a pause of the job: everything is due at once, in buckets of several hours."""
+    world = open_world()
+
+    async def story() -> None:
+        for task_id in (A, B, C):
+            await resolved(world, task_id, expires=format_date(world.clock.now() + timedelta(hours=4)))
+        await world.clock.sleep(20 * HOUR)
+        await as_process(JOB, world.handlers.expiration.run(300))
+        assert not world.tasks()
+        assert not world.rows(keys.GROUPS)
+        # The worker and its pool live for a day.
+        assert scheduled(world) == {"worker", "pool", "provisioner"}
+
+    world.run(story())
+
+
+async def with_artifacts(world: World, number: int) -> None:
+    """A, resolved, with so many artifacts, all of them with content."""
+    await world.create(A, taskGroupId=GROUP)
+    assert await world.claim()
+    (task,) = world.tasks().values()
+    for index in range(number):
+        wanted = Artifact(
+            name=f"public/{index}",
+            storage_type=StorageType.S3,
+            content_type="text/plain",
+            expires=task.expires,
+            upload=Upload.RELAY,
+        )
+        await world.services.artifacts.creation.create(A, 0, wanted)
+    for row in world.rows(keys.TASKS, A):
+        if row.key.startswith("artifact~"):
+            path = artifact_keys.path(A, 0, str(row.values["name"]), str(row.values["version"]))
+            await world.account.connect().blobs.upload(artifact_keys.PUBLIC, path, b"x", content_type="text/plain")
+    await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+    await world.drain(60)
+    await world.clock.sleep(52 * HOUR)
+
+
+@pytest.mark.parametrize("number", [95, 96, 97, 98, 100, 101, 997, 1001])
+def test_task_of_more_rows_than_a_transaction_or_a_page_holds(number: int) -> None:
+    world = open_world()
+
+    async def story() -> None:
+        await with_artifacts(world, number)
+        await as_process(JOB, world.handlers.expiration.run(300))
+
+    world.run(story())
+    assert world.rows(keys.TASKS) == []
+    assert not world.account.committed(artifact_keys.PUBLIC)
+
+
+def test_run_that_is_killed_again_and_again_gets_through_a_large_task() -> None:
+    """Each run deletes 150 blobs, and dies."""
+    deleted = 0
+
+    async def killing(call: Call, phase: Phase) -> None:
+        nonlocal deleted
+        if process_name() == JOB and call.kind is Kind.BLOB_WRITE and phase is Phase.BEFORE:
+            deleted += 1
+            if deleted > 150:
+                raise Killed
+
+    world = open_world(killing)
+    world.run(with_artifacts(world, 700))
+    runs = 0
+    while world.rows(keys.TASKS) and runs < 20:
+        deleted = 0
+        world.simulation.outcomes(as_process(JOB, world.process().expiration.run(300)))
+        runs += 1
+    assert runs <= 8, "a run has to do again at most a hundred of the 150"
+
+
+def test_run_ends_in_time_and_the_next_one_goes_on() -> None:
+    async def slow(call: Call, phase: Phase) -> None:
+        if process_name() == JOB and call.kind is Kind.BLOB_WRITE and phase is Phase.BEFORE:
+            await world.clock.sleep(1)
+
+    world = open_world(slow)
+    world.run(with_artifacts(world, 500))
+    runs = 0
+    while world.rows(keys.TASKS) and runs < 30:
+        started = world.clock.elapsed
+        world.run(as_process(JOB, world.handlers.expiration.run(10)))
+        assert world.clock.elapsed - started <= 10 + 101
+        runs += 1
+    assert 2 <= runs <= 10
+
+
+def test_group_of_more_members_than_a_page_holds() -> None:
+    world = open_world()
+
+    async def story() -> None:
+        await resolved(world, A, expires=format_date(world.clock.now() + timedelta(hours=4)))
+        for start in range(0, 1100, 100):
+            orphans = [Create(keys.member(f"x{start + index:05d}"), {}) for index in range(100)]
+            await world.memory.storage.tables.transact(keys.GROUPS, GROUP, orphans)
+        await world.clock.sleep(10 * HOUR)
+        await as_process(JOB, world.handlers.expiration.run(300))
+
+    world.run(story())
+    assert world.rows(keys.GROUPS) == []
+    assert A not in world.tasks()
+
+
+def test_long_history_of_a_worker_goes_with_it() -> None:
+    world = open_world()
+
+    async def story() -> None:
+        await resolved(world, A)
+        entries = [key for row in world.rows(keys.POOLS) if (key := row.key).startswith("worker~")]
+        assert len(entries) == 1
+        partition = keys.pool("provisioner/pool")
+        start, _ = keys.quarantines("group", "worker")
+        for number in range(0, 250, 50):
+            values = {"clientId": "x", "updatedAt": format_date(world.clock.now()), "quarantineInfo": ""}
+            rows = [
+                Create(f"{start}{number + index:015d}~x", {**values, "quarantineUntil": values["updatedAt"]})
+                for index in range(50)
+            ]
+            await world.memory.storage.tables.transact(keys.POOLS, partition, rows)
+        await expire(world, 24 * 4)
+
+    world.run(story())
+    assert left(world) == set()
+    assert [row.key for row in world.rows(keys.POOLS)] == [keys.POOL]
+
+
+@pytest.fixture
+def memory() -> MemoryStorage:
+    return MemoryStorage(VirtualClock())
+
+
+async def numbered(memory: MemoryStorage, number: int) -> list[Row]:
+    """So many rows of one partition."""
+    for start in range(0, number, 100):
+        creations = [Create(f"{index:05d}", {}) for index in range(start, min(start + 100, number))]
+        await memory.storage.tables.transact(keys.TASKS, "p", creations)
+    return await read_all(memory.storage, keys.TASKS, "p", ())
+
+
+@pytest.mark.parametrize("number", [0, 1, 99, 100, 101, 1001])
+async def test_all_rows_that_were_read_are_deleted(memory: MemoryStorage, number: int) -> None:
+    rows = await numbered(memory, number)
+    assert len(rows) == number
+    await delete_unchanged(memory.storage, keys.TASKS, "p", rows)
+    assert memory.rows(keys.TASKS) == []
+
+
+async def test_rows_that_have_changed_since_stay_and_all_others_go(memory: MemoryStorage) -> None:
+    rows = await numbered(memory, 250)
+    tables = memory.storage.tables
+    await tables.transact(keys.TASKS, "p", [Upsert("00000", {}), Upsert("00120", {}), Upsert("00249", {})])
+    await tables.transact(keys.TASKS, "p", [Delete("00007"), Delete("00199"), Create("00250", {})])
+    await delete_unchanged(memory.storage, keys.TASKS, "p", rows)
+    assert [row.key for row in memory.rows(keys.TASKS)] == ["00000", "00120", "00249", "00250"]
+
+
+async def test_row_that_was_created_again_stays(memory: MemoryStorage) -> None:
+    rows = await numbered(memory, 1)
+    tables = memory.storage.tables
+    await tables.transact(keys.TASKS, "p", [Delete("00000")])
+    await tables.transact(keys.TASKS, "p", [Create("00000", {})])
+    await delete_unchanged(memory.storage, keys.TASKS, "p", rows)
+    assert [row.key for row in memory.rows(keys.TASKS)] == ["00000"]
