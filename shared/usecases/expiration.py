@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
@@ -18,7 +19,7 @@ from shared.storage.workers import WorkerStore
 from shared.telemetry.instruments import EXPIRATIONS_FAILED
 from shared.usecases.artifact_expiry import ArtifactExpiry
 from shared.usecases.group_expiry import GroupExpiry
-from shared.usecases.task_expiry import OutOfTime, TaskExpiry
+from shared.usecases.task_expiry import Emptied, OutOfTime, TaskExpiry
 
 log = logging.getLogger("taskcluster.expiration")
 
@@ -28,6 +29,15 @@ STUCK_AFTER = 5
 """What has failed so many times in a row, over a day or more, needs a person."""
 
 _HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    error: Exception
+
+
+_Result = Emptied | datetime | _Failed | None
+"""What became of one thing: see `Expiration`."""
 
 
 class _Outcome(Enum):
@@ -64,8 +74,8 @@ class Expiration:
         self._clients = clients
         self._now = runtime.now
         self._meter = runtime.meter
-        self._by_kind: Mapping[str, Callable[[Expiring, datetime], Awaitable[datetime | None]]] = {
-            "task": tasks.task,
+        self._by_kind: Mapping[str, Callable[[Expiring, datetime], Awaitable[Emptied | datetime | None]]] = {
+            "task": tasks.empty,
             "definition": tasks.definition,
             "group": groups.group,
             "worker": self._worker,
@@ -75,7 +85,8 @@ class Expiration:
             "artifact": artifacts.artifact,
             "upload": artifacts.upload,
         }
-        """Each deletes one thing, if it can before the given time. Answers when it is due again, None if never.
+        """Each deletes one thing, if it can before the given time. Answers when it is due again, None if never; a task
+        is deleted in two steps.
 
         Raises OutOfTime when a later run has to go on.
         """
@@ -109,36 +120,48 @@ class Expiration:
 
     async def _expire_all(self, batch: Sequence[Expiring], until: datetime) -> list[_Outcome]:
         """Deletes some things of one bucket, and removes from it what is done with or due later."""
+
+        async def begin(expiring: Expiring) -> _Result:
+            if self._now() >= until:
+                return _Failed(OutOfTime())
+            try:
+                return await self._by_kind[expiring.kind](expiring, until)
+            except Exception as error:
+                return _Failed(error)
+
+        results = await in_waves(WIDTH, begin, batch)
+        await self._tasks.leave_groups([result for result in results if isinstance(result, Emptied)])
         unavailable: list[StorageUnavailable] = []
 
-        async def expire(expiring: Expiring) -> _Outcome:
-            if self._now() >= until:
-                return _Outcome.UNTOUCHED
+        async def conclude(begun: tuple[Expiring, _Result]) -> _Outcome:
             try:
-                return await self._expire(expiring, until)
+                return await self._conclude(*begun)
             except StorageUnavailable as error:
                 unavailable.append(error)
                 return _Outcome.UNTOUCHED
 
-        outcomes = await in_waves(WIDTH, expire, batch)
+        outcomes = await in_waves(WIDTH, conclude, zip(batch, results, strict=True))
         handled = [each for each, outcome in zip(batch, outcomes, strict=True) if outcome is not _Outcome.UNTOUCHED]
         await self._expiry.done(handled)
         if unavailable:
             raise unavailable[0]
         return outcomes
 
-    async def _expire(self, expiring: Expiring, until: datetime) -> _Outcome:
+    async def _conclude(self, expiring: Expiring, result: _Result) -> _Outcome:
         """Raises StorageUnavailable when it could not even be scheduled for later."""
-        try:
-            later = await self._by_kind[expiring.kind](expiring, until)
-        except OutOfTime:
-            return _Outcome.UNTOUCHED
-        except Exception as error:
+        if isinstance(result, Emptied):
+            try:
+                result = await self._tasks.delete(result)
+            except Exception as error:
+                result = _Failed(error)
+        if isinstance(result, _Failed):
+            if isinstance(result.error, OutOfTime):
+                return _Outcome.UNTOUCHED
             failures = await self._expiry.retry_later(expiring, self._now())
-            self._note_failure(expiring, failures, error)
+            self._note_failure(expiring, failures, result.error)
             return _Outcome.FAILED
-        if later is not None:
-            await self._expiry.reschedule(expiring, later)
+        if result is not None:
+            await self._expiry.reschedule(expiring, result)
         return _Outcome.DONE
 
     def _note_failure(self, expiring: Expiring, failures: int, error: Exception) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import cast
 
@@ -27,10 +28,24 @@ PATIENCE = timedelta(hours=6)
 
 _PROPERTIES = ("state", "expires", "taskGroupId", "generation", *PROPERTIES)
 _LOOK_AGAIN = timedelta(hours=1)
+_MEMBERS = 300
+"""Member rows read at once, to find those of tasks that expire together; a group may have others between them."""
 
 
 class OutOfTime(Exception):
     """The run has no time left; what is deleted so far need not be deleted again by the next one."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Emptied:
+    """A task whose content is deleted, as read: all of its rows fit into one transaction."""
+
+    task_id: str
+    task_group_id: str
+    generation: int
+    rows: Sequence[Row]
+    has_left: bool = False
+    """Whether its rows in its group are deleted."""
 
 
 class TaskExpiry:
@@ -43,13 +58,11 @@ class TaskExpiry:
         self._cache = cache
         self._now = stores.runtime.now
 
-    async def task(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes a task: the content of its artifacts, its place in its group, then its partition.
+    async def empty(self, expiring: Expiring, until: datetime) -> Emptied | datetime | None:
+        """Begins to delete a task: the content of its artifacts goes, and all rows beyond what a transaction holds.
 
-        The rows that make it a task go last, in one transaction that holds only if nothing has changed since they
-        were read. So an id that is used again, even while this runs, keeps everything of its new task. If the task is
-        not there, or is of another group, a call that died has left the row of the Expiry table.
-        Answers when to look again, None if never. Raises OutOfTime.
+        If the task is not there, or is of another group, a call that died has left the row of the Expiry table.
+        Answers the task, for `leave_groups` and `delete`; else when to look again, None if never. Raises OutOfTime.
         """
         task_id, task_group_id = expiring.words[0], str(expiring.values["taskGroupId"])
         for _ in range(TRIES):
@@ -74,13 +87,41 @@ class TaskExpiry:
                 await self._shrink(task_id, page, until)
                 continue
             await self._delete_contents(task_id, page.rows)
-            later = await self._leave_group(task_group_id, task_id, cast("int", status.values["generation"]))
+            generation = cast("int", status.values["generation"])
+            return Emptied(task_id=task_id, task_group_id=task_group_id, generation=generation, rows=page.rows)
+        return self._now()
+
+    async def leave_groups(self, emptied: Sequence[Emptied]) -> None:
+        """Deletes the member rows of tasks that expire together in one group: two requests for all of them.
+
+        What does not go here is left to `delete`, one by one, and so is a failure.
+        """
+        by_group: dict[str, list[Emptied]] = {}
+        for task in emptied:
+            by_group.setdefault(task.task_group_id, []).append(task)
+        for task_group_id, tasks in by_group.items():
+            if len(tasks) > 1:
+                try:
+                    await self._leave_together(task_group_id, {keys.member(task.task_id): task for task in tasks})
+                except Exception as error:
+                    log.warning("cannot delete members of %s together: %s", task_group_id, error)
+
+    async def delete(self, emptied: Emptied) -> datetime | None:
+        """Deletes the rest of a task: its place in its group, then its partition.
+
+        The rows that make it a task go last, in one transaction that holds only if nothing has changed since they
+        were read. So an id that is used again, even while this runs, keeps everything of its new task.
+        Answers when to look again, None if never.
+        """
+        task_id = emptied.task_id
+        if not emptied.has_left:
+            later = await self._leave_group(emptied.task_group_id, task_id, emptied.generation)
             if later is not None:
                 return later
-            if await delete_together(self._storage, keys.TASKS, task_id, page.rows):
-                self._cache.forget(task_id)
-                return None
-        return self._now()
+        if not await delete_together(self._storage, keys.TASKS, task_id, emptied.rows):
+            return self._now()
+        self._cache.forget(task_id)
+        return None
 
     async def definition(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Deletes the content of a large definition, also of one that was refused; not while its task is there, which
@@ -169,7 +210,7 @@ class TaskExpiry:
         """
         member = await self._storage.tables.get(keys.GROUPS, task_group_id, keys.member(task_id))
         rows = [] if member is None else [member]
-        if member is None or generation is None or f"final{generation:04d}" not in member.values:
+        if member is None or generation is None or not member.values.get(_final(generation)):
             start, end = keys.actives(task_id)
             rows = [*await read_all(self._storage, keys.GROUPS, task_group_id, (), start=start, end=end), *rows]
         if not rows:
@@ -181,9 +222,26 @@ class TaskExpiry:
             return self._now()
         return None
 
+    async def _leave_together(self, task_group_id: str, tasks: Mapping[str, Emptied]) -> None:
+        """`tasks` by the keys of their member rows, at most as many as a transaction holds."""
+        finals = {_final(task.generation) for task in tasks.values()}
+        page = await self._storage.tables.query(
+            keys.GROUPS, task_group_id, start=min(tasks), end=f"{max(tasks)} ", limit=_MEMBERS, select=sorted(finals)
+        )
+        rows = [row for row in page.rows if row.key in tasks and self._is_settled(row)]
+        rows = [row for row in rows if row.values.get(_final(tasks[row.key].generation))]
+        if rows and await delete_together(self._storage, keys.GROUPS, task_group_id, rows):
+            for row in rows:
+                tasks[row.key].has_left = True
+
     def _is_settled(self, row: Row) -> bool:
         """Whether no call that is under way can rely on the row any more: it would have touched it."""
         return row.timestamp + SETTLED <= self._now()
+
+
+def _final(generation: int) -> str:
+    """The property of a member row that holds the status in which that generation of its task was resolved."""
+    return f"final{generation:04d}"
 
 
 def _earlier(first: datetime | None, second: datetime | None) -> datetime | None:
