@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from shared.api.types import Date, Id, Priority, SlugId, optional
 from shared.domain.dates import parse_date
+from shared.storage.messages import MalformedMessage
 from shared.usecases.resolution import ResolvedMessage, WaitingEdges
 
 
@@ -70,11 +71,11 @@ class EventBody(Body):
 
 
 def resolved_message(body: ResolvedBody) -> ResolvedMessage:
-    """What a resolved message asks for. Raises ValueError for edges without their time."""
+    """What a resolved message asks for. Raises MalformedMessage for edges without their time."""
     waiting = None
     if body.waiting is not None:
         if body.written is None:
-            raise ValueError("a resolved message names edges without their time")
+            raise MalformedMessage("a resolved message names edges without their time")
         waiting = WaitingEdges(etags=body.waiting, written=parse_date(body.written))
     return ResolvedMessage(
         task_id=body.taskId,

@@ -9,7 +9,14 @@ from functions.messages import handle
 from shared.domain.dates import parse_date
 from shared.events.pointers import from_json
 from shared.services import Services
-from shared.storage.messages import CLAIM_QUEUE, DEADLINE_QUEUE, EVENTS_QUEUE, GROUP_QUEUE, RESOLVED_QUEUE
+from shared.storage.messages import (
+    CLAIM_QUEUE,
+    DEADLINE_QUEUE,
+    EVENTS_QUEUE,
+    GROUP_QUEUE,
+    RESOLVED_QUEUE,
+    MalformedMessage,
+)
 from shared.usecases.group_jobs import GroupJob
 
 blueprint = func.Blueprint()
@@ -74,5 +81,8 @@ async def _group_job(services: Services, body: GroupJobBody) -> None:
 
 
 async def _event(services: Services, body: EventBody) -> None:
-    event = from_json(body.pointer, ignore_unknown=body.attempts >= WAITS_FOR_OTHER_VERSION)
+    try:
+        event = from_json(body.pointer, ignore_unknown=body.attempts >= WAITS_FOR_OTHER_VERSION)
+    except ValueError as error:
+        raise MalformedMessage(str(error)) from error
     await services.redelivery.event_due(event)

@@ -20,6 +20,7 @@ from shared.errors import ServiceUnavailable
 from shared.events.pointers import OtherVersion
 from shared.services import Services
 from shared.storage.interface import StorageUnavailable
+from shared.storage.messages import MalformedMessage
 from shared.telemetry.logs import bound
 from shared.usecases.redelivery import Postponed
 
@@ -75,7 +76,7 @@ async def _attempt(
     except OtherVersion as foreign:
         log.warning("a message of %s waits: %s", queue, foreign, extra={"action": "message_waits"})
         return await _again_unless_too_often(services, queue, body, text)
-    except ValueError as refused:
+    except MalformedMessage as refused:
         log.error("a message of %s was refused: %s", queue, refused, extra={"action": "message_refused"})
         return await _give_up(services, queue, text, "refused")
     except Exception:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import pytest
 from shared.domain import announcements
 from shared.events.pointers import from_json, to_json
 from shared.storage.counting import Kind
+from shared.storage.interface import StorageUnavailable
 from shared.storage.messages import DEADLINE_QUEUE, EVENTS_QUEUE, RESOLVED_QUEUE, poison_queue
 from shared.usecases.redelivery import FIRST_PAUSE, SPREAD, Postponed
 from tests.simulator.world import World
@@ -303,5 +305,52 @@ def test_a_message_that_cannot_be_read_is_dead_lettered_at_once(app: App, text: 
         )
         assert outcome == "poison"
         assert await poisoned(world, RESOLVED_QUEUE) == 1
+
+    world.run(story())
+
+
+def test_a_message_whose_handling_fails_is_tried_for_hours_before_it_is_dead_lettered(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the handler raises: a ValueError may come of one garbled answer. The back-off doubles up to an hour."""
+    for error in (ValueError("garbled"), KeyError("missing")):
+        world = a_world()
+        host = Host(app, world)
+        times: list[float] = []
+
+        async def fail(
+            message: object, world: World = world, times: list[float] = times, error: Exception = error
+        ) -> None:
+            times.append(world.clock.now().timestamp())
+            raise error
+
+        monkeypatch.setattr(world.handlers.resolution, "resolved_due", fail)
+
+        async def story(world: World = world, host: Host = host, times: list[float] = times) -> None:
+            await world.services.stores.messages.put_resolved(world.slugid(), 0)
+            await host.run(RESOLVED_QUEUE, 5 * 3600)
+            assert host.outcomes == ["again"] * 12 + ["poison"]
+            gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+            wanted = [min(5 * 2**attempt, 3600) for attempt in range(12)]
+            assert all(0 <= gap - want <= 2 for gap, want in zip(gaps, wanted, strict=True))
+            assert await poisoned(world, RESOLVED_QUEUE) == 1
+
+        world.run(story())
+
+
+def test_a_message_waits_as_long_as_storage_is_down(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = a_world()
+    host = Host(app, world)
+
+    async def fail(message: object) -> None:
+        raise StorageUnavailable("down")
+
+    async def story() -> None:
+        monkeypatch.setattr(world.handlers.resolution, "resolved_due", fail)
+        await world.services.stores.messages.put_resolved(world.slugid(), 0)
+        await host.run(RESOLVED_QUEUE, 6 * 3600)
+        assert set(host.outcomes) == {"again"}
+        assert 6 * 50 <= len(host.outcomes) <= 6 * 65
+        assert await poisoned(world, RESOLVED_QUEUE) == 0
 
     world.run(story())

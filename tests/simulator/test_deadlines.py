@@ -1,0 +1,133 @@
+"""Deadlines: chained timers, messages that come early, and messages of tasks that do not exist."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from shared.domain.dates import format_date
+from shared.domain.task import Resolved, State
+from shared.storage.messages import DEADLINE_QUEUE, LONGEST_DELAY, RESOLVED_QUEUE
+from tests.simulator import world as worlds
+from tests.simulator.scenarios import GROUP, A
+from tests.simulator.world import World
+from tests.twin.driver import Simulation
+
+DELAY = timedelta(seconds=worlds.settings().deadline_delay_seconds)
+
+
+def _world() -> World:
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+    return world
+
+
+def _waiting(world: World) -> list[timedelta]:
+    """In how long each deadline message is visible."""
+    return [visible - world.clock.now() for _, visible in world.messages(DEADLINE_QUEUE)]
+
+
+@pytest.mark.parametrize("days", [6, 7, 8, 20])
+def test_deadline_beyond_what_a_queue_allows(days: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message is hidden for seven days at most: it is put again on the way, and seldom."""
+    usual = worlds.settings()
+    monkeypatch.setattr(worlds, "settings", lambda: usual.model_copy(update={"max_task_deadline_days": 30}))
+    world = _world()
+    handled = 0
+    handle = world.handlers.timers.deadline_due
+
+    async def counted(*arguments: object) -> None:
+        nonlocal handled
+        handled += 1
+        await handle(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(world.handlers.timers, "deadline_due", counted)
+
+    async def story() -> None:
+        deadline = world.clock.now() + timedelta(days=days)
+        await world.create(A, deadline=format_date(deadline), expires=format_date(deadline + timedelta(days=1)))
+        while deadline - world.clock.now() > timedelta(hours=1):
+            assert len(_waiting(world)) == 1
+            assert _waiting(world)[0] <= LONGEST_DELAY
+            left = (deadline - world.clock.now()).total_seconds() - 1800
+            await world.drain(min(left, timedelta(days=1).total_seconds()))
+            assert world.tasks()[A].state is State.PENDING
+        await world.drain(1800 + DELAY.total_seconds() + 30)
+        assert world.tasks()[A].last_run.reason_resolved is Resolved.DEADLINE_EXCEEDED
+        assert _waiting(world) == []
+
+    world.run(story())
+    assert handled == -(-timedelta(days=days) // LONGEST_DELAY)
+
+
+@pytest.mark.parametrize("early", [timedelta(milliseconds=1), timedelta(hours=1)])
+def test_early_deadline_message_is_put_again_for_the_time_that_is_left(early: timedelta) -> None:
+    """Clocks differ, and a rerun leaves the message of the earlier generation behind."""
+    world = _world()
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        deadline = world.tasks()[A].deadline
+        for message in await world.memory.queues.get(DEADLINE_QUEUE, count=32, hidden_for=60):
+            await world.memory.queues.delete(DEADLINE_QUEUE, message.receipt)
+        put = world.clock.now()
+        await world.clock.sleep((deadline + DELAY - early - world.clock.now()).total_seconds())
+        before = len(_waiting(world))
+        await world.handlers.timers.deadline_due(A, GROUP, "-", put)
+        assert world.tasks()[A].state is State.PENDING
+        assert len(_waiting(world)) == before + 1
+        (last,) = [body for body, visible in world.messages(DEADLINE_QUEUE) if visible <= deadline + 2 * DELAY][-1:]
+        assert last["put"] == format_date(put)
+        await world.drain(early.total_seconds() + 5)
+        assert world.tasks()[A].last_run.reason_resolved is Resolved.DEADLINE_EXCEEDED
+
+    world.run(story())
+
+
+def test_deadline_message_without_its_task_is_looked_at_for_five_minutes() -> None:
+    world = _world()
+
+    async def story() -> None:
+        await world.services.stores.messages.put_deadline(A, GROUP, "-", world.clock.now() - DELAY)
+        await world.drain(290)
+        assert len(_waiting(world)) == 1, "its createTask may still commit"
+        await world.drain(60)
+        assert _waiting(world) == []
+
+    world.run(story())
+
+
+def test_deadline_message_of_a_resolved_task_calls_for_its_resolution_once_more() -> None:
+    """The resolved handler never finished: the deadline message is the timer behind it."""
+    world = _world()
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        await world.claim()
+        await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+        for message in await world.memory.queues.get(RESOLVED_QUEUE, count=32, hidden_for=60):
+            await world.memory.queues.delete(RESOLVED_QUEUE, message.receipt)
+        await world.clock.sleep(2)
+        for message in await world.memory.queues.get(RESOLVED_QUEUE, count=32, hidden_for=60):
+            await world.memory.queues.delete(RESOLVED_QUEUE, message.receipt)
+        await world.drain(timedelta(hours=2).total_seconds())
+        assert world.topics.of("task-group-resolved") == []
+        await world.drain(timedelta(hours=2).total_seconds())
+        assert len(world.topics.of("task-group-resolved")) == 1
+        assert _waiting(world) == []
+
+    world.run(story())
+
+
+def test_batches_answer_in_the_order_of_the_ids_that_were_asked_for() -> None:
+    world = _world()
+
+    async def story() -> None:
+        ids = [await world.create() for _ in range(40)]
+        wanted = [*ids[::2], "unknown", *reversed(ids[1::2])]
+        known = [task_id for task_id in wanted if task_id != "unknown"]
+        assert [task_id for task_id, _ in await world.services.batches.statuses(wanted)] == known
+        assert [task_id for task_id, _ in await world.services.batches.definitions(wanted)] == known
+
+    world.run(story())
