@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from shared.domain.task import Resolved, State
+from shared.services import assemble
 from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.interface import MAX_OPERATIONS, Create, Operation
 from shared.storage.messages import GROUP_QUEUE
 from shared.usecases import group_jobs
 from shared.usecases.group_jobs import GroupJob
+from tests.simulator import world as worlds
 from tests.simulator.running import VICTIM
 from tests.simulator.scenarios import GROUP, A, B, C
 from tests.simulator.world import World
@@ -153,6 +157,20 @@ def test_job_of_a_call_that_died_before_its_note_is_done() -> None:
 
     world.run(story())
     assert world.tasks()[A].priority == "highest"
+
+
+def test_call_reaches_what_was_created_just_before_it_though_clocks_differ() -> None:
+    """The rows are dated by storage, whose clock is ahead of that of the process. Jobs tolerate one second."""
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+    runtime = replace(world.services.runtime, now=lambda: world.clock.now() - timedelta(seconds=10))
+    behind = assemble(worlds.settings(), runtime, world.account.connect(), world.topics)
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        assert await behind.group_jobs.call(CANCEL) == [A]
+
+    world.run(story())
 
 
 def test_generation_that_is_opened_between_listing_and_change_is_left_alone() -> None:

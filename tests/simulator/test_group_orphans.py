@@ -12,11 +12,12 @@ import pytest
 
 from shared.domain.dates import format_date
 from shared.domain.task import Resolved, State
-from shared.errors import RequestConflict
+from shared.errors import RequestConflict, ServiceUnavailable
 from shared.storage import keys
 from shared.storage.codec import pack_definition
 from shared.storage.interface import Delete, Operation
 from shared.usecases.group_jobs import GroupJob
+from tests.simulator import invariants
 from tests.simulator.scenarios import GROUP, A, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
@@ -276,9 +277,46 @@ def test_late_handler_of_an_earlier_generation_stores_no_final_status() -> None:
         services = world.services
         await services.lifecycle.rerun(await services.lifecycle.known(A))
         await world.drain(60)  # only now comes the resolved message of the first generation
-        (member,) = (await services.stores.groups.members(GROUP, None, 10))[0]
-        assert member.final is None
+        (row,) = (row for row in world.rows(keys.GROUPS, GROUP) if row.key == keys.member(A))
+        assert not any(name.startswith("final") for name in row.values)
         assert _group_rows(world, A) == [keys.active(A, 1), keys.member(A)]
+        invariants.check(world)  # the deadline message, among others, is that of the new generation
+
+    world.run(story())
+
+
+def test_rows_of_a_task_that_was_resolved_since_it_was_looked_for_are_not_restored() -> None:
+    """An active row put after the resolution was settled would stay, and hold up the group."""
+    world = World()
+
+    async def story() -> None:
+        looked = world.clock.now()
+        definition = world.definition(A, taskGroupId=GROUP)
+        await world.services.create_task(definition)
+        await _complete(world, A)
+        await world.drain(60)
+        with pytest.raises(ServiceUnavailable):
+            await world.services.create_task._membership.touch(definition, await pack_definition(definition), looked)
+        assert _group_rows(world, A) == [keys.member(A)]
+
+    world.run(story())
+
+
+def test_rows_are_not_touched_in_a_group_that_was_sealed_since_they_were_found() -> None:
+    world = World()
+
+    async def story() -> None:
+        await world.create(C, taskGroupId=GROUP)
+        await _die_in_create(world, A)
+        definition = world.definition(A, taskGroupId=GROUP)
+        await world.services.groups.seal(await world.services.groups.known(GROUP))
+        for gone in (None, keys.active(A, 0)):
+            if gone is not None:
+                await world.memory.storage.tables.transact(keys.GROUPS, GROUP, [Delete(gone)])
+            with pytest.raises(RequestConflict, match="sealed"):
+                await world.services.create_task._membership.touch(
+                    definition, await pack_definition(definition), world.clock.now()
+                )
 
     world.run(story())
 
