@@ -42,9 +42,7 @@ def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the checks, each as a module of this Python; the exit code of the first that fails, or 0."""
-    environment = {
-        name: value for name, value in os.environ.items() if name not in (*ADDRESS_SETTINGS, *STACK_VARIABLES)
-    }
+    environment = clean_environment()
     for title, command in steps(arguments):
         print(f"── {title}: {' '.join(command)}", flush=True)
         started = time.monotonic()
@@ -58,6 +56,11 @@ def main(arguments: Sequence[str]) -> int:
             return code
         print(f"── {title}: passed in {time.monotonic() - started:.0f} s", flush=True)
     return 0
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment without what would make tests talk to a stack that is running."""
+    return {name: value for name, value in os.environ.items() if name not in (*ADDRESS_SETTINGS, *STACK_VARIABLES)}
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:

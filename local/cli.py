@@ -156,6 +156,22 @@ def test(context: typer.Context) -> None:
 
 
 @app.command()
+def mutate(
+    patterns: Annotated[
+        list[str] | None, typer.Argument(metavar="[PATTERN]...", help="Functions, for example 'shared.domain.*'.")
+    ] = None,
+    sample: Annotated[int, typer.Option(help="How many mutants; 0 for all of them.", min=0)] = 200,
+    seed: Annotated[int | None, typer.Option(help="Choose the mutants of another run.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Run also what was killed before.")] = False,
+    children: Annotated[int | None, typer.Option(help="Processes; one for each core by default.", min=1)] = None,
+) -> None:
+    """Test the tests: change the code in small ways. Exit code 0 only if the quick tests notice nearly all."""
+    from local.mutation import command
+
+    sys.exit(command.main(patterns or (), size=sample or None, seed=seed, again=again, children=children))
+
+
+@app.command()
 def package(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the zip and its bill of materials.")] = (
         ROOT / "dist"
