@@ -19,7 +19,7 @@ from functions.observation import observed
 from shared.errors import ServiceUnavailable
 from shared.events.pointers import OtherVersion
 from shared.services import Services
-from shared.storage.interface import StorageUnavailable
+from shared.storage.interface import StorageRefused, StorageUnavailable
 from shared.storage.messages import MalformedMessage
 from shared.telemetry.logs import bound
 from shared.usecases.redelivery import Postponed
@@ -70,6 +70,9 @@ async def _attempt(
     except Postponed as postponed:
         log.info("a message of %s waits %s", queue, postponed, extra={"action": "message_waits"})
         return await _put_again(services, queue, body, postponed.delay)
+    except StorageRefused:
+        log.exception("storage refuses what a message of %s needs", queue, extra={"action": "message_failed"})
+        return await _again_unless_too_often(services, queue, body, text)
     except (StorageUnavailable, ServiceUnavailable) as failure:
         log.warning("a message of %s waits: %s", queue, type(failure).__name__, extra={"action": "message_waits"})
         return await _again(services, queue, body, min(FIRST_DELAY * 2**body.attempts, WAITING_DELAY))

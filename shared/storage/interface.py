@@ -19,6 +19,12 @@ class StorageUnavailable(Exception):
     """A storage request failed for a reason that may pass (throttling, time-out, no connection), after retries."""
 
 
+class StorageRefused(StorageUnavailable):
+    """Storage refuses the request (401, 403, and other answers that no repeat changes): access is missing, or the
+    request is one that it never takes. Callers are told the same; who tries again by itself does not do so for ever.
+    """
+
+
 class Refusal(Enum):
     """Why a transaction was refused."""
 

@@ -23,7 +23,7 @@ from azure.core.pipeline.policies import AsyncHTTPPolicy, ContentDecodePolicy, S
 from azure.core.pipeline.transport import AioHttpTransport, AsyncHttpTransport
 
 from shared.storage import batch, counting
-from shared.storage.interface import StorageUnavailable
+from shared.storage.interface import StorageRefused, StorageUnavailable
 
 _USER_AGENT = "taskcluster-queue-on-azure"
 _TRANSPORT_OPTIONS = frozenset({"stream", "read_timeout", "connection_timeout"})
@@ -73,12 +73,14 @@ REFUSALS: Mapping[int, Callable[[Any], Refused]] = dict.fromkeys((400, 404, 409,
 
 @contextmanager
 def unavailable() -> Iterator[None]:
-    """What the SDKs raise for a failed request becomes StorageUnavailable; the text holds no URL and no secret."""
+    """What the SDKs raise for a failed request becomes StorageUnavailable, or StorageRefused where an answer came that
+    will not change; the text holds no URL and no secret."""
     try:
         yield
     except AzureError as error:
         status = getattr(error, "status_code", None)
-        raise StorageUnavailable(f"{type(error).__name__} {status or ''}".strip()) from error
+        kind = StorageRefused if status and not may_pass(status) else StorageUnavailable
+        raise kind(f"{type(error).__name__} {status or ''}".strip()) from error
 
 
 class Transport(AioHttpTransport):  # type: ignore[misc]  # the SDK exports it lazily, without a type

@@ -16,13 +16,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from shared.domain import announcements
+from shared.domain.task import Resolved
 from shared.events.pointers import from_json, to_json
 from shared.storage.counting import Kind
-from shared.storage.interface import StorageUnavailable
+from shared.storage.interface import StorageRefused, StorageUnavailable
 from shared.storage.messages import DEADLINE_QUEUE, EVENTS_QUEUE, RESOLVED_QUEUE, poison_queue
 from shared.usecases.redelivery import FIRST_PAUSE, SPREAD, Postponed
 from tests.simulator.world import World
-from tests.twin.gate import Call, Phase
+from tests.twin.gate import Call, Fail, Phase
 
 SETTINGS = {
     "TASKCLUSTER_ROOT_URL": "https://tc.example.com",
@@ -352,5 +353,31 @@ def test_a_message_waits_as_long_as_storage_is_down(app: App, monkeypatch: pytes
         assert set(host.outcomes) == {"again"}
         assert 6 * 50 <= len(host.outcomes) <= 6 * 65
         assert await poisoned(world, RESOLVED_QUEUE) == 0
+
+    world.run(story())
+
+
+@pytest.mark.parametrize(
+    ("error", "is_given_up"), [(StorageUnavailable, False), (StorageRefused, True)], ids=["unavailable", "refused"]
+)
+def test_message_waits_for_an_outage_and_is_given_up_when_storage_keeps_refusing_it(
+    app: App, error: type[StorageUnavailable], is_given_up: bool
+) -> None:
+    """Half a day of either; the message comes back by itself after an outage of any length."""
+    gate = Fail(lambda call: call.target == "Tasks" and call.kind is Kind.TABLE_READ, times=0, error=error)
+    world = World(None, gate)
+    world.is_ordered = False
+    host = Host(app, world)
+
+    async def story() -> None:
+        task_id = await world.create()
+        (claim,) = await world.claim()
+        await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
+        gate.times = 1_000_000
+        await host.run(RESOLVED_QUEUE, 12 * 3600)
+        assert (await poisoned(world, RESOLVED_QUEUE) == 1) is is_given_up
+        gate.times = 0
+        await host.run(RESOLVED_QUEUE, 300)
+        assert ("done" in host.outcomes) is not is_given_up
 
     world.run(story())
