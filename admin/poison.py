@@ -70,7 +70,7 @@ async def redrive(queues: Queues, queue: str, message_id: str | None = None) -> 
         body.pop("attempts", None)
         receipt = await queues.put(queue, encode_body(body))
         started = started or receipt.visible  # by the service's clock, which may differ from this machine's
-        await queues.delete(poison_queue(queue), message.receipt)
+        await _remove(queues, queue, message)
         return True
 
     return await _move(queues, queue, message_id, move)
@@ -80,7 +80,7 @@ async def drop(queues: Queues, queue: str, message_id: str | None = None) -> Mov
     """Removes messages, or one, for good. Those that come meanwhile stay."""
 
     async def move(message: Message) -> bool:
-        await queues.delete(poison_queue(queue), message.receipt)
+        await _remove(queues, queue, message)
         return True
 
     return await _move(queues, queue, message_id, move)
@@ -113,8 +113,13 @@ async def _move(
     return Moved(done, 0 if message_id is not None else len(others))
 
 
+async def _remove(queues: Queues, queue: str, message: Message) -> None:
+    with suppress(ReceiptLost):  # it was hidden for too long, and somebody else has it
+        await queues.delete(poison_queue(queue), message.receipt)
+
+
 async def _give_back(queues: Queues, queue: str, message: Message) -> None:
-    with suppress(ReceiptLost):  # it was hidden for too long, and is visible again already
+    with suppress(ReceiptLost):  # as above
         await queues.update(poison_queue(queue), message.receipt, visible_in=0)
 
 

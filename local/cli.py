@@ -191,7 +191,9 @@ def _register(tool: Tool) -> None:
     def command(context: typer.Context) -> None:
         from local.state import StackState
 
-        running = StackState.load(DEFAULT_PORT)
+        # Who has named a deployment means that one alone: never the local account with the other one's root URL.
+        named = any(os.environ.get(name) for name in ("TASKCLUSTER_ROOT_URL", "STORAGE_ACCOUNT_NAME"))
+        running = None if named else StackState.load(DEFAULT_PORT)
         settings = {"STARTED_AS": f"./dev {tool.name}"} | ({} if running is None else {**running.environment})
         command = [sys.executable, "-m", tool.module, *context.args]
         os.execve(sys.executable, command, {**settings, **os.environ})  # noqa: S606 - no shell is wanted

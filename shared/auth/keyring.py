@@ -73,7 +73,7 @@ class TableKeyring:
 
     async def used(self, client: Client) -> None:
         """Notes the use at most once an hour, of all processes together. What goes wrong there is left for later."""
-        if client.client_id in self._static or client.client_id in self._noting:
+        if client.client_id in self._static:
             return
         try:
             known = await self._known.get(client.client_id, lambda: self._read(client.client_id))

@@ -80,9 +80,12 @@ def test_queues_of_pools_have_no_poison_queue() -> None:
         poison.poison_queue("pending-x-1")
 
 
-@pytest.mark.parametrize("seconds", [0, 5])
-def test_a_redrive_ends_though_its_messages_come_back(seconds: float) -> None:
-    """Beside it the handlers give up once more what is sent to them, at once or some seconds later."""
+@pytest.mark.parametrize(("seconds", "hidden"), [(0, 0), (5, 0), (60, 60)])
+def test_a_redrive_ends_though_its_messages_come_back(seconds: float, hidden: int) -> None:
+    """Beside it the handlers give up once more what is sent to them, at once or some seconds later.
+
+    Somebody else holds some of the messages, which count as there and cannot be taken.
+    """
     simulation = Simulation.rounds()
     twin = MemoryStorage(simulation.clock)
     queues = twin.storage.queues
@@ -102,16 +105,18 @@ def test_a_redrive_ends_though_its_messages_come_back(seconds: float) -> None:
     async def redrive() -> poison.Moved:
         for number in range(100):
             await queues.put(POISON, encode_body(_body(number)))
+        for _ in range(hidden // 30):
+            await queues.get(POISON, count=30, hidden_for=3600)
         twin.gate = slow
         beside = asyncio.ensure_future(handlers())
         moved = await poison.redrive(queues, RESOLVED_QUEUE)
-        await asyncio.sleep(60)
+        await asyncio.sleep(600)
         beside.cancel()
         return moved
 
     (moved,) = simulation.run(redrive())
-    assert moved.done == 100
-    assert len(handled) == 100
+    assert moved.done == 100 - hidden
+    assert len(handled) == 100 - hidden
     assert set(handled.values()) == {1}, "one command sends each message once"
 
 
@@ -153,3 +158,21 @@ async def test_a_failure_gives_back_what_was_taken() -> None:
     twin.gate = open_gate
     assert await poison.redrive(queues, RESOLVED_QUEUE) == poison.Moved(done=31, left=1)
     assert [message.text for message in _visible(twin)] == [GARBAGE], "what can't be read is not hidden"
+
+
+async def test_a_message_that_somebody_else_has_taken_meanwhile_fails_nothing() -> None:
+    twin = MemoryStorage()
+    queues = twin.storage.queues
+    for number in range(3):
+        await queues.put(POISON, encode_body(_body(number)))
+
+    async def too_slow(call: Call, phase: Phase) -> None:
+        if call.kind is Kind.QUEUE_DELETE and phase is Phase.BEFORE:
+            twin.gate = open_gate
+            twin.clock.advance(600)
+            await queues.get(POISON, count=3, hidden_for=3600)
+
+    for command in (poison.redrive, poison.drop):
+        twin.gate = too_slow
+        assert await command(queues, RESOLVED_QUEUE) == poison.Moved(3, 0)
+        twin.clock.advance(7200)

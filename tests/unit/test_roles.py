@@ -123,6 +123,12 @@ def test_large_sets_of_roles_that_lead_to_little_are_fine() -> None:
     assert problem({**shared, **projects, "all-groups": ["assume:group-*"], "hook-*": ["assume:project-<..>"]}) == ""
 
 
+def test_a_role_whose_scopes_pass_by_very_many_others_is_refused() -> None:
+    nested = {f"{'a' * n}*": ["x"] for n in range(1, 400)}
+    assert problem({**nested, "r": [f"assume:ab{n}" for n in range(100)]}) == ""
+    assert "would lead to too much" in problem({**nested, "r": [f"assume:ab{n}" for n in range(1000)]})
+
+
 def test_many_ways_to_the_same_roles_count_once() -> None:
     """A lattice: 2^30 ways from top to bottom, and 62 scopes in all."""
     lattice = {
