@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from shared.domain.task import State
-from shared.errors import ApiError
+from shared.errors import ApiError, ServiceUnavailable
 from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.interface import StorageUnavailable
@@ -18,7 +18,7 @@ from shared.telemetry.instruments import FAILED_CLAIMS
 from tests.simulator import invariants
 from tests.simulator.scenarios import A
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
-from tests.twin.gate import Call, Phase, as_process, process_name
+from tests.twin.gate import Call, Killed, Phase, as_process, process_name
 
 COUNT = 3
 ERRORS: dict[str, Callable[[], Exception]] = {
@@ -178,3 +178,39 @@ def test_a_message_that_is_put_back_before_its_commit_still_names_its_run() -> N
         assert claimed.run_id == 0
 
     world.run(as_process("creator", create()), poll())
+
+
+def test_a_message_whose_poller_died_is_there_again_within_a_minute() -> None:
+    async def die(call: Call, phase: Phase) -> None:
+        if phase is Phase.AFTER and process_name() == "victim" and call.kind is Kind.QUEUE_GET:
+            raise Killed
+
+    world = World(None, die)
+    world.run(world.create(A))
+    world.simulation.outcomes(world.victim(world.services.work.claim_work(POOL, WORKER, 1, 0.4)))
+    ((_, visible),) = world.messages(pending_queue(POOL, "lowest"))
+    assert (visible - world.clock.now()).total_seconds() <= 60
+    world.run(world.clock.sleep(60))
+    assert len(world.run(world.process().work.claim_work(POOL, WORKER, 1, 1.5))[0]) == 1
+
+
+def test_a_claim_puts_one_timer_and_nothing_that_it_takes_back() -> None:
+    world, given, _ = claim(FailAt())
+    assert len(given) == len(world.messages("claim")) == COUNT
+    own = requests()[first() :]
+    assert sum(at.target == "claim" for at in own) == sum(at.kind is Kind.QUEUE_UPDATE for at in own) == COUNT
+
+
+@pytest.mark.parametrize(("seconds", "commits"), [(119, True), (122, False)])
+def test_no_commit_follows_its_first_write_ahead_by_more_than_two_minutes(seconds: float, commits: bool) -> None:
+    """By then its messages and rows may be taken for those of a call that died."""
+
+    async def slow(call: Call, phase: Phase) -> None:
+        if phase is Phase.AFTER and process_name() == "victim" and call.target == "deadline":
+            await world.clock.sleep(seconds)
+
+    world = World(None, slow)
+    world.is_ordered = False
+    (outcome,) = world.simulation.outcomes(world.victim(world.create(A)))
+    assert isinstance(outcome, ServiceUnavailable) is not commits
+    assert (A in world.tasks()) is commits

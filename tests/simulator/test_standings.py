@@ -11,6 +11,7 @@ from shared.domain.effects import row_of
 from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.interface import StorageUnavailable
+from shared.storage.pool_index import Counts, Standing
 from shared.telemetry.instruments import PENDING
 from shared.usecases import gauges, standings
 from tests.simulator.world import POOL, World
@@ -96,6 +97,12 @@ def test_a_large_pool_is_answered_from_a_copy_for_a_second() -> None:
         assert await count(world) == standings.LARGE + 1
 
     world.run(script())
+
+
+def test_a_claim_whose_pending_row_is_left_counts_once() -> None:
+    run, other = ("a", 0), ("b", 0)
+    standing = Standing(pending=frozenset({run, other}), claimed=frozenset({run}))
+    assert standing.counts == Counts(pending=1, claimed=1)
 
 
 @pytest.mark.parametrize("rows", [101, 1001])

@@ -104,7 +104,7 @@ def test_a_pool_with_a_task_keeps_its_queues(runs: bool, monkeypatch: pytest.Mon
             if runs:
                 await world.services.work.reclaim_task(A, 0)
             await check(world)
-        assert queues(world)
+            assert queues(world)
 
     from tests.simulator import world as module
 

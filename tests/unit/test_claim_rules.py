@@ -13,6 +13,7 @@ from shared.domain.effects import (
     Decision,
     HoldPending,
     MoveClaim,
+    NoDecision,
     PutClaim,
     PutPending,
     RemoveMessage,
@@ -218,6 +219,9 @@ def test_reclaims_that_are_refused() -> None:
 # Expiring
 
 
+LATER = NOW + timedelta(minutes=20)
+
+
 def expire(task: Task, run_id: int = 0, put: timedelta = CLAIM_TIMEOUT) -> Decision:
     return claims.expire(task, run_id, NOW - put, NOW, "spare")
 
@@ -282,3 +286,27 @@ def test_the_claim_of_a_run_that_was_renewed_for_hours_is_not_announced_again() 
     """Its repeat would not be recognised any more."""
     decision = expire(a_task(replace(EXPIRED, started=NOW - timedelta(hours=1))))
     assert announced(decision)[0] == ("task-exception", 0)
+
+
+def test_a_claim_that_nobody_received_is_undone() -> None:
+    task = a_task(replace(EXPIRED, taken_until=LATER))
+    worker = Worker(worker_group=EXPIRED.worker_group or "", worker_id=EXPIRED.worker_id or "")
+    decision = claims.hand_back(task, 0, worker, LATER)
+    assert decision.task is not None
+    run = decision.task.runs[0]
+    assert (run.state, run.worker_group, run.worker_id, run.taken_until, run.started) == (State.PENDING, *[None] * 4)
+    assert (decision.task.retries_left, decision.events) == (task.retries_left, ())
+
+
+def test_only_the_very_claim_is_undone() -> None:
+    run = replace(EXPIRED, taken_until=LATER)
+    worker = Worker(worker_group=EXPIRED.worker_group or "", worker_id=EXPIRED.worker_id or "")
+    another = replace(worker, worker_id="another")
+    ended = resolved_run(Resolved.CLAIM_EXPIRED)
+    for task, by, until in (
+        (a_task(replace(run, taken_until=LATER + timedelta(seconds=1))), worker, LATER),
+        (a_task(run), another, LATER),
+        (a_task(ended), worker, LATER),
+    ):
+        with pytest.raises(NoDecision):
+            claims.hand_back(task, 0, by, until)
