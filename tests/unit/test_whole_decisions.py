@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,13 @@ UNTIL = NOW + CLAIM_TIMEOUT
 FIRST = resolved_run(Resolved.WORKER_SHUTDOWN)
 """A run before the one that a command is about, so that no number of a run is 0."""
 EXPIRED = running_run(taken_until=NOW, unfinished=("digest",))
-MINE = {"state": State.RUNNING, "worker_group": "mine", "worker_id": "me", "taken_until": UNTIL, "started": NOW}
+MINE: dict[str, Any] = {
+    "state": State.RUNNING,
+    "worker_group": "mine",
+    "worker_id": "me",
+    "taken_until": UNTIL,
+    "started": NOW,
+}
 
 
 def ended(run: Run, reason: Resolved) -> Run:
