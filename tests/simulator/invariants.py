@@ -8,12 +8,18 @@ from typing import Any
 from shared.domain.events import Exchange, GroupEvent, TaskEvent
 from shared.domain.priority import PRIORITIES
 from shared.domain.task import RETRY_OF, State, Task, Ticket
-from shared.storage import keys
+from shared.storage import keys, limits
 from shared.storage.messages import CLAIM_QUEUE, DEADLINE_QUEUE, INTERNAL_QUEUES, decode_body, pending_queue
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, World
 
 SLACK = timedelta(seconds=5)
 """Visibility is in whole seconds, and a host may be a moment late."""
+
+
+ROOM = 0.8
+"""Of what a property or an entity may hold, no row takes more."""
+MOST_HANDLED = 80
+"""Calls of a handler about the same run or group, however long its commit, its dependents or Service Bus take."""
 
 
 def check(world: World) -> None:
@@ -51,6 +57,9 @@ def check_settled(world: World) -> None:
     }
     for task in tasks.values():
         _dependencies_have_fired(world, task)
+    _rows_fit(world)
+    often = {about: times for about, times in world.handled.items() if times > MOST_HANDLED}
+    assert not often, f"handlers that were called too often: {often}"
     indexed = {row for row in _indexed(world) if row[0] in tasks}
     surplus = {row for row in indexed - expected if row[1] > tasks[row[0]].last_run_id}
     assert indexed - surplus == expected, "index rows of the pools"
@@ -73,6 +82,9 @@ def check_undisturbed(world: World) -> None:
         waiting = [body["hintId"] for body, _ in _pending_messages(world, task)]
         if task.state in {State.PENDING, State.RUNNING}:
             assert waiting.count(task.hint_id) == 1, f"pending messages of {task.task_id}"
+            named = [body["runId"] for body, _ in _pending_messages(world, task) if body["hintId"] == task.hint_id]
+            wanted_run = task.last_run_id + (task.state is State.RUNNING)
+            assert named == [wanted_run], f"the message of run {wanted_run} of {task.task_id} names run {named}"
         elif task.is_resolved and not _is_retry(task):
             assert waiting == [], f"pending messages of {task.task_id}"
         for ticket in _tickets(task):
@@ -90,6 +102,7 @@ def check_finished(world: World) -> None:
     assert not left, "messages that nobody needs any more"
     offered = [held for band in PRIORITIES for held in world.messages(pending_queue(POOL, band))]
     assert all(visible > world.clock.now() for _, visible in offered), "pending messages that a poll has not removed"
+    _group_rows_belong(world)
     check_groups(world)
 
 
@@ -141,6 +154,25 @@ def check_claims_announced(world: World) -> None:
     """Every claim that a worker was given has been announced."""
     running = {(body["status"]["taskId"], body["runId"]) for body in world.topics.of("task-running")}
     assert {(claim.task.task_id, claim.run_id) for claim in world.claims} <= running
+
+
+def _rows_fit(world: World) -> None:
+    """A row that fills up would refuse its last writer one day."""
+    for table in (keys.TASKS, keys.GROUPS, keys.POOLS, keys.EXPIRY):
+        for row in world.rows(table):
+            size = limits.check_values(row.partition, row.key, row.values)
+            assert size <= ROOM * limits.MAX_ENTITY, f"{row.key} in {table} has {size} bytes"
+            texts = [name for name, value in row.values.items() if isinstance(value, str)]
+            assert all(len(str(row.values[name])) <= ROOM * limits.MAX_TEXT for name in texts), f"{row.key} in {table}"
+
+
+def _group_rows_belong(world: World) -> None:
+    """Rows of calls that died are told apart by their tasks, which are not there; all others are of their group."""
+    tasks = world.tasks()
+    for row in world.rows(keys.GROUPS):
+        kind, *words = row.key.split("~")
+        if kind in {"member", "active"} and words[0] in tasks:
+            assert tasks[words[0]].task_group_id == row.partition, f"{row.key} in the group {row.partition}"
 
 
 def _bodies(world: World) -> list[tuple[str, dict[str, Any]]]:

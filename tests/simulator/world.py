@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime, timedelta
 from functools import cache
@@ -101,6 +102,8 @@ class World:
         self.clock.advance(1)
         self.fixed: dict[str, str] = {}
         """Dates of a definition that is sent more than once."""
+        self.handled: Counter[tuple[str, ...]] = Counter()
+        """How often the handler of each queue was called about the same thing."""
         self.claims: list[Claim] = []
         """What claimWork has answered."""
 
@@ -224,8 +227,10 @@ class World:
                 continue
             taken = await self._host_queues.get(queue, count=32, hidden_for=HIDDEN)
             for message in taken:
+                body = json.loads(base64.b64decode(message.text))
+                self.handled[queue, *(str(body.get(word, "")) for word in ("taskId", "runId", "taskGroupId"))] += 1
                 try:
-                    await as_process(HANDLER, handle(json.loads(base64.b64decode(message.text))))
+                    await as_process(HANDLER, handle(body))
                 except (StorageUnavailable, Postponed, ApiError):
                     continue
                 await self._host_queues.delete(queue, message.receipt)
