@@ -1,6 +1,11 @@
 """A group is announced when the last of its tasks is resolved, whatever rows dead calls have left behind."""
 
+import pytest
+
 from shared.domain.task import Resolved
+from shared.storage import keys
+from shared.storage.group_rows import Group
+from shared.storage.interface import Merge
 from tests.simulator.scenarios import GROUP, A, C
 from tests.simulator.world import World
 
@@ -60,3 +65,28 @@ def test_a_row_that_was_put_again_after_the_resolution_does_not_hold_the_group_u
     world.run(_complete(world, C))
     world.run(world.drain(60))
     assert _announced(world) == 1
+
+
+@pytest.mark.parametrize("due", ["a~0", "b~1"])
+def test_check_that_is_done_is_cleared_from_a_header_that_was_sealed_meanwhile(due: str) -> None:
+    """Only that check: another one that has become due since stays."""
+    world = World()
+    groups = world.services.stores.groups
+
+    async def note(value: str) -> Group:
+        await world.memory.tables.transact(keys.GROUPS, GROUP, [Merge(keys.GROUP, {"due": value})])
+        return await header()
+
+    async def header() -> Group:
+        found = await groups.header(GROUP)
+        assert found is not None
+        return found
+
+    async def story() -> str:
+        await world.create(A, taskGroupId=GROUP)
+        checked = await note("a~0")
+        await groups.seal(await note(due), world.clock.now())
+        await groups.clear_due(checked)
+        return (await header()).due
+
+    assert world.run(story()) == ["" if due == "a~0" else due]

@@ -1,0 +1,199 @@
+"""Every pair of calls and handlers that share a task, a group or a pool, interleaved at every request, reads included.
+
+`test_interleavings` says for chosen pairs how each order may end; here only the invariants judge, but of all pairs in
+all situations. Triples meet in orders that a seed chooses.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+
+import pytest
+
+from shared.domain.task import Resolved
+from shared.errors import ApiError
+from shared.events.publisher import EventsUnavailable
+from shared.services import Services
+from shared.storage.interface import Receipt, ReceiptLost, StorageUnavailable
+from shared.storage.messages import RESOLVED_QUEUE, decode_body
+from tests.simulator import invariants, races
+from tests.simulator.company import create_again, one_after_the_other
+from tests.simulator.races import Party
+from tests.simulator.running import finish
+from tests.simulator.scenarios import (
+    A,
+    B,
+    C,
+    Step,
+    a_runs_b_waits,
+    completed,
+    pending,
+    retried,
+    running_without_retries,
+)
+from tests.simulator.world import World, resolved_message
+from tests.twin.driver import Choose, Simulation, TooManyOrders
+from tests.twin.gate import as_process
+from tests.twin.reduction import explore_distinct
+
+SEED_VARIABLE = "PAIRS_SEED"
+"""Environment variable that chooses the orders again which a failure names."""
+PAIRS = 60
+TRIPLES = 20
+"""Of each situation, in the quick suite: each in one order."""
+ORDERS = 1000
+"""Of each pair, in the large suite; those of pairs that have more are only sampled."""
+SAMPLED = 40
+"""Orders by chance of every pair, in the large suite: of what one party sends side by side as well."""
+SECONDS = 800.0
+"""For each situation in the large suite; how far it came is printed."""
+
+
+_LOOKS = 6
+
+
+async def resolved_due(world: World, services: Services) -> object:
+    """The host takes the first resolved message that comes up, has it handled and deletes it.
+
+    However soon that is: the commit that it was put for may be the slower one.
+    """
+    for _ in range(_LOOKS):
+        for message in world.memory.messages(RESOLVED_QUEUE):
+            receipt = Receipt(message_id=message.message_id, pop_receipt=message.pop_receipt, visible=message.visible)
+            await services.resolution.resolved_due(resolved_message(decode_body(message.text)))
+            with suppress(ReceiptLost):
+                await world.memory.queues.delete(RESOLVED_QUEUE, receipt)
+            return None
+        await world.memory.queues.peek(RESOLVED_QUEUE)
+    return None
+
+
+PARTIES: Mapping[str, Party] = {
+    "claimWork": races.claim("one"),
+    "claimTask": races.claim_task(A, "two"),
+    "reclaimTask": races.reclaim(A),
+    "reportCompleted": races.report(A),
+    "reportCompleted, its handler": one_after_the_other(races.report(A), resolved_due),
+    "reportFailed": races.report(A, Resolved.FAILED),
+    "reportException": races.report_exception(A, Resolved.WORKER_SHUTDOWN),
+    "cancelTask": races.cancel(A),
+    "cancelTask of the dependent": races.cancel(B),
+    "rerunTask": races.rerun(A),
+    "scheduleTask": races.schedule(B),
+    "changeTaskPriority": races.change_priority(A, "high"),
+    "createTask again": create_again,
+    "createTask of a dependent": races.create(C, dependencies=[A]),
+    "sealTaskGroup": races.seal,
+    "sealTaskGroup, cancelTaskGroup": races.seal_and_cancel,
+    "claim message": races.claim_due(A),
+    "deadline message": races.deadline_due(A),
+    "resolved message": resolved_due,
+    "reconciler": races.reconcile,
+}
+SITUATIONS: Mapping[str, Step] = {
+    step.__name__: step
+    for step in (
+        pending,
+        a_runs_b_waits,
+        running_without_retries,
+        retried,
+        completed,
+        races.just_completed,
+        races.lapsed,
+        races.late,
+        races.late_and_lapsed,
+        races.forgotten,
+    )
+}
+
+
+def _meet(situation: str, names: tuple[str, ...], simulation: Simulation) -> None:
+    """One order of the parties' requests, to the end of everything."""
+    world = World(simulation)
+    world.is_ordered = False
+    world.run(SITUATIONS[situation](world))
+    definition = world.definition().body
+    world.fixed = {name: definition[name] for name in ("created", "deadline", "expires")}
+    world.is_ordered = True
+    parties = [PARTIES[name](world, world.process()) for name in names]
+    outcomes = simulation.outcomes(*(as_process(str(number), party) for number, party in enumerate(parties)))
+    world.is_ordered = False
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException) and not isinstance(
+            outcome, ApiError | StorageUnavailable | EventsUnavailable
+        ):
+            raise outcome
+    invariants.check(world)
+    failed = any(isinstance(outcome, BaseException) for outcome in outcomes)
+    finish(world, is_acknowledged=not failed, settles=False)
+
+
+def _meet_by_chance(situation: str, names: tuple[str, ...], seed: str) -> None:
+    chance = random.Random(f"{seed} {situation} {names}")
+    simulation = Simulation(_stretches(chance), yield_after=True)
+    try:
+        _meet(situation, names, simulation)
+    except BaseException as failure:
+        failure.add_note(f"{' | '.join(names)}: {SEED_VARIABLE}={seed}")
+        raise
+
+
+def _stretches(chance: random.Random) -> Choose:
+    """Orders in which one party gets far ahead of the others more often than when each choice is fair.
+
+    Most of what goes wrong needs few switches between the parties at the right moments: the request that has come last
+    is mostly of the party that was let through last.
+    """
+    persistence = chance.choice((0.0, 0.7, 0.9))
+    return lambda options: options - 1 if chance.random() < persistence else chance.randrange(options)
+
+
+def _seed() -> str:
+    return os.environ.get(SEED_VARIABLE) or f"{datetime.now(UTC):%Y%m%d}"
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_pairs_and_triples_by_chance(situation: str) -> None:
+    """Some pairs and triples, which change every day, each in one order of its requests and answers."""
+    seed = _seed()
+    chance = random.Random(f"{seed} {situation}")
+    pairs = list(itertools.combinations_with_replacement(PARTIES, 2))
+    triples = list(itertools.combinations_with_replacement(PARTIES, 3))
+    for names in (*chance.sample(pairs, PAIRS), *chance.sample(triples, TRIPLES)):
+        _meet_by_chance(situation, names, seed)
+
+
+@pytest.mark.large
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_every_pair(situation: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every pair in many random orders, and where they are not too many in every order that makes a difference."""
+    seed, started = _seed(), time.monotonic()
+    pairs = list(itertools.combinations_with_replacement(PARTIES, 2))
+    random.Random(f"{seed} {situation}").shuffle(pairs)
+    looked_at = exhausted = 0
+    for names in pairs:
+        if time.monotonic() - started > SECONDS:
+            break
+        for number in range(SAMPLED):
+            _meet_by_chance(situation, names, f"{seed}-{number}")
+        looked_at += 1
+        try:
+            run = partial(_meet, situation, names)
+            explore_distinct(run, limit=ORDERS, in_order=True)
+            exhausted += 1
+        except TooManyOrders:
+            continue
+        except BaseException as failure:
+            failure.add_note(" | ".join(names))
+            raise
+    with capsys.disabled():
+        print(f"\n{situation}: {looked_at} of {len(pairs)} pairs in {SAMPLED} orders, {exhausted} of them in all")
+    assert looked_at, "the time allows for a pair"
