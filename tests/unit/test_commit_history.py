@@ -48,3 +48,7 @@ def test_a_creation_is_proven_like_any_commit() -> None:
     created = a_task(pending_run()).after_commit(None, "creation")
     assert _followed(created, 3).includes(created) is True
     assert a_task(pending_run()).after_commit(None, "another").includes(created) is False
+
+
+def test_the_creation_of_a_task_is_commit_0_whatever_it_was_made_of() -> None:
+    assert a_task(pending_run(), sequence=7).after_commit(None, "creation").sequence == 0

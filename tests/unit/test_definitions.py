@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from shared.api.definitions import complete_definition
 from shared.api.models.task import CreateTaskRequest
 from shared.domain.creation import (
+    LATEST_EXPIRES,
     MAX_DEPENDENCIES,
     check_definition,
     initial_task,
@@ -26,7 +27,8 @@ from shared.domain.creation import (
 from shared.domain.dates import format_date
 from shared.domain.definition import same_json
 from shared.domain.priority import PRIORITIES, at_least
-from shared.domain.task import Created, Resolved, State
+from shared.domain.routes import MAX_ROUTES
+from shared.domain.task import Created, Resolved, Run, State
 from shared.errors import InputError, RequestConflict
 from tests.unit.tasks import ID, NOW, OTHER, SECOND, a_definition, a_task, pending_run, resolved_run, running_run
 
@@ -167,6 +169,18 @@ def test_date_rules_to_the_millisecond(within: dict[str, timedelta], beyond: dic
         check_definition(a_definition(**dates(**beyond)), NOW, MAX_DEADLINE)
 
 
+def test_the_latest_date_of_expiry() -> None:
+    check_definition(a_definition(expires=format_date(LATEST_EXPIRES)), NOW, MAX_DEADLINE)
+    with pytest.raises(InputError):
+        check_definition(a_definition(expires=format_date(LATEST_EXPIRES + TICK)), NOW, MAX_DEADLINE)
+
+
+def test_routes_that_cannot_be_announced_are_refused_with_the_reason() -> None:
+    check_definition(a_definition(routes=["index.a"] * MAX_ROUTES), NOW, MAX_DEADLINE)
+    with pytest.raises(InputError, match=f"{MAX_ROUTES} routes"):
+        check_definition(a_definition(routes=["index.a"] * (MAX_ROUTES + 1)), NOW, MAX_DEADLINE)
+
+
 @pytest.mark.parametrize(("scope", "fine"), [("a*", True), ("*", True), ("a**b", True), ("a**", False), ("**", False)])
 def test_scopes_that_end_in_two_stars(scope: str, fine: bool) -> None:
     definition = a_definition(scopes=["x", scope])
@@ -182,8 +196,7 @@ def test_a_new_task() -> None:
     assert (task.state, task.runs, task.retries_left, task.dependencies) == (State.UNSCHEDULED, (), 2, 2)
     assert not task.is_free
     first = with_first_run(initial_task(a_definition()), NOW, "hint")
-    (run,) = first.runs
-    assert (run.state, run.reason_created, run.scheduled) == (State.PENDING, Created.SCHEDULED, NOW)
+    assert first.runs == (Run(state=State.PENDING, reason_created=Created.SCHEDULED, scheduled=NOW, generation=0),)
     assert first.hint_id == "hint"
 
 
@@ -203,6 +216,10 @@ def test_dependencies_are_judged_as_found() -> None:
     found = {OTHER: a_task(resolved_run()), THIRD: a_task(running_run())}
     task = judge_dependencies(definition, initial_task(definition), found)
     assert task.satisfied == 0b001
+    failed = {OTHER: a_task(resolved_run(Resolved.FAILED))}
+    assert judge_dependencies(definition, initial_task(definition), failed).satisfied == 0
+    either = a_definition(dependencies=[OTHER, ID, THIRD], requires="all-resolved")
+    assert judge_dependencies(either, initial_task(either), failed).satisfied == 0b001
     found[THIRD] = a_task(resolved_run())
     task = judge_dependencies(definition, initial_task(definition), found)
     assert task.satisfied == 0b101
@@ -223,10 +240,10 @@ def test_the_same_definition_again() -> None:
     stored = a_definition(payload={"a": 1}, tags={"x": "y"})
     task = a_task(resolved_run(Resolved.FAILED), pending_run(), retries_left=0)
     refuse_other_definition(a_definition(payload={"a": 1.0}, tags={"x": "y"}), stored, task)
-    with pytest.raises(RequestConflict, match="payload"):
+    with pytest.raises(RequestConflict, match=r"these differ: payload$"):
         refuse_other_definition(a_definition(payload={"a": True}, tags={"x": "y"}), stored, task)
     moved = replace(task, priority="high")
-    with pytest.raises(RequestConflict, match="priority"):
+    with pytest.raises(RequestConflict, match=r"these differ: priority$"):
         refuse_other_definition(stored, stored, moved)
     refuse_other_definition(a_definition(payload={"a": 1}, tags={"x": "y"}, priority="high"), stored, moved)
 

@@ -354,3 +354,18 @@ def test_a_run_forgets_its_unfinished_uploads_when_it_ends(reason: Resolved) -> 
     ):
         assert decision.task is not None
         assert decision.task.runs[0].unfinished == ()
+
+
+def test_a_run_is_shown_with_what_it_has() -> None:
+    waits = {"runId": 1, "state": "pending", "reasonCreated": "scheduled", "scheduled": "2026-03-01T11:59:00.000Z"}
+    assert pending_run(generation=3, by_claim_task=True, unfinished=("digest",)).as_json(1) == waits
+    assert resolved_run(Resolved.FAILED).as_json(1) == {
+        **waits,
+        "state": "failed",
+        "reasonResolved": "failed",
+        "workerGroup": "group",
+        "workerId": "worker",
+        "takenUntil": "2026-03-01T12:19:30.000Z",
+        "started": "2026-03-01T11:59:30.000Z",
+        "resolved": "2026-03-01T11:59:59.000Z",
+    }
