@@ -1,0 +1,79 @@
+"""No group stays for ever, whatever became of the calls that have made or raised it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from shared.domain.dates import format_date
+from shared.storage import keys
+from shared.storage.interface import StorageUnavailable
+from tests.simulator.expiring import DAY, HOUR, JOB
+from tests.simulator.scenarios import GROUP, A, C
+from tests.simulator.world import World
+from tests.twin.driver import Simulation
+from tests.twin.gate import Fail, Gate, Kill, Killed, Phase, as_process
+
+MOST = 40
+
+
+def open_world(*gates: Gate) -> World:
+    world = World(Simulation.scripted([]), *gates)
+    world.is_ordered = False
+    return world
+
+
+async def to_the_end(world: World) -> None:
+    """Everything expires."""
+    await world.drain(6 * HOUR)
+    for _ in range(4):
+        await as_process(JOB, world.handlers.expiration.run(300))
+        await world.clock.sleep(DAY)
+
+
+async def a_group_that_ends_early(world: World) -> None:
+    """GROUP, of a task that expires in four hours."""
+    await world.create(C, taskGroupId=GROUP, expires=format_date(world.clock.now() + timedelta(hours=4)))
+
+
+@pytest.mark.parametrize("is_repeated", [True, False], ids=["repeated", "not repeated"])
+@pytest.mark.parametrize("is_raised", [True, False], ids=["raised", "made"])
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
+def test_group_goes_after_a_call_that_died(phase: Phase, is_raised: bool, is_repeated: bool) -> None:
+    for number in range(1, MOST):
+        kill = Kill(number=number, phase=phase, process="victim")
+        world = open_world(kill)
+        if is_raised:
+            world.run(a_group_that_ends_early(world))
+        definition = world.definition(A, taskGroupId=GROUP)
+        (outcome,) = world.simulation.outcomes(world.victim(world.services.create_task(definition)))
+        if not isinstance(outcome, Killed):
+            break
+        if is_repeated:
+            world.run(world.process().create_task(definition))
+        world.run(to_the_end(world))
+        assert world.rows(keys.GROUPS) == [], f"killed {phase.value} {kill.calls[number - 1]}"
+        assert world.tasks() == {}
+    assert 5 < number < MOST - 1
+
+
+@pytest.mark.parametrize("is_raised", [True, False], ids=["raised", "made"])
+def test_group_goes_although_its_expiry_row_could_not_be_written(is_raised: bool) -> None:
+    fail = Fail(lambda call: call.target == keys.EXPIRY and any(key.startswith("group~") for key in call.keys), times=0)
+    world = open_world(fail)
+
+    async def story() -> None:
+        if is_raised:
+            await a_group_that_ends_early(world)
+        definition = world.definition(A, taskGroupId=GROUP)
+        fail.times = 1
+        with pytest.raises(StorageUnavailable):
+            await world.services.create_task(definition)
+        await world.process().create_task(definition)
+        await world.create(C if not is_raised else None, taskGroupId=GROUP)
+        await to_the_end(world)
+        assert world.rows(keys.GROUPS) == []
+        assert world.tasks() == {}
+
+    world.run(story())
