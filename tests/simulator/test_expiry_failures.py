@@ -15,7 +15,7 @@ from shared.domain.dates import format_date
 from shared.domain.task import Resolved
 from shared.storage import artifact_keys, keys
 from shared.storage.counting import Kind
-from shared.storage.expiry import LAST_RETRY
+from shared.storage.expiry import FIRST_RETRY, KEPT, LAST_RETRY, ExpiryStore
 from shared.storage.interface import Merge, StorageUnavailable, Upsert
 from shared.telemetry.instruments import EXPIRATIONS_FAILED
 from shared.usecases.expiration import STUCK_AFTER
@@ -23,6 +23,8 @@ from tests.simulator import artifact_scenarios
 from tests.simulator.expiring import DAY, EARLY, HOUR, JOB, LATE, everything, expire, left, scheduled
 from tests.simulator.scenarios import GROUP, A, B, C
 from tests.simulator.world import World
+from tests.twin import MemoryStorage
+from tests.twin.clock import VirtualClock
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase, as_process, process_name
 
@@ -278,3 +280,17 @@ def test_undeletable_task_keeps_its_large_definition() -> None:
     world.run(expire(world, 24 * 3))
     (definition,) = world.run(world.process().lifecycle.definition(B))
     assert len(definition["payload"]["noise"]) == 1_000_000
+
+
+async def test_failures_in_a_row_are_counted_and_a_later_expiration_ends_the_row() -> None:
+    memory = MemoryStorage(VirtualClock())
+    expiry, now = ExpiryStore(memory.storage), memory.clock.now()
+    await expiry.group(GROUP, now)
+    (due,) = await expiry.due(keys.hour(now + KEPT))
+    assert (due.failures, await expiry.retry_later(due, now)) == (0, 1)
+    (again,) = await expiry.due(keys.hour(now + FIRST_RETRY))
+    assert (again.failures, again.words, dict(again.values)) == (1, due.words, dict(due.values))
+    later = now + timedelta(days=2)
+    await expiry.reschedule(again, later)
+    (rescheduled,) = await expiry.due(keys.hour(later + KEPT))
+    assert rescheduled.failures == 0
