@@ -81,13 +81,14 @@ def test_claim_work_makes_everybody_known(service: Service) -> None:
     }
 
 
-def test_claim_task_makes_the_task_queue_known_alone(service: Service) -> None:
+def test_claim_task_makes_the_worker_known_and_the_task_queue_for_five_days(service: Service) -> None:
     task_id = service.create()
     service.queue.claimTask(task_id, "0", {"workerGroup": "g", "workerId": "w"})
     queue = service.queue.getTaskQueue(service.pool)
     life = parse_date(queue["expires"]) - parse_date(queue["lastDateActive"])
     assert round(life.total_seconds() / DAY) == 5
-    assert service.queue.listWorkers(*service.pool.split("/")) == {"workers": []}
+    (worker,) = service.queue.listWorkers(*service.pool.split("/"))["workers"]
+    assert worker["latestTask"]["runId"] == 0
 
 
 def test_task_queues_in_pages_and_in_order(service: Service) -> None:
