@@ -95,6 +95,9 @@ def main(
             sample = choose(read_mutants(root), patterns, size, seed)
             print(f"{len(sample)} mutants, chosen with --seed {seed}", flush=True)
             _run(root, [one for one in sample if again or one.status not in KILLED], children)
+            # Where tests or settings have changed, mutmut forgets results as it begins to run.
+            forgotten = choose(read_mutants(root), patterns, size, seed)
+            _run(root, [one for one in forgotten if one.status not in KILLED | NOT_KILLED], children)
             everything = read_mutants(root)
             sample = choose(everything, patterns, size, seed)
             alive = [mutant for mutant in sample if mutant.status in NOT_KILLED]

@@ -183,6 +183,8 @@ def test_a_run_goes_on_where_the_last_one_ended_and_fails_until_all_survivors_ar
         "def test_more() -> None:\n    assert not negative(0) and negative(-1) and not negative(1)\n"
         "    assert text(3) == '3'\n"
     )
+    settings = tmp_path / "pyproject.toml"
+    settings.write_text(settings.read_text().replace('"no:cacheprovider"', '"no:cacheprovider", "-q"'))
     file.write_text("[[elsewhere]]\nfunctions = 'app.sums.untested'\nwhy = 'it would need a server'\n")
     code, out = run()
     assert code == 0, out

@@ -28,7 +28,7 @@ from shared.domain.dates import format_date
 from shared.domain.definition import same_json
 from shared.domain.priority import PRIORITIES, at_least
 from shared.domain.routes import MAX_ROUTES
-from shared.domain.task import Created, Resolved, Run, State
+from shared.domain.task import Created, Resolved, Run, State, Tickets
 from shared.errors import InputError, RequestConflict
 from tests.unit.tasks import ID, NOW, OTHER, SECOND, a_definition, a_task, pending_run, resolved_run, running_run
 
@@ -193,7 +193,8 @@ def test_scopes_that_end_in_two_stars(scope: str, fine: bool) -> None:
 
 def test_a_new_task() -> None:
     task = initial_task(a_definition(retries=2, dependencies=[OTHER, THIRD]))
-    assert (task.state, task.runs, task.retries_left, task.dependencies) == (State.UNSCHEDULED, (), 2, 2)
+    assert task == a_task(retries=2, retries_left=2, dependencies=2, tickets=Tickets())
+    assert task.state is State.UNSCHEDULED
     assert not task.is_free
     first = with_first_run(initial_task(a_definition()), NOW, "hint")
     assert first.runs == (Run(state=State.PENDING, reason_created=Created.SCHEDULED, scheduled=NOW, generation=0),)
