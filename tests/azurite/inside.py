@@ -121,15 +121,17 @@ def milliseconds(moment: datetime) -> int:
     return (moment - _SINCE) // timedelta(milliseconds=1)
 
 
+_SYSTEM = frozenset({"PartitionKey", "RowKey", "Timestamp"})
+"""Properties that Azurite stores beside ours in some rows."""
 _READ: Mapping[str, Callable[[str], Value]] = {"Edm.Int64": int, "Edm.Binary": base64.b64decode}
 
 
 def _row(entity: Mapping[str, Any]) -> Row:
     properties = dict(entity["properties"])
-    timestamp = datetime.fromisoformat(properties.pop("Timestamp"))
+    timestamp = datetime.fromisoformat(properties["Timestamp"])
     values: dict[str, Value] = {}
     for name, value in properties.items():
-        if "@" not in name:
+        if "@" not in name and name not in _SYSTEM:
             read = _READ.get(properties.get(f"{name}@odata.type", ""))
             values[name] = read(value) if read else value
     return Row(
