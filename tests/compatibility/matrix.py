@@ -32,8 +32,9 @@ What a program that was written for Taskcluster may notice, in one place.
 * **Events** go to Service Bus topics, not to Pulse: [events.md](events.md). Clients and roles have no events. Duplicate
   detection hides repeats of a message that Taskcluster would send again (createTask, rerunTask and the like, repeated).
 * **Services**: the Queue whole; of Auth and Object what the Queue, its workers and its clients need. Of Auth the calls
-  about AWS, Azure, GCP, Pulse, Sentry, Statsum and websocktunnel credentials are missing. There are no hooks, index,
-  secrets, purge-cache, worker-manager, notify, web-server or GitHub services.
+  about AWS, Azure, GCP, Pulse, Sentry, Statsum and websocktunnel credentials are missing. What a role expands to is
+  bounded, and a role may grant `*`, which Taskcluster refuses as a cycle ([security-auth.md](security-auth.md)). There
+  are no hooks, index, secrets, purge-cache, worker-manager, notify, web-server or GitHub services.
 * **Who calls comes before what is said**: a call is refused with 401 or 403 before its body is parsed if no body could
   make it allowed. Taskcluster answers 400 for a malformed body, or 404, first.
 * **Limits of bodies**: JSON is nested at most 100 levels deep, has at most 200,000 values (arrays and objects count
