@@ -16,6 +16,7 @@ from shared.domain.task import Resolved
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.interface import Delete, TransactionRefused
+from tests.simulator.daily import SEED_VARIABLE, todays_chance, todays_seed
 from tests.simulator.invariants import check_settled
 from tests.simulator.scenarios import GROUP, A, B, C
 from tests.simulator.world import World
@@ -162,8 +163,8 @@ def play(number: int, phase: Phase, *, running: bool, damage: Story, call: Story
     return gate, found
 
 
-@pytest.mark.parametrize("damage", [nothing, no_active_row, no_index_row, no_edge])
-@pytest.mark.parametrize(
+BY_DAMAGE = pytest.mark.parametrize("damage", [nothing, no_active_row, no_index_row, no_edge])
+BY_CALL = pytest.mark.parametrize(
     ("running", "call"),
     [
         (False, cancel),
@@ -176,15 +177,43 @@ def play(number: int, phase: Phase, *, running: bool, damage: Story, call: Story
     ],
     ids=lambda value: value.__name__ if callable(value) else ("running" if value else "pending"),
 )
+SAMPLE = 3
+
+
+@BY_DAMAGE
+@BY_CALL
+def test_no_call_is_harmed_where_it_falls_by_chance(running: bool, call: Story, damage: Story) -> None:
+    """A sample that changes every day."""
+    places = _places(running=running, call=call, damage=damage)
+    chance = todays_chance(f"{running} {call.__name__} {damage.__name__}")
+    try:
+        for number, phase in chance.sample(places, SAMPLE):
+            _play_at(number, phase, running=running, call=call, damage=damage)
+    except BaseException as failure:
+        failure.add_note(f"once more: {SEED_VARIABLE}={todays_seed()}")
+        raise
+
+
+@pytest.mark.large
+@BY_DAMAGE
+@BY_CALL
 def test_no_call_is_harmed_wherever_it_falls(running: bool, call: Story, damage: Story) -> None:
+    for number, phase in _places(running=running, call=call, damage=damage):
+        _play_at(number, phase, running=running, call=call, damage=damage)
+
+
+def _places(*, running: bool, call: Story, damage: Story) -> list[tuple[int, Phase]]:
+    """Before and after each request of the check."""
     whole, found = play(0, Phase.BEFORE, running=running, damage=damage, call=call)
     assert bool(found) == (damage is not nothing)
-    for number in range(1, len(whole.calls) + 1):
-        for phase in Phase:
-            gate, found = play(number, phase, running=running, damage=damage, call=call)
-            assert gate.happened
-            if damage is nothing:
-                assert found == [], f"request {number}, {phase.value}: all was well at any time"
+    return [(number, phase) for number in range(1, len(whole.calls) + 1) for phase in Phase]
+
+
+def _play_at(number: int, phase: Phase, *, running: bool, call: Story, damage: Story) -> None:
+    gate, found = play(number, phase, running=running, damage=damage, call=call)
+    assert gate.happened
+    if damage is nothing:
+        assert found == [], f"request {number}, {phase.value}: all was well at any time"
 
 
 def test_a_repair_of_a_task_that_has_moved_on_does_nothing() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from shared.runtime import new_slugid
@@ -56,15 +58,52 @@ def test_where_the_task_says_who_may_its_absence_comes_first(service: Service, v
         getattr(service.queue, f"{verb}Task")(task_id)
 
 
+def test_a_caller_that_no_body_could_help_is_refused_before_the_body_is_looked_at(service: Service) -> None:
+    nobody, task_id, unknown = service.with_scopes(), service.create(), new_slugid()
+    calls: list[Callable[[], object]] = [
+        lambda: nobody.changeTaskPriority(unknown, {"newPriority": "high"}),
+        lambda: nobody.changeTaskPriority(task_id, {"newPriority": "urgent"}),
+        lambda: nobody.changeTaskGroupPriority(unknown, {"newPriority": "high"}),
+        lambda: nobody.claimWork(service.pool, {"workerGroup": "g"}),
+        lambda: nobody.claimTask(unknown, 0, {"workerGroup": "g", "workerId": "w"}),
+        lambda: nobody.createTask(unknown, {}),
+    ]
+    for call in calls:
+        with refused(403, "InsufficientScopes"):
+            call()
+
+
+def test_order_of_checks_of_callers_that_a_body_could_help(service: Service) -> None:
+    somebody = service.with_scopes(
+        "queue:change-task-priority-in-queue:other/queue",
+        "queue:change-task-group-priority:other/*",
+        f"queue:claim-work:{service.pool}",
+        "queue:worker-id:other/*",
+        "queue:claim-task:other/queue",
+    )
+    task_id, unknown, high = service.create(), new_slugid(), {"newPriority": "high"}
+    with refused(404, "ResourceNotFound"):
+        somebody.changeTaskPriority(unknown, high)
+    with refused(400, "InputValidationError"):
+        somebody.changeTaskPriority(task_id, {"newPriority": "urgent"})
+    with refused(403, "InsufficientScopes"):
+        somebody.changeTaskPriority(task_id, high)
+    with refused(404, "ResourceNotFound"):
+        somebody.changeTaskGroupPriority(unknown, high)
+    with refused(403, "InsufficientScopes"):
+        somebody.changeTaskGroupPriority(task_id, high)
+    with refused(400, "InputValidationError"):
+        somebody.claimWork(service.pool, {"workerGroup": "g"})
+    with refused(403, "InsufficientScopes"):
+        somebody.claimWork(service.pool, {"workerGroup": "g", "workerId": "w"})
+    with refused(404, "ResourceNotFound"):
+        somebody.claimTask(unknown, 7, {"workerGroup": "other", "workerId": "w"})
+    with refused(403, "InsufficientScopes"):
+        somebody.claimTask(task_id, 7, {"workerGroup": "other", "workerId": "w"})
+
+
 def test_order_of_checks_of_the_others(service: Service) -> None:
     nobody, task_id, unknown = service.with_scopes(), service.create(), new_slugid()
-    high = {"newPriority": "high"}
-    with refused(404, "ResourceNotFound"):
-        nobody.changeTaskPriority(unknown, high)
-    with refused(400, "InputValidationError"):
-        nobody.changeTaskPriority(task_id, {"newPriority": "urgent"})
-    with refused(403, "InsufficientScopes"):
-        nobody.changeTaskPriority(task_id, high)
     with refused(404, "ResourceNotFound"):
         nobody.sealTaskGroup(unknown)
     with refused(403, "InsufficientScopes"):
@@ -76,16 +115,6 @@ def test_order_of_checks_of_the_others(service: Service) -> None:
     service.queue.sealTaskGroup(task_id)
     with refused(403, "InsufficientScopes"):
         nobody.cancelTaskGroup(task_id)
-    with refused(404, "ResourceNotFound"):
-        nobody.changeTaskGroupPriority(unknown, high)
-    with refused(403, "InsufficientScopes"):
-        nobody.changeTaskGroupPriority(task_id, high)
-    with refused(400, "InputValidationError"):
-        nobody.claimWork(service.pool, {"workerGroup": "g"})
-    with refused(403, "InsufficientScopes"):
-        nobody.claimWork(service.pool, {"workerGroup": "g", "workerId": "w"})
-    with refused(403, "InsufficientScopes"):
-        nobody.claimTask(task_id, 7, {"workerGroup": "g", "workerId": "w"})
     with refused(403, "InsufficientScopes"):
         nobody.tasks({"taskIds": [unknown]})
     assert nobody.statuses({"taskIds": []}) == {"statuses": []}

@@ -130,17 +130,19 @@ def test_a_star_in_a_task_scope_needs_a_star(service: Service) -> None:
 
 
 def test_scopes_are_checked_before_dates_and_after_the_schema(service: Service) -> None:
-    nobody = service.with_scopes()
+    somebody = service.with_scopes(
+        "queue:create-task:project:none", "queue:scheduler-id:-", "queue:create-task:low:a/b"
+    )
     with refused(403, "InsufficientScopes"):
-        nobody.createTask(new_slugid(), service.a_task(created=in_future(DAY)))
+        somebody.createTask(new_slugid(), service.a_task(created=in_future(DAY)))
     with refused(403, "InsufficientScopes"):
-        nobody.createTask(new_slugid(), service.a_task(scopes=["**"]))
+        somebody.createTask(new_slugid(), service.a_task(scopes=["**"]))
     with refused(400, "InputError"):
-        nobody.createTask(new_slugid(), service.a_task(taskQueueId=None))
+        somebody.createTask(new_slugid(), service.a_task(taskQueueId=None))
     with refused(400, "InputValidationError"):
-        nobody.createTask(new_slugid(), {})
+        somebody.createTask(new_slugid(), {})
     with refused(400, "InvalidRequestArguments"):
-        nobody.createTask("no-slugid", {})
+        somebody.createTask("no-slugid", {})
 
 
 # Repeats (contract 3.5)

@@ -133,7 +133,6 @@ REFUSED: dict[str, dict[str, Any]] = {
     "taskGroupId no slugid": {"taskGroupId": "group"},
     "dependency no slugid": {"dependencies": ["task"]},
     "dependency twice": {"dependencies": [A_SLUGID, A_SLUGID]},
-    "too many dependencies": {"dependencies": [f"{n:08d}QACAAAAAAAAAAA" for n in range(10_001)]},
     "other requires": {"requires": "all-failed"},
     "65 routes": {"routes": [f"r{n}" for n in range(65)]},
     "route twice": {"routes": ["r", "r"]},
@@ -179,6 +178,16 @@ def test_refused_by_the_schema(service: Service, name: str) -> None:
 
     (changed,) = REFUSED[name]
     assert f"data.{changed}" in errors[0].message
+    with refused(404, "ResourceNotFound"):
+        service.queue.task(task_id)
+
+
+def test_too_many_dependencies_are_refused(service: Service) -> None:
+    task_id = new_slugid()
+    dependencies = [f"{number:08d}QACAAAAAAAAAAA" for number in range(10_001)]
+    with refused(400, "InputError") as errors:
+        service.queue.createTask(task_id, service.a_task(dependencies=dependencies))
+    assert "10001" in errors[0].message
     with refused(404, "ResourceNotFound"):
         service.queue.task(task_id)
 

@@ -44,7 +44,7 @@ def test_all_tasks_end_as_they_should_though_the_host_is_killed(port: int) -> No
     assert "starting it again" in shown
     assert shown.rstrip().endswith("Everything ended as it should.")
     table = shown.partition("Tasks")[2]
-    assert all(f" {example.name} " in table and example.shows in table for example in EXAMPLES)
+    assert all(f"\n{example.name} " in table and example.shows in table for example in EXAMPLES)
     wait(lambda: not any(is_running(process.pid) for process in processes))
     assert "Unclosed" not in (state.logs_folder(port) / f"host-{port}.log").read_text()
     assert {path.name for path in state.folder(port).iterdir()} == {"logs"}

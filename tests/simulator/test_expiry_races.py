@@ -14,6 +14,7 @@ from shared.errors import ApiError, ServiceUnavailable
 from shared.storage import keys
 from shared.storage.interface import StorageUnavailable
 from tests.simulator import invariants
+from tests.simulator.daily import todays_chance
 from tests.simulator.deletions import (
     MEETINGS,
     NEW,
@@ -128,6 +129,15 @@ class Encounter:
             assert content_paths(world) >= self.kept and content_paths(world), "what was acknowledged is gone"
 
 
+EVERY = pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.large)])
+"""Which requests are looked at: each one, or every fifth, another fifth each day."""
+
+
+def numbers(every: int, name: str) -> range:
+    """Numbers of requests, from 1."""
+    return range(1 + todays_chance(name).randrange(every), MOST, every)
+
+
 def open_world(*gates: Pause) -> World:
     world = World(Simulation.scripted([]), *gates)
     world.is_ordered = False
@@ -150,10 +160,11 @@ def test_without_a_race(meeting: Meeting) -> None:
     encounter.finish()
 
 
+@EVERY
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
 @pytest.mark.parametrize("meeting", MEETINGS, ids=lambda meeting: meeting.name)
-def test_call_at_every_request_of_the_job(meeting: Meeting, phase: Phase) -> None:
-    for number in range(1, MOST):
+def test_call_at_requests_of_the_job(meeting: Meeting, phase: Phase, every: int) -> None:
+    for number in numbers(every, f"{meeting.name} {phase.value}"):
         gate = Pause(JOB, number, phase)
         encounter = Encounter(meeting, open_world(gate))
         everybody_knows_a(encounter)
@@ -166,12 +177,13 @@ def test_call_at_every_request_of_the_job(meeting: Meeting, phase: Phase) -> Non
         except BaseException as error:
             error.add_note(f"the call came {phase.value} request {number} of the job, {gate.hit}")
             raise
-    assert 1 < number < MOST - 1
+    assert number < MOST - every, "there are more requests than were looked at"
 
 
+@EVERY
 @pytest.mark.parametrize("meeting", MEETINGS, ids=lambda meeting: meeting.name)
-def test_job_at_every_request_of_the_call(meeting: Meeting) -> None:
-    for number in range(1, MOST):
+def test_job_at_requests_of_the_call(meeting: Meeting, every: int) -> None:
+    for number in numbers(every, meeting.name):
         gate = Pause(CALLER, number, Phase.BEFORE)
         encounter = Encounter(meeting, open_world(gate))
         everybody_knows_a(encounter)
@@ -184,7 +196,7 @@ def test_job_at_every_request_of_the_call(meeting: Meeting) -> None:
         except BaseException as error:
             error.add_note(f"the job came before request {number} of the call, {gate.hit}")
             raise
-    assert 1 < number < MOST - 1
+    assert number < MOST - every, "there are more requests than were looked at"
 
 
 @pytest.mark.parametrize("meeting", MEETINGS, ids=lambda meeting: meeting.name)
