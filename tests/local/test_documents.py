@@ -17,7 +17,11 @@ from tests.local.stacks import free_ports
 
 ROOT = state.ROOT
 README = (ROOT / "README.md").read_text()
-DOCUMENTS = [ROOT / "README.md", ROOT / "infra" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = sorted(
+    path
+    for folder in ("", ".github", "docs", "docs/decisions", "infra", "local/broker", "worker")
+    for path in (ROOT / folder).glob("*.md")
+)
 
 
 @pytest.fixture
