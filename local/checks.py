@@ -1,6 +1,5 @@
 """`./dev test`: the checks of the repository, in the order in which they fail fastest."""
 
-import json
 import os
 import subprocess
 import sys
@@ -11,10 +10,6 @@ from local.appsettings import ADDRESS_SETTINGS
 from local.check_module import INTERRUPTED
 from local.state import ROOT
 
-TESTS_FAILED = 1
-"""What pytest answers when tests ran and some failed."""
-MOST_LOOKED_AT_AGAIN = 12
-LAST_FAILED = ROOT / ".pytest_cache/v/cache/lastfailed"
 STACK_VARIABLES = (
     "TASKCLUSTER_CLIENT_ID",
     "TASKCLUSTER_ACCESS_TOKEN",
@@ -47,8 +42,6 @@ def main(arguments: Sequence[str]) -> int:
         print(f"── {title}: {' '.join(command)}", flush=True)
         started = time.monotonic()
         code = _run(command, environment)
-        if code == TESTS_FAILED and command[0] == "pytest":
-            code = _look_again(command, environment)
         if code == INTERRUPTED:
             return code
         if code != 0:
@@ -75,19 +68,6 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
                 interrupted = True
             else:
                 return INTERRUPTED if interrupted else code
-
-
-def _look_again(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run what has failed once more, one test at a time: most tests of a stack share the machine with another stack,
-    and a busy machine may be too slow for one of them. What fails alone has failed, and so have many at once."""
-    try:
-        failed = sorted(json.loads(LAST_FAILED.read_text()))
-    except (FileNotFoundError, ValueError):
-        return TESTS_FAILED
-    if not 0 < len(failed) <= MOST_LOOKED_AT_AGAIN:
-        return TESTS_FAILED
-    print(f"── {len(failed)} failed beside others; alone:", *failed, sep="\n   ", flush=True)
-    return _run([*command, "-n", "0", "--last-failed"], environment)
 
 
 def _names(arguments: Sequence[str], option: str) -> bool:

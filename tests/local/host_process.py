@@ -44,7 +44,7 @@ class HostProcess:
 
 @contextlib.contextmanager
 def running_host(
-    azurite: Azurite, folder: Path, *arguments: str, queue: str | None = None, **settings: str
+    azurite: Azurite, folder: Path, *arguments: str, queue: str | None = None, app: Path = SAMPLE, **settings: str
 ) -> Iterator[HostProcess]:
     """Run the sample app on any free port; `settings` are further environment variables."""
     name = queue or f"sample-{uuid.uuid4().hex[:12]}"
@@ -58,7 +58,7 @@ def running_host(
     }
     child = Child.start(
         "host",
-        [sys.executable, "-W", "error", "-m", "local.host", "--app-dir", str(SAMPLE), "--port", "0", *arguments],
+        [sys.executable, "-W", "error", "-m", "local.host", "--app-dir", str(app), "--port", "0", *arguments],
         log=folder / f"{uuid.uuid4().hex}.log",
         env=environment,
         cwd=ROOT,

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -151,11 +150,12 @@ def test_a_pause_holds_sends_until_it_ends(bus: ServiceBus, topic: str) -> None:
 
 def test_a_pause_makes_sends_time_out_and_takes_them_after_all(bus: ServiceBus, topic: str) -> None:
     bus.pause()
-    with client(bus) as service_bus, service_bus.get_topic_sender(topic) as sender:
-        started = time.monotonic()
-        with pytest.raises(OperationTimeoutError):
-            sender.send_messages(ServiceBusMessage("late"), timeout=0.5)
-        assert time.monotonic() - started < 5
+    with (
+        client(bus) as service_bus,
+        service_bus.get_topic_sender(topic) as sender,
+        pytest.raises(OperationTimeoutError),
+    ):
+        sender.send_messages(ServiceBusMessage("late"), timeout=0.5)
     bus.resume()
     wait(lambda: counts(bus, topic)["active"] == 1)
 

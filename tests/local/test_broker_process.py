@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 import uuid
@@ -143,13 +142,13 @@ def test_a_killed_broker_starts_again_empty_on_its_port() -> None:
 
 
 @pytest.mark.usefixtures("lost_connections")
-def test_it_stops_quickly_while_clients_are_connected() -> None:
+def test_it_ends_by_itself_while_clients_are_connected() -> None:
     bus = ServiceBus.start(["t"], subscriptions=["s"])
     with client(bus) as service_bus, service_bus.get_topic_sender("t") as sender:
         sender.send_messages(ServiceBusMessage("x"))
-        started = time.monotonic()
+        bus.child.terminate()
+        assert bus.child.wait(60) == 0
         bus.stop()
-        assert time.monotonic() - started < 3
 
 
 def test_other_protocols_and_broken_messages_do_no_harm(service_bus: ServiceBus) -> None:

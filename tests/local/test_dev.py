@@ -293,22 +293,3 @@ def test_checks_do_not_see_the_stack_of_the_shell(
     assert checks.main([]) == 0
     assert "TASKCLUSTER_ROOT_URL" not in capfd.readouterr().out
     assert "TASKCLUSTER_ROOT_URL" in os.environ
-
-
-@pytest.mark.parametrize(("failed", "alone", "code"), [(1, 0, 0), (1, 1, 1), (12, 0, 0), (13, 0, 1)])
-def test_what_failed_beside_others_is_looked_at_once_more_alone(
-    failed: int, alone: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    last_failed = tmp_path / "lastfailed"
-    last_failed.write_text(json.dumps({f"tests/test_it.py::test_{number}": True for number in range(failed)}))
-    ran: list[list[str]] = []
-
-    def run(command: list[str], environment: object) -> int:
-        ran.append(command)
-        return alone if "--last-failed" in command else 1
-
-    monkeypatch.setattr(checks, "LAST_FAILED", last_failed)
-    monkeypatch.setattr(checks, "_run", run)
-    monkeypatch.setattr(checks, "steps", lambda _: [("Tests", ["pytest", "-n", "2"])])
-    assert checks.main([]) == code
-    assert ran[1:] == ([["pytest", "-n", "2", "-n", "0", "--last-failed"]] if failed < 13 else [])

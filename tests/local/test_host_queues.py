@@ -143,12 +143,10 @@ async def test_a_host_with_too_little_grace_leaves_the_message_to_its_lease(
     azurite: Azurite, service: QueueServiceClient, tmp_path: Path, name: str
 ) -> None:
     with running_host(azurite, tmp_path, "--grace", "0.2", queue=name) as host:
-        await put(service, name, encoded({"wait": 2.5}))
+        await put(service, name, encoded({"wait": 600}))
         await asyncio.to_thread(wait_until, lambda: host.seen(count=1), "taken")
-        started = time.monotonic()
         host.child.terminate()
-        assert await asyncio.to_thread(host.child.wait, 20) == 0
-        assert time.monotonic() - started < 2.4
+        assert await asyncio.to_thread(host.child.wait, 60) == 0, "it does not wait for the function"
         assert not host.seen(done=True)
         assert await count(service.get_queue_client(name)) == 1
 

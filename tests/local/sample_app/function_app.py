@@ -31,6 +31,20 @@ def _echo(req: func.HttpRequest) -> func.HttpResponse:
     return func.HttpResponse(json.dumps(document), mimetype="application/json", headers={"X-Echo": "yes"})
 
 
+_meetings: dict[int, tuple[asyncio.Event, list[None]]] = {}
+
+
+async def _met(number: int) -> func.HttpResponse:
+    """Answers when so many requests of this number are there."""
+    _seen({"function": "answers", "kind": "meet"})
+    complete, arrived = _meetings.setdefault(number, (asyncio.Event(), []))
+    arrived.append(None)
+    if len(arrived) == number:
+        complete.set()
+    await complete.wait()
+    return func.HttpResponse("met")
+
+
 @blueprint.route(route="items/{name}", methods=["GET", "PUT", "HEAD"])
 async def item(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
     """Echoes the request."""
@@ -60,6 +74,8 @@ async def answers(req: func.HttpRequest) -> func.HttpResponse:
         case "slow":
             await asyncio.sleep(float(req.params["seconds"]))
             return func.HttpResponse("slept")
+        case "meet":
+            return await _met(int(req.params["number"]))
         case "cookies":
             return func.HttpResponse(headers={"Set-Cookie": "a=1; Path=/"}, status_code=204)
         case _:
