@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from shared.concurrency import in_waves
@@ -19,7 +19,7 @@ _BATCH = 32
 _HELD = 120.0
 """Seconds for which a message is hidden while it is moved: a batch takes some seconds at the most."""
 _WIDTH = 16
-"""Messages given back in parallel."""
+"""Messages moved or given back in parallel."""
 
 
 @dataclass(frozen=True)
@@ -57,19 +57,14 @@ async def redrive(queues: Queues, queue: str, message_id: str | None = None) -> 
     Messages that are refused once more come back to the poison queue. They are left there: no more messages are sent
     than there were at the start, and none that has come since.
     """
-    started: datetime | None = None
 
     async def move(message: Message) -> bool:
-        nonlocal started
-        if started is not None and message.inserted > started:
-            return False
         try:
             body = decode_body(message.text)
         except MalformedMessage:
             return False
         body.pop("attempts", None)
-        receipt = await queues.put(queue, encode_body(body))
-        started = started or receipt.visible  # by the service's clock, which may differ from this machine's
+        await queues.put(queue, encode_body(body))
         await _remove(queues, queue, message)
         return True
 
@@ -92,24 +87,34 @@ async def _move(
     """Moves each message that was there at the start, or the one of that id; the others are visible again at once."""
     left = await queues.length(poison_queue(queue))
     done = 0
-    others: list[Message] = []
+    others: dict[str, Message] = {}
+    started: datetime | None = None
+
+    async def attempt(message: Message) -> None:
+        nonlocal done
+        if await move(message):
+            del others[message.receipt.message_id]
+            done += 1
+
     try:
         while left > 0:
             messages = await queues.get(poison_queue(queue), count=min(_BATCH, left), hidden_for=_HELD)
             if not messages:
                 break
             left -= len(messages)
-            others += messages
-            for message in messages:
-                if message_id not in (None, message.receipt.message_id):
-                    continue
-                if await move(message):
-                    others.remove(message)
-                    done += 1
-                if message_id is not None:
-                    return Moved(done, 1 - done)
+            others |= {message.receipt.message_id: message for message in messages}
+            if started is None:  # by the service's clock, which may differ from this machine's
+                started = messages[0].receipt.visible - timedelta(seconds=_HELD)
+            chosen = [
+                message
+                for message in messages
+                if message_id in (None, message.receipt.message_id) and message.inserted <= started
+            ]
+            await in_waves(_WIDTH, attempt, chosen)
+            if message_id is not None and chosen:
+                return Moved(done, 1 - done)
     finally:
-        await in_waves(_WIDTH, lambda message: _give_back(queues, queue, message), others)
+        await in_waves(_WIDTH, lambda message: _give_back(queues, queue, message), others.values())
     return Moved(done, 0 if message_id is not None else len(others))
 
 
