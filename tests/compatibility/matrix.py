@@ -9,17 +9,19 @@ from tests.compatibility.rows import ROWS
 
 DOCUMENT = ROOT / "docs" / "compatibility.md"
 
-_ERAS = {"N": "today", "P": "newest client", "O": "2019", "D": "2015 drafts", "E": "2014 to 2017", "A": "only here"}
+_ERAS = {"N": "today", "P": "newest client", "O": "2019", "D": "2015 drafts", "E": "2014 and 2015", "A": "only here"}
 _INTRODUCTION = """\
 # Compatibility
 
 <!-- Written by `./dev test -m endpoint --write-compatibility`, from the tests that passed in that run. -->
 
 Every endpoint that Taskcluster's Queue has had: when, whether it is served here, and the test that proves it. The
-eras: *today*, the clients and workers of 2026; *newest client*, only in the PyPI client 113; *2019*, the Queue on Azure
-tables before it moved; *2015 drafts*, the first ways to poll Azure queues; *2014 to 2017*, the Queue's first years. A
-test counts only if the endpoint answered it with success, and the answer kept the schema that the deployment publishes;
-for an endpoint that is not served, if it was answered as the table says.
+eras: *today*, the clients and workers of 2026; *newest client*, only in the PyPI client 113 and the Rust crate 114;
+*2019*, the Queue on Azure tables before it moved; *2015 drafts*, the first ways to poll Azure queues; *2014 and 2015*,
+the Queue's first years, as the releases 0.4 to 0.23 of the npm client list them. An endpoint that only had another name
+for a while (`getTask`, `getTaskStatus`, `getArtifactFromRun`) has one row. A test counts only if the endpoint answered
+it with success, and the answer kept the schema that the deployment publishes; for an endpoint that is not served, if it
+was answered as the table says.
 
 What a deployment serves is told by itself, for the generators of clients: `/references/manifest.json`, the references
 below it, `/schemas/queue/v1/…`, and an OpenAPI 3.1 document at `/references/queue/v1/openapi.json`.
@@ -31,10 +33,13 @@ What a program that was written for Taskcluster may notice, in one place.
 
 * **Events** go to Service Bus topics, not to Pulse: [events.md](events.md). Clients and roles have no events. Duplicate
   detection hides repeats of a message that Taskcluster would send again (createTask, rerunTask and the like, repeated).
-* **Services**: the Queue whole; of Auth and Object what the Queue, its workers and its clients need. Of Auth the calls
-  about AWS, Azure, GCP, Pulse, Sentry, Statsum and websocktunnel credentials are missing. What a role expands to is
-  bounded, and a role may grant `*`, which Taskcluster refuses as a cycle ([security-auth.md](security-auth.md)). There
-  are no hooks, index, secrets, purge-cache, worker-manager, notify, web-server or GitHub services.
+* **Services**: the Queue whole; of Auth and Object what the Queue, its workers and its clients need. Of Auth are
+  missing `getEntityHistory` and `listAuditHistory` (audit logs), and `awsS3Credentials`, `azureAccounts`,
+  `azureContainers`, `azureContainerSAS`, `azureTables`, `azureTableSAS`, `gcpCredentials`, `githubRepoToken`,
+  `listGithubApps`, `sentryDSN`, `statsumToken`, `websocktunnelToken` (credentials for other services). What a role
+  expands to is bounded, and a role may grant `*`, which Taskcluster refuses as a cycle
+  ([security-auth.md](security-auth.md)). There are no hooks, index, secrets, purge-cache, worker-manager, notify,
+  web-server or GitHub services.
 * **Who calls comes before what is said**: a call is refused with 401 or 403 before its body is parsed if no body could
   make it allowed. Taskcluster answers 400 for a malformed body, or 404, first.
 * **Limits of bodies**: JSON is nested at most 100 levels deep, has at most 200,000 values (arrays and objects count

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 @dataclass(frozen=True)
 class Row:
     """A row of the contract's table. `eras`: N today, P only in the newest client, O in 2019, D in drafts of 2015, E
-    in 2014 to 2017 and gone by 2019, A only here."""
+    in 2014 and 2015 and gone by 2016, A only here."""
 
     name: str
     route: str
@@ -111,6 +111,9 @@ _ROWS = (
         endpoint="claimWork",
     ),
     Row("createTask by POST", "POST /task/new", "E", "createTask takes an id of the caller's", is_supported=False),
+    Row(
+        "defineTasks", "GET /define-tasks", "E", "defineTask takes an id and a task of the caller's", is_supported=False
+    ),
     Row("claimTask without a run", "POST /task/<taskId>/claim", "E", "claimTask names the run", is_supported=False),
     Row(
         "reportTaskCompleted",
@@ -126,6 +129,9 @@ _ROWS = (
         "E",
         "listPendingTasks does it for a task queue",
         is_supported=False,
+    ),
+    Row(
+        "pendingTaskCount", "GET /pending/<provisionerId>", "E", "pendingTasks counts a task queue", is_supported=False
     ),
     Row(
         "getAMQPConnectionString",

@@ -71,6 +71,7 @@ def test_drafts_that_were_replaced_within_days(service: Service) -> None:
 
 
 @pytest.mark.endpoint("createTask by POST")
+@pytest.mark.endpoint("defineTasks")
 @pytest.mark.endpoint("claimTask without a run")
 @pytest.mark.endpoint("reportTaskCompleted")
 @pytest.mark.endpoint("requestArtifactUrls")
@@ -80,6 +81,7 @@ def test_calls_of_the_first_years_are_not_found(service: Service) -> None:
     task_id = service.create()
     for method, path in (
         ("POST", "task/new"),
+        ("GET", "define-tasks"),
         ("POST", f"task/{task_id}/claim"),
         ("POST", f"task/{task_id}/completed"),
         ("POST", f"task/{task_id}/artifact-urls"),
@@ -89,6 +91,12 @@ def test_calls_of_the_first_years_are_not_found(service: Service) -> None:
         with refused(404, None) as errors:
             service.call(method, path)
         assert errors[0].body == {"error": "Not found"}
+
+
+@pytest.mark.endpoint("pendingTaskCount")
+def test_a_provisioner_is_no_task_queue(service: Service) -> None:
+    with refused(400, "InvalidRequestArguments"):
+        service.call("GET", f"pending/{service.pool.split('/')[0]}")
 
 
 @pytest.mark.endpoint("pendingTasks")

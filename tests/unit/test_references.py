@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from functools import cache
 from typing import Any
@@ -18,6 +19,7 @@ from shared.api import meta_schemas
 from shared.api.documents import AUTH, OBJECT, PATHS, QUEUE, documents
 from shared.api.references import api_reference
 from shared.api.schemas import DRAFT, SHARED, schema_of
+from tests.compatibility.matrix import DOCUMENT
 
 ROOT_URL = "https://tc.example.com"
 DOCUMENTS = documents(ROOT_URL, "1.2.3")
@@ -130,6 +132,13 @@ def javascript_reference(service: str) -> dict[str, Any]:
 
 def test_every_call_of_todays_queue_client_is_served() -> None:
     assert set(PYTHON["queue"]) <= set(ENTRIES["queue"])
+
+
+@pytest.mark.parametrize("service", ENTRIES)
+def test_a_call_of_todays_client_that_is_not_served_is_named_as_a_difference(service: str) -> None:
+    missing = set(PYTHON[service]) - set(ENTRIES[service])
+    named = set(re.findall(r"`(\w+)`", DOCUMENT.read_text()))
+    assert missing <= named
 
 
 def test_what_todays_client_does_not_know_is_older_or_ours() -> None:
