@@ -1,0 +1,195 @@
+"""What the documents name exists: links, files, modules, settings, commands with their options, quoted messages."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from admin.cli import app as admin_app
+from local.cli import TOOLS, app
+from local.state import ROOT
+
+DOCUMENTS = sorted(
+    path
+    for folder in ("", ".github", "docs", "docs/decisions", "infra", "local/broker", "worker")
+    for path in (ROOT / folder).glob("*.md")
+)
+CODE = ("admin", "bench", "docs/examples", "functions", "infra", "listen", "local", "shared", "tests", "worker")
+PACKAGES = ("admin", "bench", "functions", "listen", "local", "shared", "tests", "worker")
+FOLDERS = (*PACKAGES, "docs", "infra", ".github", ".ci", ".vscode")
+MADE = (".venv", ".local", "node_modules", "mutants", "dist")
+"""Folders that commands make: named, and not in the repository."""
+OTHERS_VARIABLES = re.compile(r"(AZURE|HTTPS?|PIP|OTEL|FUNCTIONS|CRASH|ACCEPT|MSSQL)_|VARIABLE_NAME")
+"""Names of Azure's, pip's and OpenTelemetry's own variables, and of seeds."""
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_SHELLS = {"sh", "console", "shell", ""}
+_FILE = re.compile(r"[\w.-]+\.(?:py|md|json|toml|yml|bicep|js|cjs|in|txt)")
+_SETTING = re.compile(r"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)(?:=.*)?")
+
+
+def _ids(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=_ids)
+
+
+def spans(document: Path) -> Iterator[str]:
+    """The inline code of a document."""
+    yield from re.findall(r"`([^`\n]+)`", _FENCE.sub("", document.read_text()))
+
+
+def commands(document: Path) -> Iterator[list[str]]:
+    """The words of each `./dev …` of a document, in shell blocks and in inline code."""
+    blocks = [block for language, block in _FENCE.findall(document.read_text()) if language in _SHELLS]
+    lines = [line for block in blocks for line in block.splitlines()]
+    for text in (*lines, *spans(document)):
+        for found in re.findall(r"\./dev ([^#|>)&…]*)", text):
+            try:
+                yield shlex.split(found.replace("[", "").replace("]", ""))
+            except ValueError:  # the quotation ends outside of the command: eval "$(./dev env)"
+                yield shlex.split(found.replace('"', "").replace("'", ""))
+
+
+@cache
+def corpus() -> str:
+    """All code as one text, in which strings that are written in several pieces are one."""
+    files = [path for folder in CODE for path in (ROOT / folder).rglob("*") if path.suffix in _SUFFIXES]
+    text = "\n".join(
+        path.read_text()
+        for path in (*files, ROOT / "dev", *ROOT.glob("*.*"))
+        if path.is_file() and path.suffix != ".md"
+    )
+    return re.sub(r'"\s*\n\s*f?"', "", text)
+
+
+_SUFFIXES = {".py", ".js", ".cjs", ".mjs", ".bicep", ".json", ".sh", ".yml", ".in"}
+
+
+@cache
+def names() -> frozenset[str]:
+    """The names of all files."""
+    found = (path.name for folder in FOLDERS for path in (ROOT / folder).rglob("*"))
+    return frozenset((*found, *(path.name for path in ROOT.iterdir())))
+
+
+def anchors(document: Path) -> set[str]:
+    """Explicit anchors, and those that GitHub makes of headings."""
+    text = _FENCE.sub("", document.read_text())
+    headings = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+    return set(re.findall(r'<a id="([^"]+)"></a>', text)) | {heading.replace(" ", "-") for heading in headings}
+
+
+@every_document
+def test_links_lead_somewhere(document: Path) -> None:
+    prose = re.sub(r"```.*?```|`[^`\n]*`", "`", document.read_text(), flags=re.DOTALL)
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose):
+        if re.match(r"https?://", target):
+            continue
+        path = (document.parent / target) if target else document
+        assert path.exists(), target
+        assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
+
+
+@every_document
+def test_files_exist(document: Path) -> None:
+    for span in spans(document):
+        path, _, test = span.partition("::")
+        path = path.removeprefix("./")
+        if re.search(r"[<>…\s$]", path) or path.split("/")[0] in MADE:
+            continue
+        if "/" in path and path.split("/")[0] in FOLDERS:
+            assert any(ROOT.glob(path.rstrip("/"))), path
+            assert not test or f"def {test}(" in (ROOT / path).read_text(), span
+        elif _FILE.fullmatch(path):
+            assert path in names() or path in corpus(), path
+
+
+@every_document
+def test_modules_exist(document: Path) -> None:
+    for module in re.findall(r"python -m ([a-z_.]+)", document.read_text()):
+        if module.partition(".")[0] in PACKAGES:
+            path = ROOT / module.replace(".", "/")
+            assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
+    for span in spans(document):
+        if re.fullmatch(rf"({'|'.join(PACKAGES)})(\.\w+)+(\.\*)?", span) and not _FILE.fullmatch(span):
+            assert _is_defined(span.removesuffix(".*")), span
+
+
+def _is_defined(name: str) -> bool:
+    """Whether a dotted name is a package, a module, or something that a module defines."""
+    path = ROOT
+    words = name.split(".")
+    for number, word in enumerate(words):
+        path /= word
+        if path.with_suffix(".py").exists():
+            text = path.with_suffix(".py").read_text()
+            return all(re.search(rf"\b{rest}\b", text) for rest in words[number + 1 :])
+    return path.is_dir() or path.suffix in {".py", ".md"}
+
+
+@every_document
+def test_settings_and_variables_exist(document: Path) -> None:
+    for span in spans(document):
+        found = _SETTING.fullmatch(span)
+        if found and not OTHERS_VARIABLES.match(span):
+            assert re.search(rf"\b{found[1]}\b", corpus()), span
+
+
+@every_document
+def test_commands_and_their_options_exist(document: Path) -> None:
+    for words in commands(document):
+        if words and re.fullmatch("[a-z-]+", words[0]):
+            _check(words)
+
+
+def _check(words: list[str]) -> None:
+    """Raises AssertionError for a command, or an option of one, that `./dev` does not have."""
+    command: Any = typer.main.get_command(app)
+    names = list(words)
+    if names[0] == "admin":
+        command = typer.main.get_command(admin_app)
+        names = names[1:]
+    elif names[0] in {tool.name for tool in TOOLS}:
+        return  # they parse for themselves, and their own READMEs and tests hold them
+    while names and hasattr(command, "commands"):
+        if not re.fullmatch("[a-z][a-z-]*", names[0]):
+            return  # a placeholder
+        assert names[0] in command.commands, " ".join(words)
+        command = command.commands[names.pop(0)]
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    if command.name == "test":
+        known |= {"--all", "--quick"}
+        names = [name for name in names if name in known]  # the rest is pytest's
+    for name in names:
+        if re.fullmatch(r"--?[a-z][a-z-]*", name) and name != "--help":
+            assert name in known, f"{name} of {' '.join(words)}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["undo", "up --detached", "admin worker quarantines", "admin client create --scope-s x"],
+)
+def test_wrong_commands_and_options_are_noticed(words: str) -> None:
+    with pytest.raises(AssertionError):
+        _check(words.split())
+
+
+def test_messages_that_troubleshooting_quotes_are_in_the_code() -> None:
+    text = (ROOT / "docs" / "troubleshooting.md").read_text()
+    rows = [row.split(" | ")[0] for row in text.splitlines() if row.startswith("| ")]
+    quoted = [message for row in rows for message in re.findall(r'(?<!`)"([^"`]+)"(?!:)', row)]
+    assert len(quoted) > 20
+    for message in quoted:
+        for part in message.split("…"):
+            assert part.strip(" .()") in corpus(), message
+    for action in re.findall(r'"action": "(\w+)"', text):
+        assert f'"action": "{action}"' in corpus() or f'"{action}" if' in corpus(), action
+    for metric in re.findall(r"`(queue_\w+)`", text):
+        assert f'"{metric}"' in corpus(), metric
