@@ -59,18 +59,21 @@ class PoolViews:
         """
         found = await in_waves(READS, self._standings.of_pool, task_queue_ids)
         if sum(len(standing.claimed) for standing in found) <= JUDGED:
-            counts = await together(*(self._judged(standing) for standing in found))
+            judged = zip(task_queue_ids, found, strict=True)
+            counts = await together(*(self._judged(pool, standing) for pool, standing in judged))
         else:
             counts = [standing.counts for standing in found]
         return list(zip(task_queue_ids, counts, strict=True))
 
-    async def _judged(self, standing: Standing) -> Counts:
-        return replace(standing.counts, claimed=sum(await together(*map(self._is_held, standing.claimed))))
+    async def _judged(self, task_queue_id: str, standing: Standing) -> Counts:
+        held = await together(*(self._is_held(task_queue_id, *run) for run in standing.claimed))
+        return replace(standing.counts, claimed=sum(held))
 
-    async def _is_held(self, run: tuple[str, int]) -> bool:
-        task_id, run_id = run
+    async def _is_held(self, task_queue_id: str, task_id: str, run_id: int) -> bool:
         task = await self._stores.tasks.status(task_id)
         if task is None or task.state is not State.RUNNING or run_id != task.last_run_id:
+            return False
+        if task.task_queue_id != task_queue_id:
             return False
         until = task.last_run.taken_until
         return until is not None and until > self._now()
@@ -90,15 +93,18 @@ class PoolViews:
             return [], None
         rows, resume = await self._index.page(kind, task_queue_id, start, limit)
         wanted = State.PENDING if kind == "pending" else State.RUNNING
-        runs = await in_waves(READS, lambda row: self._run(row, wanted), rows)
+        runs = await in_waves(READS, lambda row: self._run(task_queue_id, row, wanted), rows)
         return [run for run in runs if run is not None], resume
 
-    async def _run(self, row: Indexed, wanted: State) -> ListedRun | None:
-        """The status row decides, so that what an index row has outlived is not shown."""
+    async def _run(self, task_queue_id: str, row: Indexed, wanted: State) -> ListedRun | None:
+        """The status row decides, so that what an index row has outlived is not shown, nor a task of another pool: the
+        caller is authorised for this one alone."""
         loaded = await self._stores.tasks.load(row.task_id)
         if loaded is None or row.run_id != loaded.task.last_run_id:
             return None
         task = loaded.task
+        if task.task_queue_id != task_queue_id:
+            return None
         if task.state is not wanted or not is_row_of(row, row_of(task, row.run_id)):
             return None
         if wanted is State.PENDING and task.deadline <= self._now():

@@ -134,8 +134,14 @@ class Reconciler:
             log.exception("task %s was not reconciled", row.task_id, extra={"action": "not_reconciled"})
 
     async def _repair(self, task_queue_id: str, row: PendingRow) -> None:
-        """The status row decides: a new message, or the row goes."""
+        """The status row decides: a new message, or the row goes.
+
+        A task of another pool is none of this row's: a call that was refused, or died, has named it. Moved on with
+        that task, the row would let callers who are authorised for this pool alone see the task, and end its run.
+        """
         loaded = await self._stores.tasks.load(row.task_id)
+        if loaded is not None and loaded.task.task_queue_id != task_queue_id:
+            loaded = None
         if loaded is None or row.run_id > loaded.task.last_run_id:
             if self._now() - row.written > COMMIT_MAY_COME:
                 await self._stores.pools.remove_read(task_queue_id, row)

@@ -141,7 +141,7 @@ class Workers:
         while at is not None:
             held, following = await self._index.held(task_queue_id, worker.worker_group, worker.worker_id, at)
             runs = list(dict.fromkeys((row.task_id, row.run_id) for row in held))
-            outcomes = await in_waves(WIDTH, lambda run: self._end(*run, worker), runs)
+            outcomes = await in_waves(WIDTH, lambda run: self._end(task_queue_id, *run, worker), runs)
             ended.extend(run for run, has_ended in zip(runs, outcomes, strict=True) if has_ended)
             at = following
             if self._runtime.now() >= until:
@@ -165,13 +165,15 @@ class Workers:
                 return
         raise ServiceUnavailable("the worker is contended; send the call again")
 
-    async def _end(self, task_id: str, run_id: int, worker: Worker) -> bool:
-        """Whether the run was ended by this call."""
+    async def _end(self, task_queue_id: str, task_id: str, run_id: int, worker: Worker) -> bool:
+        """Whether the run was ended by this call, which is authorised for workers of this pool alone."""
         ended = False
         spare_hint_id = self._runtime.slugid()
 
         def decide(read: Loaded, now: datetime) -> Decision:
             nonlocal ended
+            if read.task.task_queue_id != task_queue_id:
+                raise NoDecision(f"task {task_id} is not of task queue {task_queue_id}")
             decision = worker_removed(read.task, run_id, worker, now, spare_hint_id)
             ended = decision.task is not None
             return decision
