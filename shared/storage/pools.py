@@ -101,13 +101,25 @@ class PoolStore:
         page = await self._tables.query(keys.DIRECTORY, keys.POOL, start=start or "", end="\x7f", limit=limit)
         return [str(row.values["taskQueueId"]) for row in page.rows], page.resume
 
-    async def set_priority(self, task_queue_id: str, row: PoolRow, priority: Priority) -> None:
-        """Notes another band in the row of a pending run, if there is one."""
-        operation = Merge(keys.pending(row), {"priority": priority})
+    async def set_priority(
+        self, task_queue_id: str, row: PoolRow, priority: Priority, etag: str | None = None
+    ) -> str | None:
+        """Notes another band in the row of a pending run; with `etag`, only while it is unchanged.
+
+        The row's new ETag, None if there is no such row.
+        """
+        return await self._set_priority(task_queue_id, keys.pending(row), priority, etag)
+
+    async def correct_priority(self, task_queue_id: str, row: PendingRow, priority: Priority) -> None:
+        """Notes in a row that was read the band in which the message of its run is, if nobody has touched it since."""
+        await self._set_priority(task_queue_id, row.key, priority, row.etag)
+
+    async def _set_priority(self, task_queue_id: str, key: str, priority: Priority, etag: str | None) -> str | None:
+        operation = Merge(key, {"priority": priority}, etag)
         try:
-            await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [operation])
+            return (await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [operation]))[0]
         except TransactionRefused:
-            return
+            return None
 
     async def change(
         self, changes: Sequence[ChangePoolRows], task_queue_id: str, worker: Sequence[Operation] = ()

@@ -165,8 +165,14 @@ class WriteAhead:
 
     async def _set_row_priority(self, effect: SetRowPriority) -> _Written:
         pool, row = effect.task_queue_id, effect.row
-        await self._pools.set_priority(pool, row, effect.priority)
-        return _Written(take_back=lambda: self._pools.set_priority(pool, row, row.priority))
+        etag = await self._pools.set_priority(pool, row, effect.priority)
+        if etag is None:
+            return _Written()
+
+        async def take_back() -> None:
+            await self._pools.set_priority(pool, row, row.priority, etag)
+
+        return _Written(take_back=take_back)
 
     async def _add_active(self, effect: AddActive) -> _Written:
         etag = await self._groups.add_active(effect.task_group_id, effect.task_id, effect.generation)

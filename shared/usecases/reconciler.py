@@ -148,7 +148,11 @@ class Reconciler:
             return
         task, run = loaded.task, loaded.task.runs[row.run_id]
         if run.state is State.PENDING and run.scheduled == row.scheduled:
-            await self._renew(task_queue_id, row)
+            if row.priority == task.priority:
+                await self._renew(task_queue_id, row)
+            else:
+                # A change of priority died, or met another one: the message was looked for in the wrong band.
+                await self._stores.pools.correct_priority(task_queue_id, row, task.priority)
             return
         await self._stores.pools.remove_read(task_queue_id, row)
         if run.state is State.RUNNING:
