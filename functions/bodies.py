@@ -13,7 +13,7 @@ from shared.usecases.resolution import ResolvedMessage, WaitingEdges
 
 
 class Body(BaseModel):
-    """What every internal message may carry besides its own: how often it has failed.
+    """What every internal message may carry besides its own: how often it has failed, and how often it has waited.
 
     Fields that are not known here are those of another version of the app, which handles the same queues while it is
     upgraded or rolled back: they are ignored, and kept when the message is put again.
@@ -22,6 +22,9 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
     attempts: Annotated[int, Field(ge=0)] = 0
+    """Failures that may be the message's own: after too many it is given up."""
+    waits: Annotated[int, Field(ge=0)] = 0
+    """Times in a row that a dependency was down: they count for the back-off alone."""
 
 
 class ClaimBody(Body):

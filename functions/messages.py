@@ -75,7 +75,8 @@ async def _attempt(
         return await _again_unless_too_often(services, queue, body, text)
     except (StorageUnavailable, ServiceUnavailable) as failure:
         log.warning("a message of %s waits: %s", queue, type(failure).__name__, extra={"action": "message_waits"})
-        return await _again(services, queue, body, min(FIRST_DELAY * 2**body.attempts, WAITING_DELAY))
+        waited = body.model_copy(update={"waits": min(body.waits + 1, MOST_ATTEMPTS)})
+        return await _put_again(services, queue, waited, min(FIRST_DELAY * 2**body.waits, WAITING_DELAY))
     except OtherVersion as foreign:
         log.warning("a message of %s waits: %s", queue, foreign, extra={"action": "message_waits"})
         return await _again_unless_too_often(services, queue, body, text)
@@ -91,12 +92,8 @@ async def _attempt(
 async def _again_unless_too_often(services: Services, queue: str, body: Body, text: str) -> str:
     if body.attempts >= MOST_ATTEMPTS:
         return await _give_up(services, queue, text, "failed too often")
-    return await _again(services, queue, body, min(FIRST_DELAY * 2**body.attempts, LONGEST_DELAY))
-
-
-async def _again(services: Services, queue: str, body: Body, delay: float) -> str:
-    counted = body.model_copy(update={"attempts": min(body.attempts + 1, MOST_ATTEMPTS)})
-    return await _put_again(services, queue, counted, delay)
+    counted = body.model_copy(update={"attempts": body.attempts + 1, "waits": 0})
+    return await _put_again(services, queue, counted, min(FIRST_DELAY * 2**body.attempts, LONGEST_DELAY))
 
 
 async def _put_again(services: Services, queue: str, body: Body, delay: float) -> str:

@@ -17,6 +17,7 @@ import pytest
 
 from shared.domain import announcements
 from shared.domain.task import Resolved
+from shared.errors import ServiceUnavailable
 from shared.events.pointers import from_json, to_json
 from shared.storage.counting import Kind
 from shared.storage.interface import StorageRefused, StorageUnavailable
@@ -379,5 +380,32 @@ def test_message_waits_for_an_outage_and_is_given_up_when_storage_keeps_refusing
         gate.times = 0
         await host.run(RESOLVED_QUEUE, 300)
         assert ("done" in host.outcomes) is not is_given_up
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("error", [StorageUnavailable("down"), ServiceUnavailable("contended")], ids=["storage", "race"])
+def test_attempts_during_an_outage_do_not_count_towards_giving_up(
+    app: App, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """What fails once after a long outage is tried as often as what fails without one."""
+    world = a_world()
+    host = Host(app, world)
+    outage, failures = 3600.0, 3
+    attempts: list[float] = []
+
+    async def work(message: object) -> None:
+        attempts.append(world.clock.now().timestamp())
+        if attempts[-1] - attempts[0] < outage:
+            raise error
+        if sum(each - attempts[0] >= outage for each in attempts) <= failures:
+            raise RuntimeError
+
+    async def story() -> None:
+        monkeypatch.setattr(world.handlers.resolution, "resolved_due", work)
+        await world.services.stores.messages.put_resolved(world.slugid(), 0)
+        await host.run(RESOLVED_QUEUE, 2 * outage)
+        assert await poisoned(world, RESOLVED_QUEUE) == 0
+        assert host.outcomes[-failures - 1 :] == ["again"] * failures + ["done"]
 
     world.run(story())
