@@ -384,7 +384,9 @@ def test_message_waits_for_an_outage_and_is_given_up_when_storage_keeps_refusing
     world.run(story())
 
 
-@pytest.mark.parametrize("error", [StorageUnavailable("down"), ServiceUnavailable("contended")], ids=["storage", "race"])
+@pytest.mark.parametrize(
+    "error", [StorageUnavailable("down"), ServiceUnavailable("contended")], ids=["storage", "race"]
+)
 def test_attempts_during_an_outage_do_not_count_towards_giving_up(
     app: App, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
