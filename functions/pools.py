@@ -147,7 +147,7 @@ def new_task_queue_of(params: Mapping[str, str]) -> str:
 
 
 def with_actions(actions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Declared actions, where there are any: today's clients do not know of them."""
+    """Declared actions of a worker type or a worker, where there are any: today's clients do not know of them."""
     return {"actions": list(actions)} if actions else {}
 
 
@@ -173,7 +173,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 
 def _provisioner(entry: Entry) -> dict[str, Any]:
-    return {"provisionerId": entry.name, **_entry(entry), **with_actions(entry.actions)}
+    return {"provisionerId": entry.name, **_entry(entry), "actions": list(entry.actions)}
 
 
 def _task_queue(entry: Entry) -> dict[str, Any]:

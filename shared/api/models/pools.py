@@ -30,14 +30,14 @@ class Actions(RootModel[list[Action]]):
 
 
 class ProvisionerResponse(Closed):
-    """A provisioner. `actions` only where some were declared."""
+    """A provisioner."""
 
     provisionerId: ProvisionerId
     stability: Stability
     description: str
     expires: Date
     lastDateActive: Date
-    actions: list[Action] = optional()
+    actions: list[Action]
 
 
 class ListProvisionersResponse(Closed):
