@@ -72,7 +72,7 @@ FAILED_CLAIMS = Instrument(
     name="queue_failed_claims",
     kind="counter",
     unit="{claim}",
-    description="Claims that failed for a defect: the message of each was let go, and the log tells what it was.",
+    description="Claims that failed because of a defect; the message of each was made visible again, and the log has the error.",
     labels=_POOL,
 )
 TIMER_LATENESS = Instrument(
@@ -95,7 +95,7 @@ EVENT_BACKLOG = Instrument(
     name="queue_event_backlog",
     kind="gauge",
     unit="{event}",
-    description="Events that Service Bus has not taken yet and that are tried again.",
+    description="Events that Service Bus has not accepted yet and that are retried.",
 )
 EVENTS_DEFERRED = Instrument(
     name="queue_deferred_events",
@@ -107,21 +107,21 @@ POISON_DEPTH = Instrument(
     name="queue_poison_messages",
     kind="gauge",
     unit="{message}",
-    description="Internal messages that were given up, by the queue they came from; somebody should look at each.",
+    description="Internal messages that were dead-lettered, by the queue they came from; an operator should look at each.",
     labels=("queue",),
 )
 POISONED = Instrument(
     name="queue_poisoned_messages",
     kind="counter",
     unit="{message}",
-    description="Internal messages given up.",
+    description="Internal messages dead-lettered.",
     labels=("queue",),
 )
 EXPIRATIONS_FAILED = Instrument(
     name="queue_failed_expirations",
     kind="counter",
     unit="{deletion}",
-    description="Expired things that the expiry job could not delete and will try again after a back-off, by kind; "
+    description="Expired items that the expiry job could not delete and will retry after a back-off, by kind; "
     "`stuck` says whether it was at least the fifth time in a row.",
     labels=("kind", "stuck"),
 )
