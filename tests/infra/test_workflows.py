@@ -125,6 +125,25 @@ def test_a_package_is_compared_with_its_digest_whichever_run_it_is_of() -> None:
     assert steps[judge]["if"] == "${{ inputs.run_id }}"
 
 
+@pytest.mark.parametrize(
+    ("tag", "section", "code"),
+    [
+        ("v1.2.3", "## [1.2.3] - 2030-01-31", 0),
+        ("1.2.3", "## [1.2.3] - 2030-01-31", 1),
+        ("v1.2.4", "## [1.2.3] - 2030-01-31", 1),
+        ("v1.2.3", "## [1.2.3] - Unreleased", 1),
+    ],
+)
+def test_a_release_is_tagged_with_the_version_of_the_project(tmp_path: Path, tag: str, section: str, code: int) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "queue"\nversion = "1.2.3"\n')
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n{section}\n")
+    step = next(step for _, step in _steps(FOLDER / "deploy.yml") if "release.tag_name" in str(step.get("env")))
+    shell = ["bash", "-eo", "pipefail", "-c", step["run"]]
+    environment = {"PATH": os.environ["PATH"], "TAG": tag}
+    done = subprocess.run(shell, env=environment, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == code
+
+
 def test_inputs_reach_shells_as_variables_only() -> None:
     """What is written into a script by the runner could be a script."""
     for path in FILES:
