@@ -15,7 +15,7 @@ from taskcluster.exceptions import TaskclusterRestFailure
 from admin.connection import queue_api
 from admin.durations import expiry
 from admin.output import fail, say, show
-from shared.api.types import TASK_QUEUE_PATTERN
+from shared.types import TASK_QUEUE_PATTERN
 
 workers = typer.Typer(help="Workers: keep one from claiming tasks.", no_args_is_help=True)
 pools = typer.Typer(help="Pools (task queues): what waits, what runs, let one run dry.", no_args_is_help=True)

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shared.api.types import Date, Id, Priority, SlugId, optional
 from shared.domain.dates import parse_date
 from shared.storage.messages import MalformedMessage
+from shared.types import Date, Id, Priority, SlugId, optional
 from shared.usecases.resolution import ResolvedMessage, WaitingEdges
 
 

@@ -1,29 +1,60 @@
-"""Functions requests to endpoint calls and back: the raw path, the order of checks, the error envelope."""
+"""The HTTP functions: requests to endpoint calls and back; the raw path, the order of checks, the error envelope.
+
+Deployed Functions decode `%2F` before they match routes, and allow catch-alls only last, so routes of their own could
+not tell the contract's paths apart (design 8): the functions have catch-all routes, and the endpoints' rows do the
+rest.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import azure.functions as func
 
-from functions import process
+from functions import process, telemetry_export
 from functions.load import Bodies, Load
 from functions.observation import observed
-from shared.api.answer import MOST_ECHOED, Answer, echo, error_answer, fixed_headers, json_answer, not_found
-from shared.api.call import Authenticate, Call
+from shared.api.answer import (
+    MOST_ECHOED,
+    SAME_AS,
+    Answer,
+    at_root,
+    echo,
+    error_answer,
+    fixed_headers,
+    json_answer,
+    not_found,
+)
+from shared.api.call import Authenticate, Call, Handler
 from shared.api.endpoint import Endpoint
 from shared.api.router import Match, Router
-from shared.api.site import SAME_AS, at_root
 from shared.api.validation import check_size, is_json, validate_params, validate_payload, validate_query
 from shared.auth.authenticate import Authenticator, Caller
 from shared.auth.hawk import MacMismatch
 from shared.auth.targets import is_ambiguous, raw_target, signed_targets, target_of
+from shared.endpoints import (
+    ENDPOINTS,
+    PREFIX,
+    accounts,
+    artifacts,
+    groups,
+    objects,
+    pools,
+    relay,
+    service,
+    tasks,
+    work,
+    workers,
+)
+from shared.endpoints import objects as object_table
+from shared.endpoints import relay as relay_table
 from shared.errors import ApiError, InputError, InternalServerError, ServiceUnavailable
+from shared.reference import endpoints
 from shared.services import Services
 from shared.storage.interface import StorageUnavailable
 
@@ -38,9 +69,6 @@ _TRACE_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
 _LOGGED = frozenset({"taskId", "runId", "taskGroupId", "taskQueueId", "workerGroup", "workerId"})
 """URL parameters that every line of a call names."""
-
-Handler = Callable[[Services, Call], Awaitable[Answer | Mapping[str, Any]]]
-"""Calls one use-case; answers the JSON object of a 200, or an Answer."""
 
 
 @dataclass(frozen=True)
@@ -212,3 +240,109 @@ def _trace_id(request_headers: Mapping[str, str]) -> str | None:
     """The caller's own id of what the request is part of, if it can stand in a header."""
     found = request_headers.get("x-taskcluster-trace-id", "")
     return found if _TRACE_ID.fullmatch(found) else None
+
+
+blueprint = func.Blueprint()
+
+APIS = (
+    Api.of(
+        PREFIX,
+        ENDPOINTS,
+        service.HANDLERS,
+        tasks.HANDLERS,
+        groups.HANDLERS,
+        work.HANDLERS,
+        artifacts.HANDLERS,
+        pools.HANDLERS,
+        workers.HANDLERS,
+    ),
+    Api.of(accounts.PREFIX, accounts.ENDPOINTS, accounts.HANDLERS),
+    Api.of(object_table.PREFIX, object_table.ENDPOINTS, objects.HANDLERS),
+    Api.of(relay_table.PREFIX, relay_table.ENDPOINTS, relay.HANDLERS),
+    Api.of("", endpoints.ENDPOINTS, endpoints.HANDLERS),
+    Api.of("", telemetry_export.ENDPOINTS, telemetry_export.HANDLERS),
+)
+
+
+@blueprint.function_name("task")
+@blueprint.route("api/queue/v1/task/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
+async def task_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+    """/task/…: definitions, runs, artifacts."""
+    return await respond(APIS, req, context)
+
+
+@blueprint.function_name("tasks")
+@blueprint.route("api/queue/v1/tasks/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
+async def tasks_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+    """/tasks…: many tasks at once."""
+    return await respond(APIS, req, context)
+
+
+@blueprint.function_name("task-group")
+@blueprint.route("api/queue/v1/task-group/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
+async def task_group_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+    """/task-group/…: groups."""
+    return await respond(APIS, req, context)
+
+
+@blueprint.function_name("claim-work")
+@blueprint.route("api/queue/v1/claim-work/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
+async def claim_work_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+    """/claim-work/…: long polls."""
+    return await respond(APIS, req, context)
+
+
+@blueprint.function_name("poll-task-url")
+@blueprint.route("api/queue/v1/poll-task-url/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
+async def poll_task_url_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+    """/poll-task-url/…: signed URLs for workers that poll Azure queues themselves."""
+    return await respond(APIS, req, context)
+
+
+@blueprint.function_name("pending")
+@blueprint.route("api/queue/v1/pending/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
+async def pending_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+    """/pending/…: how much waits."""
+    return await respond(APIS, req, context)
+
+
+@blueprint.function_name("task-queues")
+@blueprint.route("api/queue/v1/task-queues/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
+async def task_queues_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+    """/task-queues…: pools, what waits and what runs in them."""
+    return await respond(APIS, req, context)
+
+
+@blueprint.function_name("provisioners")
+@blueprint.route("api/queue/v1/provisioners/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
+async def provisioners_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+    """/provisioners…: provisioners, worker types, workers."""
+    return await respond(APIS, req, context)
+
+
+@blueprint.function_name("auth")
+@blueprint.route("api/auth/v1/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
+async def auth_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+    """/api/auth/v1/…: clients, roles, scopes."""
+    return await respond(APIS, req, context)
+
+
+@blueprint.function_name("object")
+@blueprint.route("api/object/v1/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
+async def object_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+    """/api/object/v1/…: data of `object` artifacts."""
+    return await respond(APIS, req, context)
+
+
+@blueprint.function_name("artifact-relay")
+@blueprint.route("artifacts/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
+async def artifact_relay_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+    """/artifacts/relay/…: uploads of artifacts."""
+    return await respond(APIS, req, context)
+
+
+@blueprint.function_name("service")
+@blueprint.route("{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
+async def service_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+    """Everything else: the service's own endpoints, and what does not exist."""
+    return await respond(APIS, req, context)

@@ -11,6 +11,7 @@ from typing import Final
 
 from azure.identity.aio import DefaultAzureCredential
 
+from functions.traced import TracedPublisher, TracingPolicy
 from shared.events.exchanges import TOPICS
 from shared.events.publisher import EventPublisher
 from shared.runtime import Runtime
@@ -18,7 +19,6 @@ from shared.services import Services, assemble
 from shared.settings import Settings, load_settings
 from shared.storage.connection import AzureStorage, Endpoints
 from shared.telemetry.start import Telemetry, start_telemetry
-from shared.telemetry.traced import TracedPublisher, TracingPolicy
 from shared.usecases.announcer import Publisher
 
 SETTINGS: Final[Settings] = load_settings()

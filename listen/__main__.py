@@ -20,13 +20,13 @@ from azure.core.exceptions import AzureError
 from azure.servicebus import ServiceBusReceivedMessage
 
 from listen.connect import Namespace
+from listen.filters import CorrelationRule, Rule, SqlRule, TrueRule, pattern_for
+from listen.patterns import selects
 from listen.problems import Trouble, in_words
 from listen.reading import as_json, properties_of, read
 from listen.subscription import rules_for_any, subscription
 from shared.domain.events import Exchange
 from shared.events.exchanges import parse_exchange
-from shared.events.filters import CorrelationRule, Rule, SqlRule, TrueRule, pattern_for
-from shared.events.patterns import selects
 
 ExchangeName = Annotated[str, typer.Argument(metavar="EXCHANGE", help="For example task-pending.")]
 Patterns = Annotated[

@@ -10,8 +10,8 @@ from azure.core.exceptions import ResourceNotFoundError
 from azure.servicebus.aio.management import ServiceBusAdministrationClient
 from azure.servicebus.management import CorrelationRuleFilter, SqlRuleFilter, TrueRuleFilter
 
+from listen.filters import CorrelationRule, Rule, SqlRule, TrueRule, rules_for
 from shared.domain.events import Exchange
-from shared.events.filters import CorrelationRule, Rule, SqlRule, TrueRule, rules_for
 
 DEFAULT_RULE = "$Default"
 """The rule that a new subscription has: it lets everything in, so ours must replace it, not join it."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from shared.auth import client_store, role_store
 from shared.events import exchanges
-from shared.storage import artifact_keys, keys
+from shared.storage import keys
 from shared.storage.messages import INTERNAL_QUEUES
 
 TABLES: Final = (
@@ -25,6 +25,6 @@ TABLES: Final = (
 """The truth first: in a copy that is made in this order, projections are newer than what they project."""
 
 QUEUES: Final = tuple(name for queue in INTERNAL_QUEUES for name in (queue, f"{queue}-poison"))
-CONTAINERS: Final = (keys.DEFINITIONS, artifact_keys.PRIVATE, artifact_keys.PUBLIC)
+CONTAINERS: Final = (keys.DEFINITIONS, keys.PRIVATE, keys.PUBLIC)
 TOPICS: Final = exchanges.TOPICS
 """Without the deployment's prefix."""

@@ -6,13 +6,12 @@ Passed in, never reached for.
 from __future__ import annotations
 
 import asyncio
-import base64
 import random
-import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from shared.ids import new_slugid
 from shared.telemetry.meter import Meter
 from shared.telemetry.tracing import NoTracer, Tracer
 
@@ -21,13 +20,6 @@ def utc_now() -> datetime:
     """The present time in UTC, truncated to milliseconds as everything that the contract stores (contract 3.3)."""
     now = datetime.now(UTC)
     return now.replace(microsecond=now.microsecond // 1000 * 1000)
-
-
-def new_slugid() -> str:
-    """A fresh v4 UUID in URL-safe base64 without padding: 22 characters, never starting with a dash."""
-    raw = bytearray(uuid.uuid4().bytes)
-    raw[0] &= 0x7F
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
 @dataclass(frozen=True, kw_only=True)

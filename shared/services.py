@@ -7,55 +7,113 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from shared.artifact_services import ArtifactServices, assemble_artifacts
 from shared.auth.authenticate import Authenticator
 from shared.auth.client_store import ClientStore
 from shared.auth.clients import Client, root_client
 from shared.auth.keyring import TableKeyring
 from shared.auth.role_store import RoleStore
-from shared.auth.vault import Vault
 from shared.runtime import Runtime
 from shared.settings import Settings
-from shared.storage.definitions import DefinitionCache
+from shared.storage.artifacts import ArtifactStore
 from shared.storage.directory import DirectoryStore
 from shared.storage.expiry import ExpiryStore
 from shared.storage.groups import GroupStore
 from shared.storage.interface import Storage
 from shared.storage.messages import Messages, Signer
-from shared.storage.pool_index import PoolIndex
-from shared.storage.pools import PoolStore
-from shared.storage.tasks import TaskStore
+from shared.storage.pools import PoolIndex, PoolStore
+from shared.storage.tasks import DefinitionCache, TaskStore
 from shared.storage.workers import WorkerStore
 from shared.usecases.announcer import Announcer, Publisher
+from shared.usecases.artifact_expiry import ArtifactExpiry
+from shared.usecases.artifacts import Artifacts, Finishing
 from shared.usecases.back_off import BackOff
-from shared.usecases.batches import Batches
 from shared.usecases.clients import ClientAccounts
 from shared.usecases.create import CreateTask
-from shared.usecases.directory import Directory
 from shared.usecases.executor import Executor, Stores
 from shared.usecases.expiration import Expiration
 from shared.usecases.gauges import Gauges
-from shared.usecases.group_check import GroupCheck
 from shared.usecases.group_expiry import GroupExpiry
 from shared.usecases.group_jobs import GroupJobs
-from shared.usecases.groups import Groups
+from shared.usecases.groups import Batches, Groups
 from shared.usecases.heartbeat import Ask, Heartbeat, asks_of
 from shared.usecases.lifecycle import Lifecycle
 from shared.usecases.membership import Membership
+from shared.usecases.objects import Objects
 from shared.usecases.poll_urls import PollUrls
-from shared.usecases.polling import Poller, PollIntervals
-from shared.usecases.pool_views import PoolViews
-from shared.usecases.presence import Presence
+from shared.usecases.polling import Poller, PollIntervals, Starvation
+from shared.usecases.pool_views import Directory, PoolViews
+from shared.usecases.reading import Reading
 from shared.usecases.reconciler import Reconciler
-from shared.usecases.redelivery import Redelivery
-from shared.usecases.resolution import Resolution
+from shared.usecases.resolution import GroupCheck, Resolution
 from shared.usecases.roles import RoleAccounts
 from shared.usecases.standings import Standings
-from shared.usecases.starvation import Starvation
 from shared.usecases.task_expiry import TaskExpiry
-from shared.usecases.timers import Timers
+from shared.usecases.timers import Redelivery, Timers
+from shared.usecases.uploads import Relay, Uploads, UploadUrls
 from shared.usecases.work import Issuer, Work
-from shared.usecases.workers import Workers
+from shared.usecases.workers import Presence, Workers
+from shared.vault import Vault
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactServices:
+    """The use-cases of artifacts in one process."""
+
+    creation: Artifacts
+    finishing: Finishing
+    reading: Reading
+    urls: UploadUrls
+    relay: Relay
+    objects: Objects
+    uploads: Uploads
+    expiry: ArtifactExpiry
+
+
+def assemble_artifacts(
+    settings: Settings, stores: Stores, storage: Storage, expiry: ExpiryStore, issuer: Issuer
+) -> ArtifactServices:
+    """The use-cases on the given storage."""
+    runtime = stores.runtime
+    put = timedelta(seconds=settings.artifact_put_seconds)
+    artifacts = ArtifactStore(storage)
+    uploads = Uploads(storage, artifacts, expiry, runtime)
+    creation = Artifacts(stores, artifacts, expiry, storage.blobs, put)
+    relay = Relay(
+        stores.tasks,
+        artifacts,
+        uploads,
+        runtime.now,
+        signing_keys=[key.get_secret_value() for key in settings.message_signing_keys],
+        root_url=settings.root_url,
+        limit=settings.artifact_relay_limit_bytes,
+    )
+    return ArtifactServices(
+        creation=creation,
+        finishing=Finishing(stores, artifacts, storage.blobs, creation),
+        reading=Reading(
+            stores.tasks,
+            artifacts,
+            uploads,
+            storage.access,
+            runtime,
+            life=timedelta(seconds=settings.artifact_get_seconds),
+            public_base_url=settings.public_artifact_base_url,
+        ),
+        urls=UploadUrls(storage.access, relay, runtime),
+        relay=relay,
+        objects=Objects(
+            artifacts,
+            uploads,
+            relay,
+            storage,
+            runtime,
+            issuer,
+            mode=settings.artifact_upload_mode,
+            put=put,
+        ),
+        uploads=uploads,
+        expiry=ArtifactExpiry(stores.tasks, artifacts, uploads, storage.blobs, runtime),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

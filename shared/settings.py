@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from shared.auth.vault import Vault
+from shared.vault import Vault
 
 
 class SettingsError(ValueError):

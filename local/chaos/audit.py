@@ -9,10 +9,10 @@ from azure.storage.blob.aio import BlobServiceClient
 from azure.storage.queue.aio import QueueServiceClient
 
 from local.chaos.graphs import Planned
-from shared.storage import artifact_keys, keys
+from shared.storage import keys
 
 WATCHED_TABLES = (keys.TASKS, keys.GROUPS, keys.POOLS)
-ARTIFACT_CONTAINERS = (artifact_keys.PUBLIC, artifact_keys.PRIVATE)
+ARTIFACT_CONTAINERS = (keys.PUBLIC, keys.PRIVATE)
 
 
 async def leftovers(connection_string: str, planned: Collection[Planned]) -> list[str]:

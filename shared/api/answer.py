@@ -1,4 +1,4 @@
-"""Answers: JSON bodies, headers, and the error envelope (contract 1.3, 12)."""
+"""Answers: JSON bodies, headers, the error envelope (contract 1.3, 12), and the root's paths (contract 1.2)."""
 
 from __future__ import annotations
 
@@ -100,3 +100,29 @@ def _cut(text: str, most: int) -> str:
 def to_json(value: Any) -> bytes:
     """JSON text as answers carry it."""
     return write(value)
+
+
+_ROBOTS = b"User-agent: *\nDisallow: /\n"
+
+
+def version_of(app_version: str) -> Mapping[str, str]:
+    """What is deployed, in the form of Mozilla's Dockerflow; what the deployment does not tell is empty."""
+    return {"version": app_version, "commit": "", "source": "", "build": ""}
+
+
+SAME_AS: Mapping[str, str] = {
+    "/__heartbeat__": "/api/queue/v1/__heartbeat__",
+    "/__lbheartbeat__": "/api/queue/v1/__lbheartbeat__",
+}
+"""Paths of the root that answer, to any method, as others do to GET."""
+
+
+def at_root(path: str, app_version: str) -> Answer | None:
+    """The answer at a path of the root, None for any other path."""
+    match path:
+        case "/__version__":
+            return json_answer(version_of(app_version))
+        case "/robots.txt":
+            return Answer(body=_ROBOTS, content_type="text/plain; charset=utf-8")
+        case _:
+            return None

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel
 
+from shared.api.answer import Answer
 from shared.api.endpoint import Endpoint
 from shared.auth.authenticate import Authenticator, Caller
 from shared.auth.foresight import hopeless
 from shared.auth.scopes import Params, render
+from shared.services import Services
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -83,3 +85,7 @@ class Call:
         expression = render(self.endpoint.scopes, {**self.params, **(params or {})})
         if expression is not None:
             (await self.caller()).require(expression)
+
+
+Handler = Callable[[Services, Call], Awaitable[Answer | Mapping[str, Any]]]
+"""Calls one use-case; answers the JSON object of a 200, or an Answer."""

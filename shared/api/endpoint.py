@@ -10,8 +10,8 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from shared.api.types import OPAQUE, SLUGID_PATTERN
 from shared.auth.scopes import Template, params_of
+from shared.types import OPAQUE, SLUGID_PATTERN
 
 Stability = Literal["stable", "experimental", "deprecated"]
 

@@ -12,8 +12,8 @@ from shared.auth.client_store import ClientChanged, ClientRecord, ClientStore
 from shared.auth.clients import Client
 from shared.auth.expansion import Roles
 from shared.auth.role_store import RoleSnapshot, RoleStore
-from shared.auth.vault import CannotOpen, Vault
 from shared.storage.interface import StorageUnavailable
+from shared.vault import CannotOpen, Vault
 
 STALENESS = timedelta(seconds=60)
 """How long a client or the roles are kept: how late other processes see a change (design 2.8)."""

@@ -10,7 +10,7 @@ from typing import cast
 
 from shared.domain.artifacts import MAX_OF_TASK, MAX_RUN, Artifact, StorageType, Upload
 from shared.domain.dates import format_date, parse_date
-from shared.storage import artifact_keys, keys
+from shared.storage import keys
 from shared.storage.codec import SCHEMA, check_schema, compact
 from shared.storage.interface import (
     MAX_OPERATIONS,
@@ -51,12 +51,12 @@ class Stored:
     @property
     def container(self) -> str:
         """The container of its blob."""
-        return artifact_keys.container(self.artifact.name)
+        return keys.container(self.artifact.name)
 
     @property
     def path(self) -> str:
         """The path of its blob."""
-        return artifact_keys.path(self.task_id, self.run_id, self.artifact.name, self.artifact.version)
+        return keys.path(self.task_id, self.run_id, self.artifact.name, self.artifact.version)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,12 +77,12 @@ class Waiting:
     @property
     def container(self) -> str:
         """The container of its blob."""
-        return artifact_keys.container(self.name)
+        return keys.container(self.name)
 
     @property
     def path(self) -> str:
         """The path of its blob."""
-        return artifact_keys.path(self.task_id, self.run_id, self.name, self.version)
+        return keys.path(self.task_id, self.run_id, self.name, self.version)
 
 
 class ArtifactStore:
@@ -111,7 +111,7 @@ class ArtifactStore:
         """One point read."""
         if run_id > MAX_RUN:
             return None
-        row = await self._tables.get(keys.TASKS, task_id, artifact_keys.artifact(run_id, name))
+        row = await self._tables.get(keys.TASKS, task_id, keys.artifact(run_id, name))
         if row is None:
             return None
         return Stored(task_id=task_id, run_id=run_id, artifact=decode(row), etag=row.etag)
@@ -120,13 +120,13 @@ class ArtifactStore:
         """A page of a run's artifacts in the order of names, and where the next one starts."""
         if run_id > MAX_RUN:
             return [], None
-        first, end = artifact_keys.artifacts(run_id)
+        first, end = keys.artifacts(run_id)
         page = await self._tables.query(keys.TASKS, task_id, start=max(start, first), end=end, limit=limit)
         return [decode(row) for row in page.rows], page.resume
 
     async def note(self, stored: Stored, artifact: Artifact) -> Stored | None:
         """Notes what has been found out about an artifact; None when it has changed since it was read."""
-        key = artifact_keys.artifact(stored.run_id, artifact.name)
+        key = keys.artifact(stored.run_id, artifact.name)
         try:
             (etag,) = await self._tables.transact(
                 keys.TASKS, stored.task_id, [Replace(key, encode(artifact), stored.etag)]
@@ -156,11 +156,9 @@ class ArtifactStore:
 
     async def count(self, task_id: str) -> int:
         """The artifacts of all runs of a task; counting ends at `MAX_OF_TASK`, or a page beyond it."""
-        number, start = 0, artifact_keys.ARTIFACTS[0]
+        number, start = 0, keys.ARTIFACTS[0]
         while number < MAX_OF_TASK:
-            page = await self._tables.query(
-                keys.TASKS, task_id, start=start, end=artifact_keys.ARTIFACTS[1], select=("upload",)
-            )
+            page = await self._tables.query(keys.TASKS, task_id, start=start, end=keys.ARTIFACTS[1], select=("upload",))
             number += len(page.rows)
             if page.resume is None:
                 break
@@ -177,7 +175,7 @@ class ArtifactStore:
     async def delete(self, stored: Stored) -> bool:
         """Deletes an artifact with its waiting upload; False when it has changed since it was read."""
         run_id, name = stored.run_id, stored.artifact.name
-        waiting = [Delete(artifact_keys.direct(run_id, name))] if stored.artifact.upload is Upload.DIRECT else []
+        waiting = [Delete(keys.direct(run_id, name))] if stored.artifact.upload is Upload.DIRECT else []
         try:
             await self._tables.transact(keys.TASKS, stored.task_id, [*deletion(stored), *waiting])
         except TransactionRefused as refused:
@@ -193,7 +191,7 @@ class ArtifactStore:
 
     async def waiting(self, task_id: str, run_id: int, name: str) -> Waiting | None:
         """The upload of one artifact, if it waits."""
-        row = await self._tables.get(keys.TASKS, task_id, artifact_keys.direct(run_id, name))
+        row = await self._tables.get(keys.TASKS, task_id, keys.direct(run_id, name))
         return None if row is None else decode_waiting(row)
 
     async def committed(self, task_id: str, uploads: Sequence[Waiting]) -> list[Waiting]:
@@ -203,7 +201,7 @@ class ArtifactStore:
             batch = remaining[:_PER_TRANSACTION]
             operations: list[Operation] = []
             for upload in batch:
-                key = artifact_keys.artifact(upload.run_id, upload.name)
+                key = keys.artifact(upload.run_id, upload.name)
                 operations += [Delete(upload.key, upload.etag), Merge(key, {"isPresent": True, "isSettled": False})]
             try:
                 await self._tables.transact(keys.TASKS, task_id, operations)
@@ -217,7 +215,7 @@ class ArtifactStore:
 
 def operations_for(run_id: int, artifact: Artifact, until: datetime, *, old: Stored | None) -> list[Operation]:
     """What writes an artifact: new, or in place of one that was read, as it was read."""
-    key = artifact_keys.artifact(run_id, artifact.name)
+    key = keys.artifact(run_id, artifact.name)
     values = encode(artifact)
     operations: list[Operation] = [Create(key, values) if old is None else Replace(key, values, old.etag)]
     is_direct = artifact.upload is Upload.DIRECT
@@ -228,17 +226,17 @@ def operations_for(run_id: int, artifact: Artifact, until: datetime, *, old: Sto
             "version": artifact.version if is_direct else "",
             "until": format_date(until),
         }
-        operations.append(Upsert(artifact_keys.direct(run_id, artifact.name), waiting))
+        operations.append(Upsert(keys.direct(run_id, artifact.name), waiting))
     is_replaced = old is not None and old.artifact.has_blob and old.artifact.version != artifact.version
     if is_replaced or artifact.storage_type is StorageType.OBJECT:
-        operations.append(Upsert(artifact_keys.STRAYS, {}))
+        operations.append(Upsert(keys.STRAYS, {}))
     return operations
 
 
 def deletion(stored: Stored) -> list[Operation]:
     """What deletes an artifact that was read, as it was read, and leaves word of its blob, which is deleted next."""
-    row = Delete(artifact_keys.artifact(stored.run_id, stored.artifact.name), stored.etag)
-    return [row, Upsert(artifact_keys.STRAYS, {})] if stored.artifact.has_blob else [row]
+    row = Delete(keys.artifact(stored.run_id, stored.artifact.name), stored.etag)
+    return [row, Upsert(keys.STRAYS, {})] if stored.artifact.has_blob else [row]
 
 
 def decode_waiting(row: Row) -> Waiting:

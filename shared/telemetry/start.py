@@ -7,7 +7,7 @@ import threading
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from shared.runtime import new_slugid
+from shared.ids import new_slugid
 from shared.settings import Settings
 from shared.telemetry.logs import structure_logs
 from shared.telemetry.meter import Meter

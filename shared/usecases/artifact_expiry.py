@@ -8,12 +8,12 @@ from datetime import datetime
 from shared.concurrency import in_waves
 from shared.domain.artifacts import StorageType, Upload
 from shared.runtime import Runtime
-from shared.storage import artifact_keys
+from shared.storage import keys
 from shared.storage.artifacts import ArtifactStore, Stored, deletion
 from shared.storage.expiry import KEPT, Expiring
 from shared.storage.interface import Blobs, Row
 from shared.storage.tasks import CommitLost, TaskStore
-from shared.usecases.finishing import without_unfinished
+from shared.usecases.artifacts import without_unfinished
 from shared.usecases.uploads import Uploads
 
 WIDTH = 16
@@ -59,21 +59,21 @@ class ArtifactExpiry:
     async def delete_blobs(self, task_id: str, rows: Sequence[Row]) -> dict[str, Exception]:
         """Deletes the blobs of all artifacts among the rows of a task, and with the row that tells of strays every blob
         of the task. Answers the keys of those rows whose blobs could not be deleted, and why."""
-        first, end = artifact_keys.ARTIFACTS
+        first, end = keys.ARTIFACTS
         failed: dict[str, Exception] = {}
 
         async def delete(row: Row) -> None:
             try:
-                if row.key == artifact_keys.STRAYS:
+                if row.key == keys.STRAYS:
                     await self._uploads.delete_all(task_id)
                 elif row.values["upload"] != Upload.NONE:
                     name, run_id = str(row.values["name"]), int(row.key.split("~")[1])
-                    path = artifact_keys.path(task_id, run_id, name, str(row.values["version"]))
-                    await self._blobs.delete(artifact_keys.container(name), path)
+                    path = keys.path(task_id, run_id, name, str(row.values["version"]))
+                    await self._blobs.delete(keys.container(name), path)
             except Exception as error:
                 failed[row.key] = error
 
-        with_blobs = [row for row in rows if first <= row.key < end or row.key == artifact_keys.STRAYS]
+        with_blobs = [row for row in rows if first <= row.key < end or row.key == keys.STRAYS]
         await in_waves(WIDTH, delete, with_blobs)
         return failed
 

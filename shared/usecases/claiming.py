@@ -20,7 +20,7 @@ from shared.storage.tasks import Loaded
 from shared.storage.workers import WorkerRecord
 from shared.telemetry.instruments import FAILED_CLAIMS
 from shared.usecases.executor import Executor, Stores
-from shared.usecases.presence import Presence, Visit
+from shared.usecases.workers import Presence, Visit
 
 log = logging.getLogger("taskcluster.claims")
 

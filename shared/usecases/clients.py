@@ -21,11 +21,11 @@ from shared.auth.clients import Client
 from shared.auth.expansion import ExpansionTooLarge
 from shared.auth.keyring import TableKeyring
 from shared.auth.scopes import ScopeSet
-from shared.auth.vault import CannotOpen, Vault
 from shared.domain.dates import format_date, parse_date
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.runtime import Runtime, pause
 from shared.storage.expiry import ExpiryStore
+from shared.vault import CannotOpen, Vault
 
 REPEATABLE = timedelta(minutes=15)
 """How long after its creation an equal createClient counts as a repeat of the same call."""

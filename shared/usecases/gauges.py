@@ -8,7 +8,7 @@ from shared.concurrency import in_waves, together
 from shared.storage.interface import Queues
 from shared.storage.keys import PENDING as PENDING_ROWS
 from shared.storage.messages import EVENTS_QUEUE, INTERNAL_QUEUES, poison_queue
-from shared.storage.pool_index import PoolIndex
+from shared.storage.pools import PoolIndex
 from shared.telemetry.instruments import CLAIMED, EVENT_BACKLOG, OLDEST_PENDING, PENDING, POISON_DEPTH
 from shared.usecases.executor import Stores
 from shared.usecases.standings import Standings

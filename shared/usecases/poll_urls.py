@@ -7,13 +7,11 @@ from datetime import datetime, timedelta
 
 from shared.concurrency import together
 from shared.domain.priority import PRIORITIES
+from shared.domain.protocol import CLOCK_SKEW
 from shared.runtime import Runtime
 from shared.storage.interface import Access
 from shared.storage.messages import pending_queue
 from shared.storage.pools import PoolStore
-
-CLOCK_SKEW = timedelta(minutes=15)
-"""URLs are valid from this long ago, since clocks differ."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

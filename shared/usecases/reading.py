@@ -8,17 +8,16 @@ from urllib.parse import quote
 
 from shared.concurrency import both
 from shared.domain.artifacts import OPAQUE, Artifact, StorageType, as_header, disposition
+from shared.domain.protocol import CLOCK_SKEW
 from shared.domain.task import Task
 from shared.errors import InputError, ResourceExpired, ResourceNotFound
 from shared.runtime import Runtime
-from shared.storage import artifact_keys
+from shared.storage import keys
 from shared.storage.artifacts import ArtifactStore, Stored
 from shared.storage.interface import Access
 from shared.storage.tasks import TaskStore
 from shared.usecases.uploads import Uploads
 
-CLOCK_SKEW = timedelta(minutes=15)
-"""URLs are valid from this long ago, since clocks differ."""
 MOST_LINKS = 50
 """Links that are followed one after the other."""
 
@@ -100,7 +99,7 @@ class Reading:
         settled = await self._uploads.settled(stored)
         if settled is None:
             raise ResourceNotFound(f"the content of {artifact.name} has not been uploaded")
-        if self._public_base_url is not None and stored.container == artifact_keys.PUBLIC:
+        if self._public_base_url is not None and stored.container == keys.PUBLIC:
             return f"{self._public_base_url}/{quote(stored.path)}"
         start, expiry = self.window()
         return await self._access.read_blob(

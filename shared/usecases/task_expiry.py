@@ -11,11 +11,11 @@ from typing import cast
 from shared.domain.dates import parse_date
 from shared.domain.effects import ChangePoolRows, row_of
 from shared.domain.task import State
-from shared.storage import artifact_keys, keys
-from shared.storage.definitions import DefinitionCache
+from shared.storage import keys
 from shared.storage.expiry import KEPT, SETTLED, Expiring
 from shared.storage.interface import MAX_OPERATIONS, Page, Row, Storage
 from shared.storage.partitions import delete_together, delete_unchanged, read_all
+from shared.storage.tasks import DefinitionCache
 from shared.usecases.artifact_expiry import PROPERTIES, ArtifactExpiry
 from shared.usecases.executor import Stores
 
@@ -178,7 +178,7 @@ class TaskExpiry:
         failure is raised."""
         failed = await self._artifacts.delete_blobs(task_id, rows)
         if failed:
-            first, end = artifact_keys.ARTIFACTS
+            first, end = keys.ARTIFACTS
             deleted = [row for row in rows if first <= row.key < end and row.key not in failed]
             await delete_unchanged(self._storage, keys.TASKS, task_id, deleted)
             raise next(iter(failed.values()))

@@ -26,8 +26,8 @@ from shared.telemetry.instruments import FAILED_CLAIMS
 from shared.usecases.claiming import Claiming
 from shared.usecases.executor import Executor, Stores
 from shared.usecases.polling import Poller
-from shared.usecases.presence import Presence, Visit
 from shared.usecases.reconciler import Reconciler
+from shared.usecases.workers import Presence, Visit
 
 log = logging.getLogger("taskcluster.claims")
 

@@ -24,7 +24,8 @@ from shared.auth.role_store import RoleRecord, RoleStore
 from shared.domain.claims import Worker
 from shared.domain.task import Resolved, State
 from shared.entities import TABLES
-from shared.runtime import Runtime, new_slugid, utc_now
+from shared.ids import new_slugid
+from shared.runtime import Runtime, utc_now
 from shared.services import Services, assemble
 from shared.storage.connection import AzureStorage
 from shared.storage.messages import CLAIM_QUEUE, DEADLINE_QUEUE

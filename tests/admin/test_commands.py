@@ -22,7 +22,7 @@ import taskcluster
 from admin.key_commands import KINDS
 from local.stack import Stack
 from local.state import ROOT
-from shared.auth.vault import Vault
+from shared.vault import Vault
 
 GUIDE = ROOT / "docs" / "operations.md"
 PLAYED = ("az", "azd", "azcopy", "gh")

@@ -13,7 +13,8 @@ from shared.domain.dates import format_date
 from shared.domain.definition import Definition
 from shared.domain.task import Resolved
 from shared.events.messages import EventMessage
-from shared.runtime import Runtime, new_slugid, utc_now
+from shared.ids import new_slugid
+from shared.runtime import Runtime, utc_now
 from shared.services import Services, assemble
 from shared.settings import Settings
 from shared.storage.counting import Operations, counting

@@ -14,9 +14,10 @@ from shared.domain.dates import format_date
 from shared.domain.definition import Definition
 from shared.domain.task import Resolved
 from shared.errors import ResourceNotFound
-from shared.runtime import Runtime, new_slugid, utc_now
+from shared.ids import new_slugid
+from shared.runtime import Runtime, utc_now
 from shared.services import Services, assemble
-from shared.storage import artifact_keys, keys
+from shared.storage import keys
 from shared.storage.artifacts import ArtifactStore, Stored
 from shared.storage.interface import Storage
 from shared.usecases.resolution import ResolvedMessage
@@ -103,7 +104,7 @@ class Days:
     async def blobs(self) -> set[str]:
         """Every blob of an artifact, without the artifact's version."""
         found: set[str] = set()
-        for container in (artifact_keys.PRIVATE, artifact_keys.PUBLIC):
+        for container in (keys.PRIVATE, keys.PUBLIC):
             found |= {path.rpartition(".")[0] for path in await self.storage.blobs.list_paths(container, "")}
         return found
 
@@ -121,7 +122,7 @@ async def days(azure_storage: Storage) -> Days:
 
 
 def paths(days: Days, names: Sequence[str]) -> set[str]:
-    return {artifact_keys.path(days.task_id, 0, name).rpartition(".")[0] for name in names}
+    return {keys.path(days.task_id, 0, name).rpartition(".")[0] for name in names}
 
 
 async def test_from_upload_to_expiry(days: Days) -> None:

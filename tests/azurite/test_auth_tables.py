@@ -7,8 +7,8 @@ import pytest
 
 from shared.auth.client_store import ClientChanged, ClientExists, ClientRecord, ClientStore
 from shared.auth.role_store import RoleRecord, RolesChanged, RoleStore
-from shared.auth.vault import Vault
 from shared.storage.interface import Storage
+from shared.vault import Vault
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 VAULT = Vault([base64.urlsafe_b64encode(b"k" * 32).decode()])

@@ -15,7 +15,8 @@ import pytest
 
 from shared.domain.artifacts import Artifact, StorageType, Upload
 from shared.domain.task import Resolved
-from shared.runtime import new_slugid, utc_now
+from shared.ids import new_slugid
+from shared.runtime import utc_now
 from shared.storage.artifacts import ArtifactStore
 from shared.storage.counting import Operations, counting
 from shared.storage.interface import Storage

@@ -21,7 +21,8 @@ from yarl import URL
 from local.azurite import Azurite
 from shared.domain.claims import Worker
 from shared.domain.task import Resolved, State
-from shared.runtime import Runtime, new_slugid, utc_now
+from shared.ids import new_slugid
+from shared.runtime import Runtime, utc_now
 from shared.services import assemble
 from shared.storage.connection import AzureStorage, Endpoints
 from shared.storage.interface import StorageUnavailable, Upsert

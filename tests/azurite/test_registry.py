@@ -12,14 +12,14 @@ from shared.concurrency import together
 from shared.domain.dates import parse_date
 from shared.domain.effects import ChangePoolRows, PoolRow
 from shared.domain.task import State
-from shared.runtime import Runtime, new_slugid
+from shared.ids import new_slugid
+from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.counting import counting
 from shared.storage.directory import Declaration, DirectoryStore, Kind
 from shared.storage.expiry import ExpiryStore
 from shared.storage.interface import Storage, TransactionRefused
-from shared.storage.pool_index import Counts, PoolIndex
-from shared.storage.pools import PoolStore
+from shared.storage.pools import Counts, PoolIndex, PoolStore
 from shared.storage.workers import HISTORY, LIFE, Quarantine, WorkerStore
 
 POOL = "provisioner/pool"

@@ -18,7 +18,7 @@ from typing import Any
 import requests
 import taskcluster
 
-from shared.runtime import new_slugid
+from shared.ids import new_slugid
 from tests.clients.deployment import Credentials, Deployment, a_task, format_time
 
 PROJECT = Path(__file__).with_name("sample_project")

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from local import state
-from shared.api.table import pools
 from shared.auth.scopes import ScopeSet, render, scopes_of
+from shared.endpoints import pools
 from tests.clients.deployment import Credentials, Deployment
 
 # How paths travel makes no difference here.

@@ -10,10 +10,10 @@ from typing import Any
 import mohawk
 import pytest
 
-from shared.api.table import auth
+from shared.endpoints import accounts
 from tests.clients.deployment import Credentials, Deployment, format_time, javascript
 
-ENDPOINTS = {endpoint.name: endpoint for endpoint in auth.ENDPOINTS}
+ENDPOINTS = {endpoint.name: endpoint for endpoint in accounts.ENDPOINTS}
 
 
 def check(name: str, body: Any) -> Any:

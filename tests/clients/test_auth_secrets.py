@@ -21,7 +21,7 @@ from local import state
 from local.azurite import ACCOUNT_KEY
 from local.stack import Stack, StackOptions
 from shared.events.exchanges import TOPICS
-from shared.runtime import new_slugid
+from shared.ids import new_slugid
 from tests.clients.deployment import Credentials, Deployment, a_task, format_time, temporary
 from tests.local.stacks import free_ports
 from tests.telemetry.collector import Collector, collecting

@@ -11,10 +11,10 @@ import pytest
 import schemathesis
 import taskcluster
 
-from shared.api.documents import AUTH, OBJECT, QUEUE
-from shared.api.openapi import openapi
-from shared.api.references import Service
-from shared.runtime import new_slugid
+from shared.ids import new_slugid
+from shared.reference.documents import AUTH, OBJECT, QUEUE
+from shared.reference.openapi import openapi
+from shared.reference.references import Service
 from tests.clients.deployment import Credentials, Deployment, a_task, format_time
 from tests.clients.fuzzing import Fuzzer, Known, Sent
 from tests.clients.stored import Storage

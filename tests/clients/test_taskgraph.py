@@ -10,7 +10,7 @@ import pytest
 import requests
 from taskgraph.util import taskcluster as tools
 
-from shared.runtime import new_slugid
+from shared.ids import new_slugid
 from tests.clients.deployment import Deployment
 from tests.clients.graphs import SCHEDULER, Graph
 from tests.host.events import Events

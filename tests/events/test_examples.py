@@ -22,13 +22,13 @@ from docs.examples.dependent_scheduler import Graph
 from docs.examples.observing_provisioner import PendingRuns
 from docs.examples.statistics_monitor import Statistics
 from docs.examples.woken_worker import work
+from listen.filters import CorrelationRule, rules_for
 from listen.subscription import rules_for_any, subscription
 from local.service_bus import ServiceBus
 from local.service_bus_admin import AsyncPlainHttpTransport
 from shared.domain.claims import Worker
 from shared.domain.task import Resolved
 from shared.events.exchanges import parse_exchange
-from shared.events.filters import CorrelationRule, rules_for
 from shared.events.messages import EventMessage
 from shared.events.publisher import EventPublisher
 from tests.events.builders import WORKER, Life

@@ -6,18 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from listen.filters import MAX_SQL, CorrelationRule, PatternError, Rule, SqlRule, TrueRule, pattern_for, rules_for
 from shared.domain.events import Exchange
 from shared.domain.routes import check_routes, route_properties
-from shared.events.filters import (
-    MAX_SQL,
-    CorrelationRule,
-    PatternError,
-    Rule,
-    SqlRule,
-    TrueRule,
-    pattern_for,
-    rules_for,
-)
 from shared.events.messages import render_group
 from tests.events.builders import GROUP_ID, TASK_ID, Life, group_event
 from tests.events.sql import evaluate

@@ -15,7 +15,7 @@ from shared.domain.events import Exchange, TaskEvent
 from shared.domain.task import Resolved
 from shared.events.exchanges import TOPICS, entry_of
 from shared.events.messages import EventMessage, render, render_group
-from shared.events.schemas import message_schemas
+from shared.reference.event_schemas import message_schemas
 from tests.events.builders import GROUP_ID, TASK_ID, Life, group_event
 
 SCHEMAS = message_schemas()

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import taskcluster
 
+from listen.filters import pattern_for
 from shared.domain.events import Exchange
 from shared.events.exchanges import ENTRIES, TOPICS, Entry, entry_of, parse_exchange
-from shared.events.filters import pattern_for
-from shared.events.references import exchanges_reference
+from shared.reference.exchanges import exchanges_reference
 
 CLIENT = taskcluster.QueueEvents({"rootUrl": "https://tc.example.com"})
 

@@ -12,7 +12,7 @@ import requests
 
 from shared.api.endpoint import Endpoint
 from shared.api.router import Router
-from shared.api.table import ENDPOINTS, PREFIX
+from shared.endpoints import ENDPOINTS, PREFIX
 
 _ROUTER = Router(PREFIX, ENDPOINTS)
 _NO_ENVELOPE = {404: {"error"}, 424: {"reason", "message"}}

@@ -20,7 +20,7 @@ from taskcluster.exceptions import TaskclusterAuthFailure, TaskclusterRestFailur
 
 from local.stack import Stack
 from shared.domain.dates import format_date
-from shared.runtime import new_slugid
+from shared.ids import new_slugid
 from tests.clients.deployment import Deployment
 from tests.host.events import Events
 from tests.host.published import Published

@@ -13,7 +13,7 @@ from azure.storage.blob import BlobClient, ContainerClient, ContentSettings
 from taskcluster.upload import uploadFromBuf
 
 from local.azurite import ACCOUNT, ACCOUNT_KEY
-from shared.runtime import new_slugid
+from shared.ids import new_slugid
 from tests.host.artifacts import TIMEOUT, Run
 from tests.host.service import Service, eventually, refused
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shared.domain.dates import parse_date
-from shared.runtime import new_slugid
+from shared.ids import new_slugid
 from tests.host.artifacts import DAY, Run
 from tests.host.service import Service, in_future, refused
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from shared.runtime import new_slugid
+from shared.ids import new_slugid
 from tests.host.service import Service, in_future, refused
 from tests.host.wire import API, send
 

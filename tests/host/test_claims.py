@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.domain.dates import parse_date
-from shared.runtime import new_slugid
+from shared.ids import new_slugid
 from tests.host.service import Service, at_once, in_future, refused
 
 ME = {"workerGroup": "group", "workerId": "me"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.runtime import new_slugid
+from shared.ids import new_slugid
 from tests.host.service import Service, refused
 
 

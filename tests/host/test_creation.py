@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.domain.dates import format_date
-from shared.runtime import new_slugid
+from shared.ids import new_slugid
 from tests.host.service import METADATA, Service, in_future, refused
 
 MINUTE = 60

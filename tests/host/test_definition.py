@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shared.domain.dates import a_year_after, format_date, parse_date
-from shared.runtime import new_slugid
+from shared.ids import new_slugid
 from tests.host.service import METADATA, Service, in_future, refused
 
 A_SLUGID = "AAAAAAAAQACAAAAAAAAAAA"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from shared.runtime import new_slugid
+from shared.ids import new_slugid
 from tests.host.events import Event
 from tests.host.service import Service, eventually, in_future, refused
 

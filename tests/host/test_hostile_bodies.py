@@ -20,8 +20,8 @@ import pytest
 
 from local.state import StackState
 from shared.api.endpoint import Endpoint
-from shared.api.table import ENDPOINTS, auth, objects
-from shared.runtime import new_slugid
+from shared.endpoints import ENDPOINTS, accounts, objects
+from shared.ids import new_slugid
 from tests.host.conftest import start
 from tests.host.service import Service
 from tests.host.wire import JSON, Answer, send
@@ -34,7 +34,7 @@ GROWTH = 150 * MEGABYTE
 REFUSAL = 64 * 1024
 """Bytes that the answer to a refused call may have."""
 
-SERVICES = (("queue", ENDPOINTS), ("auth", auth.ENDPOINTS), ("object", objects.ENDPOINTS))
+SERVICES = (("queue", ENDPOINTS), ("auth", accounts.ENDPOINTS), ("object", objects.ENDPOINTS))
 TAKE_BODIES = [
     (f"/api/{service}/v1", endpoint)
     for service, endpoints in SERVICES

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.api.answer import fixed_headers
-from shared.api.site import at_root
+from shared.api.answer import at_root, fixed_headers
 from tests.host.service import Service
 from tests.host.wire import API, send
 

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from local.state import StackState
-from shared.runtime import new_slugid
+from shared.ids import new_slugid
 from tests.host.conftest import start
 from tests.host.service import Service
 from tests.host.wire import API, signature

@@ -15,7 +15,7 @@ import pytest
 from azure.core.exceptions import ResourceNotFoundError
 from azure.storage.queue import QueueClient
 
-from shared.runtime import new_slugid
+from shared.ids import new_slugid
 from shared.storage.messages import (
     CLAIM_QUEUE,
     DEADLINE_QUEUE,

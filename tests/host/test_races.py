@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from shared.domain.dates import parse_date
-from shared.runtime import new_slugid
+from shared.ids import new_slugid
 from tests.host.projections import settle
 from tests.host.service import Refused, Service, at_once, eventually, refused
 

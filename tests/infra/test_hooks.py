@@ -12,8 +12,8 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # comes without types
 
 from local.state import ROOT
-from shared.auth.vault import Vault
 from shared.settings import Settings
+from shared.vault import Vault
 from tests.infra import bicep, deployment
 
 HOOKS = bicep.INFRA / "hooks"

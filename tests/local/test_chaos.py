@@ -19,7 +19,7 @@ from local.azurite import Azurite
 from local.chaos.announced import expected
 from local.chaos.audit import WATCHED_TABLES, leftovers
 from local.chaos.graphs import CHAIN, FAN, Planned, plan
-from shared.storage import artifact_keys, keys
+from shared.storage import keys
 from tests.local.stacks import free_ports
 
 TASK = Planned("task", "group", ("required",))
@@ -109,7 +109,7 @@ async def test_audit_names_orphans_and_missing_rows() -> None:
             await queues.create_queue("claim")
             await queues.get_queue_client("claim").send_message("hidden", visibility_timeout=3600)
         async with BlobServiceClient.from_connection_string(connection) as blobs:
-            container = await blobs.create_container(artifact_keys.PUBLIC)
+            container = await blobs.create_container(keys.PUBLIC)
             for name in ("task/0/a", "other/0/a"):
                 await container.upload_blob(name, b"content")
         found = await leftovers(connection, [REQUIRED, TASK])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from shared.domain.artifacts import ANNOUNCED_AT_ONCE, FINISHED_LATER, Artifact, Upload
-from shared.storage import artifact_keys, keys
+from shared.storage import keys
 from shared.storage.artifacts import decode
 from tests.simulator import invariants
 from tests.simulator.artifact_scenarios import CONTENT, place
@@ -16,7 +16,7 @@ from tests.simulator.world import World
 
 def artifacts(world: World) -> dict[str, Artifact]:
     """The artifacts of A's only run by their names."""
-    first, end = artifact_keys.ARTIFACTS
+    first, end = keys.ARTIFACTS
     rows = [decode(row) for row in world.rows(keys.TASKS, A) if first <= row.key < end]
     return {artifact.name: artifact for artifact in rows}
 
@@ -69,6 +69,6 @@ def finish(done: Attempt) -> None:
     world.run(world.handlers.expiration.run(600))
     assert not world.tasks(), "tasks that have expired"
     assert world.rows(keys.TASKS) == [], "rows of tasks that have expired"
-    for container in (artifact_keys.PRIVATE, artifact_keys.PUBLIC):
+    for container in (keys.PRIVATE, keys.PUBLIC):
         assert not world.account.committed(container), "blobs of artifacts that have expired"
     assert [row.key for row in world.rows(keys.EXPIRY) if row.key != "cursor"] == []

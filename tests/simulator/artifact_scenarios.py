@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 from shared.domain.artifacts import Artifact, StorageType, Upload, digest
 from shared.domain.task import Resolved
 from shared.services import Services
-from shared.storage import artifact_keys, keys
+from shared.storage import keys
 from shared.storage.artifacts import decode
 from shared.storage.messages import RESOLVED_QUEUE
 from shared.usecases.uploads import BLOCK
@@ -46,8 +46,8 @@ def artifact(world: World, storage_type: str, name: str = NAME, **changes: Any) 
 
 def place(world: World, name: str = NAME, run_id: int = 0) -> tuple[str, str]:
     """Container and path of an artifact's content, as its row says."""
-    (row,) = [row for row in world.rows(keys.TASKS, A) if row.key == artifact_keys.artifact(run_id, name)]
-    return artifact_keys.container(name), artifact_keys.path(A, run_id, name, decode(row).version)
+    (row,) = [row for row in world.rows(keys.TASKS, A) if row.key == keys.artifact(run_id, name)]
+    return keys.container(name), keys.path(A, run_id, name, decode(row).version)
 
 
 async def put(world: World, name: str, run_id: int = 0, content: bytes = CONTENT) -> None:
@@ -70,7 +70,7 @@ async def relay(
 
 def relay_url(world: World, task_id: str = A, name: str = NAME) -> str:
     """The URL that createArtifact answers, for the artifact as it is now."""
-    (row,) = [row for row in world.rows(keys.TASKS, task_id) if row.key == artifact_keys.artifact(0, name)]
+    (row,) = [row for row in world.rows(keys.TASKS, task_id) if row.key == keys.artifact(0, name)]
     until = world.clock.now() + timedelta(minutes=45)
     return world.services.artifacts.relay.url(task_id, 0, decode(row), until)
 
@@ -242,7 +242,7 @@ async def put_object(world: World) -> None:
     """The data of an `object`, sent again: it takes the place of the older data."""
     objects = world.services.artifacts.objects
     await objects.put_inline(await objects.known(f"t/{A}/0/{NAME}"), CONTENT, {})
-    assert len(world.account.committed(artifact_keys.PUBLIC)) <= 2
+    assert len(world.account.committed(keys.PUBLIC)) <= 2
 
 
 @_scenario(object_uploaded)

@@ -13,7 +13,7 @@ from shared.domain.claims import Worker
 from shared.domain.dates import format_date
 from shared.domain.task import Resolved
 from shared.services import Services
-from shared.storage import artifact_keys, keys
+from shared.storage import keys
 from shared.usecases.resolution import ResolvedMessage
 from tests.simulator import artifact_scenarios
 from tests.simulator.expiring import EARLY, HOUR, JOB, everybody, relay
@@ -311,4 +311,4 @@ def members(world: World, task_group_id: str) -> set[str]:
 
 def content_paths(world: World) -> set[str]:
     """The paths of all committed content."""
-    return {*world.account.committed(artifact_keys.PUBLIC), *world.account.committed(artifact_keys.PRIVATE)}
+    return {*world.account.committed(keys.PUBLIC), *world.account.committed(keys.PRIVATE)}

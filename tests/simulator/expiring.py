@@ -13,7 +13,7 @@ from shared.domain.artifacts import Upload
 from shared.domain.dates import format_date
 from shared.domain.task import Resolved
 from shared.services import Services
-from shared.storage import artifact_keys, keys
+from shared.storage import keys
 from shared.storage.interface import StorageUnavailable
 from shared.usecases.clients import ClientRequest
 from tests.simulator import artifact_scenarios
@@ -82,7 +82,7 @@ def left(world: World) -> set[str]:
     found |= {f"listed {row.partition}" for row in world.rows(keys.DIRECTORY) if "expires" in row.values}
     found |= {f"client {row.key}" for row in world.rows(CLIENTS)}
     found |= {f"definition of {path.split('/')[0]}" for path in world.account.committed(keys.DEFINITIONS)}
-    for container in (artifact_keys.PUBLIC, artifact_keys.PRIVATE):
+    for container in (keys.PUBLIC, keys.PRIVATE):
         found |= {f"content of {path.split('/')[0]}" for path in world.account.committed(container)}
     return found
 

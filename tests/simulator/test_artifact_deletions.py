@@ -17,7 +17,7 @@ from shared.domain.artifacts import Upload, part_id
 from shared.domain.dates import format_date
 from shared.domain.task import Resolved
 from shared.errors import ApiError
-from shared.storage import artifact_keys, keys
+from shared.storage import keys
 from shared.storage.interface import StorageUnavailable
 from shared.storage.messages import RESOLVED_QUEUE
 from tests.simulator import artifact_scenarios as scenes
@@ -246,7 +246,7 @@ def expire_everything(world: World) -> None:
 
     world.run(story())
     assert world.rows(keys.TASKS) == []
-    for container in (artifact_keys.PRIVATE, artifact_keys.PUBLIC):
+    for container in (keys.PRIVATE, keys.PUBLIC):
         assert not world.account.committed(container), "content that nobody will delete"
     assert [row.key for row in world.rows(keys.EXPIRY) if row.key != "cursor"] == []
 

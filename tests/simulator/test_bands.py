@@ -14,7 +14,7 @@ from shared.runtime import Runtime
 from shared.services import Services, assemble
 from shared.storage.counting import counting
 from shared.storage.interface import StorageUnavailable
-from shared.usecases.starvation import Starvation
+from shared.usecases.polling import Starvation
 from tests.simulator.world import POOL, WORKER, World, settings
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase

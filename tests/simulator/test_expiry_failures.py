@@ -13,7 +13,7 @@ from shared.auth.client_store import TABLE as CLIENTS
 from shared.domain.artifacts import Artifact, StorageType, Upload
 from shared.domain.dates import format_date
 from shared.domain.task import Resolved
-from shared.storage import artifact_keys, keys
+from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.expiry import FIRST_RETRY, KEPT, LAST_RETRY, ExpiryStore
 from shared.storage.interface import Merge, StorageUnavailable, Upsert
@@ -56,10 +56,10 @@ UNDELETABLE: dict[str, tuple[Chosen, set[str]]] = {
     "provisioner": (writes(keys.DIRECTORY, subject=keys.PROVISIONER), {"listed provisioner"}),
     "client": (writes(CLIENTS), {"client project~ci"}),
     "artifact": (
-        writes(artifact_keys.PUBLIC, subject=artifact_keys.path(A, 0, EARLY)),
+        writes(keys.PUBLIC, subject=keys.path(A, 0, EARLY)),
         {f"content of {A}", f"task {A}"},
     ),
-    "upload": (writes(artifact_keys.PUBLIC, subject=artifact_keys.path(A, 0, LATE)), {f"task {A}"}),
+    "upload": (writes(keys.PUBLIC, subject=keys.path(A, 0, LATE)), {f"task {A}"}),
 }
 """What the storage refuses to the job, and what may be left because of it."""
 
@@ -215,7 +215,7 @@ def test_unreadable_row_of_the_job_holds_up_nothing(row: Upsert) -> None:
 
 
 NEWER = {
-    "artifact": (keys.TASKS, A, artifact_keys.artifact(0, EARLY)),
+    "artifact": (keys.TASKS, A, keys.artifact(0, EARLY)),
     "definition": (keys.TASKS, B, keys.TASK_DEFINITION),
 }
 
@@ -237,8 +237,8 @@ def test_row_of_a_newer_version_holds_up_nothing(what: str) -> None:
 
 
 def test_one_undeletable_artifact_keeps_its_task_readable_and_nothing_else() -> None:
-    path = artifact_keys.path(B, 0, "public/13")
-    gate = Refusing(writes(artifact_keys.PUBLIC, subject=path))
+    path = keys.path(B, 0, "public/13")
+    gate = Refusing(writes(keys.PUBLIC, subject=path))
     world = open_world(gate)
 
     async def story() -> None:
@@ -260,10 +260,10 @@ def test_one_undeletable_artifact_keeps_its_task_readable_and_nothing_else() -> 
         await world.services.lifecycle.report(B, claim.run_id, Resolved.COMPLETED)
         await world.drain(2 * DAY + 3 * HOUR)
         await expire(world, 2)
-        (left_over,) = world.account.committed(artifact_keys.PUBLIC)
+        (left_over,) = world.account.committed(keys.PUBLIC)
         assert left_over.startswith(path)
         rows = [row.key for row in world.rows(keys.TASKS, B)]
-        assert [key for key in rows if key.startswith("artifact~")] == [artifact_keys.artifact(0, "public/13")]
+        assert [key for key in rows if key.startswith("artifact~")] == [keys.artifact(0, "public/13")]
         assert (await world.process().lifecycle.definition(B))["payload"] == {"many": 1}
         gate.is_on = False
         await expire(world, 6)

@@ -9,7 +9,7 @@ import pytest
 from shared.domain.artifacts import Artifact, StorageType, Upload
 from shared.domain.dates import format_date
 from shared.domain.task import Resolved
-from shared.storage import artifact_keys, keys
+from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.expiry import KEPT, SETTLED
 from shared.storage.interface import Create, Delete, Row, Upsert
@@ -74,9 +74,9 @@ def test_artifact_that_is_prolonged_goes_with_its_latest_expiration() -> None:
         await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
         await world.drain(60)
         await expire(world, 5)
-        assert world.account.committed(artifact_keys.PUBLIC), "it expires in half an hour"
+        assert world.account.committed(keys.PUBLIC), "it expires in half an hour"
         await expire(world, 3)
-        assert not world.account.committed(artifact_keys.PUBLIC)
+        assert not world.account.committed(keys.PUBLIC)
         assert A in world.tasks()
 
     world.run(story())
@@ -135,8 +135,8 @@ async def with_artifacts(world: World, number: int) -> None:
         await world.services.artifacts.creation.create(A, 0, wanted)
     for row in world.rows(keys.TASKS, A):
         if row.key.startswith("artifact~"):
-            path = artifact_keys.path(A, 0, str(row.values["name"]), str(row.values["version"]))
-            await world.account.connect().blobs.upload(artifact_keys.PUBLIC, path, b"x", content_type="text/plain")
+            path = keys.path(A, 0, str(row.values["name"]), str(row.values["version"]))
+            await world.account.connect().blobs.upload(keys.PUBLIC, path, b"x", content_type="text/plain")
     await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
     await world.drain(60)
     await world.clock.sleep(52 * HOUR)
@@ -152,7 +152,7 @@ def test_task_of_more_rows_than_a_transaction_or_a_page_holds(number: int) -> No
 
     world.run(story())
     assert world.rows(keys.TASKS) == []
-    assert not world.account.committed(artifact_keys.PUBLIC)
+    assert not world.account.committed(keys.PUBLIC)
 
 
 def test_run_that_is_killed_again_and_again_gets_through_a_large_task() -> None:

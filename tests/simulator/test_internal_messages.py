@@ -22,7 +22,7 @@ from shared.events.pointers import from_json, to_json
 from shared.storage.counting import Kind
 from shared.storage.interface import StorageRefused, StorageUnavailable
 from shared.storage.messages import DEADLINE_QUEUE, EVENTS_QUEUE, RESOLVED_QUEUE, poison_queue
-from shared.usecases.redelivery import FIRST_PAUSE, SPREAD, Postponed
+from shared.usecases.timers import FIRST_PAUSE, SPREAD, Postponed
 from tests.simulator.world import World
 from tests.twin.gate import Call, Fail, Phase
 
@@ -50,9 +50,9 @@ def app() -> Iterator[App]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SETTINGS.items():
             patch.setenv(name, value)
-        from functions import bodies, expirations, messages
+        from functions import bodies, queue_messages, queue_triggers
 
-        yield App(messages, bodies, expirations)
+        yield App(queue_messages, bodies, queue_triggers)
 
 
 class Requests:

@@ -8,7 +8,8 @@ import pytest
 
 from shared.domain.definition import Definition
 from shared.errors import InputError
-from shared.runtime import Runtime, new_slugid
+from shared.ids import new_slugid
+from shared.runtime import Runtime
 from shared.services import Services, assemble
 from shared.storage import keys
 from tests.simulator.topics import Topics

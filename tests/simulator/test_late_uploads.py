@@ -14,7 +14,7 @@ from shared.domain.artifacts import StorageType, Upload
 from shared.domain.dates import format_date
 from shared.domain.task import Resolved
 from shared.errors import InputError, RequestConflict, ResourceNotFound
-from shared.storage import artifact_keys, keys
+from shared.storage import keys
 from shared.storage.artifacts import decode
 from shared.storage.counting import Kind, counting
 from tests.simulator import artifact_scenarios as scenes
@@ -285,7 +285,7 @@ def test_relay_uploads_that_overlap_leave_no_mixture(chosen: Callable[[Call], bo
 
 def stored(world: World) -> tuple[rules.Artifact, StoredBlob]:
     """The row of the artifact, and its blob."""
-    (row,) = [row for row in world.rows(keys.TASKS, A) if row.key == artifact_keys.artifact(0, NAME)]
+    (row,) = [row for row in world.rows(keys.TASKS, A) if row.key == keys.artifact(0, NAME)]
     container, path = place(world)
     return decode(row), world.memory.blobs.blobs(container)[path]
 
@@ -343,7 +343,7 @@ def test_older_relay_url_is_refused_where_the_content_comes_directly_by_now() ->
 
     world.run(story())
     assert content(world) == CONTENT
-    assert len(world.account.committed(artifact_keys.PUBLIC)) == 1, "the content that was replaced is gone"
+    assert len(world.account.committed(keys.PUBLIC)) == 1, "the content that was replaced is gone"
 
 
 def test_repeated_creation_keeps_what_was_relayed_until_it_is_replaced() -> None:
@@ -445,7 +445,7 @@ def test_object_that_lands_after_its_upload_was_finished_changes_nothing() -> No
 
     world.run(story())
     assert content(world) == CONTENT
-    assert len(world.account.committed(artifact_keys.PUBLIC)) == 1
+    assert len(world.account.committed(keys.PUBLIC)) == 1
     expire_everything(world)
 
 
@@ -553,7 +553,7 @@ def test_data_of_an_object_that_is_sent_again_replaces_the_older_data() -> None:
         await scenes.put_object(world)
 
     world.run(story())
-    assert len(world.account.committed(artifact_keys.PUBLIC)) == 1
+    assert len(world.account.committed(keys.PUBLIC)) == 1
 
 
 def test_direct_upload_that_was_given_up_for_another_way_is_not_waited_for() -> None:

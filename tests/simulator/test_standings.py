@@ -11,7 +11,7 @@ from shared.domain.effects import row_of
 from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.interface import StorageUnavailable
-from shared.storage.pool_index import Counts, Standing
+from shared.storage.pools import Counts, Standing
 from shared.telemetry.instruments import PENDING
 from shared.usecases import gauges, standings
 from tests.simulator.world import POOL, World

@@ -36,8 +36,8 @@ from shared.storage.messages import (
     RESOLVED_QUEUE,
 )
 from shared.usecases.group_jobs import GroupJob
-from shared.usecases.redelivery import Postponed
 from shared.usecases.resolution import ResolvedMessage
+from shared.usecases.timers import Postponed
 from shared.usecases.work import Claim
 from tests.simulator.account import OpenAccount
 from tests.simulator.history import History

@@ -11,7 +11,6 @@ from shared.auth.clients import root_client
 from shared.auth.keyring import TableKeyring
 from shared.auth.role_store import RoleStore
 from shared.auth.scopes import satisfies
-from shared.auth.vault import Vault
 from shared.domain.dates import format_date
 from shared.errors import (
     InsufficientScopes,
@@ -21,6 +20,7 @@ from shared.storage.expiry import ExpiryStore
 from shared.storage.interface import Page, Tables
 from shared.usecases.clients import Authorise, ClientAccounts, ClientRequest
 from shared.usecases.roles import RoleAccounts, RoleRequest
+from shared.vault import Vault
 from tests.twin import Call, MemoryStorage, Phase
 
 OLD_KEY = base64.urlsafe_b64encode(b"o" * 32).decode()

@@ -14,7 +14,7 @@ from shared.domain import artifacts as rules
 from shared.domain.artifacts import Artifact, StorageType, Upload
 from shared.domain.task import Created, Resolved, Run, State, Task
 from shared.errors import ApiError, InputError, RequestConflict
-from shared.storage import artifact_keys, keys, limits
+from shared.storage import keys, limits
 from shared.storage.artifacts import decode, encode
 from shared.storage.interface import Row
 
@@ -239,35 +239,35 @@ def test_blocks_wait_for_a_week() -> None:
 
 @given(names, st.integers(0, rules.MAX_RUN))
 def test_every_name_has_a_legal_key_in_its_range(name: str, run_id: int) -> None:
-    key = artifact_keys.artifact(run_id, name)
+    key = keys.artifact(run_id, name)
     limits.check_key(key)
-    limits.check_key(artifact_keys.direct(run_id, name))
-    first, end = artifact_keys.artifacts(run_id)
+    limits.check_key(keys.direct(run_id, name))
+    first, end = keys.artifacts(run_id)
     assert first <= key < end
-    first, end = artifact_keys.EDGES_AND_UPLOADS
+    first, end = keys.EDGES_AND_UPLOADS
     assert not first <= key < end
-    assert first <= artifact_keys.direct(run_id, name) < end
-    assert artifact_keys.direct(run_id, name).startswith(artifact_keys.IS_UPLOAD)
+    assert first <= keys.direct(run_id, name) < end
+    assert keys.direct(run_id, name).startswith(keys.IS_UPLOAD)
 
 
 @given(st.lists(similar_names | names.filter(lambda name: len(name) <= 200), min_size=2, max_size=20, unique=True))
 def test_keys_sort_as_names_do(found: list[str]) -> None:
-    assert sorted(found, key=lambda name: artifact_keys.artifact(0, name)) == sorted(found)
+    assert sorted(found, key=lambda name: keys.artifact(0, name)) == sorted(found)
 
 
 @given(names, names)
 def test_long_names_have_keys_of_their_own(name: str, other: str) -> None:
     assume(name != other)
-    assert artifact_keys.artifact(0, name) != artifact_keys.artifact(0, other)
-    assert artifact_keys.path("A", 0, name) != artifact_keys.path("A", 0, other)
+    assert keys.artifact(0, name) != keys.artifact(0, other)
+    assert keys.path("A", 0, name) != keys.path("A", 0, other)
 
 
 def test_ranges_of_a_task_are_apart() -> None:
     guard = keys.upload(0)
     edge = keys.dependent("AAAAAAAAQACAAAAAAAAAAA")
-    first, end = artifact_keys.EDGES_AND_UPLOADS
-    assert first <= edge < artifact_keys.direct(0, "a") < end
-    for key in (guard, keys.TASK_STATUS, artifact_keys.artifact(0, "a")):
+    first, end = keys.EDGES_AND_UPLOADS
+    assert first <= edge < keys.direct(0, "a") < end
+    for key in (guard, keys.TASK_STATUS, keys.artifact(0, "a")):
         assert not first <= key < end
 
 
@@ -289,7 +289,7 @@ def test_ranges_of_a_task_are_apart() -> None:
 )
 def test_a_row_comes_back_as_it_went(artifact: Artifact) -> None:
     values = encode(artifact)
-    limits.check_values("AAAAAAAAQACAAAAAAAAAAA", artifact_keys.artifact(0, artifact.name), values)
+    limits.check_values("AAAAAAAAQACAAAAAAAAAAA", keys.artifact(0, artifact.name), values)
     assert decode(Row(partition="p", key="k", values=values, etag="e", timestamp=NOW)) == artifact
 
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.api.endpoint import Endpoint
-from shared.api.table import ENDPOINTS, auth, objects
 from shared.auth.foresight import hopeless
 from shared.auth.scopes import ScopeSet, params_of, render, satisfies
+from shared.endpoints import ENDPOINTS, accounts, objects
 
-ALL = (*ENDPOINTS, *auth.ENDPOINTS, *objects.ENDPOINTS)
+ALL = (*ENDPOINTS, *accounts.ENDPOINTS, *objects.ENDPOINTS)
 BY_BODY = [endpoint for endpoint in ALL if endpoint.scopes is not None and not endpoint.authorised_by_url]
 WORDS = st.sampled_from(["a", "b", "", "a/b", "queue:", "<x>"])
 LISTS = frozenset({"scopes", "scopesAdded", "routes", "priorities", "taskIds", "taskQueueIds", "properties", "names"})

@@ -6,7 +6,7 @@ import ast
 import re
 
 from local.state import ROOT
-from shared.api.table import ENDPOINTS
+from shared.endpoints import ENDPOINTS
 from tests.compatibility.matrix import DOCUMENT, document
 from tests.compatibility.rows import BY_NAME, ROWS
 

@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.api.definitions import complete_definition
-from shared.api.models.task import CreateTaskRequest
 from shared.domain.creation import (
     LATEST_EXPIRES,
     MAX_DEPENDENCIES,
@@ -29,6 +27,8 @@ from shared.domain.definition import same_json
 from shared.domain.priority import PRIORITIES, at_least
 from shared.domain.routes import MAX_ROUTES
 from shared.domain.task import Created, Resolved, Run, State, Tickets
+from shared.endpoints.task_models import CreateTaskRequest
+from shared.endpoints.tasks import complete_definition
 from shared.errors import InputError, RequestConflict
 from tests.unit.tasks import ID, NOW, OTHER, SECOND, a_definition, a_task, pending_run, resolved_run, running_run
 

@@ -15,10 +15,10 @@ from jsonschema import Draft7Validator
 from referencing import Registry, Resource
 
 from local import state
-from shared.api import meta_schemas
-from shared.api.documents import AUTH, OBJECT, PATHS, QUEUE, documents
-from shared.api.references import api_reference
-from shared.api.schemas import DRAFT, SHARED, schema_of
+from shared.reference import meta_schemas
+from shared.reference.documents import AUTH, OBJECT, PATHS, QUEUE, documents
+from shared.reference.references import api_reference
+from shared.reference.schemas import DRAFT, SHARED, schema_of
 from tests.compatibility.matrix import DOCUMENT
 
 ROOT_URL = "https://tc.example.com"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shared.api.endpoint import Endpoint
 from shared.api.router import Router
-from shared.api.table import ENDPOINTS, PREFIX
+from shared.endpoints import ENDPOINTS, PREFIX
 
 ROUTER = Router(PREFIX, ENDPOINTS)
 TASK = "AAAAAAAAQACAAAAAAAAAAA"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from shared.api.router import Router
-from shared.api.table import ENDPOINTS, PREFIX
 from shared.api.validation import validate_params
+from shared.endpoints import ENDPOINTS, PREFIX
 from shared.errors import InvalidRequestArguments
 
 ROUTER = Router(PREFIX, ENDPOINTS)

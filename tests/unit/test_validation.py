@@ -10,9 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.api.endpoint import PARAMETERS, Endpoint
-from shared.api.models.task import CreateTaskRequest
-from shared.api.models.work import ClaimWorkRequest
-from shared.api.table import ENDPOINTS
 from shared.api.validation import (
     MAX_BODY,
     MOST_CHECKED,
@@ -24,6 +21,9 @@ from shared.api.validation import (
     validate_payload,
     validate_query,
 )
+from shared.endpoints import ENDPOINTS
+from shared.endpoints.task_models import CreateTaskRequest
+from shared.endpoints.work import ClaimWorkRequest
 from shared.errors import (
     ApiError,
     InputError,

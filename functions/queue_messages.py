@@ -1,0 +1,107 @@
+"""The frame of every queue-triggered function: parse, do the work, retry with back-off, dead-letter with a log line.
+
+The host would try a failed message again after one fixed delay, and move it to the poison queue without a log line.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import azure.functions as func
+from pydantic import ValidationError
+
+from functions import process
+from functions.bodies import Body
+from functions.observation import observed
+from shared.errors import ServiceUnavailable
+from shared.events.pointers import OtherVersion
+from shared.services import Services
+from shared.storage.interface import StorageRefused, StorageUnavailable
+from shared.storage.messages import MalformedMessage
+from shared.telemetry.logs import bound
+from shared.usecases.timers import Postponed
+
+log = logging.getLogger("taskcluster.messages")
+
+MOST_ATTEMPTS = 12
+"""After so many failures, over some four hours, a message goes to the poison queue."""
+FIRST_DELAY = 5.0
+LONGEST_DELAY = 3600.0
+WAITING_DELAY = 60.0
+"""Seconds between attempts while a dependency is down: such a message is never given up."""
+
+DONE = "done"
+_LOGGED = frozenset({"taskId", "runId", "taskGroupId"})
+"""What every line about a message names."""
+
+T = TypeVar("T", bound=Body)
+
+
+async def handle(
+    message: func.QueueMessage, queue: str, body_type: type[T], work: Callable[[Services, T], Awaitable[None]]
+) -> None:
+    """Handles a message of an internal queue. Raises only when the message could not even be put again."""
+    services = await process.services()
+    text = message.get_body().decode(errors="replace")
+    with observed(services.runtime, queue, "consumer", {"messageId": message.id or ""}) as seen:
+        seen.outcome = await _handle(services, text, queue, body_type, work)
+        seen.failed = seen.outcome != DONE
+
+
+async def _handle(
+    services: Services, text: str, queue: str, body_type: type[T], work: Callable[[Services, T], Awaitable[None]]
+) -> str:
+    try:
+        body = body_type.model_validate(json.loads(text))
+    except (ValueError, ValidationError, RecursionError):
+        return await _give_up(services, queue, text, "malformed")
+    with bound(**{name: value for name, value in body if name in _LOGGED and value is not None}):
+        return await _attempt(services, body, text, queue, work)
+
+
+async def _attempt(
+    services: Services, body: T, text: str, queue: str, work: Callable[[Services, T], Awaitable[None]]
+) -> str:
+    try:
+        await work(services, body)
+    except Postponed as postponed:
+        log.info("a message of %s waits %s", queue, postponed, extra={"action": "message_waits"})
+        return await _put_again(services, queue, body, postponed.delay)
+    except StorageRefused:
+        log.exception("storage refuses what a message of %s needs", queue, extra={"action": "message_failed"})
+        return await _again_unless_too_often(services, queue, body, text)
+    except (StorageUnavailable, ServiceUnavailable) as failure:
+        log.warning("a message of %s waits: %s", queue, type(failure).__name__, extra={"action": "message_waits"})
+        waited = body.model_copy(update={"waits": min(body.waits + 1, MOST_ATTEMPTS)})
+        return await _put_again(services, queue, waited, min(FIRST_DELAY * 2**body.waits, WAITING_DELAY))
+    except OtherVersion as foreign:
+        log.warning("a message of %s waits: %s", queue, foreign, extra={"action": "message_waits"})
+        return await _again_unless_too_often(services, queue, body, text)
+    except MalformedMessage as refused:
+        log.error("a message of %s was refused: %s", queue, refused, extra={"action": "message_refused"})
+        return await _give_up(services, queue, text, "refused")
+    except Exception:
+        log.exception("a message of %s failed", queue, extra={"action": "message_failed"})
+        return await _again_unless_too_often(services, queue, body, text)
+    return DONE
+
+
+async def _again_unless_too_often(services: Services, queue: str, body: Body, text: str) -> str:
+    if body.attempts >= MOST_ATTEMPTS:
+        return await _give_up(services, queue, text, "failed too often")
+    counted = body.model_copy(update={"attempts": body.attempts + 1, "waits": 0})
+    return await _put_again(services, queue, counted, min(FIRST_DELAY * 2**body.attempts, LONGEST_DELAY))
+
+
+async def _put_again(services: Services, queue: str, body: Body, delay: float) -> str:
+    await services.stores.messages.put_again(queue, body.model_dump(mode="json", exclude_none=True), delay)
+    return "again"
+
+
+async def _give_up(services: Services, queue: str, text: str, reason: str) -> str:
+    log.error("a message of %s is poison: %s", queue, reason, extra={"action": "message_poisoned", "queue": queue})
+    await services.stores.messages.poison(queue, text)
+    return "poison"

@@ -1,0 +1,88 @@
+"""Queue-triggered functions: Azure Queue visibility wakes them when something is due."""
+
+from __future__ import annotations
+
+import azure.functions as func
+
+from functions.bodies import ClaimBody, DeadlineBody, EventBody, GroupJobBody, ResolvedBody, resolved_message
+from functions.queue_messages import handle
+from shared.domain.dates import parse_date
+from shared.events.pointers import from_json
+from shared.services import Services
+from shared.storage.messages import (
+    CLAIM_QUEUE,
+    DEADLINE_QUEUE,
+    EVENTS_QUEUE,
+    GROUP_QUEUE,
+    RESOLVED_QUEUE,
+    MalformedMessage,
+)
+from shared.usecases.group_jobs import GroupJob
+
+blueprint = func.Blueprint()
+
+CONNECTION = "AzureWebJobsStorage"
+"""The app's queues lie in the storage account of the Functions host."""
+
+WAITS_FOR_OTHER_VERSION = 6
+"""So many attempts, over some five minutes, leave an event to the version of the app that knows all of its fields."""
+
+
+@blueprint.function_name("claim-expired")
+@blueprint.queue_trigger(arg_name="msg", queue_name=CLAIM_QUEUE, connection=CONNECTION)
+async def claim_expired(msg: func.QueueMessage) -> None:
+    """takenUntil has passed."""
+    await handle(msg, CLAIM_QUEUE, ClaimBody, _claim)
+
+
+@blueprint.function_name("deadline-exceeded")
+@blueprint.queue_trigger(arg_name="msg", queue_name=DEADLINE_QUEUE, connection=CONNECTION)
+async def deadline_exceeded(msg: func.QueueMessage) -> None:
+    """The deadline has passed."""
+    await handle(msg, DEADLINE_QUEUE, DeadlineBody, _deadline)
+
+
+@blueprint.function_name("task-resolved")
+@blueprint.queue_trigger(arg_name="msg", queue_name=RESOLVED_QUEUE, connection=CONNECTION)
+async def task_resolved(msg: func.QueueMessage) -> None:
+    """A task was resolved: dependents, group, projections."""
+    await handle(msg, RESOLVED_QUEUE, ResolvedBody, _resolved)
+
+
+@blueprint.function_name("event-pending")
+@blueprint.queue_trigger(arg_name="msg", queue_name=EVENTS_QUEUE, connection=CONNECTION)
+async def event_pending(msg: func.QueueMessage) -> None:
+    """An event could not be sent when it happened."""
+    await handle(msg, EVENTS_QUEUE, EventBody, _event)
+
+
+@blueprint.function_name("group-job")
+@blueprint.queue_trigger(arg_name="msg", queue_name=GROUP_QUEUE, connection=CONNECTION)
+async def group_job(msg: func.QueueMessage) -> None:
+    """A call on a whole group was not done by the call itself."""
+    await handle(msg, GROUP_QUEUE, GroupJobBody, _group_job)
+
+
+async def _claim(services: Services, body: ClaimBody) -> None:
+    await services.timers.claim_due(body.taskId, body.runId, parse_date(body.put))
+
+
+async def _deadline(services: Services, body: DeadlineBody) -> None:
+    await services.timers.deadline_due(body.taskId, body.taskGroupId, body.schedulerId, parse_date(body.put))
+
+
+async def _resolved(services: Services, body: ResolvedBody) -> None:
+    await services.resolution.resolved_due(resolved_message(body))
+
+
+async def _group_job(services: Services, body: GroupJobBody) -> None:
+    job = GroupJob(task_group_id=body.taskGroupId, kind=body.kind, new_priority=body.newPriority)
+    await services.group_jobs.job_due(job, parse_date(body.asked))
+
+
+async def _event(services: Services, body: EventBody) -> None:
+    try:
+        event = from_json(body.pointer, ignore_unknown=body.attempts >= WAITS_FOR_OTHER_VERSION)
+    except ValueError as error:
+        raise MalformedMessage(str(error)) from error
+    await services.redelivery.event_due(event)

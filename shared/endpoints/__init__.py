@@ -1,0 +1,18 @@
+"""The one table of the Queue's endpoints, by resource family."""
+
+from __future__ import annotations
+
+from shared.api.endpoint import Endpoint
+from shared.endpoints import artifacts, groups, pools, service, tasks, work, workers
+
+PREFIX = "/api/queue/v1"
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *service.ENDPOINTS,
+    *tasks.ENDPOINTS,
+    *groups.ENDPOINTS,
+    *work.ENDPOINTS,
+    *artifacts.ENDPOINTS,
+    *pools.ENDPOINTS,
+    *workers.ENDPOINTS,
+)

@@ -1,0 +1,332 @@
+"""Endpoints on task groups and on many tasks: models, rows and handlers (contract 2.1 to 2.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from shared.api.call import Call, Handler
+from shared.api.endpoint import PAGING, Endpoint
+from shared.api.paging import limit_of, start_of, token_of
+from shared.domain.dates import format_date
+from shared.endpoints.task_models import TaskDefinitionAndStatus, TaskResponse, TaskStatus
+from shared.errors import InputError, RequestConflict
+from shared.services import Services
+from shared.storage.group_rows import Group
+from shared.types import SLUGID_PATTERN, Closed, Date, Id, Priority, SlugId, Unique, Whole, optional
+from shared.usecases.group_jobs import GroupJob
+from shared.usecases.groups import ListedTasks
+
+Count = Annotated[int, Whole, Field(ge=0)]
+
+
+class TasksRequest(Closed):
+    """Which tasks."""
+
+    taskIds: list[str] = Field(default=[])
+
+
+class NamedTask(Closed):
+    """A task with its id."""
+
+    taskId: str
+    task: TaskResponse
+
+
+class TasksResponse(Closed):
+    """The tasks that exist, in no promised order."""
+
+    tasks: Unique[NamedTask]
+    continuationToken: str = optional()
+
+
+class NamedStatus(Closed):
+    """A status with its task's id."""
+
+    taskId: str
+    status: TaskStatus
+
+
+class TasksStatusesResponse(Closed):
+    """The statuses of the tasks that exist, in no promised order."""
+
+    statuses: Unique[NamedStatus]
+    continuationToken: str = optional()
+
+
+class TaskGroupResponse(Closed):
+    """A task group."""
+
+    taskGroupId: SlugId
+    schedulerId: Id
+    expires: Date
+    sealed: Date = optional()
+
+
+class ListTaskGroupResponse(TaskGroupResponse):
+    """A page of a task group."""
+
+    tasks: list[TaskDefinitionAndStatus]
+    continuationToken: str = optional()
+
+
+class CancelTaskGroupResponse(Closed):
+    """What cancelling a group did now."""
+
+    taskGroupId: SlugId
+    taskGroupSize: Count
+    cancelledCount: Count
+    taskIds: Unique[SlugId]
+
+
+class ChangeTaskPriorityRequest(Closed):
+    """The priority to have from now on."""
+
+    newPriority: Priority
+
+
+class TaskGroupPriorityChangeResponse(Closed):
+    """What changing a group's priority did now."""
+
+    taskGroupId: SlugId
+    schedulerId: Id
+    newPriority: Priority
+    tasksAffected: Count
+    taskIds: list[SlugId]
+
+
+class ListDependentTasksResponse(Closed):
+    """A page of the tasks that depend on a task."""
+
+    taskId: SlugId
+    tasks: list[TaskDefinitionAndStatus]
+    continuationToken: str = optional()
+
+
+_SLUGID = re.compile(SLUGID_PATTERN.removesuffix("$"))
+
+
+async def tasks(services: Services, call: Call) -> Mapping[str, Any]:
+    """Definitions of many tasks."""
+    page, more = await _ids(call)
+    found = await services.batches.definitions(page)
+    return {"tasks": [{"taskId": task_id, "task": task} for task_id, task in found], **more}
+
+
+async def statuses(services: Services, call: Call) -> Mapping[str, Any]:
+    """Statuses of many tasks."""
+    page, more = await _ids(call)
+    found = await services.batches.statuses(page)
+    return {"statuses": [{"taskId": task_id, "status": status} for task_id, status in found], **more}
+
+
+async def list_task_group(services: Services, call: Call) -> Mapping[str, Any]:
+    """A page of a group."""
+    group, listed = await services.groups.list(
+        call.params["taskGroupId"], start=start_of(call.query), limit=limit_of(call.query)
+    )
+    return {**_group(group), **_page(listed)}
+
+
+async def get_task_group(services: Services, call: Call) -> Mapping[str, Any]:
+    """A group's header."""
+    return _group(await services.groups.known(call.params["taskGroupId"]))
+
+
+async def seal_task_group(services: Services, call: Call) -> Mapping[str, Any]:
+    """sealTaskGroup."""
+    group = await services.groups.known(call.params["taskGroupId"])
+    await call.authorise({"schedulerId": group.scheduler_id})
+    return _group(await services.groups.seal(group))
+
+
+async def cancel_task_group(services: Services, call: Call) -> Mapping[str, Any]:
+    """cancelTaskGroup: the seal is checked before the scopes (trap 7)."""
+    group = await services.groups.known(call.params["taskGroupId"])
+    if group.sealed is None:
+        raise RequestConflict(f"task group {group.task_group_id} is not sealed")
+    await call.authorise({"schedulerId": group.scheduler_id})
+    task_ids = await services.group_jobs.call(GroupJob(task_group_id=group.task_group_id, kind="cancel"))
+    return {
+        "taskGroupId": group.task_group_id,
+        "taskGroupSize": await services.group_jobs.size(group.task_group_id),
+        "cancelledCount": len(task_ids),
+        "taskIds": task_ids,
+    }
+
+
+async def change_task_group_priority(services: Services, call: Call) -> Mapping[str, Any]:
+    """changeTaskGroupPriority."""
+    group = await services.groups.known(call.params["taskGroupId"])
+    await call.authorise({"schedulerId": group.scheduler_id})
+    priority = call.payload(ChangeTaskPriorityRequest).newPriority
+    job = GroupJob(task_group_id=group.task_group_id, kind="priority", new_priority=priority)
+    task_ids = await services.group_jobs.call(job)
+    await services.groups.announce_priority(group, priority, len(task_ids))
+    return {
+        "taskGroupId": group.task_group_id,
+        "schedulerId": group.scheduler_id,
+        "newPriority": priority,
+        "tasksAffected": len(task_ids),
+        "taskIds": task_ids,
+    }
+
+
+async def list_dependent_tasks(services: Services, call: Call) -> Mapping[str, Any]:
+    """A page of a task's dependents."""
+    task_id = call.params["taskId"]
+    listed = await services.batches.dependents(task_id, start=start_of(call.query), limit=limit_of(call.query))
+    return {"taskId": task_id, **_page(listed)}
+
+
+async def _ids(call: Call) -> tuple[Sequence[str], Mapping[str, str]]:
+    """The page of ids that is asked for, authorised as a whole, and the token of the next one.
+
+    Raises InputError for a token that is not a position in the list.
+    """
+    task_ids = call.payload(TasksRequest).taskIds
+    await call.authorise({"taskIds": task_ids})
+    position = start_of(call.query) or "0"
+    if not (position.isascii() and position.isdigit() and len(position) < 10):
+        raise InputError("invalid continuationToken")
+    start = int(position)
+    end = start + limit_of(call.query)
+    more = {"continuationToken": token_of(str(end))} if start < end < len(task_ids) else {}
+    return [task_id for task_id in task_ids[start:end] if _SLUGID.fullmatch(task_id)], more
+
+
+def _group(group: Group) -> dict[str, Any]:
+    shown = {
+        "taskGroupId": group.task_group_id,
+        "schedulerId": group.scheduler_id,
+        "expires": format_date(group.expires),
+    }
+    return shown if group.sealed is None else {**shown, "sealed": format_date(group.sealed)}
+
+
+def _page(listed: ListedTasks) -> dict[str, Any]:
+    page: dict[str, Any] = {"tasks": [{"task": task.definition, "status": task.status} for task in listed.tasks]}
+    return page if listed.resume is None else {**page, "continuationToken": token_of(listed.resume)}
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "tasks": tasks,
+    "statuses": statuses,
+    "listTaskGroup": list_task_group,
+    "getTaskGroup": get_task_group,
+    "sealTaskGroup": seal_task_group,
+    "cancelTaskGroup": cancel_task_group,
+    "changeTaskGroupPriority": change_task_group_priority,
+    "listDependentTasks": list_dependent_tasks,
+}
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        name="tasks",
+        method="POST",
+        route="/tasks",
+        title="Get Multiple Task Definitions",
+        description="Answers the definitions of those of the given tasks that exist.",
+        category="Tasks",
+        scopes={"AllOf": [{"for": "taskId", "in": "taskIds", "each": "queue:get-task:<taskId>"}]},
+        query=PAGING,
+        input=TasksRequest,
+        input_schema="tasks-request",
+        output=TasksResponse,
+        output_schema="tasks-response",
+        stability="experimental",
+    ),
+    Endpoint(
+        name="statuses",
+        method="POST",
+        route="/tasks/status",
+        title="Get multiple task statuses",
+        description="Answers the statuses of those of the given tasks that exist.",
+        category="Tasks",
+        scopes={"AllOf": [{"for": "taskId", "in": "taskIds", "each": "queue:status:<taskId>"}]},
+        query=PAGING,
+        input=TasksRequest,
+        input_schema="tasks-request",
+        output=TasksStatusesResponse,
+        output_schema="tasks-statuses-response",
+        stability="experimental",
+    ),
+    Endpoint(
+        name="listTaskGroup",
+        method="GET",
+        route="/task-group/<taskGroupId>/list",
+        title="List Task Group",
+        description="Lists the tasks of a group, a page at a time, in the order of taskId.",
+        category="Task Groups",
+        scopes="queue:list-task-group:<taskGroupId>",
+        query=PAGING,
+        output=ListTaskGroupResponse,
+        output_schema="list-task-group-response",
+    ),
+    Endpoint(
+        name="getTaskGroup",
+        method="GET",
+        route="/task-group/<taskGroupId>",
+        title="Get Task Group",
+        description="Answers what is known of a group, without its tasks.",
+        category="Task Groups",
+        scopes="queue:list-task-group:<taskGroupId>",
+        output=TaskGroupResponse,
+        output_schema="task-group-response",
+    ),
+    Endpoint(
+        name="sealTaskGroup",
+        method="POST",
+        route="/task-group/<taskGroupId>/seal",
+        title="Seal Task Group",
+        description="Seals a group for good: no task can be added to it any more.",
+        category="Task Groups",
+        scopes="queue:seal-task-group:<schedulerId>/<taskGroupId>",
+        output=TaskGroupResponse,
+        output_schema="task-group-response",
+        stability="experimental",
+    ),
+    Endpoint(
+        name="cancelTaskGroup",
+        method="POST",
+        route="/task-group/<taskGroupId>/cancel",
+        title="Cancel Task Group",
+        description="Cancels every unresolved task of a sealed group. A large group is cancelled in the background "
+        "after the first seconds; a repeat reports the rest.",
+        category="Task Groups",
+        scopes="queue:cancel-task-group:<schedulerId>/<taskGroupId>",
+        output=CancelTaskGroupResponse,
+        output_schema="cancel-task-group-response",
+        stability="experimental",
+    ),
+    Endpoint(
+        name="changeTaskGroupPriority",
+        method="POST",
+        route="/task-group/<taskGroupId>/priority",
+        title="Change Task Group Priority",
+        description="Changes the priority of every task of a group that has not been resolved yet.",
+        category="Task Groups",
+        scopes="queue:change-task-group-priority:<schedulerId>/<taskGroupId>",
+        input=ChangeTaskPriorityRequest,
+        input_schema="change-task-priority-request",
+        output=TaskGroupPriorityChangeResponse,
+        output_schema="task-group-priority-change-response",
+        stability="experimental",
+    ),
+    Endpoint(
+        name="listDependentTasks",
+        method="GET",
+        route="/task/<taskId>/dependents",
+        title="List Dependent Tasks",
+        description="Lists the tasks that depend on a task, a page at a time, in the order of taskId.",
+        category="Tasks",
+        scopes="queue:list-dependent-tasks:<taskId>",
+        query=PAGING,
+        output=ListDependentTasksResponse,
+        output_schema="list-dependent-tasks-response",
+    ),
+)

@@ -1,0 +1,37 @@
+"""The upload route for artifacts (design 8): not an API, its URLs are made by createArtifact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from shared.api.answer import Answer
+from shared.api.call import Call, Handler
+from shared.api.endpoint import Endpoint
+from shared.services import Services
+from shared.usecases.uploads import RELAY_PREFIX
+
+
+async def upload_artifact(services: Services, call: Call) -> Answer:
+    """Stores the body; answers 200 without a body, as S3 does."""
+    encoding = call.headers.get("content-encoding", "")
+    await services.artifacts.relay.put(call.params, call.query, call.content, encoding)
+    return Answer(status=200, content_type="text/plain; charset=utf-8")
+
+
+HANDLERS: Mapping[str, Handler] = {"uploadArtifact": upload_artifact}
+
+
+PREFIX = RELAY_PREFIX
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        name="uploadArtifact",
+        method="PUT",
+        route="/<taskId>/<runId>/<name>",
+        title="Upload Artifact",
+        description="Takes the content of an artifact, with the Content-Encoding that it has.",
+        category="Artifacts",
+        query={"type": r".*", "version": r"[A-Za-z0-9_-]{22}", "until": r"[0-9]{1,12}", "signature": r".+"},
+        takes_content=True,
+    ),
+)

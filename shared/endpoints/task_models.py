@@ -1,0 +1,145 @@
+"""Schemas of task definitions and statuses (contract 2.3, 3.1, 4.1)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from shared.domain.creation import MAX_DEPENDENCIES
+from shared.types import (
+    Closed,
+    Date,
+    Id,
+    JsonObject,
+    Priority,
+    ProjectId,
+    ProvisionerId,
+    RunId,
+    Scope,
+    SlugId,
+    TaskQueueId,
+    Unique,
+    Whole,
+    WorkerType,
+    optional,
+)
+
+Tag = Annotated[str, StringConstraints(max_length=4096)]
+Route = Annotated[str, StringConstraints(min_length=1, max_length=249)]
+
+
+class Metadata(Closed):
+    """For people: what the task is, whose it is, where it comes from."""
+
+    name: Annotated[str, StringConstraints(max_length=255)]
+    description: Annotated[str, StringConstraints(max_length=32768)]
+    owner: Annotated[str, StringConstraints(max_length=255)]
+    source: Annotated[str, StringConstraints(max_length=4096, pattern=r"^(https?://|ssh://|git@)")]
+
+
+class CreateTaskRequest(Closed):
+    """Definition of a task that can be scheduled."""
+
+    provisionerId: ProvisionerId = optional()
+    workerType: WorkerType = optional()
+    taskQueueId: TaskQueueId = optional()
+    schedulerId: Id = "-"
+    projectId: ProjectId = "none"
+    taskGroupId: SlugId = optional()
+    # More are refused by the domain, with another error than what the schema refuses.
+    dependencies: Annotated[Unique[SlugId], Field(json_schema_extra={"maxItems": MAX_DEPENDENCIES})] = Field(default=[])
+    requires: Literal["all-completed", "all-resolved"] = "all-completed"
+    routes: Annotated[Unique[Route], Field(max_length=64)] = Field(default=[])
+    priority: Priority = "lowest"
+    retries: Annotated[int, Whole, Field(ge=0, le=49)] = 5
+    created: Date
+    deadline: Date
+    expires: Date = optional()
+    scopes: list[Scope] = Field(default=[])
+    payload: JsonObject
+    metadata: Metadata
+    tags: dict[str, Tag] = Field(default={})
+    extra: JsonObject = Field(default={})
+
+
+class TaskResponse(Closed):
+    """A task's definition, with every field filled in."""
+
+    provisionerId: ProvisionerId
+    workerType: WorkerType
+    taskQueueId: TaskQueueId
+    schedulerId: Id
+    projectId: ProjectId
+    taskGroupId: SlugId
+    dependencies: Annotated[Unique[SlugId], Field(max_length=MAX_DEPENDENCIES)]
+    requires: Literal["all-completed", "all-resolved"]
+    routes: Annotated[Unique[Route], Field(max_length=64)]
+    priority: Priority
+    retries: Annotated[int, Whole, Field(ge=0, le=49)]
+    created: Date
+    deadline: Date
+    expires: Date
+    scopes: list[Scope]
+    payload: JsonObject
+    metadata: Metadata
+    tags: dict[str, Tag]
+    extra: JsonObject
+
+
+class RunStatus(Closed):
+    """One run of a task."""
+
+    runId: RunId
+    state: Literal["pending", "running", "completed", "failed", "exception"]
+    reasonCreated: Literal["scheduled", "retry", "task-retry", "rerun", "exception"]
+    reasonResolved: Literal[
+        "completed",
+        "failed",
+        "deadline-exceeded",
+        "canceled",
+        "superseded",
+        "claim-expired",
+        "worker-shutdown",
+        "malformed-payload",
+        "resource-unavailable",
+        "internal-error",
+        "intermittent-task",
+    ] = optional()
+    workerGroup: Id = optional()
+    workerId: Id = optional()
+    takenUntil: Date = optional()
+    scheduled: Date
+    started: Date = optional()
+    resolved: Date = optional()
+
+
+class TaskStatus(Closed):
+    """A task's state, with all its runs."""
+
+    taskId: SlugId
+    provisionerId: ProvisionerId
+    workerType: WorkerType
+    taskQueueId: TaskQueueId
+    schedulerId: Id
+    projectId: ProjectId
+    taskGroupId: SlugId
+    priority: Priority = optional()
+    deadline: Date
+    expires: Date
+    retriesLeft: Annotated[int, Whole, Field(ge=0, le=999)]
+    state: Literal["unscheduled", "pending", "running", "completed", "failed", "exception"]
+    runs: list[RunStatus]
+
+
+class TaskStatusResponse(Closed):
+    """Answer of the calls that answer a task's status."""
+
+    status: TaskStatus
+
+
+class TaskDefinitionAndStatus(Closed):
+    """A task in a listing."""
+
+    task: TaskResponse
+    status: TaskStatus

@@ -1,0 +1,69 @@
+"""Every document that the deployment publishes about itself, by its path (contract 1.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared.endpoints import ENDPOINTS, accounts, objects
+from shared.reference import meta_schemas
+from shared.reference.exchanges import exchanges_reference
+from shared.reference.openapi import openapi
+from shared.reference.references import Service, api_reference, manifest
+from shared.reference.schemas import models_of, queue_models, schema_path, service_schemas
+
+QUEUE = Service(
+    name="queue",
+    title="Queue Service",
+    description="Accepts tasks, hands them to workers, and tracks them until they are resolved. Keeps their artifacts, "
+    "groups and dependencies, and announces what happens to them.",
+    endpoints=ENDPOINTS,
+)
+AUTH = Service(
+    name="auth",
+    title="Auth Service",
+    description="Clients, roles and scopes: the part of Taskcluster's Auth service that a deployment needs to stand "
+    "alone.",
+    endpoints=accounts.ENDPOINTS,
+)
+OBJECT = Service(
+    name="object",
+    title="Object Service",
+    description="The data of `object` artifacts: the part of Taskcluster's Object service that uploading and "
+    "downloading them needs.",
+    endpoints=objects.ENDPOINTS,
+)
+_OTHERS = (AUTH, OBJECT)
+_MANIFEST = "/references/manifest.json"
+_EXCHANGES = "/references/queue/v1/exchanges.json"
+_OPENAPI = "/references/queue/v1/openapi.json"
+
+PATHS: tuple[str, ...] = (
+    _MANIFEST,
+    QUEUE.reference_path,
+    _EXCHANGES,
+    _OPENAPI,
+    *(service.reference_path for service in _OTHERS),
+    *(schema_path(QUEUE.name, name) for name in queue_models(QUEUE.endpoints)),
+    *(schema_path(service.name, name) for service in _OTHERS for name in models_of(service.endpoints)),
+    *meta_schemas.PATHS,
+)
+"""Where the documents lie."""
+
+
+def documents(root_url: str, version: str) -> Mapping[str, Any]:
+    """The documents of the deployment at this root URL (without a trailing slash), by their paths."""
+    others: dict[str, Any] = {}
+    for service in _OTHERS:
+        others[service.reference_path] = api_reference(service)
+        others |= service_schemas(root_url, service.name, models_of(service.endpoints))
+    references = (QUEUE.reference_path, _EXCHANGES, *(service.reference_path for service in _OTHERS))
+    return {
+        _MANIFEST: manifest(root_url, references),
+        QUEUE.reference_path: api_reference(QUEUE),
+        _EXCHANGES: exchanges_reference(),
+        _OPENAPI: openapi(QUEUE, root_url, version),
+        **service_schemas(root_url, QUEUE.name, queue_models(QUEUE.endpoints)),
+        **others,
+        **meta_schemas.meta_schemas(root_url),
+    }

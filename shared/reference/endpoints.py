@@ -1,0 +1,40 @@
+"""What the deployment publishes about itself: references, schemas, the OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from shared.api.answer import Answer, to_json
+from shared.api.call import Call, Handler
+from shared.api.endpoint import Endpoint
+from shared.reference.documents import PATHS, documents
+from shared.services import Services
+
+ENDPOINTS: tuple[Endpoint, ...] = tuple(
+    Endpoint(
+        name=path,
+        method="GET",
+        route=path,
+        title=path.rpartition("/")[2],
+        description="A document that describes this deployment.",
+        category="References",
+    )
+    for path in PATHS
+)
+
+
+async def document(services: Services, call: Call) -> Answer:
+    """The document at this path."""
+    settings = services.settings
+    return Answer(body=to_json(_documents(settings.root_url, settings.app_version)[call.endpoint.route]))
+
+
+@cache
+def _documents(root_url: str, version: str) -> Mapping[str, Any]:
+    """Made when the first one is asked for: it takes a tenth of a second."""
+    return documents(root_url, version)
+
+
+HANDLERS: Mapping[str, Handler] = dict.fromkeys(PATHS, document)
