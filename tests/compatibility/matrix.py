@@ -23,8 +23,8 @@ for a while (`getTask`, `getTaskStatus`, `getArtifactFromRun`) has one row. A te
 it with success, and the answer kept the schema that the deployment publishes; for an endpoint that is not served, if it
 was answered as the table says.
 
-What a deployment serves is told by itself, for the generators of clients: `/references/manifest.json`, the references
-below it, `/schemas/queue/v1/…`, and an OpenAPI 3.1 document at `/references/queue/v1/openapi.json`.
+A deployment publishes what it serves, for generators of clients: `/references/manifest.json`, the references below it,
+`/schemas/queue/v1/…`, and an OpenAPI 3.1 document at `/references/queue/v1/openapi.json`.
 """
 _DIFFERENCES = """
 ## Differences from Taskcluster

@@ -140,7 +140,7 @@ _ROWS = (
         "events are read from Service Bus, with credentials of its own",
         is_supported=False,
     ),
-    Row("workerRemoved", f"POST {_WORKER}/removed", "A", "not of Taskcluster: tells at once that a worker is gone"),
+    Row("workerRemoved", f"POST {_WORKER}/removed", "A", "not of Taskcluster: reports that a worker is gone"),
 )
 ROWS = tuple(replace(row, number=number) for number, row in enumerate(_ROWS, start=1))
 BY_NAME = {row.name: row for row in ROWS}
