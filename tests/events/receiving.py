@@ -14,12 +14,15 @@ from local.service_bus import ServiceBus
 from shared.events.publisher import EventPublisher
 
 SUBSCRIPTION = "all"
+PATIENCE = 30.0
+"""Seconds after which a wait fails that should have ended long before."""
 
 
 @asynccontextmanager
 async def publishing(bus: ServiceBus, **settings: Any) -> AsyncIterator[EventPublisher]:
-    """A publisher to the broker, closed at the end."""
-    publisher = EventPublisher.from_connection_string(bus.connection_string, **{"open_wait": 10, **settings})
+    """A publisher to the broker, closed at the end; it waits so long that a busy machine makes no difference."""
+    client = ServiceBusClient.from_connection_string(bus.connection_string, retry_total=0)
+    publisher = EventPublisher(client, **{"open_wait": 3600, "timeout": PATIENCE, **settings})
     try:
         yield publisher
     finally:
@@ -27,7 +30,7 @@ async def publishing(bus: ServiceBus, **settings: Any) -> AsyncIterator[EventPub
 
 
 async def received(
-    bus: ServiceBus, topic: str, count: int, subscription: str = SUBSCRIPTION, wait: float = 10
+    bus: ServiceBus, topic: str, count: int, subscription: str = SUBSCRIPTION, wait: float = PATIENCE
 ) -> list[ServiceBusReceivedMessage]:
     """Takes messages until there are `count`, or none has come for `wait` seconds."""
     messages: list[ServiceBusReceivedMessage] = []

@@ -84,7 +84,7 @@ async def test_each_pattern_selects_what_the_reference_selects() -> None:
             for index, pattern in enumerate(PATTERNS):
                 rules = rules_for_any(Exchange.TASK_PENDING, [pattern])
                 await stack.enter_async_context(subscription(admin, TOPIC, f"s{index}", rules, timedelta(minutes=5)))
-            publisher = await stack.enter_async_context(publishing(bus, timeout=10))
+            publisher = await stack.enter_async_context(publishing(bus))
             await publisher.publish([message for message, _ in messages])
             await asyncio.gather(*(compare(bus, f"s{i}", pattern, messages) for i, pattern in enumerate(PATTERNS)))
 
