@@ -62,10 +62,10 @@ class PoolStore:
             await self._tables.transact(keys.POOLS, partition, [Upsert(key, values)])
             return None
 
-    async def remove_pending(self, task_queue_id: str, row: PoolRow, etag: str) -> None:
-        """Removes the row of a pending run if nobody has touched it since."""
+    async def remove(self, task_queue_id: str, row: PoolRow, etag: str) -> None:
+        """Removes a row that was written, if nobody has touched it since."""
         try:
-            await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Delete(keys.pending(row), etag)])
+            await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Delete(_key(row), etag)])
         except TransactionRefused:
             return
 
@@ -96,6 +96,15 @@ class PoolStore:
             await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Delete(row.key, row.etag)])
         except TransactionRefused:
             return
+
+    async def replace_read(self, task_queue_id: str, row: PendingRow, claimed: PoolRow) -> str | None:
+        """Puts the row of a claim in place of a row that was read. The new row's ETag; None, and nothing is written,
+        if somebody has touched the old one since."""
+        operations: list[Operation] = [Delete(row.key, row.etag), Upsert(_key(claimed), _values(claimed))]
+        try:
+            return (await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), operations))[1]
+        except TransactionRefused:
+            return None
 
     async def known(self, start: str | None, limit: int = 1000) -> tuple[list[str], str | None]:
         """A page of all pools' taskQueueIds, and where the next one starts."""

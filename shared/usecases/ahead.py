@@ -161,7 +161,7 @@ class WriteAhead:
         etag = await self._pools.add_pending(effect.task_queue_id, effect.row)
         if etag is None:
             return _Written()
-        return _Written(take_back=lambda: self._pools.remove_pending(effect.task_queue_id, effect.row, etag))
+        return _Written(take_back=lambda: self._pools.remove(effect.task_queue_id, effect.row, etag))
 
     async def _set_row_priority(self, effect: SetRowPriority) -> _Written:
         pool, row = effect.task_queue_id, effect.row

@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 
 from shared.concurrency import in_waves
 from shared.domain import transitions
-from shared.domain.effects import ChangePoolRows, NoDecision, row_of
+from shared.domain.effects import NoDecision, row_of
 from shared.domain.priority import Priority
-from shared.domain.task import State
+from shared.domain.task import State, Task
 from shared.errors import ResourceNotFound
 from shared.storage.interface import StorageUnavailable
 from shared.storage.pools import PendingRow
@@ -154,10 +154,25 @@ class Reconciler:
                 # A change of priority died, or met another one: the message was looked for in the wrong band.
                 await self._stores.pools.correct_priority(task_queue_id, row, task.priority)
             return
-        await self._stores.pools.remove_read(task_queue_id, row)
         if run.state is State.RUNNING:
-            claimed = ChangePoolRows(task_queue_id=task_queue_id, add=(row_of(task, row.run_id),))
-            await self._stores.pools.change([claimed], task_queue_id)
+            await self._move_to_claimed(task_queue_id, row, task)
+        else:
+            await self._stores.pools.remove_read(task_queue_id, row)
+
+    async def _move_to_claimed(self, task_queue_id: str, row: PendingRow, task: Task) -> None:
+        """The run is claimed, and its claim died before it moved the row.
+
+        Who ends the claim meanwhile commits that first, and may look for the one row too late and for the other one
+        too early. So the status row is read once more: either that call finds the new row, or this one the new state.
+        """
+        claimed = row_of(task, row.run_id)
+        etag = await self._stores.pools.replace_read(task_queue_id, row, claimed)
+        if etag is None:
+            return
+        latest = await self._stores.tasks.status(row.task_id)
+        is_claimed = latest is not None and latest.state is State.RUNNING and latest.last_run_id == row.run_id
+        if latest is None or not is_claimed or latest.last_run.started != claimed.started:
+            await self._stores.pools.remove(task_queue_id, claimed, etag)
 
     async def _renew(self, task_queue_id: str, row: PendingRow) -> None:
         hint_id = self._stores.runtime.slugid()

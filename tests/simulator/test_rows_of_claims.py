@@ -1,0 +1,96 @@
+"""The reconciler moves the index row of a claim whose process died before it could: only while the run is claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from shared.domain.task import Resolved, State
+from shared.storage import keys
+from shared.storage.counting import Kind
+from shared.storage.messages import RESOLVED_DELAY, RESOLVED_QUEUE
+from tests.simulator.scenarios import A
+from tests.simulator.world import POOL, World
+from tests.twin.driver import Simulation
+from tests.twin.gate import Kill, Phase, as_process
+from tests.twin.reduction import explore_distinct
+
+LONG = 120.0
+"""Seconds after which the reconciler looks into a row."""
+
+ROWS = {State.PENDING: ["pending"], State.RUNNING: ["claimed"]}
+
+
+async def _complete(world: World) -> None:
+    """With what follows a resolution, once."""
+    services = world.process()
+    await services.lifecycle.report(A, 0, Resolved.COMPLETED)
+    ((body, _),) = world.messages(RESOLVED_QUEUE)
+    await world.resolved_due_here(body)
+    world.clock.advance(RESOLVED_DELAY)
+    queues = world.account.connect().queues
+    (message,) = await queues.get(RESOLVED_QUEUE, hidden_for=60)
+    await queues.delete(RESOLVED_QUEUE, message.receipt)
+
+
+async def _cancel(world: World) -> None:
+    services = world.process()
+    await services.lifecycle.cancel(await services.lifecycle.known(A))
+
+
+async def _end_for_a_retry(world: World) -> None:
+    await world.process().lifecycle.report_exception(A, 0, Resolved.WORKER_SHUTDOWN)
+
+
+async def _renew(world: World) -> None:
+    await world.process().work.reclaim_task(A, 0)
+
+
+def _commit_of_a_claim() -> int:
+    """Which of its requests commits it."""
+    world = World(None, count := Kill(process="victim"))
+    world.run(world.create(A))
+    world.run(world.victim(world.claim()))
+    (number,) = (
+        n for n, call in enumerate(count.calls, 1) if (call.kind, call.target) == (Kind.TABLE_WRITE, keys.TASKS)
+    )
+    return number
+
+
+@pytest.mark.parametrize("move_on", [_complete, _cancel, _end_for_a_retry, _renew])
+def test_a_run_that_moves_on_while_its_row_is_moved_has_the_rows_of_its_state(
+    move_on: Callable[[World], Awaitable[None]],
+) -> None:
+    commit = _commit_of_a_claim()
+
+    def scenario(simulation: Simulation) -> None:
+        world = World(simulation, Kill(number=commit, phase=Phase.AFTER, process="victim"))
+        world.is_ordered = False
+        world.run(world.create(A))
+        simulation.outcomes(world.victim(world.claim()))
+        assert _rows(world) == ["pending"]
+        assert world.tasks()[A].state is State.RUNNING
+        world.clock.advance(LONG)
+        world.is_ordered = True
+        checked = as_process("reconciler", world.process().reconciler.check_pool(POOL))
+        world.run(checked, as_process("other", move_on(world)))
+        world.is_ordered = False
+        world.run(world.drain(60))
+        assert _rows(world) == ROWS.get(world.tasks()[A].state, [])
+
+    explore_distinct(scenario, in_order=True)
+
+
+def test_the_row_of_a_claim_that_died_is_moved() -> None:
+    world = World(None, Kill(number=_commit_of_a_claim(), phase=Phase.AFTER, process="victim"))
+    world.run(world.create(A))
+    world.simulation.outcomes(world.victim(world.claim()))
+    world.clock.advance(LONG)
+    world.run(world.handlers.reconciler.check_pool(POOL))
+    assert _rows(world) == ["claimed"]
+
+
+def _rows(world: World) -> list[str]:
+    kinds = [row.key.partition("~")[0] for row in world.rows(keys.POOLS, keys.pool(POOL))]
+    return [kind for kind in kinds if kind in ("pending", "claimed")]
