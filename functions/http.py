@@ -1,17 +1,16 @@
-"""The HTTP functions: requests to endpoint calls and back; the raw path, the order of checks, the error envelope.
+"""The HTTP function: from requests to endpoint calls and back; the raw path, the order of checks, the error envelope.
 
-Deployed Functions decode `%2F` before they match routes, and allow catch-alls only last, so routes of their own could
-not tell the contract's paths apart (design 8): the functions have catch-all routes, and the endpoints' rows do the
-rest.
+Deployed Functions decode `%2F` before they match routes, and allow catch-alls only last, so routes of the platform
+could not tell the contract's paths apart (design 8): one function has a catch-all route, and the endpoints' rows say
+the rest.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import azure.functions as func
@@ -30,37 +29,31 @@ from shared.api.answer import (
     json_answer,
     not_found,
 )
-from shared.api.call import Authenticate, Call, Handler
-from shared.api.endpoint import Endpoint
+from shared.api.endpoint import Authenticate, Call, Endpoint
 from shared.api.router import Match, Router
 from shared.api.validation import check_size, is_json, validate_params, validate_payload, validate_query
 from shared.auth.authenticate import Authenticator, Caller
 from shared.auth.hawk import MacMismatch
 from shared.auth.targets import is_ambiguous, raw_target, signed_targets, target_of
-from shared.endpoints import (
-    ENDPOINTS,
-    PREFIX,
-    accounts,
-    artifacts,
-    groups,
-    objects,
-    pools,
-    relay,
-    service,
-    tasks,
-    work,
-    workers,
-)
-from shared.endpoints import objects as object_table
-from shared.endpoints import relay as relay_table
+from shared.endpoints import ENDPOINTS, PREFIX, accounts, objects, relay
 from shared.errors import ApiError, InputError, InternalServerError, ServiceUnavailable
-from shared.reference import endpoints
+from shared.reference import endpoints as references
 from shared.services import Services
 from shared.storage.interface import StorageUnavailable
 
 log = logging.getLogger("taskcluster.http")
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]
+
+ROUTERS = (
+    Router(PREFIX, ENDPOINTS),
+    Router(accounts.PREFIX, accounts.ENDPOINTS),
+    Router(objects.PREFIX, objects.ENDPOINTS),
+    Router(relay.PREFIX, relay.ENDPOINTS),
+    Router("", references.ENDPOINTS),
+    Router("", telemetry_export.ENDPOINTS),
+)
+"""One for each API; the first that knows a path answers."""
 
 LOAD = Load(process.SETTINGS.max_calls_in_hand, process.SETTINGS.max_long_polls)
 BODIES = Bodies()
@@ -71,24 +64,17 @@ _LOGGED = frozenset({"taskId", "runId", "taskGroupId", "taskQueueId", "workerGro
 """URL parameters that every line of a call names."""
 
 
-@dataclass(frozen=True)
-class Api:
-    """One API of the deployment: its routes and who handles them."""
-
-    router: Router
-    handlers: Mapping[str, Handler]
-
-    @classmethod
-    def of(cls, prefix: str, endpoints: Sequence[Endpoint], *handlers: Mapping[str, Handler]) -> Api:
-        """Raises ValueError unless every endpoint has its handler, and every handler its endpoint."""
-        joined = {name: handler for family in handlers for name, handler in family.items()}
-        names = {endpoint.name for endpoint in endpoints}
-        if names != joined.keys():
-            raise ValueError(f"endpoints without handler or the reverse: {sorted(names ^ joined.keys())}")
-        return cls(Router(prefix, endpoints), joined)
+blueprint = func.Blueprint()
 
 
-async def respond(apis: Sequence[Api], request: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+@blueprint.function_name("http")
+@blueprint.route("{*path}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
+async def http(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+    """Every request of every API."""
+    return await respond(req, context)
+
+
+async def respond(request: func.HttpRequest, context: func.Context) -> func.HttpResponse:
     """Answers a request with the first API that knows its path."""
     headers = {name.lower(): value for name, value in request.headers.items()}
     target = raw_target(request.url, headers) or target_of(request.url)
@@ -96,12 +82,12 @@ async def respond(apis: Sequence[Api], request: func.HttpRequest, context: func.
     method = "GET" if path in SAME_AS and request.method != "HEAD" else request.method
     path = SAME_AS.get(path, path)
     answer = at_root(path, process.SETTINGS.app_version) or not_found()
-    for api in apis:
-        match = api.router.find(method, path)
+    for router in ROUTERS:
+        match = router.find(method, path)
         if match is not None:
-            answer = await _observed_answer(api, match, request, headers, query, context)
+            answer = await _observed_answer(router, match, request, headers, query, context)
             break
-        if method == "OPTIONS" and (methods := api.router.methods(path)):
+        if method == "OPTIONS" and (methods := router.methods(path)):
             allow = ", ".join(methods)
             answer = Answer(body=allow.encode(), content_type="text/html; charset=utf-8", headers={"allow": allow})
             break
@@ -109,13 +95,18 @@ async def respond(apis: Sequence[Api], request: func.HttpRequest, context: func.
 
 
 async def _observed_answer(
-    api: Api, match: Match, request: func.HttpRequest, headers: Mapping[str, str], query: str, context: func.Context
+    router: Router,
+    match: Match,
+    request: func.HttpRequest,
+    headers: Mapping[str, str],
+    query: str,
+    context: func.Context,
 ) -> Answer:
     services = await process.services()
     call = Call(
         endpoint=match.endpoint,
         params=match.params,
-        authenticate=_authentication(api, services, match, request, headers),
+        authenticate=_authentication(router, services, match, request, headers),
         headers=headers,
     )
     fields: dict[str, str | int] = {"requestId": context.invocation_id}
@@ -124,14 +115,14 @@ async def _observed_answer(
     fields |= {name: value for name, value in match.params.items() if name in _LOGGED}
     parent = context.trace_context.trace_parent or headers.get("traceparent")
     with observed(services.runtime, match.endpoint.name, "server", fields, parent=parent) as seen:
-        answer = await _answer(api, services, call, request, query)
+        answer = await _answer(services, call, request, query)
         seen.outcome, seen.failed = str(answer.status), answer.status >= 500
         if call.known_caller is not None:
             seen.fields["clientId"] = call.known_caller.client_id or "anonymous"
     return answer
 
 
-async def _answer(api: Api, services: Services, call: Call, request: func.HttpRequest, query: str) -> Answer:
+async def _answer(services: Services, call: Call, request: func.HttpRequest, query: str) -> Answer:
     """One call. What the URL and the headers tell is checked before the body is looked at (contract 1.5)."""
     endpoint, body = call.endpoint, request.get_body()
     async with AsyncExitStack() as held:
@@ -144,7 +135,7 @@ async def _answer(api: Api, services: Services, call: Call, request: func.HttpRe
                 if _is_parsed(call, body):
                     call.raw_body = await held.enter_async_context(BODIES.parsed(body))
                 call.body = validate_payload(endpoint, call.raw_body, call.headers.get("content-type", ""))
-            outcome = await api.handlers[endpoint.name](services, call)
+            outcome = await endpoint.handler(services, call)
         except ApiError as error:
             return await _refusal(error, call, body, services)
         except StorageUnavailable as failure:
@@ -183,10 +174,10 @@ def _is_parsed(call: Call, body: bytes) -> bool:
 
 
 def _authentication(
-    api: Api, services: Services, match: Match, request: func.HttpRequest, headers: Mapping[str, str]
+    router: Router, services: Services, match: Match, request: func.HttpRequest, headers: Mapping[str, str]
 ) -> Authenticate:
     async def authenticate(authenticator: Authenticator | None = None) -> Caller:
-        route = api.router.prefix + match.endpoint.route
+        route = router.prefix + match.endpoint.route
         targets = signed_targets(request.url, headers, route=route, params=match.params)
         chosen = authenticator or services.authenticator
         try:
@@ -240,109 +231,3 @@ def _trace_id(request_headers: Mapping[str, str]) -> str | None:
     """The caller's own id of what the request is part of, if it can stand in a header."""
     found = request_headers.get("x-taskcluster-trace-id", "")
     return found if _TRACE_ID.fullmatch(found) else None
-
-
-blueprint = func.Blueprint()
-
-APIS = (
-    Api.of(
-        PREFIX,
-        ENDPOINTS,
-        service.HANDLERS,
-        tasks.HANDLERS,
-        groups.HANDLERS,
-        work.HANDLERS,
-        artifacts.HANDLERS,
-        pools.HANDLERS,
-        workers.HANDLERS,
-    ),
-    Api.of(accounts.PREFIX, accounts.ENDPOINTS, accounts.HANDLERS),
-    Api.of(object_table.PREFIX, object_table.ENDPOINTS, objects.HANDLERS),
-    Api.of(relay_table.PREFIX, relay_table.ENDPOINTS, relay.HANDLERS),
-    Api.of("", endpoints.ENDPOINTS, endpoints.HANDLERS),
-    Api.of("", telemetry_export.ENDPOINTS, telemetry_export.HANDLERS),
-)
-
-
-@blueprint.function_name("task")
-@blueprint.route("api/queue/v1/task/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
-async def task_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-    """/task/…: definitions, runs, artifacts."""
-    return await respond(APIS, req, context)
-
-
-@blueprint.function_name("tasks")
-@blueprint.route("api/queue/v1/tasks/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
-async def tasks_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-    """/tasks…: many tasks at once."""
-    return await respond(APIS, req, context)
-
-
-@blueprint.function_name("task-group")
-@blueprint.route("api/queue/v1/task-group/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
-async def task_group_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-    """/task-group/…: groups."""
-    return await respond(APIS, req, context)
-
-
-@blueprint.function_name("claim-work")
-@blueprint.route("api/queue/v1/claim-work/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
-async def claim_work_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-    """/claim-work/…: long polls."""
-    return await respond(APIS, req, context)
-
-
-@blueprint.function_name("poll-task-url")
-@blueprint.route("api/queue/v1/poll-task-url/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
-async def poll_task_url_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-    """/poll-task-url/…: signed URLs for workers that poll Azure queues themselves."""
-    return await respond(APIS, req, context)
-
-
-@blueprint.function_name("pending")
-@blueprint.route("api/queue/v1/pending/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
-async def pending_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-    """/pending/…: how much waits."""
-    return await respond(APIS, req, context)
-
-
-@blueprint.function_name("task-queues")
-@blueprint.route("api/queue/v1/task-queues/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
-async def task_queues_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-    """/task-queues…: pools, what waits and what runs in them."""
-    return await respond(APIS, req, context)
-
-
-@blueprint.function_name("provisioners")
-@blueprint.route("api/queue/v1/provisioners/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
-async def provisioners_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-    """/provisioners…: provisioners, worker types, workers."""
-    return await respond(APIS, req, context)
-
-
-@blueprint.function_name("auth")
-@blueprint.route("api/auth/v1/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
-async def auth_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-    """/api/auth/v1/…: clients, roles, scopes."""
-    return await respond(APIS, req, context)
-
-
-@blueprint.function_name("object")
-@blueprint.route("api/object/v1/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
-async def object_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-    """/api/object/v1/…: data of `object` artifacts."""
-    return await respond(APIS, req, context)
-
-
-@blueprint.function_name("artifact-relay")
-@blueprint.route("artifacts/{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
-async def artifact_relay_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-    """/artifacts/relay/…: uploads of artifacts."""
-    return await respond(APIS, req, context)
-
-
-@blueprint.function_name("service")
-@blueprint.route("{*rest}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
-async def service_family(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-    """Everything else: the service's own endpoints, and what does not exist."""
-    return await respond(APIS, req, context)

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import azure.functions as func
 
 from functions import process
 from shared.api.answer import Answer
-from shared.api.call import Call, Handler
-from shared.api.endpoint import Endpoint
+from shared.api.endpoint import Call, Endpoint
 from shared.services import Services
 from shared.telemetry.prometheus import CONTENT_TYPE, exposition
-
-ENDPOINTS: tuple[Endpoint, ...] = (
-    Endpoint(
-        name="metrics",
-        method="GET",
-        route="/metrics",
-        title="Metrics",
-        description="What is measured, as Prometheus scrapes it.",
-        category="Monitoring",
-        scopes="queue:metrics",
-    ),
-)
 
 blueprint = func.Blueprint()
 """Registered only where telemetry is exported."""
@@ -36,12 +21,23 @@ async def metrics(services: Services, call: Call) -> Answer:
     return Answer(body=text.encode(), content_type=CONTENT_TYPE)
 
 
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        name="metrics",
+        method="GET",
+        route="/metrics",
+        handler=metrics,
+        title="Metrics",
+        description="What is measured, as Prometheus scrapes it.",
+        category="Monitoring",
+        scopes="queue:metrics",
+    ),
+)
+
+
 @blueprint.function_name("observe")
 @blueprint.timer_trigger(arg_name="timer", schedule="15 * * * * *")
 async def observe(timer: func.TimerRequest) -> None:
     """Reads the gauges, in one process of the deployment."""
     services = await process.services()
     await services.gauges.refresh()
-
-
-HANDLERS: Mapping[str, Handler] = {"metrics": metrics}

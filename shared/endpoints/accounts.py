@@ -10,8 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from shared.api.answer import Answer, json_answer
-from shared.api.call import Call, Handler
-from shared.api.endpoint import PAGING, Endpoint
+from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.paging import limit_of, start_of
 from shared.auth.authenticate import Authenticator
 from shared.auth.clients import Client, StaticClients
@@ -218,31 +217,6 @@ def _granting(call: Call, param: str) -> Authorise:
     return authorise
 
 
-HANDLERS: Mapping[str, Handler] = {
-    **service.HANDLERS,
-    "listClients": list_clients,
-    "client": client,
-    "createClient": create_client,
-    "updateClient": update_client,
-    "enableClient": enable_client,
-    "disableClient": disable_client,
-    "resetAccessToken": reset_access_token,
-    "deleteClient": delete_client,
-    "listRoles": list_roles,
-    "listRoles2": list_roles2,
-    "listRoleIds": list_role_ids,
-    "role": role,
-    "createRole": create_role,
-    "updateRole": update_role,
-    "deleteRole": delete_role,
-    "expandScopes": expand_scopes,
-    "currentScopes": current_scopes,
-    "authenticateHawk": authenticate_hawk,
-    "testAuthenticate": test_authenticate,
-    "testAuthenticateGet": test_authenticate_get,
-}
-
-
 PREFIX = "/api/auth/v1"
 
 _CLIENTS = "Clients"
@@ -255,6 +229,7 @@ CLIENTS = (
         name="listClients",
         method="GET",
         route="/clients/",
+        handler=list_clients,
         title="List Clients",
         description="Answers a page of the clients, or of those whose clientId starts with `prefix`. A page may be "
         "short or empty while there are more: go on until there is no `continuationToken`.",
@@ -268,6 +243,7 @@ CLIENTS = (
         name="client",
         method="GET",
         route="/clients/<clientId>",
+        handler=client,
         title="Get Client",
         description="Answers what is known of one client, but for its access token.",
         category=_CLIENTS,
@@ -279,6 +255,7 @@ CLIENTS = (
         name="createClient",
         method="PUT",
         route="/clients/<clientId>",
+        handler=create_client,
         title="Create Client",
         description="Creates a client and answers its `accessToken`, which can't be read again. The caller must have "
         "the scopes that the client is given. If there is such a client already the call fails, unless it repeats the "
@@ -294,6 +271,7 @@ CLIENTS = (
         name="resetAccessToken",
         method="POST",
         route="/clients/<clientId>/reset",
+        handler=reset_access_token,
         title="Reset `accessToken`",
         description="Gives a client a new `accessToken` and answers it. The old one ends, and so do credentials that "
         "were issued with it, within a minute.",
@@ -306,6 +284,7 @@ CLIENTS = (
         name="enableClient",
         method="POST",
         route="/clients/<clientId>/enable",
+        handler=enable_client,
         title="Enable Client",
         description="Lets a disabled client work again. Nothing happens if it is enabled.",
         category=_CLIENTS,
@@ -317,6 +296,7 @@ CLIENTS = (
         name="disableClient",
         method="POST",
         route="/clients/<clientId>/disable",
+        handler=disable_client,
         title="Disable Client",
         description="Ends the work of a client, and of credentials that it issued, within a minute. Nothing happens "
         "if it is disabled.",
@@ -329,6 +309,7 @@ CLIENTS = (
         name="updateClient",
         method="POST",
         route="/clients/<clientId>",
+        handler=update_client,
         title="Update Client",
         description="Changes a client; its id and `accessToken` stay. The caller must have the scopes that are added. "
         "Without `scopes` the client keeps those that it has.",
@@ -343,6 +324,7 @@ CLIENTS = (
         name="deleteClient",
         method="DELETE",
         route="/clients/<clientId>",
+        handler=delete_client,
         title="Delete Client",
         description="Removes a client. It succeeds also when there is none.",
         category=_CLIENTS,
@@ -356,6 +338,7 @@ ROLES = (
         name="listRoles",
         method="GET",
         route="/roles/",
+        handler=list_roles,
         title="List Roles (no pagination)",
         description="Answers all roles, each with what it expands to.",
         category=_ROLES,
@@ -367,6 +350,7 @@ ROLES = (
         name="listRoles2",
         method="GET",
         route="/roles2/",
+        handler=list_roles2,
         title="List Roles",
         description="Answers a page of the roles, each with what it expands to; without `limit` all of them. A page "
         "may be short while there are more: go on until there is no `continuationToken`.",
@@ -380,6 +364,7 @@ ROLES = (
         name="listRoleIds",
         method="GET",
         route="/roleids/",
+        handler=list_role_ids,
         title="List Role IDs",
         description="Answers a page of the ids of roles; without `limit` all of them.",
         category=_ROLES,
@@ -392,6 +377,7 @@ ROLES = (
         name="role",
         method="GET",
         route="/roles/<roleId>",
+        handler=role,
         title="Get Role",
         description="Answers one role, with what it expands to.",
         category=_ROLES,
@@ -403,6 +389,7 @@ ROLES = (
         name="createRole",
         method="PUT",
         route="/roles/<roleId>",
+        handler=create_role,
         title="Create Role",
         description="Creates a role. The caller must have the scopes that it grants. If there is such a role already "
         "the call fails, unless it is the same one. A role must not lead back to itself.",
@@ -417,6 +404,7 @@ ROLES = (
         name="updateRole",
         method="POST",
         route="/roles/<roleId>",
+        handler=update_role,
         title="Update Role",
         description="Changes a role. The caller must have the scopes that are added, but not those that the role had. "
         "A role must not lead back to itself.",
@@ -431,6 +419,7 @@ ROLES = (
         name="deleteRole",
         method="DELETE",
         route="/roles/<roleId>",
+        handler=delete_role,
         title="Delete Role",
         description="Removes a role. It succeeds also when there is none.",
         category=_ROLES,
@@ -444,6 +433,7 @@ SCOPES = (
         name="expandScopes",
         method="POST",
         route="/scopes/expand",
+        handler=expand_scopes,
         title="Expand Scopes",
         description="Answers the scopes with everything that roles grant to whoever has them.",
         category=_SCOPES,
@@ -457,6 +447,7 @@ SCOPES = (
         name="currentScopes",
         method="GET",
         route="/scopes/current",
+        handler=current_scopes,
         title="Get Current Scopes",
         description="Answers the expanded scopes of the request, whatever kind of credentials it has.",
         category=_SCOPES,
@@ -468,6 +459,7 @@ SCOPES = (
         name="authenticateHawk",
         method="POST",
         route="/authenticate-hawk",
+        handler=authenticate_hawk,
         title="Authenticate Hawk Request",
         description="For other services: checks the signature of a request that one of them has received, and answers "
         "whose it is and which scopes it has. What its payload's hash says is for that service to compare.",
@@ -481,6 +473,7 @@ SCOPES = (
         name="testAuthenticate",
         method="POST",
         route="/test-authenticate",
+        handler=test_authenticate,
         title="Test Authentication",
         description="For those who write clients: takes requests of the clientId `tester` with the accessToken "
         "`no-secret`, whose scopes are `clientScopes`, and checks that they satisfy `requiredScopes`.",
@@ -494,6 +487,7 @@ SCOPES = (
         name="testAuthenticateGet",
         method="GET",
         route="/test-authenticate-get/",
+        handler=test_authenticate_get,
         title="Test Authentication (GET)",
         description="As testAuthenticate, for signed URLs: the scopes are `test:*` and `auth:create-client:test:*`, "
         "and `test:authenticate-get` is needed.",

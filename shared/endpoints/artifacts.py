@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.api.answer import Answer, json_answer
-from shared.api.call import Call, Handler
-from shared.api.endpoint import PAGING, Endpoint
+from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.paging import limit_of, start_of, token_of
 from shared.domain.artifacts import OPAQUE, Artifact, StorageType, as_header
 from shared.domain.dates import format_date
@@ -206,20 +205,6 @@ def _blob_headers(artifact: Artifact) -> dict[str, str]:
     return {f"x-taskcluster-location-{name}": str(value) for name, value in found.items()}
 
 
-HANDLERS: Mapping[str, Handler] = {
-    "createArtifact": create_artifact,
-    "finishArtifact": finish_artifact,
-    "getArtifact": get_artifact,
-    "getLatestArtifact": get_latest_artifact,
-    "artifact": artifact,
-    "latestArtifact": latest_artifact,
-    "artifactInfo": artifact_info,
-    "latestArtifactInfo": latest_artifact_info,
-    "listArtifacts": list_artifacts,
-    "listLatestArtifacts": list_latest_artifacts,
-}
-
-
 GET_SCOPES = {"AllOf": [{"for": "name", "in": "names", "each": "queue:get-artifact:<name>"}]}
 _CATEGORY = "Artifacts"
 
@@ -229,6 +214,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="createArtifact",
         method="POST",
         route="/task/<taskId>/runs/<runId>/artifacts/<name>",
+        handler=create_artifact,
         title="Create Artifact",
         description="Creates an artifact of a run that is running, or was resolved as `exception` in the last 25 "
         "minutes. What follows depends on the storage type: `s3` answers a URL to PUT the content to, with the same "
@@ -245,6 +231,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="finishArtifact",
         method="PUT",
         route="/task/<taskId>/runs/<runId>/artifacts/<name>",
+        handler=finish_artifact,
         title="Finish Artifact",
         description="Says that the content of an `object` artifact has been uploaded; with `etags`, that of a `blob` "
         "(completeArtifact). From then on it can be read.",
@@ -258,6 +245,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="getArtifact",
         method="GET",
         route="/task/<taskId>/runs/<runId>/artifacts/<name>",
+        handler=get_artifact,
         title="Get Artifact Data from Run",
         description="Redirects to the content of an artifact; the URL is in the body as well, and is good for some "
         "minutes. Links are followed. An `error` artifact is answered with 424 and its reason.",
@@ -271,6 +259,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="getLatestArtifact",
         method="GET",
         route="/task/<taskId>/artifacts/<name>",
+        handler=get_latest_artifact,
         title="Get Artifact Data from Latest Run",
         description="As getArtifact, of the task's last run, whether that run has such an artifact or not.",
         category=_CATEGORY,
@@ -283,6 +272,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="listArtifacts",
         method="GET",
         route="/task/<taskId>/runs/<runId>/artifacts",
+        handler=list_artifacts,
         title="Get Artifacts from Run",
         description="Lists the artifacts of a run by name, in pages of at most 1000; those too that are expired or "
         "whose upload is not finished.",
@@ -296,6 +286,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="listLatestArtifacts",
         method="GET",
         route="/task/<taskId>/artifacts",
+        handler=list_latest_artifacts,
         title="Get Artifacts from Latest Run",
         description="As listArtifacts, of the task's last run.",
         category=_CATEGORY,
@@ -308,6 +299,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="artifactInfo",
         method="GET",
         route="/task/<taskId>/runs/<runId>/artifact-info/<name>",
+        handler=artifact_info,
         title="Get Artifact Information From Run",
         description="What is known of an artifact, without its content. Links are not followed.",
         category=_CATEGORY,
@@ -319,6 +311,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="latestArtifactInfo",
         method="GET",
         route="/task/<taskId>/artifact-info/<name>",
+        handler=latest_artifact_info,
         title="Get Artifact Information From Latest Run",
         description="As artifactInfo, of the task's last run.",
         category=_CATEGORY,
@@ -330,6 +323,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="artifact",
         method="GET",
         route="/task/<taskId>/runs/<runId>/artifact-content/<name>",
+        handler=artifact,
         title="Get Artifact Content From Run",
         description="How to get at the content of an artifact: for programs that know the storage types. Links are "
         "followed.",
@@ -342,6 +336,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="latestArtifact",
         method="GET",
         route="/task/<taskId>/artifact-content/<name>",
+        handler=latest_artifact,
         title="Get Artifact Content From Latest Run",
         description="As artifact, of the task's last run.",
         category=_CATEGORY,

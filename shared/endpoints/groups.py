@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from shared.api.call import Call, Handler
-from shared.api.endpoint import PAGING, Endpoint
+from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.paging import limit_of, start_of, token_of
 from shared.domain.dates import format_date
 from shared.endpoints.task_models import TaskDefinitionAndStatus, TaskResponse, TaskStatus
@@ -212,23 +211,12 @@ def _page(listed: ListedTasks) -> dict[str, Any]:
     return page if listed.resume is None else {**page, "continuationToken": token_of(listed.resume)}
 
 
-HANDLERS: Mapping[str, Handler] = {
-    "tasks": tasks,
-    "statuses": statuses,
-    "listTaskGroup": list_task_group,
-    "getTaskGroup": get_task_group,
-    "sealTaskGroup": seal_task_group,
-    "cancelTaskGroup": cancel_task_group,
-    "changeTaskGroupPriority": change_task_group_priority,
-    "listDependentTasks": list_dependent_tasks,
-}
-
-
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         name="tasks",
         method="POST",
         route="/tasks",
+        handler=tasks,
         title="Get Multiple Task Definitions",
         description="Answers the definitions of those of the given tasks that exist.",
         category="Tasks",
@@ -244,6 +232,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="statuses",
         method="POST",
         route="/tasks/status",
+        handler=statuses,
         title="Get multiple task statuses",
         description="Answers the statuses of those of the given tasks that exist.",
         category="Tasks",
@@ -259,6 +248,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="listTaskGroup",
         method="GET",
         route="/task-group/<taskGroupId>/list",
+        handler=list_task_group,
         title="List Task Group",
         description="Lists the tasks of a group, a page at a time, in the order of taskId.",
         category="Task Groups",
@@ -271,6 +261,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="getTaskGroup",
         method="GET",
         route="/task-group/<taskGroupId>",
+        handler=get_task_group,
         title="Get Task Group",
         description="Answers what is known of a group, without its tasks.",
         category="Task Groups",
@@ -282,6 +273,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="sealTaskGroup",
         method="POST",
         route="/task-group/<taskGroupId>/seal",
+        handler=seal_task_group,
         title="Seal Task Group",
         description="Seals a group for good: no task can be added to it any more.",
         category="Task Groups",
@@ -294,6 +286,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="cancelTaskGroup",
         method="POST",
         route="/task-group/<taskGroupId>/cancel",
+        handler=cancel_task_group,
         title="Cancel Task Group",
         description="Cancels every unresolved task of a sealed group. A large group is cancelled in the background "
         "after the first seconds; a repeat reports the rest.",
@@ -307,6 +300,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="changeTaskGroupPriority",
         method="POST",
         route="/task-group/<taskGroupId>/priority",
+        handler=change_task_group_priority,
         title="Change Task Group Priority",
         description="Changes the priority of every task of a group that has not been resolved yet.",
         category="Task Groups",
@@ -321,6 +315,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="listDependentTasks",
         method="GET",
         route="/task/<taskId>/dependents",
+        handler=list_dependent_tasks,
         title="List Dependent Tasks",
         description="Lists the tasks that depend on a task, a page at a time, in the order of taskId.",
         category="Tasks",

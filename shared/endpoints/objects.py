@@ -10,8 +10,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, StringConstraints
 
 from shared.api.answer import Answer, json_answer
-from shared.api.call import Call, Handler
-from shared.api.endpoint import Endpoint
+from shared.api.endpoint import Call, Endpoint
 from shared.domain.dates import format_date
 from shared.endpoints import service
 from shared.endpoints.artifact_models import ContentType, Length, Url
@@ -215,16 +214,6 @@ def _decoded(data: str) -> bytes:
         raise InputError("`objectData` is not base64") from None
 
 
-HANDLERS: Mapping[str, Handler] = {
-    **service.HANDLERS,
-    "createUpload": create_upload,
-    "finishUpload": finish_upload,
-    "startDownload": start_download,
-    "object": get_object,
-    "download": download,
-}
-
-
 PREFIX = "/api/object/v1"
 _CATEGORY = "Objects"
 
@@ -234,6 +223,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="createUpload",
         method="PUT",
         route="/upload/<name>",
+        handler=create_upload,
         title="Begin upload of a new object",
         description="Agrees on a way to upload the data of an `object` artifact. May be called again, to propose "
         "other ways or to renew a URL.",
@@ -248,6 +238,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="finishUpload",
         method="POST",
         route="/finish-upload/<name>",
+        handler=finish_upload,
         title="Mark an upload as complete",
         description="Says that all data has been uploaded, and what its hashes are.",
         category=_CATEGORY,
@@ -259,6 +250,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="startDownload",
         method="PUT",
         route="/start-download/<name>",
+        handler=start_download,
         title="Download object data",
         description="Chooses one of the ways to download that the client accepts.",
         category=_CATEGORY,
@@ -272,6 +264,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="object",
         method="GET",
         route="/metadata/<name>",
+        handler=get_object,
         title="Get an object's metadata",
         description="What is known of an object, without its data.",
         category=_CATEGORY,
@@ -283,6 +276,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="download",
         method="GET",
         route="/download/<name>",
+        handler=download,
         title="Get an object's data",
         description="Redirects to the data of an object.",
         category=_CATEGORY,

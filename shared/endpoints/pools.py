@@ -8,8 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from shared.api.call import Call, Handler
-from shared.api.endpoint import PAGING, Endpoint
+from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.paging import limit_of, start_of, token_of
 from shared.concurrency import both
 from shared.domain.dates import format_date, parse_date
@@ -230,23 +229,6 @@ def _claimed(listed: ListedRun) -> dict[str, Any]:
     }
 
 
-HANDLERS: Mapping[str, Handler] = {
-    "listProvisioners": list_provisioners,
-    "getProvisioner": get_provisioner,
-    "declareProvisioner": declare_provisioner,
-    "listWorkerTypes": list_worker_types,
-    "getWorkerType": get_worker_type,
-    "declareWorkerType": declare_worker_type,
-    "listTaskQueues": list_task_queues,
-    "getTaskQueue": get_task_queue,
-    "pendingTasks": pending_tasks,
-    "taskQueueCounts": task_queue_counts,
-    "taskQueueCountsBatch": task_queue_counts_batch,
-    "listPendingTasks": list_pending_tasks,
-    "listClaimedTasks": list_claimed_tasks,
-}
-
-
 _METADATA = "Worker Metadata"
 _TASKS = "Tasks"
 
@@ -255,6 +237,7 @@ PROVISIONERS = (
         name="listProvisioners",
         method="GET",
         route="/provisioners",
+        handler=list_provisioners,
         title="Get a list of all active provisioners",
         description="Lists the provisioners that have a task queue in use, a page at a time.",
         category=_METADATA,
@@ -268,6 +251,7 @@ PROVISIONERS = (
         name="getProvisioner",
         method="GET",
         route="/provisioners/<provisionerId>",
+        handler=get_provisioner,
         title="Get an active provisioner",
         description="Answers a provisioner: how long it is known, and when one of its task queues was used last.",
         category=_METADATA,
@@ -280,6 +264,7 @@ PROVISIONERS = (
         name="declareProvisioner",
         method="PUT",
         route="/provisioners/<provisionerId>",
+        handler=declare_provisioner,
         title="Update a provisioner",
         description="Declares a provisioner, or changes what was declared. Each property needs a scope of its own. "
         "Its expiration only moves forward. Kept for clients from before 2021.",
@@ -303,6 +288,7 @@ PROVISIONERS = (
         name="listWorkerTypes",
         method="GET",
         route="/provisioners/<provisionerId>/worker-types",
+        handler=list_worker_types,
         title="Get a list of all active worker-types",
         description="Lists the task queues of a provisioner that are in use, a page at a time.",
         category=_METADATA,
@@ -316,6 +302,7 @@ PROVISIONERS = (
         name="getWorkerType",
         method="GET",
         route="/provisioners/<provisionerId>/worker-types/<workerType>",
+        handler=get_worker_type,
         title="Get a worker-type",
         description="Answers a worker type of a provisioner, as getTaskQueue.",
         category=_METADATA,
@@ -328,6 +315,7 @@ PROVISIONERS = (
         name="declareWorkerType",
         method="PUT",
         route="/provisioners/<provisionerId>/worker-types/<workerType>",
+        handler=declare_worker_type,
         title="Update a worker-type",
         description="Declares a worker type, or changes what was declared. Each property needs a scope of its own. "
         "Its expiration only moves forward. Kept for clients from before 2021.",
@@ -354,6 +342,7 @@ TASK_QUEUES = (
         name="listTaskQueues",
         method="GET",
         route="/task-queues",
+        handler=list_task_queues,
         title="Get a list of all active task queues",
         description="Lists the task queues that are in use, a page at a time, in the order of taskQueueId.",
         category=_METADATA,
@@ -366,6 +355,7 @@ TASK_QUEUES = (
         name="getTaskQueue",
         method="GET",
         route="/task-queues/<taskQueueId>",
+        handler=get_task_queue,
         title="Get a task queue",
         description="Answers a task queue: how long it is known, and when a worker asked for its work last.",
         category=_METADATA,
@@ -380,6 +370,7 @@ CONTENTS = (
         name="pendingTasks",
         method="GET",
         route="/pending/<taskQueueId>",
+        handler=pending_tasks,
         title="Get Number of Pending Tasks",
         description="Answers how many runs wait in a task queue. Runs that were canceled or are past their deadline "
         "do not count.",
@@ -394,6 +385,7 @@ CONTENTS = (
         name="taskQueueCounts",
         method="GET",
         route="/task-queues/<taskQueueId>/counts",
+        handler=task_queue_counts,
         title="Get Number of Pending and Claimed Tasks",
         description="Answers how many runs wait in a task queue, and how many are being worked on.",
         category=_TASKS,
@@ -406,6 +398,7 @@ CONTENTS = (
         name="taskQueueCountsBatch",
         method="POST",
         route="/task-queues/counts",
+        handler=task_queue_counts_batch,
         title="Get Pending and Claimed Task Counts for Multiple Task Queues",
         description="As taskQueueCounts, for up to a thousand task queues. Every one of them has to be allowed.",
         category=_TASKS,
@@ -425,6 +418,7 @@ CONTENTS = (
         name="listPendingTasks",
         method="GET",
         route="/task-queues/<taskQueueId>/pending",
+        handler=list_pending_tasks,
         title="List Pending Tasks",
         description="Lists the runs that wait in a task queue, a page at a time, first scheduled first.",
         category=_TASKS,
@@ -439,6 +433,7 @@ CONTENTS = (
         name="listClaimedTasks",
         method="GET",
         route="/task-queues/<taskQueueId>/claimed",
+        handler=list_claimed_tasks,
         title="List claimed Tasks",
         description="Lists the runs of a task queue that are being worked on, a page at a time, first claimed first.",
         category=_TASKS,

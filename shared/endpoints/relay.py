@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from shared.api.answer import Answer
-from shared.api.call import Call, Handler
-from shared.api.endpoint import Endpoint
+from shared.api.endpoint import Call, Endpoint
 from shared.services import Services
 from shared.usecases.uploads import RELAY_PREFIX
 
@@ -18,9 +15,6 @@ async def upload_artifact(services: Services, call: Call) -> Answer:
     return Answer(status=200, content_type="text/plain; charset=utf-8")
 
 
-HANDLERS: Mapping[str, Handler] = {"uploadArtifact": upload_artifact}
-
-
 PREFIX = RELAY_PREFIX
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -28,6 +22,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="uploadArtifact",
         method="PUT",
         route="/<taskId>/<runId>/<name>",
+        handler=upload_artifact,
         title="Upload Artifact",
         description="Takes the content of an artifact, with the Content-Encoding that it has.",
         category="Artifacts",

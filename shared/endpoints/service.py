@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.api.answer import version_of
-from shared.api.call import Call, Handler
-from shared.api.endpoint import Endpoint
+from shared.api.endpoint import Call, Endpoint
 from shared.errors import ServiceUnavailable
 from shared.services import Services
 from shared.types import Closed
@@ -60,19 +59,12 @@ async def version(services: Services, call: Call) -> Mapping[str, Any]:
     return version_of(services.settings.app_version)
 
 
-HANDLERS: Mapping[str, Handler] = {
-    "ping": ping,
-    "lbheartbeat": lbheartbeat,
-    "heartbeat": heartbeat,
-    "version": version,
-}
-
-
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         name="ping",
         method="GET",
         route="/ping",
+        handler=ping,
         title="Ping Server",
         description="Respond without doing anything. This endpoint is used to check that the service is up.",
         category="Ping Server",
@@ -83,6 +75,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="lbheartbeat",
         method="GET",
         route="/__lbheartbeat__",
+        handler=lbheartbeat,
         title="Load Balancer Heartbeat",
         description="Answers as long as this process serves requests. No storage is asked.",
         category="Monitoring",
@@ -93,6 +86,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="heartbeat",
         method="GET",
         route="/__heartbeat__",
+        handler=heartbeat,
         title="Heartbeat",
         description="Answers whether storage and Service Bus answer, as found within the last seconds; 503 names what "
         "does not.",
@@ -104,6 +98,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="version",
         method="GET",
         route="/__version__",
+        handler=version,
         title="Taskcluster Version",
         description="Answers which version is deployed.",
         category="Monitoring",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.api.call import Call, Handler
-from shared.api.endpoint import Endpoint
+from shared.api.endpoint import Call, Endpoint
 from shared.auth.scopes import Params
 from shared.domain.dates import a_year_after, format_date, parse_date
 from shared.domain.definition import Definition
@@ -133,18 +132,6 @@ def _definition_params(definition: Definition) -> Params:
     }
 
 
-HANDLERS: Mapping[str, Handler] = {
-    "task": task,
-    "status": status,
-    "createTask": create_task,
-    "defineTask": define_task,
-    "scheduleTask": schedule_task,
-    "rerunTask": rerun_task,
-    "cancelTask": cancel_task,
-    "changeTaskPriority": change_task_priority,
-}
-
-
 CREATION_SCOPES = {
     "AllOf": [
         {"for": "scope", "in": "scopes", "each": "<scope>"},
@@ -221,6 +208,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="task",
         method="GET",
         route="/task/<taskId>",
+        handler=task,
         title="Get Task Definition",
         description="Answers the definition of a task, as it was created, with every default filled in.",
         category="Tasks",
@@ -232,6 +220,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="status",
         method="GET",
         route="/task/<taskId>/status",
+        handler=status,
         title="Get task status",
         description="Answers the status of a task: its state and its runs.",
         category="Tasks",
@@ -243,6 +232,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="createTask",
         method="PUT",
         route="/task/<taskId>",
+        handler=create_task,
         title="Create New Task",
         description="Creates a task; it is scheduled as soon as its dependencies are satisfied. The same request may "
         "be sent again: an equal definition is found and its present status answered, another one is a conflict.",
@@ -257,6 +247,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="scheduleTask",
         method="POST",
         route="/task/<taskId>/schedule",
+        handler=schedule_task,
         title="Schedule Defined Task",
         description="Schedules an unscheduled task, whatever it still waits for. A task with runs stays as it is.",
         category="Tasks",
@@ -268,6 +259,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="rerunTask",
         method="POST",
         route="/task/<taskId>/rerun",
+        handler=rerun_task,
         title="Rerun a Resolved Task",
         description="Gives a resolved or unscheduled task another run and fresh retries. A pending or running task "
         "stays as it is.",
@@ -280,6 +272,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="cancelTask",
         method="POST",
         route="/task/<taskId>/cancel",
+        handler=cancel_task,
         title="Cancel Task",
         description="Resolves an unresolved task as `exception` with reason `canceled`. A resolved task stays as it "
         "is.",
@@ -292,6 +285,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="changeTaskPriority",
         method="POST",
         route="/task/<taskId>/priority",
+        handler=change_task_priority,
         title="Change Task Priority",
         description="Changes the priority of a task that has not been resolved yet.",
         category="Tasks",
@@ -311,6 +305,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="defineTask",
         method="POST",
         route="/task/<taskId>/define",
+        handler=define_task,
         title="Define Task",
         description="Creates a task that waits for itself, and so stays unscheduled until it is scheduled by a call. "
         "Kept for clients from before 2020; use createTask with a dependency on the task itself.",

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 
 from shared.api.answer import Answer, json_answer
-from shared.api.call import Call, Handler
-from shared.api.endpoint import Endpoint
+from shared.api.endpoint import Call, Endpoint
 from shared.domain.claims import Worker
 from shared.domain.dates import format_date
 from shared.domain.task import Resolved
@@ -191,22 +190,12 @@ def claimed(claim: Claim) -> dict[str, Any]:
     }
 
 
-HANDLERS: Mapping[str, Handler] = {
-    "claimWork": claim_work,
-    "pollTaskUrls": poll_task_urls,
-    "claimTask": claim_task,
-    "reclaimTask": reclaim_task,
-    "reportCompleted": report_completed,
-    "reportFailed": report_failed,
-    "reportException": report_exception,
-}
-
-
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         name="claimWork",
         method="POST",
         route="/claim-work/<taskQueueId>",
+        handler=claim_work,
         title="Claim Work",
         description="Claims pending tasks of a task queue for a worker. Waits up to 20 seconds for the first one; "
         "answers fewer than asked for as soon as there is any. With `xmlMessage`, the answer of one of the URLs of "
@@ -227,6 +216,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="pollTaskUrls",
         method="GET",
         route="/poll-task-url/<taskQueueId>",
+        handler=poll_task_urls,
         title="Get Urls to Poll Pending Tasks",
         description="Signed URLs of a task queue's Azure queues, the highest priority first. A worker polls them in "
         "turn and, when the answer contains `<MessageId>`, gives it to claimWork as `xmlMessage`. New URLs are to be "
@@ -247,6 +237,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="claimTask",
         method="POST",
         route="/task/<taskId>/runs/<runId>/claim",
+        handler=claim_task,
         title="Claim Task",
         description="Claims a given pending run, for workers that poll Azure queues themselves.",
         category="Worker Interface",
@@ -277,6 +268,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="reclaimTask",
         method="POST",
         route="/task/<taskId>/runs/<runId>/reclaim",
+        handler=reclaim_task,
         title="Reclaim task",
         description="Renews the claim of a run that is being worked on, with fresh credentials. After a conflict the "
         "worker stops and forgets the run.",
@@ -289,6 +281,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="reportCompleted",
         method="POST",
         route="/task/<taskId>/runs/<runId>/completed",
+        handler=report_completed,
         title="Report Run Completed",
         description="Reports a run completed, resolving it as `completed`.",
         category="Worker Interface",
@@ -300,6 +293,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="reportFailed",
         method="POST",
         route="/task/<taskId>/runs/<runId>/failed",
+        handler=report_failed,
         title="Report Run Failed",
         description="Reports a run failed, resolving it as `failed`: its code ran and did not succeed.",
         category="Worker Interface",
@@ -311,6 +305,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="reportException",
         method="POST",
         route="/task/<taskId>/runs/<runId>/exception",
+        handler=report_exception,
         title="Report Task Exception",
         description="Resolves a run as `exception`, for a reason that lies outside the task's code. For "
         "`worker-shutdown` and `intermittent-task` the task is retried while retries are left.",

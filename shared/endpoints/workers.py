@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import StringConstraints
 
-from shared.api.call import Call, Handler
-from shared.api.endpoint import PAGING, Endpoint
+from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.paging import limit_of, start_of
 from shared.concurrency import both
 from shared.domain.claims import Worker
@@ -196,15 +195,6 @@ def _run(task_id: str, run_id: int) -> dict[str, Any]:
     return {"taskId": task_id, "runId": run_id}
 
 
-HANDLERS: Mapping[str, Handler] = {
-    "listWorkers": list_workers,
-    "getWorker": get_worker,
-    "quarantineWorker": quarantine_worker,
-    "declareWorker": declare_worker,
-    "workerRemoved": worker_removed,
-}
-
-
 _METADATA = "Worker Metadata"
 _WORKER = "<provisionerId>/<workerType>/<workerGroup>/<workerId>"
 _ROUTE = "/provisioners/<provisionerId>/worker-types/<workerType>/workers"
@@ -214,6 +204,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="listWorkers",
         method="GET",
         route=_ROUTE,
+        handler=list_workers,
         title="Get a list of all active workers of a workerType",
         description="Lists the workers of a worker type, a page at a time; with `quarantined` only those that are in "
         "quarantine, or those that are not. The filter is applied to pages, so one may be short or empty while there "
@@ -229,6 +220,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="getWorker",
         method="GET",
         route=f"{_ROUTE}/<workerGroup>/<workerId>",
+        handler=get_worker,
         title="Get a worker from worker-type",
         description="Answers a worker: since when and how long it is known, its latest tasks and its quarantines.",
         category=_METADATA,
@@ -241,6 +233,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="quarantineWorker",
         method="PUT",
         route=f"{_ROUTE}/<workerGroup>/<workerId>",
+        handler=quarantine_worker,
         title="Quarantine a worker",
         description="Gives a worker no work until a time; a time in the past ends its quarantine. Tasks that it holds "
         "stay with it. Instances of this service follow within half a minute.",
@@ -256,6 +249,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="workerRemoved",
         method="POST",
         route=f"{_ROUTE}/<workerGroup>/<workerId>/removed",
+        handler=worker_removed,
         title="Tell that a worker is gone",
         description="For whoever starts and ends machines: every run that the worker holds is resolved as "
         "`worker-shutdown` now, and retried while retries are left. Not part of the public API.",
@@ -270,6 +264,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         name="declareWorker",
         method="PUT",
         route="/provisioners/<provisionerId>/worker-types/<workerType>/<workerGroup>/<workerId>",
+        handler=declare_worker,
         title="Declare a worker",
         description="Makes a worker known, with its worker type and provisioner, until a time at least.",
         category=_METADATA,

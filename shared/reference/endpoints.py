@@ -7,22 +7,9 @@ from functools import cache
 from typing import Any
 
 from shared.api.answer import Answer, to_json
-from shared.api.call import Call, Handler
-from shared.api.endpoint import Endpoint
+from shared.api.endpoint import Call, Endpoint
 from shared.reference.documents import PATHS, documents
 from shared.services import Services
-
-ENDPOINTS: tuple[Endpoint, ...] = tuple(
-    Endpoint(
-        name=path,
-        method="GET",
-        route=path,
-        title=path.rpartition("/")[2],
-        description="A document that describes this deployment.",
-        category="References",
-    )
-    for path in PATHS
-)
 
 
 async def document(services: Services, call: Call) -> Answer:
@@ -37,4 +24,15 @@ def _documents(root_url: str, version: str) -> Mapping[str, Any]:
     return documents(root_url, version)
 
 
-HANDLERS: Mapping[str, Handler] = dict.fromkeys(PATHS, document)
+ENDPOINTS: tuple[Endpoint, ...] = tuple(
+    Endpoint(
+        name=path,
+        method="GET",
+        route=path,
+        handler=document,
+        title=path.rpartition("/")[2],
+        description="A document that describes this deployment.",
+        category="References",
+    )
+    for path in PATHS
+)
