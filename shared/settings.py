@@ -171,7 +171,10 @@ class Settings(BaseSettings):
     definition_cache_bytes: int = Field(
         default=64 * 1024 * 1024, ge=0, description="Bytes of memory for definitions that a process keeps."
     )
-    app_version: str = Field(default="development", description="What the version endpoint tells.")
+    app_version: str = Field(
+        default="development",
+        description="Name of this build: a tag or a commit. The version endpoint shows it as `build`, beside the version.",
+    )
     applicationinsights_connection_string: SecretStr | None = Field(
         default=None,
         description="Application Insights that gets traces, metrics and logs. "

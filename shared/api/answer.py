@@ -10,6 +10,7 @@ from typing import Any
 from shared.domain.dates import format_date
 from shared.errors import ApiError
 from shared.jsontext import write
+from shared.version import VERSION
 
 JSON_TYPE = "application/json; charset=utf-8"
 CORS: Mapping[str, str] = {
@@ -105,9 +106,9 @@ def to_json(value: Any) -> bytes:
 _ROBOTS = b"User-agent: *\nDisallow: /\n"
 
 
-def version_of(app_version: str) -> Mapping[str, str]:
-    """What is deployed, in the form of Mozilla's Dockerflow; what the deployment does not tell is empty."""
-    return {"version": app_version, "commit": "", "source": "", "build": ""}
+def version_of(build: str) -> Mapping[str, str]:
+    """What is deployed, in the form of Mozilla's Dockerflow; what is not known is empty."""
+    return {"version": VERSION, "commit": "", "source": "", "build": build}
 
 
 SAME_AS: Mapping[str, str] = {
@@ -117,11 +118,11 @@ SAME_AS: Mapping[str, str] = {
 """Paths of the root that answer, to any method, as others do to GET."""
 
 
-def at_root(path: str, app_version: str) -> Answer | None:
+def at_root(path: str, build: str) -> Answer | None:
     """The answer at a path of the root, None for any other path."""
     match path:
         case "/__version__":
-            return json_answer(version_of(app_version))
+            return json_answer(version_of(build))
         case "/robots.txt":
             return Answer(body=_ROBOTS, content_type="text/plain; charset=utf-8")
         case _:

@@ -10,18 +10,18 @@ from shared.api.answer import Answer, to_json
 from shared.api.endpoint import Call, Endpoint
 from shared.reference.documents import PATHS, documents
 from shared.services import Services
+from shared.version import VERSION
 
 
 async def document(services: Services, call: Call) -> Answer:
     """The document at this path."""
-    settings = services.settings
-    return Answer(body=to_json(_documents(settings.root_url, settings.app_version)[call.endpoint.route]))
+    return Answer(body=to_json(_documents(services.settings.root_url)[call.endpoint.route]))
 
 
 @cache
-def _documents(root_url: str, version: str) -> Mapping[str, Any]:
+def _documents(root_url: str) -> Mapping[str, Any]:
     """Made when the first one is asked for: it takes a tenth of a second."""
-    return documents(root_url, version)
+    return documents(root_url, VERSION)
 
 
 ENDPOINTS: tuple[Endpoint, ...] = tuple(

@@ -28,7 +28,7 @@ _FREE = {"type": "object"}
 
 
 def openapi(service: Service, root_url: str, version: str) -> Json:
-    """The document. `version` is the deployment's."""
+    """The document. `version` is the project's."""
     paths: dict[str, Json] = {}
     for endpoint in service.endpoints:
         operations = paths.setdefault(_path(endpoint), {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.api.answer import at_root, fixed_headers
+from shared.version import VERSION
 from tests.host.service import Service
 from tests.host.wire import API, send
 
@@ -15,7 +16,7 @@ def test_by_the_public_client(service: Service) -> None:
     assert service.anonymous.heartbeat() == {}
     version = service.anonymous.version()
     assert version.keys() == {"version", "commit", "source", "build"}
-    assert version["version"]
+    assert (version["version"], version["build"]) == (VERSION, "development")
 
 
 def test_every_service_tells_how_it_is(service: Service) -> None:
