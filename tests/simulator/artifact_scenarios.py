@@ -21,25 +21,26 @@ ARTIFACT_SCENARIOS: list[Scenario] = []
 NAME = "public/logs/live.log"
 OTHER = 'private/"other" 100%.txt'
 CONTENT = b"what the worker has written"
-_STATED = {"content_length": len(CONTENT), "sent_length": len(CONTENT)}
+STATED = {"content_length": len(CONTENT), "sent_length": len(CONTENT)}
+"""What a client states of content that it PUTs straight into storage."""
 
 
-def _scenario(prepare: Step) -> Callable[[Step], Step]:
+def _scenario(prepare: Step, effect: Callable[[World], bool] | None = None) -> Callable[[Step], Step]:
     def register(act: Step) -> Step:
-        ARTIFACT_SCENARIOS.append(Scenario(act.__name__, prepare, act, is_idempotent=True))
+        ARTIFACT_SCENARIOS.append(Scenario(act.__name__, prepare, act, is_idempotent=True, effect=effect))
         return act
 
     return register
 
 
 def artifact(world: World, storage_type: str, name: str = NAME, **changes: Any) -> Artifact:
-    """An artifact that may be created now; it expires with the tasks of this world."""
-    (task,) = [task for task in world.tasks().values() if task.task_id == A]
+    """An artifact that may be created now; it expires with A, if A is there."""
+    task = world.tasks().get(A)
     fields: dict[str, Any] = {
         "name": name,
         "storage_type": StorageType(storage_type),
         "content_type": "text/plain",
-        "expires": task.expires,
+        "expires": task.expires if task else world.clock.now() + timedelta(hours=1),
     }
     return Artifact(**{**fields, **changes})
 
@@ -87,7 +88,7 @@ async def relay_to(services: Services, url: str, content: bytes = CONTENT, encod
 async def direct(world: World, *names: str, **changes: Any) -> None:
     """Creates `s3` artifacts whose content is PUT straight into storage, and puts it there."""
     for name in names:
-        wanted = artifact(world, "s3", name, upload=Upload.DIRECT, **{**_STATED, **changes})
+        wanted = artifact(world, "s3", name, upload=Upload.DIRECT, **{**STATED, **changes})
         await world.services.artifacts.creation.create(A, 0, wanted)
         await put(world, name)
 
@@ -104,8 +105,8 @@ async def referred(world: World) -> None:
     await world.services.artifacts.creation.create(A, 0, reference(world, "https://example.com/1"))
 
 
-def reference(world: World, url: str) -> Artifact:
-    return artifact(world, "reference", details={"url": url})
+def reference(world: World, url: str, name: str = NAME) -> Artifact:
+    return artifact(world, "reference", name, details={"url": url})
 
 
 async def relayed(world: World) -> None:
@@ -219,30 +220,25 @@ async def put_to_relay(world: World) -> None:
     await relay(world, encoding="gzip")
 
 
-@_scenario(running)
+@_scenario(running, lambda world: world.tasks()[A].runs[0].unfinished == (digest(NAME),))
 async def begin_blob(world: World) -> None:
     """The run has to wait for it."""
     await world.services.artifacts.creation.create(A, 0, blob(world))
-    (task,) = world.tasks().values()
-    assert task.runs[0].unfinished == (digest(NAME),)
 
 
-@_scenario(blob_uploaded)
+@_scenario(blob_uploaded, lambda world: world.tasks()[A].runs[0].unfinished == ())
 async def complete_blob(world: World) -> None:
     """From now on the run can be completed."""
     container, path = place(world)
     stored = world.account.committed(container)[path]
     await world.services.artifacts.finishing.complete(A, 0, NAME, [stored.etag])
-    (task,) = world.tasks().values()
-    assert task.runs[0].unfinished == ()
 
 
-@_scenario(object_begun)
+@_scenario(object_begun, lambda world: len(world.account.committed(keys.PUBLIC)) <= 2)
 async def put_object(world: World) -> None:
     """The data of an `object`, sent again: it takes the place of the older data."""
     objects = world.services.artifacts.objects
     await objects.put_inline(await objects.known(f"t/{A}/0/{NAME}"), CONTENT, {})
-    assert len(world.account.committed(keys.PUBLIC)) <= 2
 
 
 @_scenario(object_uploaded)

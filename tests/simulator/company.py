@@ -11,10 +11,10 @@ from shared.domain.task import Resolved
 from shared.errors import ApiError
 from shared.services import Services
 from shared.storage.interface import StorageUnavailable
-from tests.simulator import races
+from tests.simulator import artifact_parties, races
 from tests.simulator.races import Party
 from tests.simulator.scenarios import GROUP, A, B, C, fixed
-from tests.simulator.world import World
+from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import as_process
 
 PROCESS = "company"
@@ -51,6 +51,16 @@ async def create_again(world: World, services: Services) -> object:
     return await services.create_task(world.definition(A, taskGroupId=GROUP, **fixed(world)))
 
 
+async def remove_worker(world: World, services: Services) -> object:
+    """workerRemoved of the worker that the scenarios claim with."""
+    return await services.workers.removed(POOL, WORKER, start="")
+
+
+async def expire(world: World, services: Services) -> object:
+    """A run of the expiry job."""
+    return await services.expiration.run(300)
+
+
 COMPANY: Mapping[str, Party] = {
     "claimWork": races.claim("other"),
     "claimTask": races.claim_task(A, "other"),
@@ -73,10 +83,18 @@ COMPANY: Mapping[str, Party] = {
     "createTask of the same task": create_again,
     "createTask of a dependent": races.create(C, dependencies=[A]),
     "sealTaskGroup, cancelTaskGroup": races.seal_and_cancel,
+    "workerRemoved": remove_worker,
+    "workerRemoved, claimWork": one_after_the_other(remove_worker, races.claim("other")),
+    "createArtifact, a reference": artifact_parties.create_reference,
+    "createArtifact, a blob": artifact_parties.create_blob,
+    "createArtifact, a blob, completeArtifact": artifact_parties.create_and_complete_blob,
+    "createArtifact, direct, getArtifact": artifact_parties.create_and_read_direct,
+    "createArtifact, direct, reportCompleted": one_after_the_other(artifact_parties.create_direct, races.report(A)),
     "claim message": races.claim_due(A),
     "deadline message": races.deadline_due(A),
     "whatever is due": handle_due,
     "reconciler": races.reconcile,
+    "expiry job": expire,
 }
 """By name: who may act in between."""
 

@@ -93,14 +93,20 @@ class History:
             self.violations.append(f"{task_id}, commit {task.sequence}: {violation}")
         self._note_crossing(before, task)
 
-    def resolutions(self, task_group_id: str) -> Counter[tuple[str, int]]:
-        """How often each task of the group was resolved in each of its generations."""
-        found: Counter[tuple[str, int]] = Counter()
+    def resolutions(self, task_group_id: str) -> Counter[tuple[str, int, int]]:
+        """How often each task of the group was resolved in each of its generations.
+
+        By task, generation, and how often the id was used before, by a task that has expired.
+        """
+        found: Counter[tuple[str, int, int]] = Counter()
         for task_id, states in self.states.items():
             before: Task | None = None
+            life = 0
             for task in states:
+                if before is not None and task.sequence == 0:
+                    before, life = None, life + 1
                 if task.task_group_id == task_group_id and task.is_resolved and not (before and before.is_resolved):
-                    found[(task_id, task.generation)] += 1
+                    found[(task_id, task.generation, life)] += 1
                 before = task
         return found
 

@@ -39,6 +39,7 @@ class Attempt:
         self.outcome = self.world.simulation.outcomes(self.scenario.act(self.world))[0]
         if self.scenario.is_idempotent:
             assert self.outcome is None, repr(self.outcome)
+            assert self.scenario.effect is None or self.scenario.effect(self.world)
             self.is_acknowledged = True
         else:
             assert self.outcome is None or isinstance(self.outcome, ApiError), repr(self.outcome)

@@ -25,6 +25,8 @@ class Scenario:
     act: Step
     is_idempotent: bool
     """Whether the answer to a repeat acknowledges the first call: claimWork would claim something else."""
+    effect: Callable[[World], bool] | None = None
+    """What shows that the call was acknowledged, if nobody else has acted since."""
 
 
 A, B, C, GROUP = (f"{letter * 8}Q{letter}C{letter * 10}A" for letter in "abcd")

@@ -17,6 +17,7 @@ def test_without_a_crash(scenario: Scenario) -> None:
     """The scenario does what it says, and the checks accept it."""
     done = attempt(scenario)
     assert done.outcome is None, repr(done.outcome)
+    assert scenario.effect is None or scenario.effect(done.world)
     done.world.run(done.world.drain(60))
     invariants.check_undisturbed(done.world)
     finish(done)

@@ -1,7 +1,7 @@
 """The expiry job against every call that touches the same rows: what should be gone is gone, and nothing else.
 
-The call runs as a whole before each request of the job, and between each request's effect and its answer, which the
-job then asks for again; the job runs as a whole before each request of the call. Then both mix at random.
+Each runs as a whole before each request of the other, and between each request's effect and its answer, which is lost,
+so that the request is sent again. Then both mix at random.
 """
 
 from __future__ import annotations
@@ -181,10 +181,11 @@ def test_call_at_requests_of_the_job(meeting: Meeting, phase: Phase, every: int)
 
 
 @EVERY
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
 @pytest.mark.parametrize("meeting", MEETINGS, ids=lambda meeting: meeting.name)
-def test_job_at_requests_of_the_call(meeting: Meeting, every: int) -> None:
-    for number in numbers(every, meeting.name):
-        gate = Pause(CALLER, number, Phase.BEFORE)
+def test_job_at_requests_of_the_call(meeting: Meeting, phase: Phase, every: int) -> None:
+    for number in numbers(every, f"{meeting.name}, {phase.value} requests of the call"):
+        gate = Pause(CALLER, number, phase)
         encounter = Encounter(meeting, open_world(gate))
         everybody_knows_a(encounter)
         gate.meanwhile = encounter.job
@@ -194,7 +195,7 @@ def test_job_at_requests_of_the_call(meeting: Meeting, every: int) -> None:
         try:
             encounter.finish()
         except BaseException as error:
-            error.add_note(f"the job came before request {number} of the call, {gate.hit}")
+            error.add_note(f"the job came {phase.value} request {number} of the call, {gate.hit}")
             raise
     assert number < MOST - every, "there are more requests than were looked at"
 
