@@ -173,7 +173,7 @@ class Settings(BaseSettings):
     )
     app_version: str = Field(
         default="development",
-        description="Name of this build: a tag or a commit. The version endpoint shows it as `build`, beside the version.",
+        description="Name of this build, a tag or a commit: `build` of the version endpoint, beside the version.",
     )
     applicationinsights_connection_string: SecretStr | None = Field(
         default=None,

@@ -72,7 +72,7 @@ FAILED_CLAIMS = Instrument(
     name="queue_failed_claims",
     kind="counter",
     unit="{claim}",
-    description="Claims that failed because of a defect; the message of each was made visible again, and the log has the error.",
+    description="Claims that failed because of a defect: the log has the error, the message is visible again.",
     labels=_POOL,
 )
 TIMER_LATENESS = Instrument(
@@ -107,7 +107,7 @@ POISON_DEPTH = Instrument(
     name="queue_poison_messages",
     kind="gauge",
     unit="{message}",
-    description="Internal messages that were dead-lettered, by the queue they came from; an operator should look at each.",
+    description="Internal messages that were dead-lettered, by queue; an operator should look at each.",
     labels=("queue",),
 )
 POISONED = Instrument(
