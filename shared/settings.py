@@ -104,8 +104,8 @@ class Settings(BaseSettings):
         ge=1,
         le=86_400,
         description="How long a claim lasts until it is renewed for the first time; CLAIM_TIMEOUT_SECONDS if not set. "
-        "Shorter, a task that was handed to a worker that is gone is retried sooner, and every other worker renews "
-        "once more. As above, 210 s is the least for generic-worker.",
+        "If shorter, a task that was given to a dead worker is retried sooner, and every other worker renews "
+        "once more. 210 s is the least for generic-worker, too.",
     )
     deadline_delay_seconds: float = Field(
         default=60, ge=0, le=3600, description="How long after its deadline a task is resolved by it."
@@ -114,10 +114,10 @@ class Settings(BaseSettings):
         default=20, ge=0, le=25, description="How long claimWork waits for work; clients give up after 30 s."
     )
     poll_interval_seconds: float = Field(
-        default=1, gt=0, le=60, description="Pause between two looks at a pool's queues while somebody waits."
+        default=1, gt=0, le=60, description="Pause between two polls of a pool's queues while a worker waits."
     )
     idle_poll_interval_seconds: float = Field(
-        default=2, gt=0, le=60, description="The same after half a minute in which nothing was found."
+        default=2, gt=0, le=60, description="The same after half a minute without work."
     )
     max_task_deadline_days: int = Field(
         default=5, ge=1, le=365, description="How far in the future a task's deadline may be."
@@ -137,8 +137,8 @@ class Settings(BaseSettings):
         default=30,
         ge=2,
         le=3650,
-        description="Queues of a pool that nobody has used for so many days, and that has no tasks, are deleted; they "
-        "come back with the next use.",
+        description="Queues of a pool that was not used for so many days, and that has no tasks, are deleted; the "
+        "next use creates them again.",
     )
     artifact_put_seconds: float = Field(
         default=2700, ge=60, le=86_400, description="Life of the signed URLs for uploading an artifact."
@@ -162,11 +162,11 @@ class Settings(BaseSettings):
     max_calls_in_hand: int = Field(
         default=100,
         ge=4,
-        description="Calls that a process works on at a time, long polls not counted; what is more is answered 503 "
+        description="Calls that a process handles at a time, long polls not counted; beyond that the answer is 503 "
         "with `Retry-After` at once. From three quarters of it on, long polls end early and new ones are answered 503.",
     )
     max_long_polls: int = Field(
-        default=200, ge=1, description="Long polls that a process holds at a time; what is more is answered 503."
+        default=200, ge=1, description="Long polls that a process holds at a time; beyond that the answer is 503."
     )
     definition_cache_bytes: int = Field(
         default=64 * 1024 * 1024, ge=0, description="Bytes of memory for definitions that a process keeps."
