@@ -97,6 +97,19 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
 
 
+@pytest.mark.parametrize("folder", ["docs", "docs/decisions"])
+def test_every_document_is_linked_from_the_front_page_of_its_folder(folder: str) -> None:
+    front = (ROOT / folder / "README.md").read_text()
+    missing = [path.name for path in (ROOT / folder).glob("*.md") if f"]({path.name}" not in front]
+    assert missing == ["README.md"]
+
+
+def test_the_glossary_is_in_order() -> None:
+    rows = re.findall(r"^\| ([^|]+?) \| ", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)[1:]
+    assert len(rows) > 50
+    assert rows == sorted(rows, key=str.lower)
+
+
 @every_document
 def test_files_exist(document: Path) -> None:
     for span in spans(document):
