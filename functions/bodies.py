@@ -45,12 +45,13 @@ class DeadlineBody(Body):
 
 
 class ResolvedBody(Body):
-    """A resolved message; `start`, `waiting` or `groupOnly` says which part of its work is left."""
+    """A resolved message; `start`, `end`, `waiting` or `groupOnly` says which part of its work is left."""
 
     taskId: SlugId
     runId: Annotated[int, Field(ge=0, le=1000)]
     put: Date
     start: str = optional()
+    end: str = optional()
     waiting: Annotated[dict[SlugId, str] | None, Field(max_length=100)] = None
     """ETags of edges by dependent, the last of them written at `written`."""
     written: Date | None = None
@@ -85,6 +86,7 @@ def resolved_message(body: ResolvedBody) -> ResolvedMessage:
         run_id=body.runId,
         put=parse_date(body.put),
         start=body.start,
+        end=body.end,
         waiting=waiting,
         group_only=body.groupOnly,
         delay=body.delay,

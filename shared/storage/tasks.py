@@ -252,20 +252,20 @@ class TaskStore:
 
     async def edges(self, required: str, *, start: str | None = None, limit: int) -> tuple[list[Row], str | None]:
         """A page of edges out of a task in the order of taskId, and where the next one starts."""
-        return await self._range(required, keys.DEPENDENTS, start, limit)
+        first, last = keys.DEPENDENTS
+        return await self._range(required, start or first, last, limit)
 
     async def edges_and_uploads(
-        self, required: str, *, start: str | None = None, limit: int
+        self, required: str, *, start: str | None = None, end: str | None = None, limit: int
     ) -> tuple[list[Row], list[Waiting], str | None]:
-        """As `edges`; after the last edge come the uploads that wait for their commit."""
-        rows, resume = await self._range(required, EDGES_AND_UPLOADS, start, limit)
+        """As `edges`; after the last edge come the uploads that wait for their commit. `end` is not part of it."""
+        first, last = EDGES_AND_UPLOADS
+        rows, resume = await self._range(required, start or first, end or last, limit)
         uploads = [decode_waiting(row) for row in rows if row.key.startswith(IS_UPLOAD)]
         return rows[: len(rows) - len(uploads)], uploads, resume
 
-    async def _range(
-        self, task_id: str, bounds: tuple[str, str], start: str | None, limit: int
-    ) -> tuple[list[Row], str | None]:
-        page = await self._tables.query(keys.TASKS, task_id, start=start or bounds[0], end=bounds[1], limit=limit)
+    async def _range(self, task_id: str, start: str, end: str, limit: int) -> tuple[list[Row], str | None]:
+        page = await self._tables.query(keys.TASKS, task_id, start=start, end=end, limit=limit)
         return list(page.rows), page.resume
 
     async def _remove(self, partition: str, key: str, etag: str) -> None:

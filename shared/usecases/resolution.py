@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,6 +24,8 @@ from shared.storage.tasks import Loaded
 from shared.telemetry.instruments import FAN_OUT_LAG
 from shared.usecases.executor import Executor, Stores
 from shared.usecases.uploads import Uploads
+
+log = logging.getLogger("taskcluster.resolution")
 
 ORPHAN_AFTER = timedelta(minutes=5)
 """An active row whose task is not in that generation by then belongs to a call that died, or to one long past."""
@@ -133,7 +136,7 @@ class WaitingEdges:
 class ResolvedMessage:
     """A resolved message: the run, when the message was first put, and which part of the work is left.
 
-    All of it, unless `start`, `waiting` or `group_only` says less.
+    All of it, unless `start`, `end`, `waiting` or `group_only` says less.
     """
 
     task_id: str
@@ -141,6 +144,8 @@ class ResolvedMessage:
     put: datetime
     start: str | None = None
     """Where the fan-out goes on: this page alone."""
+    end: str | None = None
+    """Where it ends: what follows is left to another message. None for the end of all."""
     waiting: WaitingEdges | None = None
     """These edges alone."""
     group_only: bool = False
@@ -183,23 +188,42 @@ class Resolution:
             await self._page(read, run, message)
 
     async def _page(self, read: Loaded, run: Run, message: ResolvedMessage) -> None:
-        """A page of edges and uploads; the first one settles the task, too, even if an edge cannot be followed.
+        """A page of edges and uploads, and the message of the next page ahead of it.
+
+        A page that fails is left to a message that ends where the next page starts. If it was tried again as it is,
+        every try would lead to the next page once more, and every try of that one to the page after it.
+        """
+        edges, uploads, rest = await self._stores.tasks.edges_and_uploads(
+            message.task_id, start=message.start, end=message.end, limit=PAGE
+        )
+        if rest is None:
+            await self._work_off(read, run, message, edges, uploads)
+            return
+        await self._put(message, visible_in=0, start=rest, end=message.end)
+        this_page = replace(message, end=rest)
+        try:
+            await self._work_off(read, run, this_page, edges, uploads)
+        except Exception:
+            log.warning(
+                "a page of task %s is tried again", message.task_id, extra={"action": "page_left"}, exc_info=True
+            )
+            await self._put(this_page, visible_in=FIRST_DELAY, start=this_page.start, end=this_page.end)
+
+    async def _work_off(
+        self, read: Loaded, run: Run, message: ResolvedMessage, edges: Sequence[Row], uploads: Sequence[Waiting]
+    ) -> None:
+        """What a page asks for; the first one settles the task, too, even if an edge cannot be followed.
 
         The deadline message is the timer behind all of this, so it goes last, and only where nothing is left to other
         messages, which may still fail for good: at the deadline it has everything done once more.
         """
-        edges, uploads, rest = await self._stores.tasks.edges_and_uploads(
-            message.task_id, start=message.start, limit=PAGE
-        )
-        if rest is not None:
-            await self._put(message, visible_in=0, start=rest)
         is_first = message.start is None
         left = await together(
             self._fan_out(read, run, message, edges),
             self._commit(read.task, uploads),
             *((self._settle(read.task, message, run),) if is_first else ()),
         )
-        if is_first and rest is None and not any(left):
+        if is_first and message.end is None and not any(left):
             await self._remove_deadline(read.task, run.generation)
         if run.resolved is not None:
             runtime = self._stores.runtime
@@ -223,12 +247,12 @@ class Resolution:
         visible_in: float,
         delay: float = FIRST_DELAY,
         start: str | None = None,
+        end: str | None = None,
         waiting: WaitingEdges | None = None,
         group_only: bool = False,
     ) -> None:
         more: dict[str, Any] = {"delay": delay}
-        if start is not None:
-            more["start"] = start
+        more |= {name: key for name, key in (("start", start), ("end", end)) if key is not None}
         if waiting is not None:
             more |= {"waiting": dict(waiting.etags), "written": format_date(waiting.written)}
         if group_only:

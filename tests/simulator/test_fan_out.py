@@ -16,7 +16,7 @@ from shared.storage.messages import DEADLINE_QUEUE, RESOLVED_QUEUE
 from shared.usecases import resolution
 from shared.usecases.resolution import ResolvedMessage
 from tests.simulator.scenarios import GROUP, A, B, C
-from tests.simulator.world import World
+from tests.simulator.world import HANDLER, HIDDEN, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Fail, Phase, process_name
 
@@ -265,3 +265,35 @@ def test_young_orphans_are_waited_for_by_one_handler_alone() -> None:
         assert sum(not message.group_only for message in handled.messages) == len(ids), "the rest is done once"
 
     world.run(story())
+
+
+@pytest.mark.parametrize("stuck", ["a dependent of every page", "the first page's group"])
+def test_pages_that_fail_again_and_again_lead_to_the_next_one_once(stuck: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one page cannot do for hours is tried again for that page alone, whose number of tries is no factor of the
+    others'; the other dependents are free at once, and all of them in the end."""
+    monkeypatch.setattr(resolution, "PAGE", 5)
+    hours, pages = 2, 6
+    chosen: set[str] = set()
+    gate = Fail(
+        lambda call: call.kind is Kind.TABLE_WRITE and call.subject in chosen and process_name() == HANDLER, times=0
+    )
+    world = _world(gate)
+    handled = Handled(world)
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        made = [await world.create(dependencies=[A]) for _ in range(resolution.PAGE * pages)]
+        await _complete(world, A)
+        chosen.update(sorted(made)[:: resolution.PAGE] if "dependent" in stuck else [GROUP])
+        gate.times = 1_000_000
+        await world.drain(hours * 3600)
+        free = [task_id for task_id in made if world.tasks()[task_id].state is State.PENDING]
+        assert len(free) == len(made) - len(chosen & set(made))
+        gate.times = 0
+        await world.drain(HIDDEN + 60)
+        assert all(world.tasks()[task_id].state is State.PENDING for task_id in made)
+
+    world.run(story())
+    tries = hours * 3600 / HIDDEN + 3
+    assert len(handled.messages) <= (tries + 1) * pages
+    assert world.messages(RESOLVED_QUEUE) == []
