@@ -15,9 +15,11 @@ _RAW_HEADERS = ("x-waws-unencoded-url", "x-original-url")
 _CLIENT_ENCODINGS = (
     "",  # Python's client
     "!*'()~",  # encodeURIComponent
+    "!*()~",  # Node's client
     "$&+=:@~",  # Go's url.PathEscape
-    "/",  # the same three with raw slashes, which several routes accept (contract 1.4)
+    "/",  # the same four with raw slashes, which several routes accept (contract 1.4)
     "/!*'()~",
+    "/!*()~",
     "/$&+=:@~",
     "/:@!$&'()*+,;=~",  # a URL typed by hand: everything that may stand in a path as it is
 )
@@ -69,7 +71,8 @@ def signed_targets(url: str, headers: Mapping[str, str], *, route: str = "", par
     """
     raw = raw_target(url, headers)
     if raw is not None:
-        return [raw]
+        # Node's client signs what url.parse answers, in which an apostrophe is encoded, and sends it as it is.
+        return list(dict.fromkeys([raw, raw.replace("'", "%27")]))
     routed = target_of(url)
     _, mark, query = routed.partition("?")
     candidates = [routed]

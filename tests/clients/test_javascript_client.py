@@ -14,7 +14,7 @@ from shared.ids import new_slugid
 from tests.clients.deployment import Credentials, Deployment, Outcome, a_task, format_time, javascript
 
 SCRIPT = Path(__file__).with_name("main_job.mjs")
-NAMES = ["private/c", "public/a b.txt", "public/a/+?#%.txt", "public/log", "public/z"]
+NAMES = ["private/c", "public/a b.txt", "public/a/+?#%.txt", "public/it's (1).txt", "public/log", "public/z"]
 
 
 def run_main_job(deployment: Deployment, task_id: str, task: dict[str, Any]) -> Any:

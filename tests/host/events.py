@@ -61,8 +61,11 @@ class Events:
         with self._news:
             return [event for event in self._order if event.subject == subject]
 
-    def expect(self, subject: str, *expected: Kind, timeout: float = 15) -> list[Event]:
-        """Wait until a task's or group's events are these, in any order, and answer them; fails when they are not."""
+    def expect(self, subject: str, *expected: Kind, timeout: float = 60) -> list[Event]:
+        """Wait until a task's or group's events are these, in any order, and answer them; fails when they are not.
+
+        An event whose topic cannot be reached at once is sent after pauses of 5, 10 and 20 s (design 2.5).
+        """
         wanted = sorted(expected, key=repr)
         give_up = time.monotonic() + timeout
         with self._news:
