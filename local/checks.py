@@ -31,6 +31,7 @@ def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
         ("Lint", ["ruff", "check"]),
         ("Format", ["ruff", "format", "--check"]),
         ("Types", ["mypy"]),
+        ("Imports", ["local.check_imports"]),
         ("Tests, large ones included" if everything else "Tests", pytest),
     ]
 

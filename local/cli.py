@@ -146,7 +146,7 @@ def chaos(
     options_metavar="[--all] [PYTEST_ARGUMENT]...",
 )
 def test(context: typer.Context) -> None:
-    """Check the repository: lint, formatting, types, tests.
+    """Check the repository: lint, formatting, types, imports, tests.
 
     `--all` adds the large and long tests. Other arguments go to pytest, for example: ./dev test tests/worker -k guard
     """

@@ -192,7 +192,7 @@ def test_the_checks_and_where_their_arguments_go() -> None:
     def pytest_of(*arguments: str) -> list[str]:
         return checks.steps(arguments)[-1][1]
 
-    assert [title for title, _ in checks.steps([])] == ["Lint", "Format", "Types", "Tests"]
+    assert [title for title, _ in checks.steps([])] == ["Lint", "Format", "Types", "Imports", "Tests"]
     assert pytest_of() == ["pytest", "-n", "2", "-m", "not large"]
     assert "-m" not in pytest_of("--all")
     assert "--all" not in pytest_of("--all")
@@ -204,7 +204,7 @@ def test_asked_for_help_the_checks_are_not_run(option: str) -> None:
     command = [sys.executable, "-m", "local.cli", "test", option]
     shown = subprocess.run(command, cwd=state.ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
     assert shown.startswith("Usage: ./dev test [--all] [PYTEST_ARGUMENT]...")
-    assert "lint, formatting, types, tests" in shown
+    assert "lint, formatting, types, imports, tests" in shown
     assert "Lint:" not in shown
 
 
