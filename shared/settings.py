@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from shared.domain.artifacts import UploadMode
 from shared.vault import Vault
 
 
@@ -146,7 +147,7 @@ class Settings(BaseSettings):
     artifact_get_seconds: float = Field(
         default=1800, ge=60, le=86_400, description="Life of the signed URLs for reading an artifact."
     )
-    artifact_upload_mode: Literal["direct", "relay", "auto"] = Field(
+    artifact_upload_mode: UploadMode = Field(
         default="auto",
         description="How bare PUTs of `s3` artifacts reach the blob: straight (`direct`), through this service "
         "(`relay`), or by whether the request states contentLength (`auto`).",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, StringConstraints
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from shared.domain.dates import format_date, parse_date
 from shared.domain.priority import Priority
@@ -41,6 +42,17 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """In an `Annotated[str, …]`: one of these values, those of an enumeration of the domain for example."""
+
+    values: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.literal_schema([str(value) for value in self.values])
+
 
 SlugId = Annotated[str, StringConstraints(pattern=SLUGID_PATTERN)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=38, pattern=r"^([a-zA-Z0-9-_]*)$")]

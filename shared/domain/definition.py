@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, cast
 
@@ -13,6 +14,13 @@ from shared.domain.priority import Priority
 
 Json = Mapping[str, Any]
 """A JSON object as parsed."""
+
+
+class Requires(StrEnum):
+    """Which ends of its dependencies satisfy a task."""
+
+    ALL_COMPLETED = "all-completed"
+    ALL_RESOLVED = "all-resolved"
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ class Definition:
     @property
     def requires_completed(self) -> bool:
         """Whether only completed dependencies satisfy (`all-completed`), or resolved ones as well."""
-        return bool(self.body["requires"] == "all-completed")
+        return bool(self.body["requires"] == Requires.ALL_COMPLETED)
 
     @property
     def routes(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from shared.domain.artifacts import (
 from shared.domain.dates import parse_date
 from shared.endpoints.work import Credentials
 from shared.errors import InputError
-from shared.types import Closed, Date, ProjectId, SlugId, Unique, Whole, optional
+from shared.types import Closed, Date, OneOf, ProjectId, SlugId, Unique, Whole, optional
 
 Length = Annotated[int, Whole, Field(ge=0)]
 ContentType = Annotated[str, StringConstraints(max_length=255)]
@@ -205,7 +205,7 @@ class FinishArtifactRequest(RootModel[FinishRequest | CompleteRequest]):
 class ArtifactResponse(Closed):
     """What is known of an artifact."""
 
-    storageType: Literal["s3", "object", "reference", "link", "error", "blob", "azure"]
+    storageType: Annotated[str, OneOf(tuple(StorageType))]
     name: Annotated[str, StringConstraints(max_length=1024)]
     expires: Date
     contentType: ContentType

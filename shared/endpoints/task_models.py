@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
 from shared.domain.creation import MAX_DEPENDENCIES
+from shared.domain.definition import Requires
+from shared.domain.task import Created, Resolved, State
 from shared.types import (
     Closed,
     Date,
     Id,
     JsonObject,
+    OneOf,
     Priority,
     ProjectId,
     ProvisionerId,
@@ -49,7 +52,7 @@ class CreateTaskRequest(Closed):
     taskGroupId: SlugId = optional()
     # More are refused by the domain, with another error than what the schema refuses.
     dependencies: Annotated[Unique[SlugId], Field(json_schema_extra={"maxItems": MAX_DEPENDENCIES})] = Field(default=[])
-    requires: Literal["all-completed", "all-resolved"] = "all-completed"
+    requires: Annotated[str, OneOf(tuple(Requires))] = Requires.ALL_COMPLETED.value
     routes: Annotated[Unique[Route], Field(max_length=64)] = Field(default=[])
     priority: Priority = "lowest"
     retries: Annotated[int, Whole, Field(ge=0, le=49)] = 5
@@ -73,7 +76,7 @@ class TaskResponse(Closed):
     projectId: ProjectId
     taskGroupId: SlugId
     dependencies: Annotated[Unique[SlugId], Field(max_length=MAX_DEPENDENCIES)]
-    requires: Literal["all-completed", "all-resolved"]
+    requires: Annotated[str, OneOf(tuple(Requires))]
     routes: Annotated[Unique[Route], Field(max_length=64)]
     priority: Priority
     retries: Annotated[int, Whole, Field(ge=0, le=49)]
@@ -91,21 +94,10 @@ class RunStatus(Closed):
     """One run of a task."""
 
     runId: RunId
-    state: Literal["pending", "running", "completed", "failed", "exception"]
-    reasonCreated: Literal["scheduled", "retry", "task-retry", "rerun", "exception"]
-    reasonResolved: Literal[
-        "completed",
-        "failed",
-        "deadline-exceeded",
-        "canceled",
-        "superseded",
-        "claim-expired",
-        "worker-shutdown",
-        "malformed-payload",
-        "resource-unavailable",
-        "internal-error",
-        "intermittent-task",
-    ] = optional()
+    state: Annotated[str, OneOf(tuple(state for state in State if state is not State.UNSCHEDULED))]
+    reasonCreated: Annotated[str, OneOf(tuple(Created))]
+    # The contract still names a reason that no run is given any more.
+    reasonResolved: Annotated[str, OneOf((*Resolved, "superseded"))] = optional()
     workerGroup: Id = optional()
     workerId: Id = optional()
     takenUntil: Date = optional()
@@ -128,7 +120,7 @@ class TaskStatus(Closed):
     deadline: Date
     expires: Date
     retriesLeft: Annotated[int, Whole, Field(ge=0, le=999)]
-    state: Literal["unscheduled", "pending", "running", "completed", "failed", "exception"]
+    state: Annotated[str, OneOf(tuple(State))]
     runs: list[RunStatus]
 
 

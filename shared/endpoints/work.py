@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
@@ -11,11 +11,11 @@ from shared.api.answer import Answer, json_answer
 from shared.api.endpoint import Call, Endpoint
 from shared.domain.claims import Worker
 from shared.domain.dates import format_date
-from shared.domain.task import Resolved
+from shared.domain.task import REPORTED, Resolved
 from shared.endpoints.task_models import TaskResponse, TaskStatus, TaskStatusResponse
 from shared.services import Services
 from shared.storage.poll_answers import LONGEST
-from shared.types import Closed, Date, Id, RunId, Unique, Whole, optional
+from shared.types import Closed, Date, Id, OneOf, RunId, Unique, Whole, optional
 from shared.usecases.work import Claim
 
 Url = Annotated[str, StringConstraints(pattern=r"^https?://")]
@@ -90,9 +90,7 @@ class TaskClaimRequest(Closed):
 class TaskExceptionRequest(Closed):
     """Why a run could not be brought to an end."""
 
-    reason: Literal[
-        "worker-shutdown", "malformed-payload", "resource-unavailable", "internal-error", "intermittent-task"
-    ]
+    reason: Annotated[str, OneOf(REPORTED)]
 
 
 async def claim_work(services: Services, call: Call) -> Answer:
