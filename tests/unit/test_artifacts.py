@@ -305,3 +305,23 @@ def test_content_type_has_no_spaces_around_it(text: str) -> None:
 def test_upload_url_lives_no_longer_than_an_upload_needs(length: int | None, minutes: int) -> None:
     assert rules.upload_life(length, 45 * MINUTE) // MINUTE == minutes
     assert rules.upload_life(length, MINUTE) == MINUTE
+
+
+def test_upload_life_is_in_whole_seconds() -> None:
+    """As the dates in the URL are."""
+    assert rules.upload_life(3 * 2**20 + 1, 45 * MINUTE) == timedelta(minutes=20, seconds=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "filename"),
+    [
+        ("public/logs/live.log", "live.log"),
+        ("live.log", "live.log"),
+        ("public/build/", "build"),
+        ("/", "artifact"),
+        ('public/a "b".txt', r"a \"b\".txt"),
+        ("public/a\\b.txt", r"a\\b.txt"),
+    ],
+)
+def test_content_is_saved_under_the_last_part_of_its_name(name: str, filename: str) -> None:
+    assert rules.disposition(name) == f'inline; filename="{filename}"'

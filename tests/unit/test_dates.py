@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -67,6 +68,16 @@ def test_accepted(text: str, normal: str) -> None:
 def test_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         parse_date(text)
+
+
+def test_written_dates_are_in_utc_wherever_the_process_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "XXX+05")
+    time.tzset()
+    try:
+        assert format_date(datetime(2026, 1, 2, 3, tzinfo=UTC)) == "2026-01-02T03:00:00.000Z"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @given(MOMENTS)
