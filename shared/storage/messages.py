@@ -18,6 +18,7 @@ from shared.domain.priority import PRIORITIES, Priority
 from shared.domain.task import Ticket
 from shared.runtime import Runtime
 from shared.storage.interface import Message, Receipt, ReceiptLost, Storage, StorageUnavailable
+from shared.storage.limits import MAX_MESSAGE
 from shared.telemetry.instruments import EVENTS_DEFERRED, POISONED
 
 CLAIM_QUEUE = "claim"
@@ -238,9 +239,14 @@ class Messages:
         return await self._put(queue, body, delay)
 
     async def poison(self, queue: str, text: str) -> None:
-        """Keeps a message that cannot be handled where an operator looks for it."""
+        """Keeps a message that cannot be handled where an operator looks for it, as far as it fits.
+
+        One that this service did not write may have become longer: the bytes that are no UTF-8 are replaced by longer
+        ones before the function sees them.
+        """
         self._meter.add(POISONED, queue)
-        await self._queues.put(poison_queue(queue), base64.b64encode(text.encode()).decode())
+        content = text.encode()[: MAX_MESSAGE // 4 * 3]
+        await self._queues.put(poison_queue(queue), base64.b64encode(content).decode())
 
     async def remove(self, ticket: Ticket) -> None:
         """Removes a message; when it is gone or somebody holds it, its reader will know that it is surplus."""

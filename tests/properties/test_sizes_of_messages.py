@@ -1,0 +1,166 @@
+"""Whatever happens, its message fits into a queue: 64 KiB as base64, with room for what a later version adds."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.domain import artifacts as rules
+from shared.domain.events import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent
+from shared.domain.priority import PRIORITIES
+from shared.domain.task import MAX_RUNS, Resolved, State
+from shared.events.pointers import to_json
+from shared.runtime import Runtime
+from shared.storage import keys, limits
+from shared.storage.interface import Create
+from shared.storage.messages import (
+    GROUP_QUEUE,
+    INTERNAL_QUEUES,
+    RESOLVED_QUEUE,
+    Messages,
+    Signer,
+    encode_body,
+    poison_queue,
+)
+from shared.usecases import resolution
+from tests.simulator.scenarios import A
+from tests.simulator.world import World
+from tests.twin import MemoryStorage
+from tests.twin.clock import VirtualClock
+from tests.twin.driver import Simulation
+
+ROOM = 0.5
+"""Of what a message may hold, no internal message takes more."""
+SLUGID = "_" * 22
+LONGEST_ID = "w" * 38
+LATEST = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
+
+PRINTABLE = [chr(code) for code in range(0x20, 0x7F)]
+NAMES = st.text(PRINTABLE, min_size=1, max_size=rules.MAX_NAME) | st.sampled_from(PRINTABLE).map(
+    lambda each: each * rules.MAX_NAME
+)
+TYPES = st.text(max_size=255) | st.sampled_from(['"', "\\", "\x00", "é", "\u2028", "\U0001f600"]).map(lambda x: x * 255)
+ARTIFACTS = st.builds(
+    ArtifactEvent, storage_type=st.just("reference"), name=NAMES, expires=st.just(LATEST), content_type=TYPES
+)
+TASK_EVENTS = st.builds(
+    TaskEvent,
+    exchange=st.sampled_from([one for one in Exchange if "group" not in one]),
+    task_id=st.just(SLUGID),
+    run_id=st.just(MAX_RUNS),
+    retries_left=st.just(MAX_RUNS),
+    artifact=st.none() | ARTIFACTS,
+    old_priority=st.sampled_from(PRIORITIES),
+    new_priority=st.sampled_from(PRIORITIES),
+    sequence=st.just(2**63),
+    then=st.just(Snapshot(priority="very-high", runs=MAX_RUNS, state=State.UNSCHEDULED, taken_until=LATEST)),
+)
+GROUP_EVENTS = st.builds(
+    GroupEvent,
+    exchange=st.sampled_from([one for one in Exchange if "group" in one]),
+    task_group_id=st.just(SLUGID),
+    scheduler_id=st.just(LONGEST_ID),
+    occasion=st.just(f"{SLUGID}~{2**31}"),
+    expires=st.just(LATEST),
+    sealed=st.just(LATEST),
+    new_priority=st.sampled_from(PRIORITIES),
+    tasks_affected=st.just(2**31),
+)
+
+
+def _messages(memory: MemoryStorage, clock: VirtualClock) -> Messages:
+    runtime = Runtime(now=clock.now, slugid=lambda: SLUGID, jitter=lambda: 0.5, sleep=clock.sleep)
+    return Messages(memory.storage, runtime, Signer(["key"]), timedelta(minutes=1))
+
+
+def _fit(memory: MemoryStorage, *queues: str) -> None:
+    texts = [message.text for queue in queues for message in memory.messages(queue)]
+    assert texts
+    assert max(len(text.encode()) for text in texts) <= ROOM * limits.MAX_MESSAGE
+
+
+@settings(deadline=None, max_examples=50)
+@given(TASK_EVENTS | GROUP_EVENTS)
+def test_pointer_to_any_event_fits(event: Event) -> None:
+    """Of names and content types that take several characters in JSON, whose quotes are quoted once more."""
+    text = encode_body({"pointer": to_json(event), "attempts": 99, "waits": 99})
+    limits.check_text(text)
+    assert len(text) <= ROOM * limits.MAX_MESSAGE
+
+
+async def test_every_message_of_the_longest_ids_fits() -> None:
+    clock = VirtualClock()
+    memory = MemoryStorage(clock)
+    messages = _messages(memory, clock)
+    pool = f"{LONGEST_ID}/{LONGEST_ID}"
+    ticket = await messages.put_pending(pool, "lowest", SLUGID, MAX_RUNS, SLUGID, None)
+    await messages.move_pending(ticket, pool, SLUGID, MAX_RUNS, SLUGID, clock.now() + timedelta(days=6))
+    await messages.put_claim(SLUGID, MAX_RUNS, LATEST)
+    await messages.put_deadline(SLUGID, SLUGID, LONGEST_ID, clock.now() + timedelta(days=5))
+    await messages.put_resolved(SLUGID, MAX_RUNS, more={"start": f"{keys.dependent(SLUGID)} ", "delay": 2.0})
+    job: dict[str, Any] = {"taskGroupId": SLUGID, "kind": "priority", "newPriority": "very-high", "asked": str(LATEST)}
+    await messages.put_group_job(job, 0)
+    _fit(memory, ticket.queue, "claim", "deadline", RESOLVED_QUEUE, GROUP_QUEUE)
+
+
+@pytest.mark.parametrize("edges", [resolution.PAGE - 1, resolution.PAGE, resolution.PAGE + 1])
+def test_edges_that_wait_for_their_dependents_fit_into_a_message(edges: int) -> None:
+    """A page of them goes by name, each with its ETag."""
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A)
+        for _ in range(edges):
+            await world.memory.storage.tables.transact(keys.TASKS, A, [Create(keys.dependent(world.slugid()), {})])
+        assert await world.claim()
+        await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+        await world.clock.sleep(2)
+        await world.handle_visible()
+        await world.handle_visible()
+
+    world.run(story())
+    waiting = [body["waiting"] for body, _ in world.messages(RESOLVED_QUEUE) if "waiting" in body]
+    assert sorted(map(len, waiting), reverse=True) == [min(edges, resolution.PAGE), *[1] * (edges > resolution.PAGE)]
+    _fit(world.memory, RESOLVED_QUEUE)
+
+
+def test_messages_do_not_grow_with_a_task() -> None:
+    """Neither its definition nor its history is in any of them."""
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        required = [await world.create() for _ in range(3)]
+        large = {"payload": {"text": "x" * 100_000}, "routes": ["r" * 200] * 10, "retries": 49, "priority": "highest"}
+        await world.create(A, dependencies=required, requires="all-resolved", **large)
+        for task_id in required:
+            await world.services.lifecycle.cancel(await world.services.lifecycle.known(task_id))
+        await world.drain(30)
+        for _ in range(5):
+            (claim,) = await world.claim()
+            assert claim.task.task_id == A
+            await world.services.lifecycle.report_exception(claim.task.task_id, claim.run_id, Resolved.WORKER_SHUTDOWN)
+
+    world.run(story())
+    for queue in INTERNAL_QUEUES:
+        assert all(len(message.text) <= 1000 for message in world.memory.messages(queue)), queue
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.sampled_from(["x", "é", "\ufffd", "\U0001f600", "\x00"]), st.sampled_from([1, 16_384, 49_152, 49_153]))
+async def test_whatever_is_dead_lettered_is_kept_as_far_as_it_fits(character: str, length: int) -> None:
+    """Somebody else's message, or a damaged one, in which each wrong byte became a character of three."""
+    clock = VirtualClock()
+    memory = MemoryStorage(clock)
+    text = character * length
+    await _messages(memory, clock).poison("claim", text)
+    (message,) = memory.messages(poison_queue("claim"))
+    kept = base64.b64decode(message.text).decode(errors="ignore")
+    assert text.startswith(kept)
+    assert kept == text or len(message.text) > 0.99 * limits.MAX_MESSAGE
