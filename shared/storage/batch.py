@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
-from urllib.parse import quote
 
 from azure.core.rest import HttpRequest
 
@@ -106,7 +105,7 @@ def _part(number: int, url: str, partition: str, operation: Operation) -> Iterab
         "",
     )
     if not isinstance(operation, Create):
-        url = f"{url}(PartitionKey='{_in_url(partition)}',RowKey='{_in_url(operation.key)}')"
+        url = f"{url}(PartitionKey='{limits.in_url(partition)}',RowKey='{limits.in_url(operation.key)}')"
     yield f"{_METHOD[type(operation)]} {url} HTTP/1.1"
     yield "Accept: application/json;odata=minimalmetadata"
     yield "DataServiceVersion: 3.0"
@@ -119,10 +118,6 @@ def _part(number: int, url: str, partition: str, operation: Operation) -> Iterab
         return
     content = encode_entity(partition, operation.key, operation.values)
     yield from ("Content-Type: application/json", f"Content-Length: {len(content)}", "", content)
-
-
-def _in_url(key: str) -> str:
-    return quote(key.replace("'", "''"), safe="")
 
 
 def _etag(part: bytes, operation: Operation) -> str:

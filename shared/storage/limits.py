@@ -79,7 +79,6 @@ def check_transaction(partition: str, operations: Sequence[Operation]) -> None:
         raise ValueError(f"a transaction has {len(operations)} operations, not 1 to {MAX_OPERATIONS}")
     check_key(partition)
     keys = set()
-    size = 0
     for operation in operations:
         check_key(operation.key)
         if operation.key in keys:
@@ -87,11 +86,27 @@ def check_transaction(partition: str, operations: Sequence[Operation]) -> None:
         keys.add(operation.key)
         if isinstance(operation, Merge | Replace | Delete) and operation.etag == "":
             raise ValueError(f"the row {operation.key!r} is asked for by an empty ETag")
-        size += _OPERATION_OVERHEAD + len(quote(partition)) + len(quote(operation.key))
         if not isinstance(operation, Delete):
-            size += check_values(partition, operation.key, operation.values)
+            check_values(partition, operation.key, operation.values)
+    size = transaction_size(partition, operations)
     if len(operations) > 1 and size > MAX_TRANSACTION:
         raise ValueError(f"a transaction has about {size} bytes, more than {MAX_TRANSACTION}")
+
+
+def transaction_size(partition: str, operations: Sequence[Operation]) -> int:
+    """Bytes of the body of a transaction, or some more."""
+    return sum(
+        _OPERATION_OVERHEAD
+        + len(in_url(partition))
+        + len(in_url(operation.key))
+        + (0 if isinstance(operation, Delete) else entity_size(partition, operation.key, operation.values))
+        for operation in operations
+    )
+
+
+def in_url(key: str) -> str:
+    """A key as it stands between the quotes of an entity's URL."""
+    return quote(key.replace("'", "''"), safe="")
 
 
 def entity_size(partition: str, key: str, values: Mapping[str, Value]) -> int:
