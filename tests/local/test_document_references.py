@@ -13,6 +13,10 @@ import typer
 from admin.cli import app as admin_app
 from local.cli import TOOLS, app
 from local.state import ROOT
+from shared.domain.events import Exchange
+from shared.domain.priority import PRIORITIES
+from shared.domain.task import Created, Resolved
+from shared.endpoints import ENDPOINTS
 
 DOCUMENTS = sorted(
     path
@@ -183,6 +187,16 @@ def _check(words: list[str]) -> None:
     for name in names:
         if re.fullmatch(r"--?[a-z][a-z-]*", name) and name != "--help":
             assert name in known, f"{name} of {' '.join(words)}"
+
+
+def test_the_contract_names_every_reason_priority_exchange_and_endpoint() -> None:
+    text = (ROOT / "docs" / "contract.md").read_text()
+    for value in (*Resolved, *Created, *PRIORITIES):
+        assert f"`{value}`" in text, value
+    for exchange in Exchange:
+        assert f" {exchange}" in text, exchange
+    for endpoint in ENDPOINTS:
+        assert re.search(rf"\b{endpoint.name}\b", text), endpoint.name
 
 
 @pytest.mark.parametrize(
