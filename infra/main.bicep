@@ -4,10 +4,15 @@ targetScope = 'subscription'
 
 @description('Name of the deployment. Names of resources are made from it.')
 @minLength(1)
-@maxLength(32)
+@maxLength(64)
 param environmentName string
 
-@description('Azure region.')
+@description('Azure region. Flex Consumption is not in all of them: infra/README.md.')
+@metadata({
+  azd: {
+    type: 'location'
+  }
+})
 param location string
 
 @description('How much it has to carry: infra/profiles/<profile>.json, explained in docs/scaling.md.')
@@ -56,7 +61,13 @@ param acceptPreviousRootToken bool = false
 @description('Sign URLs with the storage account\'s key, kept in the vault: only where Azure cannot delegate keys for queues.')
 param signWithAccountKey bool = false
 
-@description('Object id of an operator (user or group) who may read and repair the data. Empty: nobody.')
+@description('Who deploys: azd knows. A user becomes the operator if no other one is named.')
+param principalId string = ''
+
+@description('What that is: a pipeline\'s identity does not become the operator.')
+param principalType string = ''
+
+@description('Object id of an operator (user or group) who may read and repair the data. Empty: the user who deploys. none: nobody.')
 param operatorPrincipalId string = ''
 
 @description('What the operator is.')
@@ -70,7 +81,7 @@ param operatorPrincipalType string = 'User'
 @description('Who is told of alerts: addresses, separated by commas.')
 param alertEmails string = ''
 
-@description('Put the app into a virtual network, and reach its services by private endpoints.')
+@description('Put the app into a virtual network, and reach its services by private endpoints. Closing any door below implies it.')
 param virtualNetwork bool = false
 
 @description('Address space of the virtual network (a /24 or larger).')
@@ -100,7 +111,7 @@ param storageAllowedAddresses array = []
 ])
 param serviceBusPublicAccess string = 'Enabled'
 
-@description('Whether the public network reaches the Key Vault. The app needs it unless there is a virtual network.')
+@description('Whether the public network reaches the Key Vault.')
 @allowed([
   'Enabled'
   'Disabled'
@@ -124,6 +135,11 @@ var profiles = {
   large: loadJsonContent('profiles/large.json')
 }
 var scale = union(profiles[profile], profileOverrides)
+// Behind a closed door the app needs the network as its way in.
+var closed = appPublicAccess == 'Disabled' || storagePublicAccess == 'Disabled' || !empty(storageAllowedAddresses) || keyVaultPublicAccess == 'Disabled' || (scale.serviceBusSku == 'Premium' && serviceBusPublicAccess == 'Disabled')
+var inNetwork = virtualNetwork || closed
+var deployer = principalType == 'User' ? principalId : ''
+var operator = operatorPrincipalId == 'none' ? '' : !empty(operatorPrincipalId) ? operatorPrincipalId : deployer
 var token = toLower(uniqueString(subscription().id, environmentName, location))
 var generated = {
   resourceGroup: '${abbreviations.resourceGroup}${environmentName}'
@@ -185,7 +201,7 @@ module monitoring 'modules/monitoring.bicep' = {
   }
 }
 
-module network 'modules/network.bicep' = if (virtualNetwork) {
+module network 'modules/network.bicep' = if (inNetwork) {
   scope: group
   name: 'network'
   params: {
@@ -247,18 +263,43 @@ module keyVault 'modules/keyvault.bicep' = {
   }
 }
 
-module endpoints 'modules/endpoints.bicep' = if (virtualNetwork) {
+module endpoints 'modules/endpoints.bicep' = if (inNetwork) {
   scope: group
   name: 'endpoints'
   params: {
     prefix: resourceNames.privateEndpoint
     location: location
     tags: allTags
-    networkId: virtualNetwork ? network.outputs.id : ''
-    subnetId: virtualNetwork ? network.outputs.endpointSubnetId : ''
-    storageId: storage.outputs.id
-    keyVaultId: keyVault.outputs.id
-    serviceBusId: scale.serviceBusSku == 'Premium' ? serviceBus.outputs.id : ''
+    networkId: inNetwork ? network.outputs.id : ''
+    subnetId: inNetwork ? network.outputs.endpointSubnetId : ''
+    endpoints: concat([
+      {
+        name: 'blob'
+        target: storage.outputs.id
+        zone: 'privatelink.blob.${environment().suffixes.storage}'
+      }
+      {
+        name: 'queue'
+        target: storage.outputs.id
+        zone: 'privatelink.queue.${environment().suffixes.storage}'
+      }
+      {
+        name: 'table'
+        target: storage.outputs.id
+        zone: 'privatelink.table.${environment().suffixes.storage}'
+      }
+      {
+        name: 'vault'
+        target: keyVault.outputs.id
+        zone: 'privatelink.vaultcore.azure.net'
+      }
+    ], scale.serviceBusSku == 'Premium' ? [
+      {
+        name: 'namespace'
+        target: serviceBus.outputs.id
+        zone: 'privatelink.servicebus.windows.net'
+      }
+    ] : [])
   }
 }
 
@@ -272,8 +313,10 @@ module roles 'modules/roles.bicep' = {
     applicationInsightsName: monitoring.outputs.applicationInsightsName
     appPrincipalId: identity.outputs.principalId
     deploymentPrincipalId: deploymentIdentity.outputs.principalId
-    operatorPrincipalId: operatorPrincipalId
-    operatorPrincipalType: operatorPrincipalType
+    workspaceName: monitoring.outputs.workspaceName
+    workbookName: monitoring.outputs.workbookName
+    operatorPrincipalId: operator
+    operatorPrincipalType: empty(operatorPrincipalId) ? 'User' : operatorPrincipalType
   }
 }
 
@@ -294,7 +337,7 @@ module app 'modules/app.bicep' = {
     serviceBusName: serviceBus.outputs.name
     keyVaultUri: keyVault.outputs.uri
     applicationInsightsName: monitoring.outputs.applicationInsightsName
-    subnetId: virtualNetwork ? network.outputs.appSubnetId : ''
+    subnetId: inNetwork ? network.outputs.appSubnetId : ''
     publicAccess: appPublicAccess
     rootUrl: rootUrl
     appVersion: appVersion
@@ -309,6 +352,26 @@ module app 'modules/app.bicep' = {
   ]
 }
 
+// Without public access this is the only way to the app, and to the site that packages are put by.
+module appEndpoint 'modules/endpoints.bicep' = if (appPublicAccess == 'Disabled') {
+  scope: group
+  name: 'app-endpoint'
+  params: {
+    prefix: resourceNames.privateEndpoint
+    location: location
+    tags: allTags
+    networkId: inNetwork ? network.outputs.id : ''
+    subnetId: inNetwork ? network.outputs.endpointSubnetId : ''
+    endpoints: [
+      {
+        name: 'sites'
+        target: app.outputs.id
+        zone: 'privatelink.azurewebsites.net'
+      }
+    ]
+  }
+}
+
 module alerts 'modules/alerts.bicep' = {
   scope: group
   name: 'alerts'
@@ -317,7 +380,7 @@ module alerts 'modules/alerts.bicep' = {
     prefix: resourceNames.alert
     location: location
     tags: allTags
-    emails: empty(alertEmails) ? [] : split(alertEmails, ',')
+    emails: filter(map(split(alertEmails, ','), email => trim(email)), email => !empty(email))
     workspaceId: monitoring.outputs.workspaceId
     serviceBusId: serviceBus.outputs.id
     storageId: storage.outputs.id

@@ -1,5 +1,6 @@
 // What somebody has to know of. docs/operations.md says for each what it means and what to do.
-// Metric names are those of shared/telemetry/instruments.py; a test compares them.
+// Metric names are those of shared/telemetry/instruments.py; a test compares them. The exporter sends gauges without
+// minimum and maximum, so that `Sum` is their value where `Max` is empty. A rule counts no rows as 0.
 param actionGroupName string
 param prefix string
 param location string
@@ -18,7 +19,7 @@ var queries = [
     severity: 1
     window: 'PT15M'
     aggregation: 'Maximum'
-    query: 'AppMetrics | where Name == "queue_poison_messages" | project TimeGenerated, Value = Max, Queue = tostring(Properties.queue)'
+    query: 'AppMetrics | where Name == "queue_poison_messages" | project TimeGenerated, Value = coalesce(Max, Sum), Queue = tostring(Properties.queue)'
     operator: 'GreaterThan'
     threshold: thresholds.poisonMessages
   }
@@ -28,7 +29,7 @@ var queries = [
     severity: 2
     window: 'PT15M'
     aggregation: 'Maximum'
-    query: 'AppMetrics | where Name == "queue_oldest_pending_task_age_seconds" | project TimeGenerated, Value = Max'
+    query: 'AppMetrics | where Name == "queue_oldest_pending_task_age_seconds" | project TimeGenerated, Value = coalesce(Max, Sum)'
     operator: 'GreaterThan'
     threshold: thresholds.oldestPendingSeconds
   }
@@ -38,7 +39,7 @@ var queries = [
     severity: 2
     window: 'PT15M'
     aggregation: 'Maximum'
-    query: 'AppMetrics | where Name == "queue_timer_lateness_seconds" | project TimeGenerated, Value = Max'
+    query: 'AppMetrics | where Name == "queue_timer_lateness_seconds" | project TimeGenerated, Value = coalesce(Max, Sum)'
     operator: 'GreaterThan'
     threshold: thresholds.latenessSeconds
   }
@@ -48,7 +49,7 @@ var queries = [
     severity: 1
     window: 'PT15M'
     aggregation: 'Maximum'
-    query: 'AppRequests | where isnotempty(Url) | summarize Value = 100.0 * countif(toint(ResultCode) >= 500) / count() by TimeGenerated = bin(TimeGenerated, 5m)'
+    query: 'AppRequests | where isnotempty(Url) | summarize Calls = count(), Failed = countif(toint(ResultCode) >= 500) by TimeGenerated = bin(TimeGenerated, 5m) | where Calls >= 20 | project TimeGenerated, Value = 100.0 * Failed / Calls'
     operator: 'GreaterThan'
     threshold: thresholds.failedCallsPercent
   }
@@ -58,7 +59,7 @@ var queries = [
     severity: 2
     window: 'PT15M'
     aggregation: 'Maximum'
-    query: 'AppMetrics | where Name == "queue_event_backlog" | project TimeGenerated, Value = Max'
+    query: 'AppMetrics | where Name == "queue_event_backlog" | project TimeGenerated, Value = coalesce(Max, Sum)'
     operator: 'GreaterThan'
     threshold: thresholds.eventBacklog
   }
@@ -67,8 +68,8 @@ var queries = [
     title: 'The timer functions do not run'
     severity: 1
     window: 'PT1H'
-    aggregation: 'Total'
-    query: 'print Value = toscalar(AppRequests | where TimeGenerated > ago(1h) | where Name in ("expire", "reconcile") | count)'
+    aggregation: 'Count'
+    query: 'AppRequests | where Name in ("expire", "reconcile")'
     operator: 'LessThan'
     threshold: 1
   }
@@ -111,7 +112,7 @@ resource rules 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [for rule i
         {
           query: rule.query
           timeAggregation: rule.aggregation
-          metricMeasureColumn: 'Value'
+          metricMeasureColumn: rule.aggregation == 'Count' ? null : 'Value'
           operator: rule.operator
           threshold: rule.threshold
           failingPeriods: {

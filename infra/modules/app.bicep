@@ -70,7 +70,6 @@ resource app 'Microsoft.Web/sites@2024-04-01' = {
     siteConfig: {
       minTlsVersion: '1.2'
       scmMinTlsVersion: '1.2'
-      ftpsState: 'Disabled'
       http20Enabled: true
     }
     functionAppConfig: {
@@ -131,6 +130,7 @@ var hostSettings = {
   AzureWebJobsStorage__blobServiceUri: storage.properties.primaryEndpoints.blob
   AzureWebJobsStorage__queueServiceUri: storage.properties.primaryEndpoints.queue
   AzureWebJobsStorage__tableServiceUri: storage.properties.primaryEndpoints.table
+  AzureWebJobsDisableHomepage: 'true'
   APPLICATIONINSIGHTS_CONNECTION_STRING: insights.properties.ConnectionString
   APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identityClientId};Authorization=AAD'
   OTEL_TRACES_SAMPLER: 'parentbased_traceidratio'
@@ -139,14 +139,15 @@ var hostSettings = {
   AzureFunctionsJobHost__extensions__queues__newBatchThreshold: string(scale.queueBatchSize / 2)
 }
 
+// Without a version, but with the slash at the end: without it some references kept an old version after a rotation.
 var ownSettings = {
   TASKCLUSTER_ROOT_URL: empty(rootUrl) ? 'https://${app.properties.defaultHostName}' : rootUrl
-  ROOT_ACCESS_TOKEN: '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/root-access-token)'
-  ROOT_ACCESS_TOKEN_PREVIOUS: acceptPreviousRootToken ? '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/root-access-token-previous)' : ''
-  MESSAGE_SIGNING_KEYS: '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/message-signing-keys)'
-  ACCESS_TOKEN_KEYS: '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/access-token-keys)'
+  ROOT_ACCESS_TOKEN: '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/root-access-token/)'
+  ROOT_ACCESS_TOKEN_PREVIOUS: acceptPreviousRootToken ? '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/root-access-token-previous/)' : ''
+  MESSAGE_SIGNING_KEYS: '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/message-signing-keys/)'
+  ACCESS_TOKEN_KEYS: '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/access-token-keys/)'
   STORAGE_ACCOUNT_NAME: storageName
-  STORAGE_ACCOUNT_KEY: signWithAccountKey ? '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/storage-account-key)' : ''
+  STORAGE_ACCOUNT_KEY: signWithAccountKey ? '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/storage-account-key/)' : ''
   SERVICEBUS_NAMESPACE: '${serviceBusName}.servicebus.windows.net'
   MANAGED_IDENTITY_CLIENT_ID: identityClientId
   TOPIC_PREFIX: topicPrefix
@@ -154,5 +155,6 @@ var ownSettings = {
   APP_VERSION: appVersion
 }
 
+output id string = app.id
 output name string = app.name
 output rootUrl string = empty(rootUrl) ? 'https://${app.properties.defaultHostName}' : rootUrl

@@ -4,41 +4,8 @@ param location string
 param tags object
 param networkId string
 param subnetId string
-param storageId string
-param keyVaultId string
-@description('Empty: the tier has no private endpoints.')
-param serviceBusId string
-
-var storageEndpoints = [
-  {
-    name: 'blob'
-    target: storageId
-    zone: 'privatelink.blob.${environment().suffixes.storage}'
-  }
-  {
-    name: 'queue'
-    target: storageId
-    zone: 'privatelink.queue.${environment().suffixes.storage}'
-  }
-  {
-    name: 'table'
-    target: storageId
-    zone: 'privatelink.table.${environment().suffixes.storage}'
-  }
-  {
-    name: 'vault'
-    target: keyVaultId
-    zone: 'privatelink.vaultcore.azure.net'
-  }
-]
-var serviceBusEndpoints = [
-  {
-    name: 'namespace'
-    target: serviceBusId
-    zone: 'privatelink.servicebus.windows.net'
-  }
-]
-var endpoints = concat(storageEndpoints, empty(serviceBusId) ? [] : serviceBusEndpoints)
+@description('What gets an endpoint: name (also the service\'s name for this door), target, zone.')
+param endpoints array
 
 resource zones 'Microsoft.Network/privateDnsZones@2020-06-01' = [for endpoint in endpoints: {
   name: endpoint.zone

@@ -51,4 +51,6 @@ resource workbook 'Microsoft.Insights/workbooks@2023-06-01' = {
 }
 
 output workspaceId string = workspace.id
+output workspaceName string = workspace.name
+output workbookName string = workbook.name
 output applicationInsightsName string = insights.name

@@ -3,6 +3,8 @@ param storageName string
 param serviceBusName string
 param keyVaultName string
 param applicationInsightsName string
+param workspaceName string
+param workbookName string
 param appPrincipalId string
 param deploymentPrincipalId string
 @description('Empty: no operator.')
@@ -54,6 +56,14 @@ resource vault 'Microsoft.KeyVault/vaults@2023-07-01' existing = {
 
 resource insights 'Microsoft.Insights/components@2020-02-02' existing = {
   name: applicationInsightsName
+}
+
+resource workspace 'Microsoft.OperationalInsights/workspaces@2023-09-01' existing = {
+  name: workspaceName
+}
+
+resource workbook 'Microsoft.Insights/workbooks@2023-06-01' existing = {
+  name: workbookName
 }
 
 resource appOnStorage 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for role in appStorageRoles: {
@@ -133,5 +143,37 @@ resource operatorOnVault 'Microsoft.Authorization/roleAssignments@2022-04-01' = 
     principalId: operatorPrincipalId
     principalType: operatorPrincipalType
     roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', ids.keyVaultSecretsOfficer)
+  }
+}
+
+// `listen` makes subscriptions and rules, and removes them.
+resource operatorOnServiceBus 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(operatorPrincipalId)) {
+  name: guid(serviceBus.id, operatorPrincipalId, ids.serviceBusDataOwner)
+  scope: serviceBus
+  properties: {
+    principalId: operatorPrincipalId
+    principalType: operatorPrincipalType
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', ids.serviceBusDataOwner)
+  }
+}
+
+// Logs, metrics, and the workbook that shows them.
+resource operatorOnWorkspace 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(operatorPrincipalId)) {
+  name: guid(workspace.id, operatorPrincipalId, ids.monitoringReader)
+  scope: workspace
+  properties: {
+    principalId: operatorPrincipalId
+    principalType: operatorPrincipalType
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', ids.monitoringReader)
+  }
+}
+
+resource operatorOnWorkbook 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(operatorPrincipalId)) {
+  name: guid(workbook.id, operatorPrincipalId, ids.monitoringReader)
+  scope: workbook
+  properties: {
+    principalId: operatorPrincipalId
+    principalType: operatorPrincipalType
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', ids.monitoringReader)
   }
 }

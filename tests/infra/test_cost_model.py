@@ -18,7 +18,7 @@ from bench.cost_model import Model
 from local.state import ROOT
 from shared.domain.task import Resolved
 from shared.storage.counting import counting
-from tests.infra import bicep
+from tests.infra import templates
 from tests.simulator.world import World
 
 INPUTS: dict[str, Any] = json.loads(cost_model.INPUTS.read_text())
@@ -110,15 +110,15 @@ def test_what_stands_ready_is_not_late() -> None:
     assert any("after a scale to zero" in title for title, _, _ in small)
     assert not any("after a scale to zero" in title for title, _, _ in large)
     assert all(usual <= worst for title, usual, worst in (*small, *large))
-    thresholds = [bicep.document(f"profiles/{name}.json")["alerts"]["latenessSeconds"] for name in MODELS]
+    thresholds = [templates.document(f"profiles/{name}.json")["alerts"]["latenessSeconds"] for name in MODELS]
     for rows, threshold in zip((small, large), thresholds, strict=True):
         usual = [worst for title, _, worst in rows if "dies" not in title and "deleted" not in title]
         assert max(usual) < threshold, "no alert for what is normal"
 
 
 def test_alerts_are_counted() -> None:
-    assert len(list(bicep.parsed("modules/alerts.bicep")["variables"]["queries"]["value"])) == cost_model.LOG_ALERTS
-    assert len(list(bicep.resources("Microsoft.Insights/metricAlerts"))) == cost_model.METRIC_ALERTS
+    assert len(list(templates.resources("Microsoft.Insights/scheduledQueryRules"))) == cost_model.LOG_ALERTS
+    assert len(list(templates.resources("Microsoft.Insights/metricAlerts"))) == cost_model.METRIC_ALERTS
 
 
 def test_the_command(tmp_path: Path) -> None:

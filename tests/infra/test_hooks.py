@@ -1,82 +1,20 @@
-"""The hooks of azd, run with an az and an azd that play Azure."""
+"""The hooks of azd that prepare a deployment, run with an az and an azd that play Azure."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import yaml  # type: ignore[import-untyped]  # comes without types
 
+from local import package
 from local.state import ROOT
 from shared.settings import Settings
 from shared.vault import Vault
-from tests.infra import bicep, deployment
+from tests.infra import templates
+from tests.infra.play import HOOKS, VAULT, Play
 
-HOOKS = bicep.INFRA / "hooks"
 VARIABLES = ("QUEUE_NEW_ROOT_ACCESS_TOKEN", "QUEUE_NEW_MESSAGE_SIGNING_KEYS", "QUEUE_NEW_ACCESS_TOKEN_KEYS")
-VAULT = "/subscriptions/s/resourceGroups/rg-test/providers/Microsoft.KeyVault/vaults/kv-abc"
-
-_AZD = """#!/bin/sh
-[ "$1 $2" = "env set" ] || exit 9
-printf '%s=%s\\n' "$3" "$4" >> "$PLAY/env"
-"""
-_AZ = """#!/bin/sh
-case "$1 $2" in
-"group exists") cat "$PLAY/group" ;;
-"resource list") [ -e "$PLAY/vaults" ] && cat "$PLAY/vaults" || exit 1 ;;
-"resource show")
-    [ "$3" = --ids ] || exit 9
-    secret=${4##*/}
-    if [ -e "$PLAY/throttled" ]; then echo "ERROR: (TooManyRequests) later" >&2; exit 1; fi
-    if grep -qx "$secret" "$PLAY/secrets"; then echo "\\"$secret\\""; else
-        echo "ERROR: (SecretNotFound) A secret with (name/id) $secret was not found in this key vault." >&2; exit 3
-    fi ;;
-*) exit 9 ;;
-esac
-"""
-
-
-@dataclass
-class Play:
-    """The stage: a folder with what Azure has."""
-
-    folder: Path
-
-    def set(self, name: str, *lines: str) -> None:
-        (self.folder / name).write_text("".join(f"{line}\n" for line in lines))
-
-    def run(self, hook: str) -> subprocess.CompletedProcess[str]:
-        environment = {
-            "PATH": f"{self.folder}:{os.environ['PATH']}",
-            "PLAY": str(self.folder),
-            "AZURE_ENV_NAME": "test",
-            "AZURE_SUBSCRIPTION_ID": "s",
-        }
-        return subprocess.run(
-            ["sh", str(HOOKS / hook)], env=environment, capture_output=True, text=True, check=False, timeout=30
-        )
-
-    @property
-    def env(self) -> dict[str, str]:
-        path = self.folder / "env"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return dict(line.split("=", 1) for line in lines)
-
-
-@pytest.fixture
-def play(tmp_path: Path) -> Play:
-    for name, script in (("az", _AZ), ("azd", _AZD)):
-        (tmp_path / name).write_text(script)
-        (tmp_path / name).chmod(0o755)
-    made = Play(tmp_path)
-    made.set("group", "true")
-    made.set("vaults", VAULT)
-    made.set("secrets", "root-access-token", "message-signing-keys", "access-token-keys")
-    return made
 
 
 def test_a_new_deployment_gets_secrets_that_the_app_takes(play: Play) -> None:
@@ -84,7 +22,7 @@ def test_a_new_deployment_gets_secrets_that_the_app_takes(play: Play) -> None:
     assert play.run("make-secrets.sh").returncode == 0
     made = [play.env[name] for name in VARIABLES]
     assert len(set(made)) == 3
-    values = {name.lower(): value for name, value in deployment.settings("small").items() if value}
+    values = {name.lower(): value for name, value in templates.settings("small, bare").items() if value}
     values |= dict(zip(("root_access_token", "message_signing_keys", "access_token_keys"), made, strict=True))
     settings = Settings.model_validate(values)
     assert settings.root_access_token.get_secret_value() == made[0]
@@ -141,19 +79,100 @@ def test_the_environment_forgets_them(play: Play) -> None:
     assert play.env == dict.fromkeys(VARIABLES, "")
 
 
-def test_azure_yaml_runs_them_and_names_the_service_as_the_templates_do() -> None:
+def test_a_subscription_that_is_ready(play: Play) -> None:
+    done = play.run("check-subscription.sh")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert play.env == {"AZURE_PRINCIPAL_TYPE": "User"}
+    assert not [call for call in play.calls if call.startswith("provider register")]
+
+
+def test_a_pipeline_is_no_person(play: Play) -> None:
+    play.set("account", "servicePrincipal")
+    assert play.run("check-subscription.sh").returncode == 0
+    assert play.env == {"AZURE_PRINCIPAL_TYPE": "ServicePrincipal"}
+    (play.folder / "env").unlink()
+    assert play.run("check-subscription.sh", AZURE_PRINCIPAL_TYPE="User").returncode == 0
+    assert play.env == {}, "what is known is not asked for"
+
+
+@pytest.mark.parametrize(
+    ("location", "profile", "works"),
+    [
+        ("westeurope", "small", True),
+        ("eastus2", "small", True),
+        ("East US 2", "large", True),
+        ("westeurope", "large", False),
+        ("moon", "small", False),
+    ],
+)
+def test_the_region_has_to_offer_the_plan(play: Play, location: str, profile: str, works: bool) -> None:
+    done = play.run("check-subscription.sh", AZURE_LOCATION=location, QUEUE_PROFILE=profile)
+    assert (done.returncode == 0) == works
+    assert works or f"cannot run in {location}" in done.stderr
+
+
+def test_the_provider_of_the_subnet_is_registered(play: Play) -> None:
+    play.set("provider", "NotRegistered")
+    assert play.run("check-subscription.sh").returncode == 0
+    assert play.calls[-2] == "provider register --subscription s --namespace Microsoft.App --wait"
+    play.set("forbidden")
+    done = play.run("check-subscription.sh")
+    assert done.returncode == 1
+    assert "have an owner of the subscription run" in done.stderr
+
+
+def test_a_deleted_vault_stops_a_new_one(play: Play) -> None:
+    play.set("deleted", "kv-abc")
+    done = play.run("check-subscription.sh")
+    assert done.returncode == 1
+    assert "az keyvault recover --subscription s --name kv-abc" in done.stderr
+    asked = next(call for call in play.calls if call.startswith("keyvault list-deleted"))
+    assert "/resourceGroups/rg-test/" in asked
+
+
+def test_a_name_that_no_resource_group_can_have(play: Play) -> None:
+    done = play.run("check-subscription.sh", AZURE_ENV_NAME="test.")
+    assert done.returncode == 1
+    assert "cannot end with a dot" in done.stderr
+
+
+def test_what_stays_after_a_deployment_is_taken_down(play: Play) -> None:
+    done = play.run("say-what-stays.sh", AZURE_KEY_VAULT_NAME="kv-abc", AZURE_RESOURCE_GROUP="rg-test")
+    assert "az keyvault recover --name kv-abc" in done.stdout
+
+
+def _hooks() -> dict[str, list[str]]:
     document = yaml.safe_load((ROOT / "azure.yaml").read_text())
-    hooks = {name: hook["run"] for name, hook in document["hooks"].items()}
-    assert hooks == {
-        "preprovision": "infra/hooks/make-secrets.sh",
-        "postprovision": "infra/hooks/forget-secrets.sh",
+    return {
+        name: [each["run"] for each in (hooks if isinstance(hooks, list) else [hooks])]
+        for name, hooks in document["hooks"].items()
     }
-    for path in hooks.values():
+
+
+def test_azure_yaml_runs_them() -> None:
+    hooks = _hooks()
+    assert hooks == {
+        "preprovision": ["infra/hooks/check-subscription.sh", "infra/hooks/make-secrets.sh"],
+        "postprovision": ["infra/hooks/forget-secrets.sh", "infra/hooks/resolve-secrets.sh"],
+        "postdeploy": ["infra/hooks/smoke-test.sh"],
+        "postdown": ["infra/hooks/say-what-stays.sh"],
+    }
+    used = {path for paths in hooks.values() for path in paths}
+    assert used == {str(path.relative_to(ROOT)) for path in HOOKS.iterdir()}
+    for path in used:
         assert (ROOT / path).stat().st_mode & 0o111
+
+
+def test_azure_yaml_deploys_the_package_that_is_made_here() -> None:
+    """Never what a build in Azure makes: that has taken another Python than the app's."""
+    document = yaml.safe_load((ROOT / "azure.yaml").read_text())
     ((service, entry),) = document["services"].items()
-    assert f"'azd-service-name': '{service}'" in (bicep.INFRA / "modules" / "app.bicep").read_text()
-    assert (entry["language"], entry["host"], entry["remoteBuild"]) == ("python", "function", True)
+    assert templates.resource("Microsoft.Web/sites")["tags"]["azd-service-name"] == service
+    assert (entry["language"], entry["host"], entry["remoteBuild"]) == ("custom", "function", False)
+    assert entry["hooks"]["prepackage"]["run"] == "./dev package --output dist"
+    assert entry["dist"] == f"dist/{package.PACKAGE}"
     infra = document["infra"]
     assert (ROOT / infra["path"] / f"{infra['module']}.bicep").exists()
-    given = json.dumps(bicep.document("main.parameters.json"))
+    assert document["metadata"]["template"].startswith("taskcluster-queue-on-azure@")
+    given = json.dumps(templates.document("main.parameters.json"))
     assert all(f"${{{name}=}}" in given for name in VARIABLES)

@@ -24,7 +24,7 @@ from rich.console import Console
 from local import demo, package, python313, sbom, state
 from local.stack import Stack, StackOptions
 from local.state import ROOT
-from tests.infra import bicep, deployment
+from tests.infra import templates
 from tests.local import python313 as library
 from tests.local.stacks import free_ports
 
@@ -173,7 +173,7 @@ def test_dependencies_are_the_locked_ones_and_no_others(unpacked: Path) -> None:
     lines = re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
     for name, version in found.items():
         assert (name, version) in lines
-    assert not {"pytest", "hypothesis", "uvicorn", "taskcluster", "typer", "mypy", "pycep-parser"} & found.keys()
+    assert not {"pytest", "hypothesis", "uvicorn", "taskcluster", "typer", "mypy", "tree-sitter"} & found.keys()
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +222,7 @@ def test_the_main_job_runs_from_the_package(stack: Stack) -> None:
 
 def _it_has_made_nothing_that_the_infrastructure_does_not(stack: Stack) -> None:
     """What was made on the first need is declared, the queues of pools apart."""
-    entities = bicep.document("entities.json")
+    entities = templates.document("entities.json")
     connection = stack.azurite.connection_string
     with TableServiceClient.from_connection_string(connection) as tables:
         made = {table.name for table in tables.list_tables()}
@@ -258,7 +258,7 @@ os._exit(0)  # without a farewell of the exporters
 
 @NEEDS_PYTHON
 @pytest.mark.large
-@pytest.mark.parametrize("profile", deployment.PROFILES)
+@pytest.mark.parametrize("profile", templates.PROFILES)
 def test_the_platforms_own_library_indexes_it_with_the_settings_of_the_infrastructure(
     unpacked: Path, profile: str
 ) -> None:
@@ -267,7 +267,7 @@ def test_the_platforms_own_library_indexes_it_with_the_settings_of_the_infrastru
     environment = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": os.pathsep.join((str(unpacked / package.SITE_PACKAGES), str(ROOT))),
-        **{name: value for name, value in deployment.settings(profile).items() if value},
+        **{name: value for name, value in templates.settings(f"{profile}, bare").items() if value},
         "APPLICATIONINSIGHTS_CONNECTION_STRING": NOWHERE,
         "APPLICATIONINSIGHTS_AUTHENTICATION_STRING": "",
     }
@@ -285,12 +285,12 @@ def test_the_platforms_own_library_indexes_it_with_the_settings_of_the_infrastru
     triggers = [binding for bindings in found["bindings"].values() for binding in bindings]
     kinds = {binding["type"] for binding in triggers}
     assert {"httpTrigger", "queueTrigger", "timerTrigger"} <= kinds
-    settings = deployment.settings(profile)
+    settings = templates.settings(f"{profile}, bare")
     for binding in triggers:
         if binding["type"] == "queueTrigger":
-            assert binding["queueName"] in bicep.document("entities.json")["queues"]
+            assert binding["queueName"] in templates.document("entities.json")["queues"]
             assert f"{binding['connection']}__queueServiceUri" in settings
-    ready = {group["name"].partition(":")[2] for group in bicep.document(f"profiles/{profile}.json")["alwaysReady"]}
+    ready = {group["name"].partition(":")[2] for group in templates.document(f"profiles/{profile}.json")["alwaysReady"]}
     assert ready - {""} <= found["bindings"].keys()
 
 

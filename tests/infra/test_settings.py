@@ -1,4 +1,4 @@
-"""Every setting that the code reads is set by the infrastructure, and the other way round."""
+"""Every setting that the code reads is set by the infrastructure and the other way round, with values that it takes."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ import pytest
 from local import settings_docs
 from local.state import ROOT
 from shared.settings import Settings
-from tests.infra import bicep, deployment
+from tests.infra import templates
 
 READ = {name.upper() for name in Settings.model_fields} - set(settings_docs.KEYS_INSTEAD_OF_IDENTITIES)
 SECRETS = {
-    "ROOT_ACCESS_TOKEN",
-    "ROOT_ACCESS_TOKEN_PREVIOUS",
-    "MESSAGE_SIGNING_KEYS",
-    "ACCESS_TOKEN_KEYS",
-    "STORAGE_ACCOUNT_KEY",
+    "ROOT_ACCESS_TOKEN": "root-access-token",
+    "ROOT_ACCESS_TOKEN_PREVIOUS": "root-access-token-previous",
+    "MESSAGE_SIGNING_KEYS": "message-signing-keys",
+    "ACCESS_TOKEN_KEYS": "access-token-keys",
+    "STORAGE_ACCOUNT_KEY": "storage-account-key",
 }
+PUT_BY_HAND = {"root-access-token-previous"}
+"""While the token is rotated."""
 PLATFORM = {
     "AzureWebJobsStorage__credential": "identity of the host's own connection",
     "AzureWebJobsStorage__clientId": "identity of the host's own connection",
     "AzureWebJobsStorage__blobServiceUri": "leases of the timers",
     "AzureWebJobsStorage__queueServiceUri": "queue triggers",
     "AzureWebJobsStorage__tableServiceUri": "the host's diagnostics",
+    "AzureWebJobsDisableHomepage": "the root answers 204 instead of a page about Azure Functions",
     "APPLICATIONINSIGHTS_AUTHENTICATION_STRING": "identity instead of the key in the connection string",
     "OTEL_TRACES_SAMPLER": "OpenTelemetry's own: a share of the traces",
     "OTEL_TRACES_SAMPLER_ARG": "OpenTelemetry's own: a share of the traces",
@@ -34,10 +37,12 @@ PLATFORM = {
     "AzureFunctionsJobHost__extensions__queues__newBatchThreshold": "host.json, by profile",
 }
 """What the infrastructure sets for others than the app's code, and what for."""
+SCENARIO = pytest.mark.parametrize("scenario", templates.SCENARIOS)
 
 
-def test_both_ways() -> None:
-    given = deployment.setting_names()
+@SCENARIO
+def test_both_ways(scenario: str) -> None:
+    given = templates.settings(scenario).keys()
     assert READ - given == set(), "the code reads these, and nobody sets them"
     assert given - READ == PLATFORM.keys(), "these are set, and nobody reads them"
 
@@ -49,34 +54,41 @@ def test_nothing_reads_the_environment_but_the_settings() -> None:
                 assert re.search(r"OTEL_SERVICE_NAME|OTEL_TRACES_SAMPLER|STATSBEAT", line), f"{path.name}: {line}"
 
 
-def test_secrets_come_from_the_vault() -> None:
-    own = deployment.own_settings()
-    for name in SECRETS:
-        texts = [text for text in bicep.strings(own[name]) if "@Microsoft.KeyVault" in text]
-        assert len(texts) == 1, name
-        secret = re.search(r"secrets/([a-z-]+)\)$", texts[0])
-        assert secret is not None
-    kept = {resource["name"] for _, resource in bicep.resources("Microsoft.KeyVault/vaults/secrets")} | {
-        "root-access-token-previous"
-    }  # put there by hand while the token is rotated
-    text = json.dumps(own)
-    assert set(re.findall(r"secrets/([a-z-]+)\)", text)) == kept
+@SCENARIO
+def test_secrets_come_from_the_vault(scenario: str) -> None:
+    references = templates.references(scenario)
+    assert references.items() <= SECRETS.items()
+    assert {name for name in SECRETS if templates.raw_settings(scenario)[name]} == references.keys()
+    mentioned = "".join(templates.raw_settings(scenario).values()).count("@Microsoft.KeyVault(")
+    assert mentioned == len(references), "each is a whole setting, without a version and with the slash at the end"
+    if "bare" not in scenario:
+        kept = {
+            each.name.partition("/")[2] for each in templates.resources("Microsoft.KeyVault/vaults/secrets", scenario)
+        }
+        assert set(references.values()) == kept | PUT_BY_HAND
 
 
 def test_what_is_secret_in_the_code_is_a_secret_here() -> None:
     secret = {name.upper() for name, field in Settings.model_fields.items() if "SecretStr" in repr(field.annotation)}
     # A connection string of Application Insights without local authentication opens nothing.
-    assert secret - set(settings_docs.KEYS_INSTEAD_OF_IDENTITIES) - {"APPLICATIONINSIGHTS_CONNECTION_STRING"} == SECRETS
+    assert secret - set(settings_docs.KEYS_INSTEAD_OF_IDENTITIES) - {"APPLICATIONINSIGHTS_CONNECTION_STRING"} == (
+        SECRETS.keys()
+    )
 
 
-@pytest.mark.parametrize("profile", deployment.PROFILES)
-def test_the_app_starts_with_them(profile: str) -> None:
-    values = {name.lower(): value for name, value in deployment.settings(profile).items() if value}
+@SCENARIO
+def test_the_app_starts_with_them(scenario: str) -> None:
+    values = {name.lower(): value for name, value in templates.settings(scenario).items() if value}
     settings = Settings.model_validate({name: value for name, value in values.items() if name.upper() in READ})
     assert settings.storage_connection_string is None
-    assert settings.storage_account_key is None
     assert settings.servicebus_connection_string is None
     assert settings.managed_identity_client_id is not None
+    assert (settings.storage_account_key is None) == ("bare" in scenario)
+    assert settings.root_url == ("https://queue.example.com" if "bare" not in scenario else settings.root_url)
+    outputs = templates.deployed(scenario).outputs
+    assert outputs["TASKCLUSTER_ROOT_URL"] == settings.taskcluster_root_url
+    assert outputs["STORAGE_ACCOUNT_NAME"] == settings.storage_account_name
+    assert outputs["SERVICEBUS_NAMESPACE"] == settings.servicebus_namespace
 
 
 def test_host_json_is_overridden_only_where_it_has_a_value() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import json
 import os
 import re
@@ -10,11 +12,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 import yaml  # type: ignore[import-untyped]  # comes without types
 
 from local.state import ROOT
-from tests.infra import bicep
+from local.templates import scenarios
+from local.templates.__main__ import evaluate
+from tests.infra import templates
 
 FOLDER = ROOT / ".github" / "workflows"
 FILES = sorted(FOLDER.glob("*.yml"))
@@ -160,11 +165,152 @@ def test_paths_and_commands_of_the_repository_exist() -> None:
                 assert command in {"test", "package"}
 
 
-def test_variables_are_parameters_of_the_templates() -> None:
-    given = (bicep.INFRA / "main.parameters.json").read_text()
-    environment = _load(FOLDER / "deploy.yml")["jobs"]["deploy"]["env"]
-    for name in environment:
-        assert f"${{{name}" in given or name == "AZURE_SUBSCRIPTION_ID", name
-    documented = (bicep.INFRA / "README.md").read_text()
-    for name in re.findall(r"\$\{(QUEUE_[A-Z_]+)", given):
-        assert f"`{name}`" in documented or f"`{name}`," in documented or name.startswith("QUEUE_NEW_"), name
+HOOKS_OWN = re.compile(r"QUEUE_NEW_\w+|AZURE_PRINCIPAL_ID")
+"""What hooks set, or azd knows by itself."""
+NO_PARAMETERS = {"AZURE_SUBSCRIPTION_ID"}
+FIXED = {"AZURE_PRINCIPAL_TYPE", "QUEUE_APP_VERSION"}
+"""What the pipeline decides itself: it is no person, and it knows what it deploys."""
+
+
+def _parameters() -> set[str]:
+    """Variables that main.parameters.json takes."""
+    given = set(re.findall(r"\$\{(\w+)", (templates.INFRA / "main.parameters.json").read_text()))
+    return {name for name in given if not HOOKS_OWN.fullmatch(name)}
+
+
+def _documented() -> set[str]:
+    """Variables that infra/README.md offers in its table."""
+    rows = re.findall(r"^\| (`QUEUE_[^|]+)\|", (templates.INFRA / "README.md").read_text(), re.MULTILINE)
+    return {name for row in rows for name in re.findall(r"`(QUEUE_\w+)`", row)}
+
+
+def test_the_pipeline_passes_every_parameter_and_no_others() -> None:
+    """One that it drops would go back to its default with the next push, and might open a closed deployment."""
+    passed = _load(FOLDER / "deploy.yml")["jobs"]["deploy"]["env"]
+    assert passed.keys() - NO_PARAMETERS == _parameters()
+    for name, value in passed.items():
+        assert name in FIXED or re.search(rf"\bvars\.{name}\b", value), name
+
+
+def test_every_parameter_is_documented_and_no_others() -> None:
+    assert _documented() == {name for name in _parameters() if name.startswith("QUEUE_")}
+
+
+@pytest.mark.parametrize("variable", sorted(_parameters()))
+def test_every_parameter_changes_what_is_deployed(variable: str) -> None:
+    environment = {**scenarios.EVERYTHING, "QUEUE_PROFILE": "large"}
+    changed = {**environment, variable: OTHER[variable]}
+    if variable.startswith("AZURE_PRINCIPAL"):
+        environment = {**environment, "QUEUE_OPERATOR_ID": "", "AZURE_PRINCIPAL_ID": "p", "AZURE_PRINCIPAL_TYPE": ""}
+        changed = {**environment, variable: OTHER[variable]}
+    before, after = (
+        {each.id: each.body for each in evaluate(given).all_resources()} for given in (environment, changed)
+    )
+    assert before != after
+
+
+OTHER = {
+    "AZURE_ENV_NAME": "other",
+    "AZURE_LOCATION": "eastus2",
+    "AZURE_PRINCIPAL_TYPE": "User",
+    "QUEUE_PROFILE": "small",
+    "QUEUE_ROOT_URL": "https://other.example.com",
+    "QUEUE_APP_VERSION": "v9",
+    "QUEUE_TOPIC_PREFIX": "other/",
+    "QUEUE_PUBLIC_ARTIFACTS": "false",
+    "QUEUE_PUBLIC_ARTIFACT_BASE_URL": "https://other.example.com/a",
+    "QUEUE_ACCEPT_PREVIOUS_ROOT_TOKEN": "false",
+    "QUEUE_SIGN_WITH_ACCOUNT_KEY": "false",
+    "QUEUE_OPERATOR_ID": "none",
+    "QUEUE_OPERATOR_TYPE": "ServicePrincipal",
+    "QUEUE_ALERT_EMAILS": "else@example.com",
+    "QUEUE_VIRTUAL_NETWORK": "false",
+    "QUEUE_VIRTUAL_NETWORK_PREFIX": "10.9.0.0/16",
+    "QUEUE_APP_PUBLIC_ACCESS": "Disabled",
+    "QUEUE_STORAGE_PUBLIC_ACCESS": "Disabled",
+    "QUEUE_SERVICEBUS_PUBLIC_ACCESS": "Disabled",
+    "QUEUE_KEY_VAULT_PUBLIC_ACCESS": "Disabled",
+}
+
+
+@functools.cache
+def _schema() -> jsonschema_rs.Draft7Validator:
+    """The published schema of workflows, which check-jsonschema brings along."""
+    # By its place in the package: importing the package takes seconds.
+    package = importlib.metadata.distribution("check-jsonschema")
+    path = package.locate_file("check_jsonschema/builtin_schemas/vendor/github-workflows.json")
+    return jsonschema_rs.Draft7Validator(json.loads(Path(str(path)).read_text()))
+
+
+def _against_schema(text: str) -> list[str]:
+    # YAML 1.1 reads the key `on` as true.
+    document = {"on" if key is True else key: value for key, value in yaml.safe_load(text).items()}
+    return [error.message for error in _schema().iter_errors(document)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_workflows_are_of_their_schema(path: Path) -> None:
+    assert _against_schema(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("runs-on: ubuntu-24.04", "run-on: ubuntu-24.04"),
+        ("timeout-minutes: 40", "timeout-minutes: long"),
+        ("        with:\n", "        wiht:\n"),
+        ("contents: read", "contents: all"),
+        ("pull_request:", "pull_requests:"),
+    ],
+)
+def test_a_mistake_in_a_workflow_is_found(old: str, new: str) -> None:
+    text = (FOLDER / "ci.yml").read_text()
+    assert old in text
+    assert _against_schema(text.replace(old, new, 1))
+
+
+CONTEXTS = {"github", "vars", "inputs", "needs", "matrix", "steps", "jobs"}
+FUNCTIONS = {"cancelled", "format"}
+
+
+def _wrong_expressions(document: dict[Any, Any]) -> list[str]:
+    """Expressions of a workflow that are about what does not exist there."""
+    on = document.get("on", document.get(True)) or {}
+    inputs = {name for event in on.values() if event for name in event.get("inputs", {})}
+    wrong: list[str] = []
+    for job in document["jobs"].values():
+        steps = {step["id"]: step for step in job.get("steps", []) if "id" in step}
+        needed = {job["needs"]} if isinstance(job.get("needs"), str) else set(job.get("needs", []))
+        allowed = {
+            "inputs": inputs,
+            "steps": steps,
+            "needs": needed,
+            "matrix": job.get("strategy", {}).get("matrix", {}),
+        }
+        for expression in re.findall(r"\$\{\{(.*?)\}\}", json.dumps(job)):
+            words = re.sub(r"'[^']*'", "''", expression)
+            wrong += [word for word in re.findall(r"([a-zA-Z]\w*)\(", words) if word not in FUNCTIONS]
+            for context, name in re.findall(r"(?<![\w.])([a-zA-Z]\w*)(?:\.([\w-]+))?(?![\w(])", words):
+                if context not in CONTEXTS or name not in allowed.get(context, {name}):
+                    wrong.append(f"{context}.{name}")
+    return wrong
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_expressions_are_about_what_exists(path: Path) -> None:
+    assert _wrong_expressions(_load(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong"),
+    [
+        ("inputs.run_id }}", "inputs.run }}", "inputs.run"),
+        ("needs.ci.outputs", "needs.test.outputs", "needs.test"),
+        ("vars.AZURE_ENV_NAME", "var.AZURE_ENV_NAME", "var.AZURE_ENV_NAME"),
+        ("!cancelled()", "!canceled()", "canceled"),
+    ],
+)
+def test_a_mistake_in_an_expression_is_found(old: str, new: str, wrong: str) -> None:
+    text = (FOLDER / "deploy.yml").read_text()
+    assert old in text
+    assert wrong in _wrong_expressions(yaml.safe_load(text.replace(old, new)))

@@ -1,0 +1,68 @@
+#!/bin/sh
+# After `azd deploy`: the app answers, it is the version that was deployed, and storage answers it. If not: what to do.
+set -eu
+
+root=${TASKCLUSTER_ROOT_URL:-$(azd env get-value TASKCLUSTER_ROOT_URL)}
+root=${root%/}
+tries=${SMOKE_TRIES:-40}
+pause=${SMOKE_SECONDS:-6}
+answer=$(mktemp)
+trap 'rm -f "$answer"' EXIT
+
+fail() {
+    echo "smoke-test: $1" >&2
+    [ ! -s "$answer" ] || head -c 600 "$answer" >&2
+    exit 1
+}
+
+# ask PATH: prints the status, 000 without an answer.
+ask() {
+    : >"$answer"
+    curl --silent --max-time 30 --output "$answer" --write-out '%{http_code}' "$root/api/queue/v1/$1" || true
+}
+
+if [ "${QUEUE_APP_PUBLIC_ACCESS:-Enabled}" = Disabled ]; then
+    code=$(ask ping)
+    case $code in
+    000 | 403)
+        echo "smoke-test: the app is closed to the public network, and cannot be asked from here. Run this inside the network:
+  TASKCLUSTER_ROOT_URL=$root QUEUE_APP_PUBLIC_ACCESS= infra/hooks/smoke-test.sh"
+        exit 0
+        ;;
+    esac
+fi
+
+# A new app needs some time until it answers: it is fetched, started, and its name has to spread.
+code=$(ask ping)
+while [ "$code" != 200 ] && [ "$tries" -gt 1 ]; do
+    tries=$((tries - 1))
+    sleep "$pause"
+    code=$(ask ping)
+done
+case $code in
+200) ;;
+000) fail "$root does not answer. Is the name right (TASKCLUSTER_ROOT_URL), and, with a domain of your own, does it point to the app?" ;;
+403) fail "the app refuses the public network (403): QUEUE_APP_PUBLIC_ACCESS, or access restrictions of yours. Test from inside." ;;
+404) fail "the app runs, but has no functions (404). The host could not load them. In this order:
+  1. secrets: infra/hooks/resolve-secrets.sh waits until all settings have theirs;
+  2. the package: it has to be the one of ./dev package, deployed without a remote build (azd deploy does that);
+  3. the app's own words: az webapp log tail, or AppExceptions and AppTraces in Log Analytics: a bad setting is named." ;;
+*) fail "the app answers $code. AppExceptions and AppTraces in Log Analytics say why; docs/operations.md says where to look." ;;
+esac
+
+code=$(ask __version__)
+[ "$code" = 200 ] || fail "__version__ answers $code, though the app runs: deploy once more (azd deploy)"
+case ${QUEUE_APP_VERSION:-unknown} in
+unknown) ;;
+*) grep -qF "\"$QUEUE_APP_VERSION\"" "$answer" ||
+    fail "the app does not say that it is $QUEUE_APP_VERSION. Settings are older than the package: azd provision, then azd deploy." ;;
+esac
+
+# Nobody may read this task, or there is none: either takes a look at the tables.
+code=$(ask task/AAAAAAAAQACAAAAAAAAAAA/status)
+case $code in
+403 | 404) echo "smoke-test: $root works. ./dev admin verify checks the rest." ;;
+503) fail "the app cannot reach its tables (503). In a first deployment roles may need up to ten minutes: run infra/hooks/smoke-test.sh
+again. With a closed storage account: is the app in the virtual network?" ;;
+*) fail "the status of a task that does not exist answers $code, which should be 403 or 404" ;;
+esac

@@ -1,0 +1,153 @@
+"""What a Bicep file consists of: declarations, and expressions in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Expression:
+    """What has a value. `line` counts from 1."""
+
+    line: int = field(kw_only=True, default=0)
+
+
+@dataclass(frozen=True)
+class Literal(Expression):
+    """A number, a boolean or null."""
+
+    value: int | bool | None
+
+
+@dataclass(frozen=True)
+class Text(Expression):
+    """A string: pieces and what is interpolated between them."""
+
+    parts: tuple[str | Expression, ...]
+
+    @property
+    def plain(self) -> str | None:
+        """The whole text, if nothing is interpolated."""
+        return None if any(isinstance(part, Expression) for part in self.parts) else "".join(map(str, self.parts))
+
+
+@dataclass(frozen=True)
+class Name(Expression):
+    """A symbol of the file, or of Bicep itself."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Member(Expression):
+    """`of.name`; `index` is an expression for `of[index]`."""
+
+    of: Expression
+    index: Expression
+
+
+@dataclass(frozen=True)
+class Call(Expression):
+    """`function(arguments)`, or a method if `of` is given."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    of: Expression | None = None
+
+
+@dataclass(frozen=True)
+class Operation(Expression):
+    """An operator and its operands; `?` has three."""
+
+    operator: str
+    operands: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Array(Expression):
+    """`[…]`."""
+
+    items: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Object(Expression):
+    """`{…}`: keys are texts."""
+
+    properties: tuple[tuple[Text, Expression], ...]
+
+
+@dataclass(frozen=True)
+class Loop(Expression):
+    """`[for item, index in source: body]`, of those that meet the condition."""
+
+    item: str
+    index: str | None
+    source: Expression
+    body: Expression
+    condition: Expression | None
+
+
+@dataclass(frozen=True)
+class Lambda(Expression):
+    """`x => body`."""
+
+    parameters: tuple[str, ...]
+    body: Expression
+
+
+@dataclass(frozen=True)
+class Grouped(Expression):
+    """What stands in parentheses."""
+
+    body: Expression
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A statement with a name. `target` is the type of a param, output or resource, or the path of a module."""
+
+    kind: str
+    name: str
+    target: str
+    value: Expression | None
+    line: int
+    decorators: tuple[Call, ...] = ()
+    existing: bool = False
+    condition: Expression | None = None
+
+    def decorator(self, name: str) -> Call | None:
+        """The decorator of that name, if there is one."""
+        return next((each for each in self.decorators if each.function == name), None)
+
+
+@dataclass(frozen=True)
+class File:
+    """A Bicep file."""
+
+    path: Path
+    declarations: dict[str, Declaration]
+    outputs: dict[str, Declaration]
+    scope: str
+
+    def of(self, kind: str) -> Iterator[Declaration]:
+        """Declarations of one kind: param, var, resource, module, output."""
+        source = self.outputs if kind == "output" else self.declarations
+        return (each for each in source.values() if each.kind == kind)
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """An expression and everything in it."""
+    yield expression
+    for each in fields(expression):
+        yield from _inside(getattr(expression, each.name))
+
+
+def _inside(value: object) -> Iterator[Expression]:
+    if isinstance(value, Expression):
+        yield from walk(value)
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from _inside(each)

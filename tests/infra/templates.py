@@ -1,0 +1,76 @@
+"""The evaluated templates, for tests: what azd would deploy in each scenario, and the app's settings there."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from local.state import ROOT
+from local.templates import scenarios, syntax
+from local.templates.__main__ import evaluate
+from local.templates.deployment import Deployed, Resource
+from local.templates.expressions import File
+
+INFRA = ROOT / "infra"
+FILES = sorted(INFRA.rglob("*.bicep"))
+PROFILES = scenarios.PROFILES
+SCENARIOS = scenarios.scenarios()
+
+SECRETS = {
+    "root-access-token": scenarios.SECRETS["QUEUE_NEW_ROOT_ACCESS_TOKEN"],
+    "root-access-token-previous": "earlier-token-of-the-tests-only-44",
+    "message-signing-keys": scenarios.SECRETS["QUEUE_NEW_MESSAGE_SIGNING_KEYS"],
+    "access-token-keys": scenarios.SECRETS["QUEUE_NEW_ACCESS_TOKEN_KEYS"],
+    "storage-account-key": "a2V5IG9mIHRoZSB0ZXN0cyBvbmx5",
+}
+"""What the vault has, by secret."""
+_REFERENCE = re.compile(r"@Microsoft\.KeyVault\(SecretUri=https://kv-\w+\.vault\.azure\.net/secrets/([a-z-]+)/\)")
+
+
+@functools.cache
+def deployed(scenario: str) -> Deployed:
+    """What a scenario deploys."""
+    return evaluate(SCENARIOS[scenario])
+
+
+@functools.cache
+def file(name: str) -> File:
+    """A parsed file, by its path below infra/."""
+    return syntax.read(INFRA / name)
+
+
+def resources(kind: str, scenario: str = "large, closed") -> Iterator[Resource]:
+    """The resources of a type that a scenario deploys."""
+    return (each for each in deployed(scenario).all_resources() if each.type == kind)
+
+
+def resource(kind: str, scenario: str = "large, closed") -> Any:
+    """The body of the only resource of a type."""
+    (found,) = resources(kind, scenario)
+    return found.body
+
+
+def raw_settings(scenario: str) -> dict[str, str]:
+    """The app settings as the templates write them, with references into the vault."""
+    settings: dict[str, str] = resource("Microsoft.Web/sites/config", scenario)["properties"]
+    return settings
+
+
+def references(scenario: str) -> dict[str, str]:
+    """The secret that each setting refers to."""
+    found = {name: _REFERENCE.fullmatch(value) for name, value in raw_settings(scenario).items()}
+    return {name: match[1] for name, match in found.items() if match}
+
+
+def settings(scenario: str) -> dict[str, str]:
+    """The app settings as the app sees them."""
+    resolved = {name: SECRETS[secret] for name, secret in references(scenario).items()}
+    return {**raw_settings(scenario), **resolved}
+
+
+def document(name: str) -> Any:
+    """A JSON file below infra/."""
+    return json.loads((INFRA / name).read_text())

@@ -1,0 +1,153 @@
+"""Each mistake that is planted into the templates is found, and said where it is."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from local.templates.__main__ import check
+from tests.infra import templates
+
+MAIN, APP, STORAGE, BUS = "main.bicep", "modules/app.bicep", "modules/storage.bicep", "modules/servicebus.bicep"
+ROLES, NETWORK, VAULT = "modules/roles.bicep", "modules/network.bicep", "modules/keyvault.bicep"
+
+
+UNUSED = "resource unused 'Microsoft.Insights/components@2020-02-02' existing = {\n  name: 'x'\n}\n\n"
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A replacement in one file, and words of the finding."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    found: str
+
+
+MISTAKES = [
+    # Names
+    Mistake("unknown identifier", MAIN, "tags: allTags\n    sku: scale", "tags: alltags\n    sku: scale", "no alltags"),
+    Mistake("unknown function", MAIN, "toLower(uniqueString", "lower(uniqueString", "no function lower"),
+    Mistake(
+        "unknown decorator", MAIN, "@secure()\nparam rootAccess", "@secret()\nparam rootAccess", "decorator secret"
+    ),
+    Mistake("unknown module parameter", MAIN, "corsOrigins: art", "corsOrigin: art", "no parameter corsOrigin"),
+    Mistake("missing module parameter", MAIN, "    capacity: scale.serviceBusCapacity\n", "", "parameter capacity"),
+    Mistake("unknown module output", MAIN, "keyVault.outputs.uri", "keyVault.outputs.url", "no output url"),
+    Mistake("unknown module file", MAIN, "'modules/network.bicep'", "'modules/net.bicep'", "no file modules/net.bicep"),
+    Mistake(
+        "unused parameter", STORAGE, "param location string", "param location string\nparam more string = ''", "more"
+    ),
+    Mistake("unused variable", APP, "var hostSettings", "var more = 1\nvar hostSettings", "more is not used"),
+    Mistake("unused existing resource", ROLES, "resource blobs '", f"{UNUSED}resource blobs '", "unused is not used"),
+    Mistake("unknown key of a profile", MAIN, "scale.storageSku", "scale.storageSKUs", "there is no storageSKUs"),
+    Mistake(
+        "unknown member of a document", ROLES, "ids.keyVaultSecretsUser", "ids.keyVaultReader", "no keyVaultReader"
+    ),
+    Mistake("parameter that the template lacks", "main.parameters.json", '"rootUrl"', '"rootURL"', "rootURL"),
+    Mistake("syntax", APP, "kind: 'functionapp,linux'", "kind 'functionapp,linux'", "cannot be parsed"),
+    # Types
+    Mistake("unknown property", STORAGE, "accessTier: 'Hot'", "tier: 'Hot'", "properties.tier is unknown"),
+    Mistake("misspelt property", BUS, "disableLocalAuth", "disableLocalAuths", "is disableLocalAuth meant"),
+    Mistake("casing of a property", APP, "httpsOnly", "httpsonly", "is written httpsOnly"),
+    Mistake(
+        "misplaced property", APP, "  kind: 'functionapp,linux'", "  httpsOnly: true\n  kind: 'f'", "into properties"
+    ),
+    Mistake("missing required property", STORAGE, "kind: 'StorageV2'", "", "needs kind"),
+    Mistake("read-only property", STORAGE, "accessTier: 'Hot'", "provisioningState: 'x'", "is read-only"),
+    Mistake("wrong type: text for a boolean", APP, "httpsOnly: true", "httpsOnly: 'true'", "has to be true or false"),
+    Mistake("wrong type: number for a text", VAULT, "family: 'A'", "family: 1", "properties.sku.family"),
+    Mistake("wrong type: text for a list", NETWORK, "[\n        addressPrefix\n      ]", "addressPrefix", "a list"),
+    Mistake("wrong type: object for a text", APP, "serverFarmId: plan.id", "serverFarmId: {}", "has to be a string"),
+    Mistake("enum", STORAGE, "'TLS1_2'", "'TLS12'", "is 'TLS1_2' meant"),
+    Mistake("casing of an enum", VAULT, "'standard'", "'Standard'", "has to be one of"),
+    Mistake("length", "modules/alerts.bicep", "'tc-queue'", "'taskcluster-queue'", "characters, not 17"),
+    Mistake("range", STORAGE, "      days: 7", "      days: 700", "1 to 365"),
+    Mistake("API version", APP, "sites@2024-04-01' =", "sites@2024-04-31' =", "no API version 2024-04-31"),
+    Mistake("resource type", STORAGE, "queueServices/queues@", "queueService/queues@", "no such resource type"),
+    Mistake(
+        "parent of another type",
+        STORAGE,
+        "  parent: tableService\n",
+        "  parent: queueService\n",
+        "cannot be the parent",
+    ),
+    Mistake("child without a parent", STORAGE, "  parent: tableService\n", "", "it needs a parent"),
+    Mistake(
+        "scope of no extension",
+        STORAGE,
+        "  parent: tableService\n",
+        "  parent: tableService\n  scope: account\n",
+        "scope",
+    ),
+    Mistake(
+        "module without a scope", MAIN, "  scope: group\n  name: 'monitoring'", "  name: 'monitoring'", "resource group"
+    ),
+    # Reading
+    Mistake(
+        "property that does not exist", VAULT, "vault.properties.vaultUri", "vault.properties.vaultUrl", "vaultUrl"
+    ),
+    Mistake("output of another type", VAULT, "output id string", "output id int", "output id has to be int"),
+    Mistake("argument of another type", MAIN, "capacity: scale.serviceBusCapacity", "capacity: 'one'", "has to be int"),
+    Mistake("value that is not allowed", MAIN, "sku: scale.serviceBusSku", "sku: 'Basic'", "not 'Basic'"),
+    Mistake(
+        "name from what is deployed later", APP, "  name: name\n", "  name: '${plan.properties.status}'\n", "begins"
+    ),
+    Mistake("value that differs each time", BUS, "capacity: capacity", "capacity: length(utcNow())", "another value"),
+    Mistake("cycle", APP, "  name: planName\n", "  name: app.name\n", "depends on itself"),
+    # Meaning
+    Mistake(
+        "module name twice", MAIN, "name: 'app-endpoint'", "name: 'endpoints'", "2 modules have the name endpoints"
+    ),
+    Mistake(
+        "existing that nothing deploys", ROLES, "name: workbookName", "name: 'workbook'", "nothing deploys workbook"
+    ),
+    Mistake(
+        "app before its roles", MAIN, "    roles\n    endpoints\n", "    endpoints\n", "does not wait for the role"
+    ),
+    Mistake("subnet that does not exist", NETWORK, "/subnets/app'", "/subnets/apps'", "no subnet"),
+    Mistake("name that is too long", "abbreviations.json", '"kv-"', '"keyvault-of-"', "is no name for"),
+    # Flex Consumption
+    Mistake("site property", APP, "http20Enabled: true", "ftpsState: 'Disabled'", "refuses siteConfig.ftpsState"),
+    Mistake(
+        "app setting", APP, "  AzureWebJobsDisableHomepage", "  WEBSITE_TIME_ZONE", "refuses the setting WEBSITE_TIME"
+    ),
+    Mistake("host setting", APP, "__queueServiceUri", "__queueServiceUrl", "no setting of a connection"),
+    Mistake("Python version", APP, "version: '3.13'", "version: '3.9'", "no runtime"),
+    Mistake("memory", "profiles/large.json", '"instanceMemoryMB": 2048', '"instanceMemoryMB": 1024', "1024 MB"),
+    Mistake("instances", "profiles/large.json", '"maximumInstanceCount": 200', '"maximumInstanceCount": 20', "not 20"),
+    Mistake("quota", "profiles/large.json", '"maximumInstanceCount": 200', '"maximumInstanceCount": 900', "quota"),
+    Mistake("ready function", "profiles/large.json", "function:claim-expired", "function:claims", "function:claims"),
+    Mistake("delegation", NETWORK, "Microsoft.App/environments", "Microsoft.Web/serverFarms", "has to be delegated"),
+    Mistake(
+        "size of the subnet", NETWORK, "cidrSubnet(addressPrefix, 25, 0)", "cidrSubnet(addressPrefix, 28, 0)", "/27"
+    ),
+    Mistake(
+        "container of the packages", APP, "primaryEndpoints.blob}deployments", "primaryEndpoints.blob}zips", "zips"
+    ),
+]
+
+
+def _planted(mistake: Mistake, folder: Path) -> list[str]:
+    infra = folder / "infra"
+    shutil.copytree(templates.INFRA, infra)
+    path = infra / mistake.file
+    text = path.read_text()
+    assert mistake.old in text, f"nothing to replace for {mistake.name}: adapt the mistake"
+    path.write_text(text.replace(mistake.old, mistake.new, 1))
+    return check(infra, {"large, closed": templates.SCENARIOS["large, closed"]})
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda each: each.name)
+def test_a_mistake_is_found(mistake: Mistake, tmp_path: Path) -> None:
+    found = _planted(mistake, tmp_path)
+    assert any(mistake.found in each for each in found), found or "nothing was found"
+
+
+def test_without_a_mistake_nothing_is_found(tmp_path: Path) -> None:
+    assert _planted(Mistake("none", MAIN, "param", "param", ""), tmp_path) == []
