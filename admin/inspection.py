@@ -16,10 +16,10 @@ from admin.repair import Repair, TaskRepairs, guards, put_resolved, set_schedule
 from shared.domain.creation import satisfies
 from shared.domain.definition import Definition
 from shared.domain.effects import row_of
+from shared.domain.protocol import KEPT
 from shared.domain.task import RETRY_OF, State, Task
 from shared.storage import keys
 from shared.storage.codec import decode_task
-from shared.storage.expiry import KEPT
 from shared.storage.interface import Row
 from shared.storage.partitions import read_all
 

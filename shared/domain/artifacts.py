@@ -10,11 +10,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 
+from shared.domain.protocol import CLOCK_DRIFT
 from shared.domain.task import Run, State, Task
 from shared.errors import InputError, RequestConflict
 
-CLOCK_DRIFT = timedelta(minutes=15)
-"""How long ago an artifact may expire when it is created."""
 AFTER_EXCEPTION = timedelta(minutes=25)
 """For so long after its end an exception run still takes artifacts (contract 7.1)."""
 MAX_RUN = 1000

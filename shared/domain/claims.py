@@ -23,6 +23,7 @@ from shared.domain.effects import (
     row_of,
 )
 from shared.domain.events import TaskEvent
+from shared.domain.protocol import COMMIT_MAY_COME, LATEST_COMMIT, REPEATS_RECOGNISED
 from shared.domain.task import RETRY_OF, Resolved, Run, State, Task, Ticket
 from shared.domain.transitions import (
     hold_pending,
@@ -35,9 +36,6 @@ from shared.domain.transitions import (
 )
 from shared.errors import RequestConflict
 
-COMMIT_MAY_COME = 300.0
-"""Seconds during which a message without its state is taken for one whose commit is under way (design 4)."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Worker:
@@ -45,12 +43,6 @@ class Worker:
 
     worker_group: str
     worker_id: str
-
-
-REPEATS_RECOGNISED = timedelta(hours=1)
-"""For so long the topics tell a repeated event by its MessageId (infra/profiles)."""
-LATEST_COMMIT = timedelta(minutes=2)
-"""No commit is sent later than this after its call's first write ahead: readers of what is ahead wait for longer."""
 
 
 class Verdict(Enum):
@@ -78,7 +70,7 @@ def judge(task: Task | None, hint_id: str, age: float, now: datetime) -> Verdict
     if task is not None and task.deadline <= now:
         return Verdict.REMOVE
     if task is None or not task.runs or task.hint_id != hint_id:
-        return Verdict.LATER if age < COMMIT_MAY_COME else Verdict.REMOVE
+        return Verdict.LATER if age < COMMIT_MAY_COME.total_seconds() else Verdict.REMOVE
     if task.is_resolved:
         return Verdict.REMOVE
     run = task.last_run

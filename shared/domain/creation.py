@@ -8,12 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 from shared.domain.dates import format_date
 from shared.domain.definition import Definition, same_json
+from shared.domain.protocol import CLOCK_DRIFT
 from shared.domain.routes import check_routes
 from shared.domain.task import Created, Run, State, Task
 from shared.errors import InputError, RequestConflict
 
-CLOCK_DRIFT = timedelta(minutes=15)
-"""How far `created` may be off, and a deadline beyond its limit (contract 3.3)."""
 LATEST_EXPIRES = datetime(9999, 12, 1, tzinfo=UTC)
 """What comes after a task (its group, its cleaning up) must still have a date."""
 MAX_DEPENDENCIES = 10_000

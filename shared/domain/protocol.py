@@ -1,8 +1,69 @@
-"""The timing rules that make the design safe, each with its reason."""
+"""The timing rules that make the design safe, each with its reason. A test asserts their order.
+
+Storage keeps no transaction over several tables and queues, so what a commit needs is written ahead of it, and a reader
+of it has to know when the commit cannot come any more (design 2).
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
+CLOCKS_APART = timedelta(seconds=1)
+"""By how much the clock of the storage, which dates rows, may differ from ours."""
+
+LATEST_COMMIT = timedelta(minutes=2)
+"""No commit is sent later than this after its call's first write ahead; the call answers 503 instead (design 2)."""
+
+COMMIT_MAY_COME = timedelta(minutes=5)
+"""For so long the commit that a row or message was written ahead of may still come (design 4).
+
+Later, what was written ahead belongs to a call that died: it is an orphan. Longer than `LATEST_COMMIT` by more than one
+request to storage takes with all of its retries, and by more than clocks differ.
+"""
+
+SETTLED = timedelta(minutes=10)
+"""A range of rows that is written ahead of commits, as an hour's bucket of expirations, is read as complete after this.
+
+Longer than `COMMIT_MAY_COME`: nothing is added any more.
+"""
+
+OVERTAKEN = timedelta(minutes=10)
+"""A queue whose first message was put so much later than a run's index row was written has lost that run's message.
+
+Longer than `COMMIT_MAY_COME`: the message of a run whose commit may come is no lost one.
+"""
+
+KEPT = timedelta(minutes=30)
+"""How long something is kept after its expiration (contract 14.3). Longer than `SETTLED`, and than clocks of clients
+differ (`CLOCK_DRIFT`)."""
+
+REPEATS_RECOGNISED = timedelta(hours=1)
+"""For so long the topics recognise a repeated event by its MessageId (duplicate detection in infra/profiles)."""
+
+LATE_TIMERS = timedelta(hours=6)
+"""For so long an expired task that is not resolved is left to its deadline message,: that one is late."""
+
+CLOCK_DRIFT = timedelta(minutes=15)
+"""How far a date that a client sends may be off: `created`, a deadline beyond its limit, `expires` (contract 3.3)."""
+
 CLOCK_SKEW = timedelta(minutes=15)
-"""URLs are valid from this long ago, since clocks differ."""
+"""Signed URLs are valid from this long ago, since clocks of those who use them differ (Azure's own advice)."""
+
+HIDDEN_WHILE_CLAIMING = timedelta(minutes=1)
+"""A pending message is hidden for so long while its claim is decided; the claim moves it to takenUntil.
+
+Shorter than the claims that workers renew, and than `LATEST_COMMIT`: if the process dies, another worker gets the run
+soon.
+"""
+
+RESOLVED_DELAY = timedelta(seconds=1)
+"""A resolved message is put ahead of its commit, and seen first after this: by then the commit has usually come."""
+
+LONGEST_TIMER = timedelta(days=7) - timedelta(hours=1)
+"""A message can be hidden for 7 days; a longer timer is put again when it comes up (design 3)."""
+
+TRIES = 5
+"""How often a write that loses its race (compare-and-swap by ETag) is tried before the call answers 503."""
+
+FIRST_WAIT = 0.05
+"""Seconds before a lost race is tried again; doubled each time, with full jitter."""

@@ -14,11 +14,12 @@ from typing import Any
 
 from shared.concurrency import together
 from shared.domain.dates import format_date, parse_date
+from shared.domain.protocol import KEPT
 from shared.errors import ServiceUnavailable
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.codec import compact
-from shared.storage.expiry import KEPT, ExpiryStore
+from shared.storage.expiry import ExpiryStore
 from shared.storage.interface import Create, Delete, Merge, Operation, Replace, Row, Storage, TransactionRefused, Value
 
 REFRESHED_EVERY = timedelta(minutes=5)

@@ -8,14 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 from shared.domain.artifacts import digest
 from shared.domain.definition import Definition
+from shared.domain.protocol import KEPT
 from shared.storage import keys
 from shared.storage.interface import Create, Delete, Row, Storage, TransactionRefused, Upsert, Value
 from shared.storage.partitions import delete_unchanged
 
-KEPT = timedelta(minutes=30)
-"""How long something is kept after its expiration (contract 14.3)."""
-SETTLED = timedelta(minutes=10)
-"""An hour's bucket is looked at this long after the hour is over: nothing is added to it any more."""
 FIRST_LOOK_BACK = timedelta(days=1)
 """Where a new deployment starts to look."""
 BLOB_AFTER_TASK = timedelta(hours=1)

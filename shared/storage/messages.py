@@ -15,6 +15,7 @@ from typing import Any
 
 from shared.domain.dates import format_date
 from shared.domain.priority import PRIORITIES, Priority
+from shared.domain.protocol import LONGEST_TIMER, RESOLVED_DELAY
 from shared.domain.task import Ticket
 from shared.runtime import Runtime
 from shared.storage.interface import Message, Receipt, ReceiptLost, Storage, StorageUnavailable
@@ -28,11 +29,6 @@ EVENTS_QUEUE = "events"
 GROUP_QUEUE = "group-jobs"
 INTERNAL_QUEUES = (CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, EVENTS_QUEUE, GROUP_QUEUE)
 """The queues whose messages wake functions. No SAS ever covers them."""
-
-LONGEST_DELAY = timedelta(days=7) - timedelta(hours=1)
-"""Visibility delays end at 7 days: a longer timer is put again when it comes up (design 3)."""
-RESOLVED_DELAY = 1.0
-"""Seconds before a resolved message is looked at: its commit is under way."""
 
 
 class MalformedMessage(ValueError):
@@ -218,7 +214,7 @@ class Messages:
         run_id: int,
         *,
         put: datetime | None = None,
-        visible_in: float = RESOLVED_DELAY,
+        visible_in: float = RESOLVED_DELAY.total_seconds(),
         more: Mapping[str, Any] | None = None,
     ) -> Ticket:
         """A resolved message. `put` says when it was first put, `more` how its handling goes on."""
@@ -276,7 +272,7 @@ class Messages:
         """Seconds from now, within what a queue allows."""
         if visible is None:
             return 0
-        return min(max((visible - self._now()).total_seconds(), 0), LONGEST_DELAY.total_seconds())
+        return min(max((visible - self._now()).total_seconds(), 0), LONGEST_TIMER.total_seconds())
 
 
 _PENDING_FIELDS = ("taskId", "runId", "hintId", "signature", "priority")

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from shared.concurrency import together
-from shared.domain.claims import LATEST_COMMIT
 from shared.domain.effects import (
     AddActive,
     AddPendingRow,
@@ -21,6 +20,7 @@ from shared.domain.effects import (
     SetRowPriority,
     TakeLease,
 )
+from shared.domain.protocol import LATEST_COMMIT
 from shared.domain.task import Task, Ticket
 from shared.errors import ServiceUnavailable
 from shared.runtime import Runtime

@@ -7,10 +7,11 @@ from datetime import datetime
 
 from shared.concurrency import in_waves
 from shared.domain.artifacts import StorageType, Upload
+from shared.domain.protocol import KEPT
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.artifacts import ArtifactStore, Stored, deletion
-from shared.storage.expiry import KEPT, Expiring
+from shared.storage.expiry import Expiring
 from shared.storage.interface import Blobs, Row
 from shared.storage.tasks import CommitLost, TaskStore
 from shared.usecases.artifacts import without_unfinished

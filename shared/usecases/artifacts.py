@@ -16,15 +16,16 @@ from shared.domain import announcements
 from shared.domain import artifacts as rules
 from shared.domain.artifacts import ANNOUNCED_AT_ONCE, Artifact, StorageType, Upload, as_header, disposition
 from shared.domain.definition import Definition
+from shared.domain.protocol import FIRST_WAIT, KEPT, TRIES
 from shared.domain.task import State, Task
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.storage import keys
 from shared.storage.artifacts import ArtifactChanged, ArtifactStore, RunInactive, Stored, operations_for
-from shared.storage.expiry import KEPT, ExpiryStore, Filed
+from shared.storage.expiry import ExpiryStore, Filed
 from shared.storage.interface import Blobs
 from shared.storage.tasks import CommitLost, Loaded
 from shared.usecases.artifact_quota import ArtifactQuota
-from shared.usecases.executor import FIRST_WAIT, TRIES, Stores
+from shared.usecases.executor import Stores
 
 _NEEDS_TASK = ANNOUNCED_AT_ONCE | {StorageType.OBJECT}
 """Types whose answer or event tells of the task."""

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from shared.concurrency import both, together
 from shared.domain.effects import After, Ahead, ChangePoolRows, Decision, NoDecision, RemoveMessage, ShowPending
+from shared.domain.protocol import FIRST_WAIT, TRIES
 from shared.errors import ApiError, ResourceNotFound, ServiceUnavailable
 from shared.runtime import Runtime
 from shared.storage.groups import GroupStore
@@ -22,11 +23,6 @@ from shared.storage.tasks import CommitLost, Loaded, TaskStore
 from shared.telemetry.transitions import note_transition
 from shared.usecases.ahead import WriteAhead
 from shared.usecases.announcer import Announcer
-
-TRIES = 5
-"""How often a commit that loses its race is decided again before the call answers 503."""
-FIRST_WAIT = 0.05
-"""Seconds; doubled with each lost race, with full jitter."""
 
 Decide = Callable[[Loaded, datetime], Decision]
 """A transition applied to a task as read. Raises ApiError to refuse."""

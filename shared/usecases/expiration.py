@@ -10,10 +10,11 @@ from enum import Enum, auto
 
 from shared.auth.client_store import ClientStore
 from shared.concurrency import in_waves
+from shared.domain.protocol import KEPT, SETTLED
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.directory import DirectoryStore, Kind
-from shared.storage.expiry import KEPT, SETTLED, Expiring, ExpiryStore
+from shared.storage.expiry import Expiring, ExpiryStore
 from shared.storage.interface import MAX_OPERATIONS, StorageUnavailable
 from shared.storage.workers import WorkerStore
 from shared.telemetry.instruments import EXPIRATIONS_FAILED

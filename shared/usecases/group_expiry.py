@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from shared.domain.dates import parse_date
+from shared.domain.protocol import KEPT, SETTLED, TRIES
 from shared.runtime import Runtime
 from shared.storage import keys
-from shared.storage.expiry import KEPT, SETTLED, Expiring
+from shared.storage.expiry import Expiring
 from shared.storage.interface import Row, Storage
 from shared.storage.partitions import delete_together, delete_unchanged, read_all
-
-TRIES = 5
-"""How often a group is read again that changes while it is deleted."""
 
 
 class GroupExpiry:

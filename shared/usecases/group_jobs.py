@@ -15,6 +15,7 @@ from shared.domain import transitions
 from shared.domain.dates import format_date
 from shared.domain.effects import Decision, NoDecision
 from shared.domain.priority import Priority
+from shared.domain.protocol import CLOCKS_APART, COMMIT_MAY_COME
 from shared.errors import RequestConflict, ResourceNotFound
 from shared.storage.group_rows import Active
 from shared.storage.tasks import Loaded
@@ -28,11 +29,7 @@ JOB_SECONDS = 240.0
 """For so long one run of the job works; then it puts itself again."""
 JOB_DELAY = 60.0
 """Seconds until the job of a call starts: the call should have done it by then."""
-COMMIT_MAY_COME = timedelta(minutes=5)
-"""An active row without a task may belong to a createTask under way: the job looks at it again for so long."""
 YOUNG_AGAIN = 30.0
-CLOCKS_APART = timedelta(seconds=1)
-"""By so much the clock of the storage that dates a row may differ from ours."""
 
 
 class _NotMeant(NoDecision):

@@ -9,6 +9,7 @@ from shared.concurrency import both, in_waves
 from shared.domain.definition import Json
 from shared.domain.events import Exchange, GroupEvent
 from shared.domain.priority import Priority
+from shared.domain.protocol import TRIES
 from shared.errors import InputError, ResourceNotFound, ServiceUnavailable
 from shared.storage import keys
 from shared.storage.group_rows import Group, Member
@@ -17,7 +18,6 @@ from shared.usecases.executor import Stores
 
 READS = 32
 """Tasks read in parallel."""
-TRIES = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

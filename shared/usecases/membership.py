@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from shared.concurrency import both
 from shared.domain.definition import Definition
+from shared.domain.protocol import COMMIT_MAY_COME, TRIES
 from shared.errors import RequestConflict, ServiceUnavailable
 from shared.storage.codec import PackedDefinition
 from shared.storage.expiry import ExpiryStore, Filed
@@ -17,9 +18,6 @@ from shared.storage.groups import GroupChanged, GroupExists, GroupStore, GuardMi
 
 MARGIN = timedelta(hours=1)
 """How far ahead a group's expiration is set, so that the next tasks need not move it again (contract 3.4)."""
-COMMIT_MAY_COME = timedelta(minutes=5)
-"""For so long after a row was written the task may have come to be without being seen; clocks differ by less."""
-TRIES = 5
 _REMEMBERED = 10_000
 
 Leave = Callable[[bool], Awaitable[None]]

@@ -23,12 +23,11 @@ from shared.domain.artifacts import (
     upload_life,
 )
 from shared.domain.definition import Json
-from shared.domain.protocol import CLOCK_SKEW
+from shared.domain.protocol import CLOCK_SKEW, KEPT
 from shared.domain.task import Run
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.runtime import Runtime
 from shared.storage.artifacts import ArtifactStore, Stored
-from shared.storage.expiry import KEPT
 from shared.storage.interface import Storage
 from shared.usecases.uploads import Relay, Uploads
 from shared.usecases.work import Issuer

@@ -14,6 +14,7 @@ from typing import Any
 
 from shared.concurrency import together
 from shared.domain.priority import Priority
+from shared.domain.protocol import HIDDEN_WHILE_CLAIMING
 from shared.runtime import Runtime
 from shared.storage.messages import Messages, PendingMessage
 from shared.storage.pool_queues import BANDS_STALE
@@ -54,8 +55,6 @@ class Starvation:
 
 MOST_AT_ONCE = 32
 """Messages that one Get may take."""
-HIDDEN_WHILE_CLAIMING = 60.0
-"""Seconds that a message is hidden while its claim is decided; the claim moves it to takenUntil."""
 IDLE_AFTER = 30.0
 """Seconds without work after which a pool is polled less often."""
 
@@ -190,7 +189,7 @@ class Poller:
 
     async def _get(self, task_queue_id: str, band: Priority, wanted: int) -> list[PendingMessage]:
         return await self._messages.poll(
-            task_queue_id, band, count=min(wanted, MOST_AT_ONCE), hidden_for=HIDDEN_WHILE_CLAIMING
+            task_queue_id, band, count=min(wanted, MOST_AT_ONCE), hidden_for=HIDDEN_WHILE_CLAIMING.total_seconds()
         )
 
     async def _hand_out(self, pool: _Pool, messages: list[PendingMessage]) -> None:

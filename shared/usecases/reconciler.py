@@ -14,6 +14,7 @@ from shared.concurrency import in_waves
 from shared.domain import transitions
 from shared.domain.effects import NoDecision, row_of
 from shared.domain.priority import Priority
+from shared.domain.protocol import COMMIT_MAY_COME, OVERTAKEN
 from shared.domain.task import State, Task
 from shared.errors import ResourceNotFound
 from shared.storage.interface import StorageUnavailable
@@ -24,10 +25,6 @@ log = logging.getLogger("taskcluster.reconciler")
 
 GIVEN_TIME = timedelta(minutes=1)
 """A run whose row was written later than this ago is left alone."""
-OVERTAKEN = timedelta(minutes=10)
-"""A band whose first message was put so much later than a run's row was written has lost that run's message."""
-COMMIT_MAY_COME = timedelta(minutes=5)
-"""A row whose run has not come by then belongs to a call that died."""
 EVERY = timedelta(minutes=1)
 """Empty polls of a pool lead to a check this often at most, in one process."""
 ROWS = 1000

@@ -14,6 +14,7 @@ from shared.domain.creation import satisfies
 from shared.domain.dates import format_date
 from shared.domain.effects import ChangePoolRows, Decision, NoDecision, row_of
 from shared.domain.events import Exchange, GroupEvent
+from shared.domain.protocol import COMMIT_MAY_COME
 from shared.domain.task import RETRY_OF, Created, Run, State, Task
 from shared.errors import ResourceNotFound
 from shared.storage.artifacts import Waiting
@@ -27,8 +28,6 @@ from shared.usecases.uploads import Uploads
 
 log = logging.getLogger("taskcluster.resolution")
 
-ORPHAN_AFTER = timedelta(minutes=5)
-"""An active row whose task is not in that generation by then belongs to a call that died, or to one long past."""
 _ROWS = 5
 """Active rows looked at in one request: nearly always the first one ends the check."""
 _PAGES = 20
@@ -57,7 +56,7 @@ class GroupCheck:
                 if task is not None and task.generation == row.generation:
                     await self._see_to(task, row)
                     return None
-                wait = ORPHAN_AFTER - (self._stores.runtime.now() - row.written)
+                wait = COMMIT_MAY_COME - (self._stores.runtime.now() - row.written)
                 if wait > timedelta(0):
                     header = group or await self._stores.groups.header(task_group_id)
                     is_ours = header is not None and header.due == due
@@ -86,7 +85,7 @@ class GroupCheck:
         resolved = task.last_run.resolved if task.is_resolved else None
         if resolved is not None:
             age = self._stores.runtime.now() - max(resolved, row.written)
-            if age > ORPHAN_AFTER:
+            if age > COMMIT_MAY_COME:
                 await self._stores.messages.put_resolved(task.task_id, task.last_run_id)
 
     async def _announce(self, group: Group) -> None:
@@ -107,8 +106,6 @@ PAGE = 100
 """Edges and uploads in one message's work; the next page is a message of its own, put before this one is done."""
 WIDTH = 16
 """Dependents at a time."""
-COMMIT_MAY_COME = timedelta(minutes=5)
-"""For so long the commit that a message, or an edge, was written ahead of may still be under way."""
 EDGE_AGAIN = 5.0
 """Seconds until edges whose dependents do not exist yet are looked at again; doubled each time."""
 LONGEST_EDGE_DELAY = 30.0

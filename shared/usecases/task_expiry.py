@@ -10,9 +10,10 @@ from typing import cast
 
 from shared.domain.dates import parse_date
 from shared.domain.effects import ChangePoolRows, row_of
+from shared.domain.protocol import KEPT, LATE_TIMERS, SETTLED, TRIES
 from shared.domain.task import State
 from shared.storage import keys
-from shared.storage.expiry import KEPT, SETTLED, Expiring
+from shared.storage.expiry import Expiring
 from shared.storage.interface import MAX_OPERATIONS, Page, Row, Storage
 from shared.storage.partitions import delete_together, delete_unchanged, read_all
 from shared.storage.tasks import DefinitionCache
@@ -21,10 +22,6 @@ from shared.usecases.executor import Stores
 
 log = logging.getLogger("taskcluster.expiration")
 
-TRIES = 5
-"""How often a task is read again that changes while it is deleted."""
-PATIENCE = timedelta(hours=6)
-"""For so long an expired task that is not resolved is left to its deadline message, which is late."""
 
 _PROPERTIES = ("state", "expires", "taskGroupId", "generation", *PROPERTIES)
 _LOOK_AGAIN = timedelta(hours=1)
@@ -142,7 +139,7 @@ class TaskExpiry:
         task = await self._stores.tasks.status(task_id)
         if task is None or task.is_resolved:
             return False  # just now
-        if task.expires + KEPT + PATIENCE > self._now():
+        if task.expires + KEPT + LATE_TIMERS > self._now():
             await self._stores.messages.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline)
             return False
         log.error("task %s has expired unresolved", task.task_id, extra={"action": "expired_unresolved"})

@@ -12,6 +12,7 @@ from shared.domain import claims, transitions
 from shared.domain.claims import NotExpired
 from shared.domain.effects import Decision, NoDecision
 from shared.domain.events import Event, Exchange, TaskEvent
+from shared.domain.protocol import COMMIT_MAY_COME
 from shared.domain.task import Resolved
 from shared.errors import ResourceNotFound
 from shared.events.publisher import EventsUnavailable
@@ -19,8 +20,6 @@ from shared.storage.tasks import Loaded
 from shared.usecases.executor import Executor, Stores
 from shared.usecases.resolution import GroupCheck
 
-COMMIT_MAY_COME = timedelta(minutes=5)
-"""For so long a message without its task is taken for one whose commit is under way."""
 LOOK_AGAIN = 30.0
 """Seconds until such a message is looked at again."""
 

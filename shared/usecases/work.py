@@ -31,7 +31,7 @@ from shared.usecases.workers import Presence, Visit
 
 log = logging.getLogger("taskcluster.claims")
 
-COMMIT_MAY_COME = 3.0
+LOOKED_FOR = 3.0
 """Seconds for which claimTask looks for a task whose commit may be under way."""
 LOOK_AGAIN = 0.5
 NOTED_AFTER = 0.3
@@ -218,7 +218,7 @@ class Work:
         """
         waited = 0.0
         while (found := await self._stores.tasks.load(task_id)) is None:
-            if waited >= COMMIT_MAY_COME:
+            if waited >= LOOKED_FOR:
                 raise ResourceNotFound(f"task {task_id} does not exist")
             await self._runtime.sleep(LOOK_AGAIN)
             waited += LOOK_AGAIN

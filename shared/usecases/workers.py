@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from shared.concurrency import both, in_waves
 from shared.domain.claims import Worker
 from shared.domain.effects import ChangePoolRows, Decision, NoDecision
+from shared.domain.protocol import FIRST_WAIT, TRIES
 from shared.domain.removal import worker_removed
 from shared.domain.task import Task
 from shared.errors import ResourceNotFound, ServiceUnavailable
@@ -149,9 +150,6 @@ class Presence:
         return True
 
 
-TRIES = 5
-FIRST_WAIT = 0.05
-"""Seconds before a refused write is tried again, doubled each time, with full jitter."""
 WIDTH = 32
 """Runs of a removed worker that are resolved at a time."""
 REMOVAL_SECONDS = 15.0

@@ -11,10 +11,10 @@ import pytest
 from admin.account import Records
 from admin.inspection import Finding, group_tasks, inspect_group, inspect_task
 from shared.domain.effects import row_of
+from shared.domain.protocol import KEPT
 from shared.domain.task import Resolved, Task
 from shared.runtime import Runtime
 from shared.storage import keys
-from shared.storage.expiry import KEPT
 from shared.storage.interface import Create, Delete, Merge, Operation, Receipt
 from shared.storage.messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE
 from tests.simulator.invariants import check_settled

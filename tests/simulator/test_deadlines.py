@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 
 from shared.domain.dates import format_date
+from shared.domain.protocol import LONGEST_TIMER
 from shared.domain.task import Resolved, State
-from shared.storage.messages import DEADLINE_QUEUE, LONGEST_DELAY, RESOLVED_QUEUE
+from shared.storage.messages import DEADLINE_QUEUE, RESOLVED_QUEUE
 from tests.simulator import world as worlds
 from tests.simulator.scenarios import GROUP, A
 from tests.simulator.world import World
@@ -49,7 +50,7 @@ def test_deadline_beyond_what_a_queue_allows(days: int, monkeypatch: pytest.Monk
         await world.create(A, deadline=format_date(deadline), expires=format_date(deadline + timedelta(days=1)))
         while deadline - world.clock.now() > timedelta(hours=1):
             assert len(_waiting(world)) == 1
-            assert _waiting(world)[0] <= LONGEST_DELAY
+            assert _waiting(world)[0] <= LONGEST_TIMER
             left = (deadline - world.clock.now()).total_seconds() - 1800
             await world.drain(min(left, timedelta(days=1).total_seconds()))
             assert world.tasks()[A].state is State.PENDING
@@ -58,7 +59,7 @@ def test_deadline_beyond_what_a_queue_allows(days: int, monkeypatch: pytest.Monk
         assert _waiting(world) == []
 
     world.run(story())
-    assert handled == -(-timedelta(days=days) // LONGEST_DELAY)
+    assert handled == -(-timedelta(days=days) // LONGEST_TIMER)
 
 
 @pytest.mark.parametrize("early", [timedelta(milliseconds=1), timedelta(hours=1)])

@@ -12,10 +12,11 @@ import pytest
 from shared.auth.client_store import TABLE as CLIENTS
 from shared.domain.artifacts import Artifact, StorageType, Upload
 from shared.domain.dates import format_date
+from shared.domain.protocol import KEPT
 from shared.domain.task import Resolved
 from shared.storage import keys
 from shared.storage.counting import Kind
-from shared.storage.expiry import FIRST_RETRY, KEPT, LAST_RETRY, ExpiryStore
+from shared.storage.expiry import FIRST_RETRY, LAST_RETRY, ExpiryStore
 from shared.storage.interface import Merge, StorageUnavailable, Upsert
 from shared.telemetry.instruments import EXPIRATIONS_FAILED
 from shared.usecases.expiration import STUCK_AFTER

@@ -8,10 +8,10 @@ import pytest
 
 from shared.domain.artifacts import Artifact, StorageType, Upload
 from shared.domain.dates import format_date
+from shared.domain.protocol import KEPT, SETTLED
 from shared.domain.task import Resolved
 from shared.storage import keys
 from shared.storage.counting import Kind
-from shared.storage.expiry import KEPT, SETTLED
 from shared.storage.interface import Create, Delete, Row, Upsert
 from shared.storage.partitions import delete_unchanged, read_all
 from tests.simulator.expiring import HOUR, JOB, expire, left, relay, scheduled

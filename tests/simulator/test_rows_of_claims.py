@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from shared.domain.protocol import RESOLVED_DELAY
 from shared.domain.task import Resolved, State
 from shared.storage import keys
 from shared.storage.counting import Kind
-from shared.storage.messages import RESOLVED_DELAY, RESOLVED_QUEUE
+from shared.storage.messages import RESOLVED_QUEUE
 from tests.simulator.scenarios import A
 from tests.simulator.world import POOL, World
 from tests.twin.driver import Simulation
@@ -28,7 +29,7 @@ async def _complete(world: World) -> None:
     await services.lifecycle.report(A, 0, Resolved.COMPLETED)
     ((body, _),) = world.messages(RESOLVED_QUEUE)
     await world.resolved_due_here(body)
-    world.clock.advance(RESOLVED_DELAY)
+    world.clock.advance(RESOLVED_DELAY.total_seconds())
     queues = world.account.connect().queues
     (message,) = await queues.get(RESOLVED_QUEUE, hidden_for=60)
     await queues.delete(RESOLVED_QUEUE, message.receipt)

@@ -1,0 +1,60 @@
+"""The timing rules of `shared.domain.protocol` keep the order that the design relies on."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from shared.domain.protocol import (
+    CLOCK_DRIFT,
+    CLOCKS_APART,
+    COMMIT_MAY_COME,
+    FIRST_WAIT,
+    HIDDEN_WHILE_CLAIMING,
+    KEPT,
+    LATE_TIMERS,
+    LATEST_COMMIT,
+    LONGEST_TIMER,
+    OVERTAKEN,
+    REPEATS_RECOGNISED,
+    RESOLVED_DELAY,
+    SETTLED,
+    TRIES,
+)
+from shared.settings import SHORTEST_FOR_WORKERS
+from shared.storage.limits import MAX_DELAY
+from shared.storage.pipeline import Patience
+
+LONGEST_REQUEST = timedelta(seconds=Patience().total)
+
+
+def test_no_commit_comes_after_readers_of_what_is_ahead_have_given_up_waiting() -> None:
+    assert LATEST_COMMIT + LONGEST_REQUEST + CLOCKS_APART < COMMIT_MAY_COME
+
+
+def test_all_tries_of_a_lost_race_end_long_before_the_latest_commit() -> None:
+    pauses = timedelta(seconds=FIRST_WAIT * (2**TRIES - 1))
+    assert pauses + TRIES * LONGEST_REQUEST < LATEST_COMMIT
+
+
+def test_what_is_read_as_complete_gets_no_more_from_calls_under_way() -> None:
+    assert COMMIT_MAY_COME + CLOCKS_APART < SETTLED
+    assert COMMIT_MAY_COME + CLOCKS_APART < OVERTAKEN
+
+
+def test_what_has_expired_is_deleted_after_its_rows_are_complete_and_clocks_of_clients_agree() -> None:
+    assert SETTLED < KEPT
+    assert CLOCK_DRIFT < KEPT
+    assert KEPT < LATE_TIMERS
+
+
+def test_a_message_is_hidden_for_less_than_a_claim_lasts_and_a_commit_may_take() -> None:
+    assert timedelta(seconds=SHORTEST_FOR_WORKERS) > HIDDEN_WHILE_CLAIMING
+    assert RESOLVED_DELAY < HIDDEN_WHILE_CLAIMING < LATEST_COMMIT
+
+
+def test_repeats_of_a_commit_that_may_come_are_recognised_as_repeats() -> None:
+    assert COMMIT_MAY_COME < REPEATS_RECOGNISED
+
+
+def test_a_timer_that_is_put_again_stays_within_what_a_queue_allows() -> None:
+    assert timedelta(seconds=MAX_DELAY) > LONGEST_TIMER
