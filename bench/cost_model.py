@@ -35,6 +35,11 @@ EVENTS_A_TASK = 4
 """Defined, pending, running, resolved."""
 VCPU_A_GB = 0.5
 """Flex Consumption gives CPU by memory: a quarter to 512 MB, one to 2 GB."""
+QUEUE_FUNCTIONS = ("claim-expired", "deadline-exceeded", "task-resolved", "event-pending", "group-job")
+TIMER_FUNCTIONS = ("expire", "reconcile", "observe")
+"""Each scales on its own, all HTTP functions together."""
+LEAST_READY_IN_ZONES = 2
+"""With zone redundancy Azure keeps so many instances of each scale group ready, whatever the profile says."""
 LOG_ALERTS, METRIC_ALERTS = 6, 2
 """Of infra/modules/alerts.bicep."""
 
@@ -65,7 +70,11 @@ class Model:
     @property
     def ready(self) -> Mapping[str, int]:
         """Always-ready instances by scale group."""
-        return {group["name"]: group["instanceCount"] for group in self.profile["alwaysReady"]}
+        listed = {group["name"]: int(group["instanceCount"]) for group in self.profile["alwaysReady"]}
+        if not self.profile["zoneRedundant"]:
+            return listed
+        groups = ("http", *(f"function:{name}" for name in (*QUEUE_FUNCTIONS, *TIMER_FUNCTIONS)))
+        return {name: max(LEAST_READY_IN_ZONES, listed.get(name, 0)) for name in groups}
 
     def millions(self, a_second: float) -> float:
         """A month's number."""
@@ -139,15 +148,16 @@ class Model:
 
     def _trigger_polls(self) -> float:
         """Gets of the Functions host on queues that are empty, of instances that stand ready."""
-        standing = sum(count for name, count in self.ready.items() if name != "http")
+        standing = sum(self.ready.get(f"function:{name}", 0) for name in QUEUE_FUNCTIONS)
         return standing / float(self.assume["queue_poll_seconds"])
 
     def functions_cost(self, *, idle: bool = False) -> dict[str, float]:
         """Execution on demand, always-ready instances, numbers of executions."""
         month, price = float(self.assume["seconds_a_month"]), self.prices
         rate = 0.0 if idle else float(self.load["tasks_a_second"])
-        demand = self.assume["timer_runs_a_day"] * month / 86_400 * self.assume["timer_run_seconds"]
-        ready_busy = 0.0
+        timers = self.assume["timer_runs_a_day"] * month / 86_400 * self.assume["timer_run_seconds"]
+        timers_stand = f"function:{TIMER_FUNCTIONS[0]}" in self.ready
+        demand, ready_busy = (0.0, timers) if timers_stand else (timers, 0.0)
         groups = {
             "http": 0 if idle else self.http_instances(peak=False),
             "function:task-resolved": self._busy(rate) * self.resolved_instances(peak=False),

@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from shared.domain.artifacts import UploadMode
@@ -19,6 +19,7 @@ class SettingsError(ValueError):
 
 SHORTEST_FOR_WORKERS = 210
 """Seconds: generic-worker renews a claim some minutes before it ends, and one that is shorter never."""
+_REFERENCE = "@Microsoft.KeyVault("
 _Words = Annotated[list[SecretStr], NoDecode]
 
 
@@ -248,6 +249,20 @@ class Settings(BaseSettings):
                 raise ValueError("22 to 66 characters of A-Z a-z 0-9 _ - are needed")
             _refuse_weak(token)
         return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _resolved(cls, values: object) -> object:
+        """Azure hands a reference into the Key Vault that it could not follow to the app as it stands."""
+        if isinstance(values, dict):
+            unresolved = sorted(name.upper() for name, value in values.items() if str(value).startswith(_REFERENCE))
+            if unresolved:
+                raise SettingsError(
+                    f"{', '.join(unresolved)}: Azure has not replaced the Key Vault reference by its secret. The app's "
+                    "identity may not read the vault yet, or the secret is not there: infra/hooks/resolve-secrets.sh "
+                    "waits for it, and docs/operations.md says more"
+                )
+        return values
 
     def model_post_init(self, context: Any, /) -> None:
         if (self.storage_connection_string is None) == (self.storage_account_name is None):

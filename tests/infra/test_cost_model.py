@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from bench import budgets, cost_model
 from bench.cost_model import Model
 from local.state import ROOT
+from local.templates import flex
 from shared.domain.task import Resolved
 from shared.storage.counting import counting
 from tests.infra import templates
@@ -114,6 +116,19 @@ def test_what_stands_ready_is_not_late() -> None:
     for rows, threshold in zip((small, large), thresholds, strict=True):
         usual = [worst for title, _, worst in rows if "dies" not in title and "deleted" not in title]
         assert max(usual) < threshold, "no alert for what is normal"
+
+
+def test_every_function_has_its_scale_group() -> None:
+    """With zone redundancy each costs two instances that stand ready."""
+    groups = {*cost_model.QUEUE_FUNCTIONS, *cost_model.TIMER_FUNCTIONS}
+    assert groups | {"http"} == flex.function_names()
+    large = MODELS["large"]
+    assert large.profile["zoneRedundant"]
+    assert sum(large.ready.values()) == 22
+    assert min(large.ready.values()) == 2
+    one_zone = dataclasses.replace(large, profile={**large.profile, "zoneRedundant": False})
+    assert sum(one_zone.ready.values()) == 12
+    assert large.idle_cost()["functions: always ready"] > one_zone.idle_cost()["functions: always ready"] + 200
 
 
 def test_alerts_are_counted() -> None:

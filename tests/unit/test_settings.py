@@ -37,6 +37,14 @@ def test_good_settings() -> None:
     assert "rrrr" not in repr(settings)
 
 
+def test_a_key_vault_reference_that_was_not_resolved_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ACCESS_TOKEN_KEYS", "ROOT_ACCESS_TOKEN"):
+        monkeypatch.setenv(name, "@Microsoft.KeyVault(SecretUri=https://kv-abc.vault.azure.net/secrets/x/)")
+    with pytest.raises(SettingsError, match=r"ACCESS_TOKEN_KEYS, ROOT_ACCESS_TOKEN: Azure has not replaced") as raised:
+        load_settings()
+    assert "kv-abc" not in str(raised.value)
+
+
 @pytest.mark.parametrize("name", sorted({*GOOD} - {"STORAGE_CONNECTION_STRING", "SERVICEBUS_CONNECTION_STRING"}))
 def test_a_missing_setting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(name)
