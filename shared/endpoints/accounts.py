@@ -231,7 +231,7 @@ CLIENTS = (
         route="/clients/",
         handler=list_clients,
         title="List Clients",
-        description="Answers a page of the clients, or of those whose clientId starts with `prefix`. A page may be "
+        description="Returns a page of the clients, or of those whose clientId starts with `prefix`. A page may be "
         "short or empty while there are more: go on until there is no `continuationToken`.",
         category=_CLIENTS,
         scopes="auth:list-clients",
@@ -245,7 +245,7 @@ CLIENTS = (
         route="/clients/<clientId>",
         handler=client,
         title="Get Client",
-        description="Answers what is known of one client, but for its access token.",
+        description="Returns the properties of a client, without its access token.",
         category=_CLIENTS,
         scopes="auth:get-client:<clientId>",
         output=ClientResponse,
@@ -257,9 +257,9 @@ CLIENTS = (
         route="/clients/<clientId>",
         handler=create_client,
         title="Create Client",
-        description="Creates a client and answers its `accessToken`, which can't be read again. The caller must have "
-        "the scopes that the client is given. If there is such a client already the call fails, unless it repeats the "
-        "call that made it.",
+        description="Creates a client and returns its `accessToken`, which can't be read again. The caller must "
+        "have the scopes that the client is given. If the client exists already the call fails, unless "
+        "it repeats the call that created it.",
         category=_CLIENTS,
         scopes={"AllOf": ["auth:create-client:<clientId>", {"for": "scope", "in": "scopes", "each": "<scope>"}]},
         input=CreateClientRequest,
@@ -273,8 +273,8 @@ CLIENTS = (
         route="/clients/<clientId>/reset",
         handler=reset_access_token,
         title="Reset `accessToken`",
-        description="Gives a client a new `accessToken` and answers it. The old one ends, and so do credentials that "
-        "were issued with it, within a minute.",
+        description="Gives a client a new `accessToken` and returns it. The old one, and credentials that were "
+        "issued with it, are refused within a minute.",
         category=_CLIENTS,
         scopes="auth:reset-access-token:<clientId>",
         output=CreateClientResponse,
@@ -286,7 +286,7 @@ CLIENTS = (
         route="/clients/<clientId>/enable",
         handler=enable_client,
         title="Enable Client",
-        description="Lets a disabled client work again. Nothing happens if it is enabled.",
+        description="Enables a disabled client. No effect if it is enabled.",
         category=_CLIENTS,
         scopes="auth:enable-client:<clientId>",
         output=ClientResponse,
@@ -298,8 +298,8 @@ CLIENTS = (
         route="/clients/<clientId>/disable",
         handler=disable_client,
         title="Disable Client",
-        description="Ends the work of a client, and of credentials that it issued, within a minute. Nothing happens "
-        "if it is disabled.",
+        description="Disables a client: its calls, and those with credentials that it issued, are refused within a "
+        "minute. No effect if it is disabled.",
         category=_CLIENTS,
         scopes="auth:disable-client:<clientId>",
         output=ClientResponse,
@@ -340,7 +340,7 @@ ROLES = (
         route="/roles/",
         handler=list_roles,
         title="List Roles (no pagination)",
-        description="Answers all roles, each with what it expands to.",
+        description="Returns all roles, each with its expanded scopes.",
         category=_ROLES,
         scopes="auth:list-roles",
         output=ListRolesResponse,
@@ -352,8 +352,8 @@ ROLES = (
         route="/roles2/",
         handler=list_roles2,
         title="List Roles",
-        description="Answers a page of the roles, each with what it expands to; without `limit` all of them. A page "
-        "may be short while there are more: go on until there is no `continuationToken`.",
+        description="Returns a page of the roles, each with what it expands to; without `limit` all of them. A page"
+        " may be short while there are more: go on until there is no `continuationToken`.",
         category=_ROLES,
         scopes="auth:list-roles",
         query=PAGING,
@@ -366,7 +366,7 @@ ROLES = (
         route="/roleids/",
         handler=list_role_ids,
         title="List Role IDs",
-        description="Answers a page of the ids of roles; without `limit` all of them.",
+        description="Returns a page of the ids of roles; without `limit` all of them.",
         category=_ROLES,
         scopes="auth:list-roles",
         query=PAGING,
@@ -379,7 +379,7 @@ ROLES = (
         route="/roles/<roleId>",
         handler=role,
         title="Get Role",
-        description="Answers one role, with what it expands to.",
+        description="Returns one role, with its expanded scopes.",
         category=_ROLES,
         scopes="auth:get-role:<roleId>",
         output=RoleResponse,
@@ -391,8 +391,8 @@ ROLES = (
         route="/roles/<roleId>",
         handler=create_role,
         title="Create Role",
-        description="Creates a role. The caller must have the scopes that it grants. If there is such a role already "
-        "the call fails, unless it is the same one. A role must not lead back to itself.",
+        description="Creates a role. The caller must have the scopes that it grants. If the role exists already the"
+        " call fails, unless it is the same one. Roles must not form a cycle.",
         category=_ROLES,
         scopes={"AllOf": ["auth:create-role:<roleId>", {"for": "scope", "in": "scopes", "each": "<scope>"}]},
         input=CreateRoleRequest,
@@ -406,8 +406,8 @@ ROLES = (
         route="/roles/<roleId>",
         handler=update_role,
         title="Update Role",
-        description="Changes a role. The caller must have the scopes that are added, but not those that the role had. "
-        "A role must not lead back to itself.",
+        description="Changes a role. The caller must have the scopes that are added, but not those that the role "
+        "had. Roles must not form a cycle.",
         category=_ROLES,
         scopes={"AllOf": ["auth:update-role:<roleId>", {"for": "scope", "in": "scopesAdded", "each": "<scope>"}]},
         input=CreateRoleRequest,
@@ -435,7 +435,7 @@ SCOPES = (
         route="/scopes/expand",
         handler=expand_scopes,
         title="Expand Scopes",
-        description="Answers the scopes with everything that roles grant to whoever has them.",
+        description="Returns the scopes with everything that roles grant to their holder.",
         category=_SCOPES,
         scopes="auth:expand-scopes",
         input=Scopeset,
@@ -449,7 +449,7 @@ SCOPES = (
         route="/scopes/current",
         handler=current_scopes,
         title="Get Current Scopes",
-        description="Answers the expanded scopes of the request, whatever kind of credentials it has.",
+        description="Returns the expanded scopes of the request, whatever kind of credentials it has.",
         category=_SCOPES,
         scopes="auth:current-scopes",
         output=Scopeset,
@@ -461,8 +461,8 @@ SCOPES = (
         route="/authenticate-hawk",
         handler=authenticate_hawk,
         title="Authenticate Hawk Request",
-        description="For other services: checks the signature of a request that one of them has received, and answers "
-        "whose it is and which scopes it has. What its payload's hash says is for that service to compare.",
+        description="For other services: verifies the signature of a request that one of them has received, and "
+        "returns its clientId and scopes. The service itself has to compare the hash of the payload.",
         category=_SCOPES,
         input=AuthenticateHawkRequest,
         input_schema="authenticate-hawk-request",
@@ -475,8 +475,8 @@ SCOPES = (
         route="/test-authenticate",
         handler=test_authenticate,
         title="Test Authentication",
-        description="For those who write clients: takes requests of the clientId `tester` with the accessToken "
-        "`no-secret`, whose scopes are `clientScopes`, and checks that they satisfy `requiredScopes`.",
+        description="For authors of clients: accepts requests of the clientId `tester` with the accessToken `no-"
+        "secret`, whose scopes are `clientScopes`, and checks that they satisfy `requiredScopes`.",
         category=_SCOPES,
         input=TestAuthenticateRequest,
         input_schema="test-authenticate-request",
@@ -489,8 +489,8 @@ SCOPES = (
         route="/test-authenticate-get/",
         handler=test_authenticate_get,
         title="Test Authentication (GET)",
-        description="As testAuthenticate, for signed URLs: the scopes are `test:*` and `auth:create-client:test:*`, "
-        "and `test:authenticate-get` is needed.",
+        description="As testAuthenticate, for signed URLs: the scopes are `test:*` and `auth:create-client:test:*`,"
+        " and `test:authenticate-get` is required.",
         category=_SCOPES,
         output=TestAuthenticateResponse,
         output_schema="test-authenticate-response",

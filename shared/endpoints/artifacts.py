@@ -217,9 +217,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=create_artifact,
         title="Create Artifact",
         description="Creates an artifact of a run that is running, or was resolved as `exception` in the last 25 "
-        "minutes. What follows depends on the storage type: `s3` answers a URL to PUT the content to, with the same "
-        "content type; `object` and `blob` are to be finished with finishArtifact; `reference`, `link` and `error` "
-        "are complete. The call may be repeated with the same properties.",
+        "minutes. The next step depends on the storage type: for `s3` the content is PUT to the "
+        "returned URL, with the same content type; `object` and `blob` are finished with "
+        "finishArtifact; `reference`, `link` and `error` are complete. The call may be repeated with "
+        "the same properties.",
         category=_CATEGORY,
         scopes="queue:create-artifact:<taskId>/<runId>",
         input=PostArtifactRequest,
@@ -233,8 +234,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/task/<taskId>/runs/<runId>/artifacts/<name>",
         handler=finish_artifact,
         title="Finish Artifact",
-        description="Says that the content of an `object` artifact has been uploaded; with `etags`, that of a `blob` "
-        "(completeArtifact). From then on it can be read.",
+        description="States that the content of an `object` artifact has been uploaded; with `etags`, that of a "
+        "`blob` (completeArtifact). From then on it can be read.",
         category=_CATEGORY,
         scopes="queue:create-artifact:<taskId>/<runId>",
         input=FinishArtifactRequest,
@@ -247,8 +248,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/task/<taskId>/runs/<runId>/artifacts/<name>",
         handler=get_artifact,
         title="Get Artifact Data from Run",
-        description="Redirects to the content of an artifact; the URL is in the body as well, and is good for some "
-        "minutes. Links are followed. An `error` artifact is answered with 424 and its reason.",
+        description="Redirects to the content of an artifact; the URL is in the body as well, and is valid for some"
+        " minutes. Links are followed. For an `error` artifact the answer is 424 with its reason.",
         category=_CATEGORY,
         scopes=GET_SCOPES,
         output=GetArtifactResponse,
@@ -261,7 +262,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/task/<taskId>/artifacts/<name>",
         handler=get_latest_artifact,
         title="Get Artifact Data from Latest Run",
-        description="As getArtifact, of the task's last run, whether that run has such an artifact or not.",
+        description="As getArtifact, for the task's last run, whether or not that run has such an artifact.",
         category=_CATEGORY,
         scopes=GET_SCOPES,
         output=GetArtifactResponse,
@@ -274,8 +275,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/task/<taskId>/runs/<runId>/artifacts",
         handler=list_artifacts,
         title="Get Artifacts from Run",
-        description="Lists the artifacts of a run by name, in pages of at most 1000; those too that are expired or "
-        "whose upload is not finished.",
+        description="Lists the artifacts of a run by name, in pages of at most 1000, including those that have "
+        "expired or whose upload is not finished.",
         category=_CATEGORY,
         scopes="queue:list-artifacts:<taskId>:<runId>",
         query=PAGING,
@@ -288,7 +289,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/task/<taskId>/artifacts",
         handler=list_latest_artifacts,
         title="Get Artifacts from Latest Run",
-        description="As listArtifacts, of the task's last run.",
+        description="As listArtifacts, for the task's last run.",
         category=_CATEGORY,
         scopes="queue:list-artifacts:<taskId>",
         query=PAGING,
@@ -301,7 +302,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/task/<taskId>/runs/<runId>/artifact-info/<name>",
         handler=artifact_info,
         title="Get Artifact Information From Run",
-        description="What is known of an artifact, without its content. Links are not followed.",
+        description="Returns the properties of an artifact, without its content. Links are not followed.",
         category=_CATEGORY,
         scopes="queue:list-artifacts:<taskId>:<runId>",
         output=ArtifactResponse,
@@ -313,7 +314,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/task/<taskId>/artifact-info/<name>",
         handler=latest_artifact_info,
         title="Get Artifact Information From Latest Run",
-        description="As artifactInfo, of the task's last run.",
+        description="As artifactInfo, for the task's last run.",
         category=_CATEGORY,
         scopes="queue:list-artifacts:<taskId>",
         output=ArtifactResponse,
@@ -325,8 +326,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/task/<taskId>/runs/<runId>/artifact-content/<name>",
         handler=artifact,
         title="Get Artifact Content From Run",
-        description="How to get at the content of an artifact: for programs that know the storage types. Links are "
-        "followed.",
+        description="Returns how to read the content of an artifact, for programs that know the storage types. "
+        "Links are followed.",
         category=_CATEGORY,
         scopes=GET_SCOPES,
         output=ArtifactContentResponse,
@@ -338,7 +339,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/task/<taskId>/artifact-content/<name>",
         handler=latest_artifact,
         title="Get Artifact Content From Latest Run",
-        description="As artifact, of the task's last run.",
+        description="As artifact, for the task's last run.",
         category=_CATEGORY,
         scopes=GET_SCOPES,
         output=ArtifactContentResponse,

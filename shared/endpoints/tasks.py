@@ -210,7 +210,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/task/<taskId>",
         handler=task,
         title="Get Task Definition",
-        description="Answers the definition of a task, as it was created, with every default filled in.",
+        description="Returns the definition of a task, as it was created, with every default filled in.",
         category="Tasks",
         scopes="queue:get-task:<taskId>",
         output=TaskResponse,
@@ -222,7 +222,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/task/<taskId>/status",
         handler=status,
         title="Get task status",
-        description="Answers the status of a task: its state and its runs.",
+        description="Returns the status of a task: its state and its runs.",
         category="Tasks",
         scopes="queue:status:<taskId>",
         output=TaskStatusResponse,
@@ -234,8 +234,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/task/<taskId>",
         handler=create_task,
         title="Create New Task",
-        description="Creates a task; it is scheduled as soon as its dependencies are satisfied. The same request may "
-        "be sent again: an equal definition is found and its present status answered, another one is a conflict.",
+        description="Creates a task; it is scheduled as soon as its dependencies are satisfied. The same request "
+        "may be sent again: for an equal definition the present status is returned, another definition "
+        "is a conflict.",
         category="Tasks",
         scopes=CREATION_SCOPES,
         input=CreateTaskRequest,
@@ -249,7 +250,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/task/<taskId>/schedule",
         handler=schedule_task,
         title="Schedule Defined Task",
-        description="Schedules an unscheduled task, whatever it still waits for. A task with runs stays as it is.",
+        description="Schedules an unscheduled task, whatever its dependencies. A task with runs is not changed.",
         category="Tasks",
         scopes=_moving("schedule"),
         output=TaskStatusResponse,
@@ -261,8 +262,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/task/<taskId>/rerun",
         handler=rerun_task,
         title="Rerun a Resolved Task",
-        description="Gives a resolved or unscheduled task another run and fresh retries. A pending or running task "
-        "stays as it is.",
+        description="Gives a resolved or unscheduled task another run and its full number of retries. A pending or "
+        "running task is not changed.",
         category="Tasks",
         scopes=_moving("rerun"),
         output=TaskStatusResponse,
@@ -274,8 +275,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/task/<taskId>/cancel",
         handler=cancel_task,
         title="Cancel Task",
-        description="Resolves an unresolved task as `exception` with reason `canceled`. A resolved task stays as it "
-        "is.",
+        description="Resolves an unresolved task as `exception` with reason `canceled`. A resolved task is not "
+        "changed.",
         category="Tasks",
         scopes=_moving("cancel"),
         output=TaskStatusResponse,

@@ -195,10 +195,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/claim-work/<taskQueueId>",
         handler=claim_work,
         title="Claim Work",
-        description="Claims pending tasks of a task queue for a worker. Waits up to 20 seconds for the first one; "
-        "answers fewer than asked for as soon as there is any. With `xmlMessage`, the answer of one of the URLs of "
-        "pollTaskUrls, it claims the tasks of that without waiting. `Retry-After` says how long not to call again "
-        "where there is no work.",
+        description="Claims pending tasks of a task queue for a worker. Waits up to 20 seconds for the first one, "
+        "and returns fewer than requested rather than wait for more. With `xmlMessage`, the answer of a"
+        " URL of pollTaskUrls, it claims the tasks named there without waiting. If there is no work, "
+        "`Retry-After` says how long to wait before the next call.",
         category="Worker Interface",
         scopes={
             "AllOf": ["queue:claim-work:<taskQueueId>", "queue:worker-id:<workerGroup>/<workerId>"],
@@ -216,9 +216,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/poll-task-url/<taskQueueId>",
         handler=poll_task_urls,
         title="Get Urls to Poll Pending Tasks",
-        description="Signed URLs of a task queue's Azure queues, the highest priority first. A worker polls them in "
-        "turn and, when the answer contains `<MessageId>`, gives it to claimWork as `xmlMessage`. New URLs are to be "
-        "asked for before these expire.",
+        description="Signed URLs of a task queue's Azure queues, the highest priority first. A worker polls them in"
+        " turn and, when the answer contains `<MessageId>`, passes it to claimWork as `xmlMessage`. "
+        "Request new URLs before these expire.",
         category="Worker Interface",
         scopes={
             "AnyOf": [
@@ -268,8 +268,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/task/<taskId>/runs/<runId>/reclaim",
         handler=reclaim_task,
         title="Reclaim task",
-        description="Renews the claim of a run that is being worked on, with fresh credentials. After a conflict the "
-        "worker stops and forgets the run.",
+        description="Renews the claim of a running run, with fresh credentials. After a conflict the worker stops "
+        "the task and drops the run.",
         category="Worker Interface",
         scopes="queue:reclaim-task:<taskId>/<runId>",
         output=TaskReclaimResponse,

@@ -222,7 +222,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route=f"{_ROUTE}/<workerGroup>/<workerId>",
         handler=get_worker,
         title="Get a worker from worker-type",
-        description="Answers a worker: since when and how long it is known, its latest tasks and its quarantines.",
+        description="Returns a worker: when it was first seen and when it expires, its latest tasks and its "
+        "quarantines.",
         category=_METADATA,
         scopes=f"queue:get-worker:{_WORKER}",
         output=WorkerResponse,
@@ -235,8 +236,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route=f"{_ROUTE}/<workerGroup>/<workerId>",
         handler=quarantine_worker,
         title="Quarantine a worker",
-        description="Gives a worker no work until a time; a time in the past ends its quarantine. Tasks that it holds "
-        "stay with it. Instances of this service follow within half a minute.",
+        description="Gives a worker no work until a time; a time in the past ends its quarantine. The worker keeps "
+        "its present claims.",
         category=_METADATA,
         scopes=f"queue:quarantine-worker:{_WORKER}",
         input=QuarantineWorkerRequest,
@@ -250,9 +251,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="POST",
         route=f"{_ROUTE}/<workerGroup>/<workerId>/removed",
         handler=worker_removed,
-        title="Tell that a worker is gone",
-        description="For whoever starts and ends machines: every run that the worker holds is resolved as "
-        "`worker-shutdown` now, and retried while retries are left. Not part of the public API.",
+        title="Report that a worker is gone",
+        description="For programs that start and end machines: every run that the worker has claimed is resolved as"
+        " `worker-shutdown` now, and retried while retries are left. Not part of the public API.",
         category=_METADATA,
         scopes=f"queue:worker-removed:{_WORKER}",
         query={"continuationToken": PAGING["continuationToken"]},
@@ -266,7 +267,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/provisioners/<provisionerId>/worker-types/<workerType>/<workerGroup>/<workerId>",
         handler=declare_worker,
         title="Declare a worker",
-        description="Makes a worker known, with its worker type and provisioner, until a time at least.",
+        description="Registers a worker, with its worker type and provisioner, until a time at least.",
         category=_METADATA,
         scopes={
             "AllOf": [

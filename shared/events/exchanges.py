@@ -50,7 +50,7 @@ class Entry:
 
 _KIND = Word(
     name="routingKeyKind",
-    summary="Tells the formalized key from custom routes: always `primary`.",
+    summary="Distinguishes the formalized key from custom routes: always `primary`.",
     max_size=len(PRIMARY),
     constant=PRIMARY,
 )
@@ -156,7 +156,7 @@ ENTRIES: tuple[Entry, ...] = (
         name="taskException",
         title="Task Exception Messages",
         description="A run ended in any other way: reported by its worker, canceled, its claim or the deadline "
-        "expired. The reason is the run's `reasonResolved`; a retry shows as a further, pending run.",
+        "expired. The reason is the run's `reasonResolved`; a retry appears as a further, pending run.",
         schema="v1/task-exception-message.json#",
         routing_key=_NO_RUN,
     ),
