@@ -352,8 +352,8 @@ ROLES = (
         route="/roles2/",
         handler=list_roles2,
         title="List Roles",
-        description="Returns a page of the roles, each with what it expands to; without `limit` all of them. A page"
-        " may be short while there are more: go on until there is no `continuationToken`.",
+        description="Returns a page of the roles, each with what it expands to; without `limit` all of them. A page "
+        "may be short while there are more: go on until there is no `continuationToken`.",
         category=_ROLES,
         scopes="auth:list-roles",
         query=PAGING,
@@ -391,8 +391,8 @@ ROLES = (
         route="/roles/<roleId>",
         handler=create_role,
         title="Create Role",
-        description="Creates a role. The caller must have the scopes that it grants. If the role exists already the"
-        " call fails, unless it is the same one. Roles must not form a cycle.",
+        description="Creates a role. The caller must have the scopes that it grants. If the role exists already the "
+        "call fails, unless it is the same one. Roles must not form a cycle.",
         category=_ROLES,
         scopes={"AllOf": ["auth:create-role:<roleId>", {"for": "scope", "in": "scopes", "each": "<scope>"}]},
         input=CreateRoleRequest,
@@ -489,8 +489,8 @@ SCOPES = (
         route="/test-authenticate-get/",
         handler=test_authenticate_get,
         title="Test Authentication (GET)",
-        description="As testAuthenticate, for signed URLs: the scopes are `test:*` and `auth:create-client:test:*`,"
-        " and `test:authenticate-get` is required.",
+        description="As testAuthenticate, for signed URLs: the scopes are `test:*` and `auth:create-client:test:*`, "
+        "and `test:authenticate-get` is required.",
         category=_SCOPES,
         output=TestAuthenticateResponse,
         output_schema="test-authenticate-response",

@@ -248,8 +248,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/task/<taskId>/runs/<runId>/artifacts/<name>",
         handler=get_artifact,
         title="Get Artifact Data from Run",
-        description="Redirects to the content of an artifact; the URL is in the body as well, and is valid for some"
-        " minutes. Links are followed. For an `error` artifact the answer is 424 with its reason.",
+        description="Redirects to the content of an artifact; the URL is in the body as well, and is valid for some "
+        "minutes. Links are followed. For an `error` artifact the answer is 424 with its reason.",
         category=_CATEGORY,
         scopes=GET_SCOPES,
         output=GetArtifactResponse,

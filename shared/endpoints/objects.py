@@ -225,8 +225,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/upload/<name>",
         handler=create_upload,
         title="Begin upload of a new object",
-        description="Agrees on a method to upload the data of an `object` artifact. May be called again, to propose"
-        " other methods or to renew a URL.",
+        description="Agrees on a method to upload the data of an `object` artifact. May be called again, to propose "
+        "other methods or to renew a URL.",
         category=_CATEGORY,
         scopes="object:upload:<projectId>:<name>",
         input=CreateUploadRequest,

@@ -196,8 +196,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=claim_work,
         title="Claim Work",
         description="Claims pending tasks of a task queue for a worker. Waits up to 20 seconds for the first one, "
-        "and returns fewer than requested rather than wait for more. With `xmlMessage`, the answer of a"
-        " URL of pollTaskUrls, it claims the tasks named there without waiting. If there is no work, "
+        "and returns fewer than requested rather than wait for more. With `xmlMessage`, the answer of a "
+        "URL of pollTaskUrls, it claims the tasks named there without waiting. If there is no work, "
         "`Retry-After` says how long to wait before the next call.",
         category="Worker Interface",
         scopes={
@@ -216,8 +216,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/poll-task-url/<taskQueueId>",
         handler=poll_task_urls,
         title="Get Urls to Poll Pending Tasks",
-        description="Signed URLs of a task queue's Azure queues, the highest priority first. A worker polls them in"
-        " turn and, when the answer contains `<MessageId>`, passes it to claimWork as `xmlMessage`. "
+        description="Signed URLs of a task queue's Azure queues, the highest priority first. A worker polls them in "
+        "turn and, when the answer contains `<MessageId>`, passes it to claimWork as `xmlMessage`. "
         "Request new URLs before these expire.",
         category="Worker Interface",
         scopes={

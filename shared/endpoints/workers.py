@@ -252,8 +252,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route=f"{_ROUTE}/<workerGroup>/<workerId>/removed",
         handler=worker_removed,
         title="Report that a worker is gone",
-        description="For programs that start and end machines: every run that the worker has claimed is resolved as"
-        " `worker-shutdown` now, and retried while retries are left. Not part of the public API.",
+        description="For programs that start and end machines: every run that the worker has claimed is resolved as "
+        "`worker-shutdown` now, and retried while retries are left. Not part of the public API.",
         category=_METADATA,
         scopes=f"queue:worker-removed:{_WORKER}",
         query={"continuationToken": PAGING["continuationToken"]},
