@@ -16,6 +16,7 @@ from typing import Any
 import azure.functions as func
 
 from functions import process, telemetry_export
+from functions.console import FOLDER, Site, sources
 from functions.load import Bodies, Load
 from functions.observation import observed
 from shared.api.answer import (
@@ -57,6 +58,7 @@ ROUTERS = (
 
 LOAD = Load(process.SETTINGS.max_calls_in_hand, process.SETTINGS.max_long_polls)
 BODIES = Bodies()
+CONSOLE = Site.load(FOLDER, sources(process.SETTINGS))
 
 _TRACE_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
@@ -81,7 +83,7 @@ async def respond(request: func.HttpRequest, context: func.Context) -> func.Http
     path, _, query = target.partition("?")
     method = "GET" if path in SAME_AS and request.method != "HEAD" else request.method
     path = SAME_AS.get(path, path)
-    answer = at_root(path, process.SETTINGS.app_version) or not_found()
+    answer = at_root(path, process.SETTINGS.app_version) or _console_page(request.method, path, headers) or not_found()
     for router in ROUTERS:
         match = router.find(method, path)
         if match is not None:
@@ -92,6 +94,10 @@ async def respond(request: func.HttpRequest, context: func.Context) -> func.Http
             answer = Answer(body=allow.encode(), content_type="text/html; charset=utf-8", headers={"allow": allow})
             break
     return _response(answer, headers, context.invocation_id, is_head=request.method == "HEAD")
+
+
+def _console_page(method: str, path: str, headers: Mapping[str, str]) -> Answer | None:
+    return CONSOLE.answer(path, headers) if method in ("GET", "HEAD") else None
 
 
 async def _observed_answer(

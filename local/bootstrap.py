@@ -98,6 +98,11 @@ def install_node_packages(root: Path) -> None:
     run_quietly(["npm", "ci", "--no-audit", "--no-fund"], root)
 
 
+def install_console_libraries(root: Path) -> None:
+    """Copy the console's libraries out of node_modules."""
+    run_quietly([str(root / ".venv" / "bin" / "python"), "-m", "local.console_vendor"], root)
+
+
 def check_node() -> None:
     """Raises SetupError, saying how to get it, if there is no Node.js that is new enough, or no npm."""
     for tool in ("node", "npm"):
@@ -224,6 +229,13 @@ STEPS = (
         stamp="node_modules/.stamp",
         proof="node_modules/azurite",
         install=install_node_packages,
+    ),
+    Step(
+        title="Libraries of the console into console/vendor",
+        inputs=("package-lock.json", "local/console_vendor.py"),
+        stamp="console/vendor/.stamp",
+        proof="console/vendor/preact.js",
+        install=install_console_libraries,
     ),
 )
 

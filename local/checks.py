@@ -32,6 +32,7 @@ def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
         ("Format", ["ruff", "format", "--check"]),
         ("Types", ["mypy"]),
         ("Imports", ["local.check_imports"]),
+        ("Console", ["local.check_console"]),
         ("Tests, large ones included" if everything else "Tests", pytest),
     ]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from local import bootstrap, python313, sbom
 from local.state import ROOT
 
-PRODUCT = ("function_app.py", "host.json", "pyproject.toml", "requirements.txt", "functions", "shared")
+PRODUCT = ("function_app.py", "host.json", "pyproject.toml", "requirements.txt", "console", "functions", "shared")
 """All of the repository that is deployed; pyproject.toml has the version that the app shows."""
 SITE_PACKAGES = Path(".python_packages") / "lib" / "site-packages"
 """Where the Functions host looks for an app's packages."""

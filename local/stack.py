@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from azure.storage.blob import BlobServiceClient, CorsRule
+
 from local import appsettings, state
 from local.azurite import Azurite
 from local.child import Child, ChildError
@@ -246,12 +248,28 @@ def already_runs(options: StackOptions) -> str:
 
 def _start_azurite(options: StackOptions) -> Azurite:
     folder = state.folder(options.ports.api)
-    return Azurite.start(
+    azurite = Azurite.start(
         in_memory=options.in_memory,
         data=None if options.in_memory else folder / DATA,
         logs=state.logs_folder(options.ports.api),
         ports=options.ports.storage,
     )
+    let_pages_read_artifacts(azurite.connection_string)
+    return azurite
+
+
+def let_pages_read_artifacts(connection_string: str) -> None:
+    """Allow scripts of any site to read blobs by signed URLs, as the templates do in Azure."""
+    shown = ["content-length", "content-range", "content-type", "content-encoding"]
+    rule = CorsRule(
+        ["*"],
+        ["GET", "HEAD", "OPTIONS"],
+        allowed_headers=["range"],
+        exposed_headers=shown,
+        max_age_in_seconds=3600,
+    )
+    with BlobServiceClient.from_connection_string(connection_string) as blobs:
+        blobs.set_service_properties(cors=[rule])
 
 
 def _start_service_bus(options: StackOptions, settings: Mapping[str, str]) -> ServiceBus:

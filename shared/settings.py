@@ -173,6 +173,12 @@ class Settings(BaseSettings):
     definition_cache_bytes: int = Field(
         default=64 * 1024 * 1024, ge=0, description="Bytes of memory for definitions that a process keeps."
     )
+    console_sources: str = Field(
+        default="",
+        pattern=r"^(https?://[A-Za-z0-9.*-]+(:\d+)?( +|$))*$",
+        description="Origins that the console's pages may read besides this service, separated by spaces: where "
+        "artifacts are stored (known without saying), and where workers serve live logs themselves.",
+    )
     app_version: str = Field(
         default="development",
         description="Name of this build, a tag or a commit: `build` of the version endpoint, beside the version.",

@@ -163,6 +163,7 @@ def test_the_stamps_cover_every_lock_file() -> None:
         "package.json",
         "package-lock.json",
         ".npmrc",
+        "local/console_vendor.py",
     }
     assert all((ROOT / name).exists() for name in names)
 

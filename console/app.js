@@ -1,0 +1,85 @@
+// The console: a frame around the page that the address names.
+
+import { html, render, useEffect, useState } from "./core/html.js";
+import { onChange, session, takeFromFragment } from "./core/credentials.js";
+import { followLink, onNavigation, resolve } from "./core/router.js";
+import { Failure, Loading } from "./parts/feedback.js";
+
+const THEME_KEY = "taskcluster-queue.theme";
+const NAVIGATION = /** @type {const} */ ([
+  ["/", "Home"],
+  ["/provisioners", "Task queues"],
+  ["/history", "History"],
+  ["/auth/clients", "Clients"],
+  ["/tasks/create", "Create a task"],
+]);
+
+/** @param {{problem: string | null}} properties */
+function App({ problem }) {
+  const [, setVersion] = useState(0);
+  const [page, setPage] = useState(/** @type {{key: string, component: any} | null} */ (null));
+  const [error, setError] = useState(/** @type {Error | null} */ (null));
+  const path = location.pathname;
+  const found = resolve(path);
+  useEffect(() => {
+    const update = () => setVersion((version) => version + 1);
+    const ends = [onNavigation(update), onChange(update)];
+    return () => ends.forEach((end) => end());
+  }, []);
+  useEffect(() => {
+    if (!found) return;
+    setError(null);
+    document.title = "Taskcluster Queue";
+    found.load().then(({ default: component }) => setPage({ key: found.key, component }), setError);
+  }, [found?.key]);
+  const shown = found && page?.key === found.key ? page.component : null;
+  return html`
+    <a class="skip" href="#content" onClick=${skip}>Skip to the content</a>
+    <header class="top">
+      <nav aria-label="Console">${NAVIGATION.map(([href, title]) => html`<a key=${href} href=${href} aria-current=${isCurrent(href, path) ? "page" : undefined}>${title}</a>`)}</nav>
+      <span class="who"><${Who} /><${Theme} /></span>
+    </header>
+    <main id="content" tabindex="-1">
+      ${problem && html`<div class="notice critical" role="alert"><p>${problem}</p></div>`}
+      ${error && html`<${Failure} error=${error} retry=${() => location.reload()} />`}
+      ${!found && html`<article><h1>There is no such page</h1><p><a href="/">Go to the first page</a></p></article>`}
+      ${found && !shown && !error && html`<${Loading} />`}
+      ${shown && html`<${shown} key=${session()?.clientId ?? ""} params=${found?.params} query=${new URLSearchParams(location.search)} />`}
+    </main>`;
+}
+
+function Who() {
+  const current = session();
+  return current
+    ? html`<a href="/profile">${current.clientId}</a>`
+    : html`<a href=${`/login?then=${encodeURIComponent(location.pathname + location.search)}`}>Sign in</a>`;
+}
+
+function Theme() {
+  const [theme, setTheme] = useState(document.documentElement.dataset["theme"] ?? "");
+  const dark = theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  const toggle = () => {
+    const next = dark ? "light" : "dark";
+    localStorage.setItem(THEME_KEY, next);
+    document.documentElement.dataset["theme"] = next;
+    setTheme(next);
+  };
+  return html`<button type="button" class="quiet" onClick=${toggle}>${dark ? "Light" : "Dark"}</button>`;
+}
+
+/** @param {string} href @param {string} path */
+const isCurrent = (href, path) => (href === "/" ? path === "/" : path.startsWith(href));
+
+/** @param {Event} event */
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("content")?.focus();
+}
+
+const theme = localStorage.getItem(THEME_KEY);
+if (theme) document.documentElement.dataset["theme"] = theme;
+document.addEventListener("click", followLink);
+const problem = takeFromFragment();
+const frame = /** @type {HTMLElement} */ (document.getElementById("app"));
+frame.replaceChildren();
+render(html`<${App} problem=${problem} />`, frame);

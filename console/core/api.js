@@ -1,0 +1,154 @@
+// Calls of the public API: signed when somebody is signed in, repeated with back-off when the service asks for it.
+
+import { session } from "./credentials.js";
+import { authorization, signedUrl } from "./hawk.js";
+
+const ATTEMPTS = 4;
+const FIRST_PAUSE = 300;
+const TIMEOUT = 40_000;
+
+/** A refusal of the service, or a request that did not arrive. */
+export class ApiError extends Error {
+  /**
+   * @param {number} status the HTTP status, 0 if there was no answer
+   * @param {string} code
+   * @param {string} message
+   */
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/**
+ * @typedef {object} Options
+ * @property {"GET" | "POST" | "PUT" | "DELETE"} [method]
+ * @property {Record<string, string | number | undefined>} [query]
+ * @property {unknown} [body]
+ * @property {AbortSignal} [signal]
+ * @property {boolean} [anonymous] leave the signature out
+ */
+
+/**
+ * Call an endpoint and return the JSON of its answer. Throws ApiError.
+ * @param {string} path from `/api` on, with its arguments percent-encoded
+ * @param {Options} [options]
+ * @returns {Promise<any>}
+ */
+export async function call(path, options = {}) {
+  const url = addressOf(path, options.query);
+  for (let attempt = 1; ; attempt++) {
+    const last = attempt === ATTEMPTS;
+    let response;
+    try {
+      response = await send(url, options);
+    } catch (error) {
+      if (options.signal?.aborted || last) throw lost(error);
+      await pause(attempt, null, options.signal);
+      continue;
+    }
+    if (response.ok) return response.status === 204 ? null : await response.json();
+    if (response.status < 500 || last) throw await refusal(response);
+    await pause(attempt, response.headers.get("retry-after"), options.signal);
+  }
+}
+
+/**
+ * All pages of a list, one after the other.
+ * @param {string} path
+ * @param {Options & {limit?: number}} [options]
+ * @returns {AsyncGenerator<any, void, void>}
+ */
+export async function* pages(path, options = {}) {
+  let continuationToken;
+  do {
+    const query = { ...options.query, limit: options.limit, continuationToken };
+    const page = await call(path, { ...options, query });
+    yield page;
+    continuationToken = page.continuationToken;
+  } while (continuationToken !== undefined);
+}
+
+/**
+ * A URL of this service that works in another tab or program for some minutes.
+ * @param {string} path
+ * @param {number} [seconds]
+ */
+export async function shareable(path, seconds = 900) {
+  const url = addressOf(path);
+  const current = session();
+  return current ? signedUrl(current, url, seconds) : url.href;
+}
+
+/** Percent-encode one argument of a path. @param {string | number} value */
+export const arg = (value) => encodeURIComponent(String(value));
+
+/**
+ * @param {string} path
+ * @param {Options["query"]} [query]
+ */
+function addressOf(path, query = {}) {
+  const url = new URL(path, location.origin);
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, String(value));
+  return url;
+}
+
+/**
+ * @param {URL} url
+ * @param {Options} options
+ */
+async function send(url, { method = "GET", body, signal, anonymous = false }) {
+  const current = anonymous ? null : session();
+  /** @type {Record<string, string>} */
+  const headers = {};
+  if (current) headers["authorization"] = await authorization(current, method, url);
+  if (body !== undefined) headers["content-type"] = "application/json";
+  const limit = AbortSignal.timeout(TIMEOUT);
+  return fetch(url, {
+    method,
+    headers,
+    body: body === undefined ? undefined : JSON.stringify(body),
+    signal: signal ? AbortSignal.any([signal, limit]) : limit,
+    credentials: "omit",
+    cache: "no-store",
+    referrerPolicy: "no-referrer",
+  });
+}
+
+/** @param {Response} response */
+async function refusal(response) {
+  let code = "";
+  let message = `The service answered ${response.status}.`;
+  try {
+    const body = await response.json();
+    code = body.code ?? "";
+    message = String(body.message ?? body.error ?? message).split("\n\n---")[0] ?? message;
+  } catch {
+    // A gateway's answer is no JSON: the status says what is known.
+  }
+  return new ApiError(response.status, code, message);
+}
+
+/** @param {unknown} error */
+function lost(error) {
+  if (error instanceof DOMException && error.name === "AbortError") return error;
+  return new ApiError(0, "", "The service cannot be reached. Is the network up, and the service running?");
+}
+
+/**
+ * @param {number} attempt
+ * @param {string | null} retryAfter seconds
+ * @param {AbortSignal} [signal]
+ */
+function pause(attempt, retryAfter, signal) {
+  const backOff = FIRST_PAUSE * 2 ** (attempt - 1) * (0.75 + Math.random() / 2);
+  const milliseconds = Math.min(Math.max(backOff, Number(retryAfter ?? 0) * 1000), 10_000);
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal?.addEventListener("abort", () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    });
+  });
+}

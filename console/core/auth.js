@@ -1,0 +1,47 @@
+// The endpoints of the auth service that the console calls.
+
+import { arg, call, pages } from "./api.js";
+
+/** @typedef {import("./api.js").Options} Options */
+
+const AUTH = "/api/auth/v1";
+
+/** The scopes of who is signed in, expanded. @param {Options} [options] @returns {Promise<string[]>} */
+export const currentScopes = async (options) => (await call(`${AUTH}/scopes/current`, options)).scopes;
+/** @param {string[]} scopes @returns {Promise<string[]>} */
+export const expandScopes = async (scopes) =>
+  (await call(`${AUTH}/scopes/expand`, { method: "POST", body: { scopes } })).scopes;
+
+/** @param {string} prefix */
+export const listClients = (prefix) => pages(`${AUTH}/clients/`, { query: { prefix: prefix || undefined } });
+/** @param {string} id @param {Options} [options] @returns {Promise<import("./types").Client>} */
+export const client = (id, options) => call(`${AUTH}/clients/${arg(id)}`, options);
+/** @param {string} id @param {unknown} body @returns {Promise<import("./types").Client>} */
+export const createClient = (id, body) => call(`${AUTH}/clients/${arg(id)}`, { method: "PUT", body });
+/** @param {string} id @param {unknown} body */
+export const updateClient = (id, body) => call(`${AUTH}/clients/${arg(id)}`, { method: "POST", body });
+/** @param {string} id */
+export const enableClient = (id) => call(`${AUTH}/clients/${arg(id)}/enable`, { method: "POST" });
+/** @param {string} id */
+export const disableClient = (id) => call(`${AUTH}/clients/${arg(id)}/disable`, { method: "POST" });
+/** @param {string} id @returns {Promise<import("./types").Client>} */
+export const resetAccessToken = (id) => call(`${AUTH}/clients/${arg(id)}/reset`, { method: "POST" });
+/** @param {string} id */
+export const deleteClient = (id) => call(`${AUTH}/clients/${arg(id)}`, { method: "DELETE" });
+
+/** @param {Options} [options] @returns {Promise<import("./types").Role[]>} */
+export const listRoles = (options) => call(`${AUTH}/roles/`, options);
+/** @param {string} id @param {Options} [options] @returns {Promise<import("./types").Role>} */
+export const role = (id, options) => call(`${AUTH}/roles/${arg(id)}`, options);
+/** @param {string} id @param {unknown} body */
+export const createRole = (id, body) => call(`${AUTH}/roles/${arg(id)}`, { method: "PUT", body });
+/** @param {string} id @param {unknown} body */
+export const updateRole = (id, body) => call(`${AUTH}/roles/${arg(id)}`, { method: "POST", body });
+/** @param {string} id */
+export const deleteRole = (id) => call(`${AUTH}/roles/${arg(id)}`, { method: "DELETE" });
+
+/** How people sign in here: `{issuer, clientId, scopes}` of an OpenID Connect provider, if there is one. */
+export const signInOptions = () => call(`${AUTH}/sign-in`, { anonymous: true });
+/** Exchange an ID token for temporary credentials. @param {string} idToken @param {string} nonce */
+export const credentialsOf = (idToken, nonce) =>
+  call(`${AUTH}/sign-in`, { method: "POST", body: { idToken, nonce }, anonymous: true });

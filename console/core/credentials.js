@@ -1,0 +1,111 @@
+// Who the browser acts as: kept until sign-out or expiry, shared by the tabs of this origin, never part of a URL.
+
+/** @typedef {import("./types").Credentials} Credentials */
+/** @typedef {import("./types").Session} Session */
+
+const KEY = "taskcluster-queue.session";
+const PERMANENT_FOR = 8 * 3600 * 1000;
+
+/** @type {Set<() => void>} */
+const listeners = new Set();
+
+/**
+ * The session of now, or null when nobody is signed in.
+ * @returns {Session | null}
+ */
+export function session() {
+  const stored = localStorage.getItem(KEY);
+  if (stored === null) return null;
+  const found = parsed(stored);
+  if (found === null || found.until <= Date.now()) {
+    localStorage.removeItem(KEY);
+    return null;
+  }
+  return found;
+}
+
+/**
+ * Remember credentials: temporary ones until they expire, permanent ones for eight hours.
+ * Throws an Error that says what is wrong with what was given.
+ * @param {Credentials} credentials
+ */
+export function signIn({ clientId, accessToken, certificate }) {
+  if (!/^[A-Za-z0-9!@/:.+|_-]+$/.test(clientId)) throw new Error("A clientId is needed.");
+  if (!accessToken) throw new Error("An access token is needed.");
+  const until = certificate ? expiryOf(certificate) : Date.now() + PERMANENT_FOR;
+  if (until <= Date.now()) throw new Error("These credentials have expired.");
+  localStorage.setItem(KEY, JSON.stringify({ clientId, accessToken, certificate, until }));
+  announce();
+}
+
+/** Forget the credentials, in every tab of this origin. */
+export function signOut() {
+  localStorage.removeItem(KEY);
+  announce();
+}
+
+/**
+ * Take over credentials that `./dev ui` handed over in the fragment, and remove them from the address and the history.
+ * @returns {string | null} what is wrong with them, if anything
+ */
+export function takeFromFragment() {
+  const fragment = new URLSearchParams(location.hash.slice(1));
+  const given = fragment.get("credentials");
+  if (given === null) return null;
+  history.replaceState(null, "", location.pathname + location.search);
+  try {
+    signIn(JSON.parse(given));
+    return null;
+  } catch (error) {
+    return `The credentials of this link cannot be used: ${error instanceof Error ? error.message : error}`;
+  }
+}
+
+/**
+ * Call back whenever the session changes, here or in another tab, or expires.
+ * @param {() => void} listener
+ * @returns {() => void} ends it
+ */
+export function onChange(listener) {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
+}
+
+addEventListener("storage", (event) => {
+  if (event.key === KEY || event.key === null) announce();
+});
+
+/** @type {number | undefined} */
+let timer;
+
+function announce() {
+  clearTimeout(timer);
+  const current = session();
+  if (current) timer = setTimeout(announce, Math.min(current.until - Date.now() + 50, 2 ** 31 - 1));
+  for (const listener of listeners) listener();
+}
+
+/** @param {string} certificate */
+function expiryOf(certificate) {
+  let expiry;
+  try {
+    expiry = JSON.parse(certificate).expiry;
+  } catch {
+    throw new Error("The certificate is not JSON.");
+  }
+  if (typeof expiry !== "number") throw new Error("The certificate has no expiry.");
+  return expiry;
+}
+
+/**
+ * @param {string} stored
+ * @returns {Session | null}
+ */
+function parsed(stored) {
+  try {
+    const { clientId, accessToken, certificate, until } = JSON.parse(stored);
+    return typeof until === "number" ? { clientId, accessToken, certificate, until } : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,151 @@
+// Reads a log as it grows: whole, as a stream while it is served as one, and by ranges from where it was left.
+
+import { artifact, status } from "./queue.js";
+
+const FOLLOW_EVERY = 2000;
+const MOST_BYTES = 64 * 2 ** 20;
+const SHOWN_FROM_END = 16 * 2 ** 20;
+
+/** Lines of a growing text; a carriage return lets a line be written again, as progress bars do. */
+export class Lines {
+  constructor() {
+    /** @type {string[]} */
+    this.lines = [];
+    this.bytes = 0;
+    this.unfinished = "";
+    this.decoder = new TextDecoder();
+  }
+
+  /** @param {Uint8Array} chunk */
+  add(chunk) {
+    this.bytes += chunk.length;
+    const parts = (this.unfinished + this.decoder.decode(chunk, { stream: true })).split("\n");
+    this.unfinished = parts.pop() ?? "";
+    for (const part of parts) this.lines.push(overwritten(part));
+  }
+
+  /** All lines, the one that has no end yet included. */
+  all() {
+    return this.unfinished ? [...this.lines, overwritten(this.unfinished)] : this.lines;
+  }
+}
+
+/** @param {string} line */
+function overwritten(line) {
+  const text = line.endsWith("\r") ? line.slice(0, -1) : line;
+  return text.includes("\r") ? text.slice(text.lastIndexOf("\r") + 1) : text;
+}
+
+/**
+ * @typedef {object} LogState
+ * @property {string[]} lines
+ * @property {number} bytes
+ * @property {boolean} ended nothing more will come
+ * @property {number} skipped bytes before the first line that is shown
+ */
+
+/**
+ * Follow a log until it ends or the signal aborts.
+ * @param {{taskId: string, runId: number, name: string}} of
+ * @param {(state: LogState) => void} show
+ * @param {AbortSignal} signal
+ */
+export async function followLog({ taskId, runId, name }, show, signal) {
+  const lines = new Lines();
+  let skipped = 0;
+  const tell = (/** @type {boolean} */ ended) => show({ lines: lines.all(), bytes: lines.bytes, ended, skipped });
+  let resolved = false;
+  for (;;) {
+    const run = (await status(taskId, { signal })).runs[runId];
+    const last = resolved;
+    resolved = run === undefined || run.state !== "running";
+    const { url } = await contentOf(taskId, runId, name, signal);
+    const got = await readOn(url, lines, skipped, signal, () => tell(false));
+    skipped = got.skipped;
+    if (got.whole || (resolved && last) || lines.bytes >= MOST_BYTES) break;
+    tell(false);
+    if (!resolved) await delay(FOLLOW_EVERY, signal);
+  }
+  tell(true);
+}
+
+/**
+ * @param {string} taskId
+ * @param {number} runId
+ * @param {string} name
+ * @param {AbortSignal} signal
+ */
+async function contentOf(taskId, runId, name, signal) {
+  const found = await artifact(taskId, runId, name, { signal });
+  if (found.storageType === "error")
+    throw new Error(`The worker reported that there is no such file: ${found.message}`);
+  if (!found.url) throw new Error("This artifact is kept in object storage; open it with a client.");
+  return found;
+}
+
+/**
+ * Read what has come since the last time.
+ * @param {string} url
+ * @param {Lines} lines
+ * @param {number} skipped
+ * @param {AbortSignal} signal
+ * @param {() => void} progress
+ */
+async function readOn(url, lines, skipped, signal, progress) {
+  const from = lines.bytes + skipped;
+  /** @type {HeadersInit} */
+  const headers = from > 0 ? { range: `bytes=${from}-` } : {};
+  const response = await fetch(url, { headers, signal, credentials: "omit", referrerPolicy: "no-referrer" });
+  if (response.status === 416) return { skipped, whole: false };
+  if (!response.ok) throw new Error(`The log cannot be read: its storage answered ${response.status}.`);
+  const encoded = response.headers.has("content-encoding");
+  const length = Number(response.headers.get("content-length") ?? 0);
+  if (from === 0 && !encoded && length > SHOWN_FROM_END) {
+    await response.body?.cancel();
+    const start = length - SHOWN_FROM_END;
+    const end = await fetch(url, { headers: { range: `bytes=${start}-` }, signal, credentials: "omit" });
+    await drain(end, lines, 0, progress);
+    return { skipped: start, whole: false };
+  }
+  await drain(response, lines, response.status === 206 ? 0 : from, progress);
+  return { skipped, whole: encoded };
+}
+
+/**
+ * Add the body of a response as it arrives, without its first bytes if these are known.
+ * @param {Response} response
+ * @param {Lines} lines
+ * @param {number} known
+ * @param {() => void} progress
+ */
+async function drain(response, lines, known, progress) {
+  const reader = response.body?.getReader();
+  if (!reader) return;
+  let drop = known;
+  let shown = performance.now();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const fresh = value.subarray(Math.min(drop, value.length));
+    drop -= value.length - fresh.length;
+    if (fresh.length > 0) lines.add(fresh);
+    if (lines.bytes > MOST_BYTES) return void reader.cancel();
+    if (performance.now() - shown > 200) {
+      progress();
+      shown = performance.now();
+    }
+  }
+}
+
+/**
+ * @param {number} milliseconds
+ * @param {AbortSignal} signal
+ */
+const delay = (milliseconds, signal) =>
+  new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    });
+  });

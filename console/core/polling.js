@@ -1,0 +1,118 @@
+// Reading again and again without being a burden: hidden tabs ask nothing, quiet pages ask less, errors back off.
+
+import { useCallback, useEffect, useRef, useState } from "./html.js";
+
+const LONGEST = 60_000;
+const GROWTH = 1.4;
+/** Of the time a page takes to be read, at most one part in this many is spent reading. */
+const SHARE = 10;
+
+/**
+ * @template T
+ * @typedef {object} Polled
+ * @property {T | undefined} data
+ * @property {Error | undefined} error of the last attempt, undefined after a success
+ * @property {boolean} loading
+ * @property {() => void} refresh
+ */
+
+/**
+ * Read something now and then for as long as the component is shown.
+ * @template T
+ * @param {(signal: AbortSignal, previous: T | undefined) => Promise<T>} read returns the previous value itself if nothing changed
+ * @param {readonly unknown[]} dependencies read anew, from nothing, when one of them changes
+ * @param {{interval?: number, until?: (data: T) => boolean}} [options] milliseconds; when to stop
+ * @returns {Polled<T>}
+ */
+export function usePolled(read, dependencies, { interval = 3000, until } = {}) {
+  const [state, setState] = useState(/** @type {{data?: T, error?: Error, loading: boolean}} */ ({ loading: true }));
+  const latest = useRef({ read, until });
+  latest.current = { read, until };
+  const wake = useRef(() => {});
+
+  useEffect(() => {
+    const control = new AbortController();
+    /** @type {T | undefined} */
+    let data;
+    let pause = interval;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let timer;
+    let busy = false;
+    setState({ loading: true });
+
+    const look = async () => {
+      if (busy || control.signal.aborted) return;
+      if (document.hidden && data !== undefined) return;
+      busy = true;
+      clearTimeout(timer);
+      const started = performance.now();
+      try {
+        const next = await latest.current.read(control.signal, data);
+        pause = next === data ? Math.min(pause * GROWTH, LONGEST) : interval;
+        data = next;
+        if (!control.signal.aborted) setState({ data, loading: false });
+      } catch (error) {
+        if (control.signal.aborted) return;
+        pause = Math.min(pause * 2, LONGEST);
+        const seen = error instanceof Error ? error : new Error(String(error));
+        setState({ ...(data === undefined ? {} : { data }), error: seen, loading: false });
+      } finally {
+        busy = false;
+      }
+      if (control.signal.aborted || (data !== undefined && latest.current.until?.(data))) return;
+      timer = setTimeout(look, Math.min(Math.max(pause, (performance.now() - started) * SHARE), LONGEST));
+    };
+    const again = () => {
+      pause = interval;
+      void look();
+    };
+    const shown = () => {
+      if (!document.hidden) again();
+    };
+    wake.current = again;
+    document.addEventListener("visibilitychange", shown);
+    void look();
+    return () => {
+      control.abort();
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", shown);
+    };
+  }, [...dependencies, interval]);
+
+  const refresh = useCallback(() => wake.current(), []);
+  return { data: state.data, error: state.error, loading: state.loading, refresh };
+}
+
+/**
+ * The time, as often as durations on the page need it; not while the tab is hidden.
+ * @param {number} [every] milliseconds
+ */
+export function useNow(every = 1000) {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (!document.hidden) setNow(Date.now());
+    }, every);
+    return () => clearInterval(timer);
+  }, [every]);
+  return now;
+}
+
+/**
+ * All items of a paged list, or as many as asked for.
+ * @template T
+ * @param {AsyncGenerator<any>} pages
+ * @param {string} field
+ * @param {number} [most]
+ * @returns {Promise<{items: T[], more: boolean}>}
+ */
+export async function gather(pages, field, most = 5000) {
+  /** @type {T[]} */
+  const items = [];
+  for await (const page of pages) {
+    items.push(...page[field]);
+    if (items.length >= most)
+      return { items: items.slice(0, most), more: page.continuationToken !== undefined || items.length > most };
+  }
+  return { items, more: false };
+}

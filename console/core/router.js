@@ -1,0 +1,180 @@
+// From URLs to pages. Upstream's URL shapes are kept: links in mails, checks and dashboards go on working.
+
+/**
+ * @typedef {object} Route
+ * @property {RegExp} pattern
+ * @property {string[]} names of the groups of the pattern
+ * @property {() => Promise<{default: (properties: import("./types").PageProperties) => any}>} load
+ */
+
+const SLUG = "([A-Za-z0-9_-]{22})";
+
+/**
+ * A route: `:name` matches one segment, `*name` the rest, `:name!` a slugid.
+ * @param {string} shape
+ * @param {Route["load"]} load
+ * @returns {Route}
+ */
+function route(shape, load) {
+  /** @type {string[]} */
+  const names = [];
+  const source = shape.replace(/:(\w+)!|:(\w+)|\*(\w+)/g, (_all, slug, segment, rest) => {
+    names.push(slug ?? segment ?? rest);
+    if (slug) return SLUG;
+    return segment ? "([^/]+)" : "(.+)";
+  });
+  return { pattern: new RegExp(`^${source}/?$`), names, load };
+}
+
+const home = () => import("../pages/home.js");
+const search = () => import("../pages/search.js");
+const group = () => import("../pages/group.js");
+const task = () => import("../pages/task.js");
+const log = () => import("../pages/log.js");
+const artifact = () => import("../pages/artifact.js");
+const create = () => import("../pages/create.js");
+const queues = () => import("../pages/queues.js");
+const queue = () => import("../pages/queue.js");
+const worker = () => import("../pages/worker.js");
+const history = () => import("../pages/history.js");
+const clients = () => import("../pages/clients.js");
+const clientCreate = () => import("../pages/client-create.js");
+const client = () => import("../pages/client.js");
+const roles = () => import("../pages/roles.js");
+const role = () => import("../pages/role.js");
+const scopes = () => import("../pages/scopes.js");
+const signin = () => import("../pages/signin.js");
+const callback = () => import("../pages/callback.js");
+
+/** @type {Route[]} */
+const ROUTES = [
+  route("/?", home),
+  route("/tasks", search),
+  route("/tasks/groups", search),
+  route("/tasks/create", create),
+  route("/tasks/groups/:taskGroupId!", group),
+  route("/tasks/groups/:taskGroupId!/:view", group),
+  route("/tasks/:taskId!", task),
+  route("/tasks/:taskId!/definition", task),
+  route("/tasks/:taskId!/runs/:runId", task),
+  route("/tasks/:taskId!/runs/:runId/logs/live/*name", log),
+  route("/tasks/:taskId!/runs/:runId/logs/*name", log),
+  route("/tasks/:taskId!/runs/:runId/*name", artifact),
+  route("/tasks/:taskId!/:copy", create),
+  route("/provisioners", queues),
+  route("/provisioners/:provisionerId", queues),
+  route("/provisioners/:provisionerId/worker-types/:workerType", queue),
+  route("/provisioners/:provisionerId/worker-types/:workerType/workers/:workerGroup/:workerId", worker),
+  route("/provisioners/:provisionerId/worker-types/:workerType/:view", queue),
+  route("/worker-manager", queues),
+  route("/worker-manager/*taskQueueId", queue),
+  route("/history", history),
+  route("/auth/clients", clients),
+  route("/auth/clients/create", clientCreate),
+  route("/auth/clients/new", clientCreate),
+  route("/auth/clients/*clientId", client),
+  route("/auth/roles", roles),
+  route("/auth/roles/*roleId", role),
+  route("/auth/scopes", scopes),
+  route("/auth/scopes/*scope", scopes),
+  route("/profile", signin),
+  route("/login", signin),
+  route("/login/callback", callback),
+];
+
+/**
+ * The route of a path and its decoded arguments, or null.
+ * @param {string} path
+ */
+export function resolve(path) {
+  for (const { pattern, names, load } of ROUTES) {
+    const match = pattern.exec(path);
+    if (!match) continue;
+    try {
+      const params = Object.fromEntries(names.map((name, index) => [name, decodeURIComponent(match[index + 1] ?? "")]));
+      return { load, params, key: pattern.source };
+    } catch {
+      return null; // a path that is no UTF-8
+    }
+  }
+  return null;
+}
+
+const NAVIGATED = "console:navigated";
+
+/**
+ * Go to another page of the console.
+ * @param {string} href
+ * @param {{replace?: boolean}} [options]
+ */
+export function navigate(href, { replace = false } = {}) {
+  if (replace) window.history.replaceState(null, "", href);
+  else window.history.pushState(null, "", href);
+  dispatchEvent(new Event(NAVIGATED));
+}
+
+/**
+ * Change one parameter of the query of this page without a new entry in the history; an empty value removes it.
+ * @param {Record<string, string>} changes
+ */
+export function setQuery(changes) {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value) query.set(name, value);
+    else query.delete(name);
+  }
+  const text = query.toString();
+  navigate(`${location.pathname}${text && `?${text}`}${location.hash}`, { replace: true });
+}
+
+/**
+ * Call back after each change of the address.
+ * @param {() => void} listener
+ * @returns {() => void} ends it
+ */
+export function onNavigation(listener) {
+  addEventListener(NAVIGATED, listener);
+  addEventListener("popstate", listener);
+  return () => {
+    removeEventListener(NAVIGATED, listener);
+    removeEventListener("popstate", listener);
+  };
+}
+
+/**
+ * Follow links of the console without loading it anew; what opens elsewhere or belongs to the API is left to the browser.
+ * @param {MouseEvent} event
+ */
+export function followLink(event) {
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
+    return;
+  const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
+  if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute("download")) return;
+  const url = new URL(link.href);
+  if (url.origin !== location.origin || resolve(url.pathname) === null) return;
+  if (url.pathname === location.pathname && url.search === location.search && url.hash) return;
+  event.preventDefault();
+  navigate(url.pathname + url.search + url.hash);
+  scrollTo(0, 0);
+}
+
+/** Addresses of the console's own pages. */
+export const to = {
+  /** @param {string} id */
+  group: (id) => `/tasks/groups/${id}`,
+  /** @param {string} id @param {number | string} [runId] */
+  task: (id, runId) => (runId === undefined ? `/tasks/${id}` : `/tasks/${id}/runs/${runId}`),
+  /** @param {string} id @param {number | string} runId @param {string} name @param {boolean} [live] */
+  log: (id, runId, name, live = false) =>
+    `/tasks/${id}/runs/${runId}/logs/${live ? "live/" : ""}${encodeURIComponent(name)}`,
+  /** @param {string} id @param {number | string} runId @param {string} name */
+  artifact: (id, runId, name) => `/tasks/${id}/runs/${runId}/${encodeURIComponent(name)}`,
+  /** @param {string} taskQueueId @param {string} [view] */
+  queue: (taskQueueId, view) => `/provisioners/${taskQueueId.replace("/", "/worker-types/")}${view ? `/${view}` : ""}`,
+  /** @param {string} taskQueueId @param {string} workerGroup @param {string} workerId */
+  worker: (taskQueueId, workerGroup, workerId) => `${to.queue(taskQueueId)}/workers/${workerGroup}/${workerId}`,
+  /** @param {string} id */
+  client: (id) => `/auth/clients/${encodeURIComponent(id)}`,
+  /** @param {string} id */
+  role: (id) => `/auth/roles/${encodeURIComponent(id)}`,
+};

@@ -1,0 +1,188 @@
+// The shapes of the public API that the console reads (docs/contract.md, sections 2.3, 3.1, 4.1 and 8).
+
+export type State = "unscheduled" | "pending" | "running" | "completed" | "failed" | "exception";
+export type Priority = "highest" | "very-high" | "high" | "medium" | "low" | "very-low" | "lowest";
+
+export interface Run {
+  runId: number;
+  state: Exclude<State, "unscheduled">;
+  reasonCreated: string;
+  reasonResolved?: string;
+  scheduled: string;
+  started?: string;
+  resolved?: string;
+  takenUntil?: string;
+  workerGroup?: string;
+  workerId?: string;
+}
+
+export interface Status {
+  taskId: string;
+  taskQueueId: string;
+  provisionerId: string;
+  workerType: string;
+  schedulerId: string;
+  projectId: string;
+  taskGroupId: string;
+  priority: Priority;
+  deadline: string;
+  expires: string;
+  retriesLeft: number;
+  state: State;
+  runs: Run[];
+}
+
+export interface Definition {
+  taskQueueId: string;
+  schedulerId: string;
+  projectId: string;
+  taskGroupId: string;
+  dependencies: string[];
+  requires: "all-completed" | "all-resolved";
+  routes: string[];
+  priority: Priority;
+  retries: number;
+  created: string;
+  deadline: string;
+  expires: string;
+  scopes: string[];
+  payload: Record<string, any>;
+  metadata: { name: string; description: string; owner: string; source: string };
+  tags: Record<string, string>;
+  extra: Record<string, any>;
+  provisionerId?: string;
+  workerType?: string;
+}
+
+export interface Member {
+  task: Definition;
+  status: Status;
+}
+
+export interface Artifact {
+  name: string;
+  storageType: string;
+  expires: string;
+  contentType: string;
+  contentLength?: number;
+}
+
+export interface GroupSummary {
+  taskGroupId: string;
+  schedulerId: string;
+  expires: string;
+  sealed?: string;
+}
+
+export interface RecentGroup extends GroupSummary {
+  created: string;
+  name: string;
+  owner: string;
+  source: string;
+}
+
+export interface Worker {
+  workerGroup: string;
+  workerId: string;
+  firstClaim: string;
+  lastDateActive?: string;
+  latestTask?: { taskId: string; runId: number };
+  quarantineUntil?: string;
+}
+
+export interface WorkerDetails extends Worker {
+  taskQueueId: string;
+  expires: string;
+  recentTasks: { taskId: string; runId: number }[];
+  quarantineDetails?: { updatedAt: string; clientId: string; quarantineUntil: string; quarantineInfo: string }[];
+}
+
+export interface TaskQueue {
+  taskQueueId: string;
+  stability: string;
+  description: string;
+  expires: string;
+  lastDateActive: string;
+}
+
+export interface Counts {
+  taskQueueId: string;
+  pendingTasks: number;
+  claimedTasks: number;
+}
+
+export interface PendingTask {
+  taskId: string;
+  runId: number;
+  task: Definition;
+  inserted: string;
+}
+
+export interface ClaimedTask {
+  taskId: string;
+  runId: number;
+  workerGroup: string;
+  workerId: string;
+  claimed: string;
+  task: Definition;
+}
+
+export interface Client {
+  clientId: string;
+  description: string;
+  expires: string;
+  created: string;
+  lastModified: string;
+  lastDateUsed: string;
+  lastRotated: string;
+  deleteOnExpiration: boolean;
+  scopes: string[];
+  expandedScopes: string[];
+  disabled: boolean;
+  accessToken?: string;
+}
+
+export interface Role {
+  roleId: string;
+  scopes: string[];
+  expandedScopes: string[];
+  description: string;
+  created: string;
+  lastModified: string;
+}
+
+export interface Sample {
+  time: string;
+  pending: number;
+  claimed: number;
+  oldestPendingSeconds: number;
+  completed: number;
+  failed: number;
+  exception: number;
+  waitP50Seconds: number;
+  waitP95Seconds: number;
+}
+
+export interface Finding {
+  code: string;
+  severity: "warning" | "critical";
+  message: string;
+  remedy: string;
+}
+
+export interface Credentials {
+  clientId: string;
+  accessToken: string;
+  /** A certificate of temporary credentials: JSON as a string. */
+  certificate?: string;
+}
+
+export interface Session extends Credentials {
+  /** Milliseconds since the epoch after which this browser forgets the credentials. */
+  until: number;
+}
+
+export interface PageProperties {
+  params: Record<string, string>;
+  query: URLSearchParams;
+}

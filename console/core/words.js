@@ -1,0 +1,88 @@
+// What states and reasons mean, in sentences for people who look at a task for the first time.
+
+import { duration } from "./time.js";
+
+/** @typedef {import("./types").Run} Run */
+/** @typedef {import("./types").Status} Status */
+/** @typedef {import("./types").State} State */
+
+/** States in the order in which they are shown. @type {State[]} */
+export const STATES = ["failed", "exception", "running", "pending", "unscheduled", "completed"];
+
+/** @type {string[]} */
+export const PRIORITIES = ["highest", "very-high", "high", "medium", "low", "very-low", "lowest"];
+
+/** @param {State} state */
+export const isFinal = (state) => state === "completed" || state === "failed" || state === "exception";
+
+/** @type {Record<string, string>} */
+const RESOLVED = {
+  completed: "The worker reported success.",
+  failed: "The worker reported that the task failed.",
+  "deadline-exceeded": "The deadline passed before the task was resolved.",
+  canceled: "The task was cancelled.",
+  "claim-expired": "The claim expired: the worker did not renew it in time. It may have crashed or lost its network.",
+  "worker-shutdown": "The worker was shut down while the task ran.",
+  "malformed-payload": "The worker could not read the payload. Correct the definition and create the task again.",
+  "resource-unavailable": "The worker could not get something that the payload names, a download for example.",
+  "internal-error": "The worker had an error of its own. Try again, or ask who runs the worker.",
+  "intermittent-task": "The worker recognised a failure that may pass, and asked for another try.",
+};
+
+/** @type {Record<string, string>} */
+const CREATED = {
+  scheduled: "scheduled",
+  retry: "retried, because the run before ended without a result",
+  "task-retry": "retried, because the worker asked for it",
+  rerun: "rerun by hand",
+  exception: "made to record the resolution; it never ran",
+};
+
+/** @param {Run} run */
+export const reasonCreated = (run) => CREATED[run.reasonCreated] ?? run.reasonCreated;
+
+/**
+ * What a run's state means.
+ * @param {Run} run
+ * @param {number} now
+ */
+export function explainRun(run, now) {
+  if (run.state === "pending") return `Waits for a worker since ${duration(now - Date.parse(run.scheduled))}.`;
+  if (run.state === "running") {
+    const left = Date.parse(run.takenUntil ?? "") - now;
+    const worker = `${run.workerGroup}/${run.workerId}`;
+    if (left < 0)
+      return `Claimed by ${worker}, which has not renewed its claim for ${duration(-left)}; it is about to expire.`;
+    return `Runs on ${worker}; its claim holds for ${duration(left)} more unless it is renewed.`;
+  }
+  return RESOLVED[run.reasonResolved ?? ""] ?? `Resolved: ${run.reasonResolved}.`;
+}
+
+/**
+ * The reason to show beside a state, if the state alone does not tell.
+ * @param {Status} status
+ */
+export function shortReason(status) {
+  const last = status.runs.at(-1);
+  if (!last) return "waits for its dependencies";
+  if (last.state === "exception") return last.reasonResolved ?? "";
+  return status.runs.length > 1 ? `run ${last.runId}` : "";
+}
+
+/**
+ * Milliseconds that the last run has been running, or null if it never ran.
+ * @param {Status} status
+ * @param {number} now
+ */
+export function runtime(status, now) {
+  const last = status.runs.at(-1);
+  if (!last?.started) return null;
+  return (last.resolved ? Date.parse(last.resolved) : now) - Date.parse(last.started);
+}
+
+/**
+ * Plural of a count: `1 task`, `3 tasks`.
+ * @param {number} count
+ * @param {string} noun
+ */
+export const counted = (count, noun) => `${count.toLocaleString()} ${noun}${count === 1 ? "" : "s"}`;

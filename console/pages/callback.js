@@ -1,0 +1,20 @@
+// Where the OpenID Connect provider sends the browser back to.
+
+import { html, useEffect, useState } from "../core/html.js";
+import { complete } from "../core/openid.js";
+import { navigate } from "../core/router.js";
+import { Loading } from "../parts/feedback.js";
+
+/** @param {import("../core/types").PageProperties} properties */
+export default function CallbackPage({ query }) {
+  const [error, setError] = useState("");
+  useEffect(() => {
+    history.replaceState(null, "", location.pathname);
+    complete(query).then(
+      (then) => navigate(then, { replace: true }),
+      (caught) => setError(caught.message),
+    );
+  }, []);
+  if (!error) return html`<article><h1>Signing in</h1><${Loading} label="Checking" /></article>`;
+  return html`<article><h1>Signing in failed</h1><div class="notice critical" role="alert"><p>${error}</p><p><a href="/login">Try again</a></p></div></article>`;
+}

@@ -1,0 +1,63 @@
+// Create a task: from nothing, or from another task's definition.
+
+import { html, useEffect, useState } from "../core/html.js";
+import { editable } from "../core/definition.js";
+import { createTask, task as taskOf } from "../core/queue.js";
+import { navigate, to } from "../core/router.js";
+import { slugid } from "../core/slugid.js";
+import { ActionButton, Failure, Loading } from "../parts/feedback.js";
+
+const DRAFT_KEY = "taskcluster-queue.draft";
+
+/** @param {import("../core/types").PageProperties} properties */
+export default function CreatePage({ params }) {
+  const [text, setText] = useState(/** @type {string | null} */ (null));
+  const [error, setError] = useState(/** @type {Error | null} */ (null));
+  const source = params["taskId"];
+  useEffect(() => {
+    start(source).then(setText, setError);
+  }, [source]);
+  const edit = (/** @type {string} */ value) => {
+    setText(value);
+    if (!source) sessionStorage.setItem(DRAFT_KEY, value);
+  };
+  const submit = async () => {
+    const { load } = await import("js-yaml");
+    const id = slugid();
+    await createTask(id, load(text ?? ""));
+    sessionStorage.removeItem(DRAFT_KEY);
+    navigate(to.task(id));
+  };
+  const reset = async () => {
+    sessionStorage.removeItem(DRAFT_KEY);
+    setText(await start(undefined));
+  };
+  return html`<article>
+    <h1>Create a task</h1>
+    <p>The definition in YAML or JSON. ${source && "It is a copy without group, routes and dependencies; its times count from now."}</p>
+    ${error && html`<${Failure} error=${error} />`}
+    ${text === null && !error && html`<${Loading} />`}
+    ${
+      text !== null &&
+      html`
+      <label>Definition<textarea class="code" rows="28" spellcheck="false" value=${text} onInput=${(/** @type {any} */ event) => edit(event.target.value)}></textarea></label>
+      <div class="buttons"><${ActionButton} kind="primary" action=${submit}>Create<//> <${ActionButton} action=${reset}>Start over<//></div>`
+    }
+  </article>`;
+}
+
+/** @param {string | undefined} source */
+async function start(source) {
+  const { dump } = await import("js-yaml");
+  if (source) return dump(editable(await taskOf(source), Date.now()), { lineWidth: 120, noRefs: true });
+  return sessionStorage.getItem(DRAFT_KEY) ?? dump(example(Date.now()));
+}
+
+/** @param {number} now */
+const example = (now) => ({
+  taskQueueId: "my-team/linux",
+  created: new Date(now).toISOString(),
+  deadline: new Date(now + 3_600_000).toISOString(),
+  payload: { command: ["echo", "hello"], maxRunTime: 600 },
+  metadata: { name: "hello", description: "My first task", owner: "me@example.com", source: "https://example.com" },
+});

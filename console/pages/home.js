@@ -1,0 +1,97 @@
+// The first page: is the service well, and what ran lately.
+
+import { html, useMemo } from "../core/html.js";
+import { gather, useNow, usePolled } from "../core/polling.js";
+import { health, listTaskGroup, listTaskGroups } from "../core/queue.js";
+import { countByState } from "../core/group.js";
+import { to } from "../core/router.js";
+import { Empty, Loaded } from "../parts/feedback.js";
+import { SearchBox } from "../parts/search-box.js";
+import { Time } from "../parts/states.js";
+import { Table } from "../parts/table.js";
+
+const LISTED = 50;
+const COUNTED = 10;
+const COUNT_LIMIT = 1000;
+
+/** @typedef {import("../core/types").RecentGroup} Group */
+
+export default function HomePage() {
+  return html`<article>
+    <h1>Task queue</h1>
+    <${Health} />
+    <${SearchBox} />
+    <section aria-labelledby="groups"><h2 id="groups">What ran lately</h2><${RecentGroups} /></section>
+  </article>`;
+}
+
+function Health() {
+  const polled = usePolled((signal) => health({ signal }), [], { interval: 30_000 });
+  if (polled.error && !polled.data) return null;
+  const findings = polled.data?.findings ?? [];
+  if (!polled.data) return null;
+  if (findings.length === 0)
+    return html`<p class="notice good" role="status">The service is well: timers run, events go out, storage answers.</p>`;
+  return html`<ul class="notice ${findings.some(({ severity }) => severity === "critical") ? "critical" : "warning"}" aria-label="Health">
+    ${findings.map(({ code, message, remedy }) => html`<li key=${code}>${message} ${remedy}</li>`)}
+  </ul>`;
+}
+
+function RecentGroups() {
+  const polled = usePolled(
+    async (signal) =>
+      /** @type {Group[]} */ ((await gather(listTaskGroups({ signal, limit: LISTED }), "taskGroups", LISTED)).items),
+    [],
+    { interval: 10_000 },
+  );
+  const now = useNow(10_000);
+  const columns = useMemo(
+    () => [
+      {
+        key: "name",
+        title: "Group",
+        class: "wide",
+        cell: (/** @type {Group} */ group) =>
+          html`<a href=${to.group(group.taskGroupId)}>${group.name || group.taskGroupId}</a>`,
+      },
+      {
+        key: "state",
+        title: "State",
+        cell: (/** @type {Group} */ group) =>
+          html`<${GroupState} id=${group.taskGroupId} asked=${(polled.data ?? []).indexOf(group) < COUNTED} />`,
+      },
+      { key: "owner", title: "Owner", cell: (/** @type {Group} */ group) => group.owner },
+      {
+        key: "created",
+        title: "Created",
+        cell: (/** @type {Group} */ group) => html`<${Time} at=${group.created} now=${now} />`,
+      },
+      { key: "source", title: "Source", class: "wide", cell: (/** @type {Group} */ group) => group.source },
+    ],
+    [now, polled.data],
+  );
+  return html`<${Loaded} of=${polled} label="Loading task groups">${(/** @type {Group[]} */ groups) =>
+    groups.length === 0
+      ? html`<${Empty}>No task group yet. <a href="/tasks/create">Create a task</a>.<//>`
+      : html`<${Table} rows=${groups} columns=${columns} id=${(/** @type {Group} */ group) => group.taskGroupId} caption="Task groups, newest first" />`}<//>`;
+}
+
+/** Counts of a group by its first page. @param {{id: string, asked: boolean}} properties */
+function GroupState({ id, asked }) {
+  const polled = usePolled(
+    async (signal) => {
+      if (!asked) return null;
+      const { items, more } = await gather(listTaskGroup(id, { signal, limit: COUNT_LIMIT }), "tasks", COUNT_LIMIT);
+      return { counts: countByState(/** @type {import("../core/types").Member[]} */ (items)), more };
+    },
+    [id, asked],
+    { interval: 20_000 },
+  );
+  if (!polled.data) return asked ? html`<span class="reason">…</span>` : "";
+  const { counts, more } = polled.data;
+  const failed = (counts["failed"] ?? 0) + (counts["exception"] ?? 0);
+  const open = (counts["running"] ?? 0) + (counts["pending"] ?? 0) + (counts["unscheduled"] ?? 0);
+  if (failed > 0) return html`<span class="state failed">${failed} failed</span>${open > 0 ? ` ${open} open` : ""}`;
+  if (open > 0) return html`<span class="state running">${open}${more ? "+" : ""} open</span>`;
+  return html`<span class="state completed">completed</span>`;
+}

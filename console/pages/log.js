@@ -1,0 +1,171 @@
+// One log: live while it grows, with colours, search, jumps to errors, and lines that can be linked.
+
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../core/html.js";
+import { followLog } from "../core/log-source.js";
+import { shareable } from "../core/api.js";
+import { artifactPath } from "../core/queue.js";
+import { to } from "../core/router.js";
+import { counted } from "../core/words.js";
+import { plain } from "../parts/ansi.js";
+import { Failure, Loading } from "../parts/feedback.js";
+import { LINE_HEIGHT, LogLines } from "../parts/log-lines.js";
+
+const ERROR = /\b(error|fatal|exception|traceback|panicked|failed|failure)\b/i;
+const FOLLOW_KEY = "taskcluster-queue.follow";
+
+/** @typedef {import("../core/log-source.js").LogState} LogState */
+
+/** @param {import("../core/types").PageProperties} properties */
+export default function LogPage({ params }) {
+  const { taskId = "", runId = "0", name: given = "" } = params;
+  const name = artifactName(given);
+  const { state, error, again } = useLog(taskId, Number(runId), name);
+  const [range, setRange] = useState(rangeOf(location.hash));
+  const [follow, setFollow] = useState(range === null && localStorage.getItem(FOLLOW_KEY) !== "no");
+  const frame = useRef(/** @type {HTMLDivElement | null} */ (null));
+  const lines = state?.lines ?? [];
+  const search = useSearch(lines);
+
+  useLayoutEffect(() => {
+    if (follow && frame.current) frame.current.scrollTop = frame.current.scrollHeight;
+  }, [follow, lines.length]);
+  useEffect(() => {
+    if (range && frame.current && lines.length >= range[0]) jump(frame.current, range[0]);
+  }, [lines.length > 0]);
+
+  const show = (/** @type {number} */ line) => {
+    setFollow(false);
+    if (frame.current) jump(frame.current, line);
+  };
+  const scrolled = () => {
+    const { scrollTop = 0, scrollHeight = 0, clientHeight = 0 } = frame.current ?? {};
+    const atEnd = scrollTop + clientHeight >= scrollHeight - 2 * LINE_HEIGHT;
+    if (atEnd !== follow && !state?.ended) setFollow(atEnd);
+  };
+  const choose = (/** @type {number} */ line, /** @type {boolean} */ extend) => {
+    const next = /** @type {[number, number]} */ (
+      extend && range ? [Math.min(range[0], line), Math.max(range[0], line)] : [line, line]
+    );
+    history.replaceState(null, "", `#L${next[0]}${next[1] === next[0] ? "" : `-${next[1]}`}`);
+    setRange(next);
+    setFollow(false);
+  };
+  const remember = (/** @type {boolean} */ on) => {
+    localStorage.setItem(FOLLOW_KEY, on ? "yes" : "no");
+    setFollow(on);
+  };
+
+  return html`<article class="log-page">
+    <header>
+      <h1>${name}</h1>
+      <p><a href=${to.task(taskId, runId)}>Task ${taskId}, run ${runId}</a></p>
+      <div class="buttons">
+        <input type="search" aria-label="Search in the log" placeholder="Search" value=${search.text}
+          onInput=${(/** @type {any} */ event) => search.setText(event.target.value)}
+          onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Enter" && search.next(event.shiftKey ? -1 : 1, show)} />
+        ${
+          search.text &&
+          html`<span role="status">${search.position} of ${search.found.length}</span>
+          <button type="button" onClick=${() => search.next(-1, show)}>Previous</button>
+          <button type="button" onClick=${() => search.next(1, show)}>Next</button>`
+        }
+        <button type="button" onClick=${() => search.nextError(show)}>Next error</button>
+        <label><input type="checkbox" checked=${follow} onChange=${() => remember(!follow)} /> Follow</label>
+        <button type="button" onClick=${() => openRaw(taskId, runId, name)}>Raw log</button>
+        <span class="reason" role="status">${state && `${counted(lines.length, "line")}${state.ended ? "" : ", live"}`}</span>
+      </div>
+      ${state && state.skipped > 0 && html`<p class="notice">The log is long: what is shown begins ${state.skipped.toLocaleString()} bytes after its start. Open the raw log for all of it.</p>`}
+    </header>
+    ${error && html`<${Failure} error=${error} retry=${again} />`}
+    ${!state && !error && html`<${Loading} label="Loading the log" />`}
+    ${state && html`<${LogLines} frame=${frame} lines=${lines} range=${range} marked=${search.current} choose=${choose} scrolled=${scrolled} />`}
+  </article>`;
+}
+
+/** @param {string} taskId @param {number} runId @param {string} name */
+function useLog(taskId, runId, name) {
+  const [state, setState] = useState(/** @type {LogState | null} */ (null));
+  const [error, setError] = useState(/** @type {Error | null} */ (null));
+  const [attempt, setAttempt] = useState(0);
+  useEffect(() => {
+    const control = new AbortController();
+    setState(null);
+    setError(null);
+    followLog({ taskId, runId, name }, setState, control.signal).catch((caught) => {
+      if (!control.signal.aborted) setError(caught);
+    });
+    return () => control.abort();
+  }, [taskId, runId, name, attempt]);
+  return { state, error, again: () => setAttempt(attempt + 1) };
+}
+
+/**
+ * Where a text occurs, and which of these places is the current one.
+ * @param {string[]} lines
+ */
+function useSearch(lines) {
+  const [text, setText] = useState("");
+  const [current, setCurrent] = useState(0);
+  const wanted = text.toLowerCase();
+  const found = useMemo(
+    () =>
+      wanted ? lines.flatMap((line, index) => (plain(line).toLowerCase().includes(wanted) ? [index + 1] : [])) : [],
+    [wanted, lines.length],
+  );
+  const go = (/** @type {number | undefined} */ line, /** @type {(line: number) => void} */ show) => {
+    if (line === undefined) return;
+    setCurrent(line);
+    show(line);
+  };
+  return {
+    text,
+    setText: (/** @type {string} */ value) => {
+      setText(value);
+      setCurrent(0);
+    },
+    found,
+    current,
+    position: found.indexOf(current) + 1,
+    next: (/** @type {1 | -1} */ step, /** @type {(line: number) => void} */ show) => {
+      const beyond = step === 1 ? found.find((line) => line > current) : found.findLast((line) => line < current);
+      go(beyond ?? (step === 1 ? found[0] : found.at(-1)), show);
+    },
+    nextError: (/** @type {(line: number) => void} */ show) => {
+      const after = lines.findIndex((line, index) => index >= current && ERROR.test(plain(line)));
+      go((after >= 0 ? after : lines.findIndex((line) => ERROR.test(plain(line)))) + 1 || undefined, show);
+    },
+  };
+}
+
+/**
+ * The name of an artifact; old links hold its whole URL.
+ * @param {string} given
+ */
+function artifactName(given) {
+  if (!/^https?:\/\//.test(given)) return given;
+  const [, name] = /\/artifacts\/(.+?)(?:\?|$)/.exec(given) ?? [];
+  return name ? decodeURIComponent(name) : given;
+}
+
+/** @param {string} hash @returns {[number, number] | null} */
+function rangeOf(hash) {
+  const match = /^#L(\d+)(?:-L?(\d+))?$/.exec(hash);
+  if (!match) return null;
+  const first = Number(match[1]);
+  return [first, Math.max(first, Number(match[2] ?? first))];
+}
+
+/** @param {HTMLElement} frame @param {number} line */
+function jump(frame, line) {
+  frame.scrollTop = Math.max(0, (line - 1) * LINE_HEIGHT - frame.clientHeight / 3);
+}
+
+/** @param {string} taskId @param {string} runId @param {string} name */
+async function openRaw(taskId, runId, name) {
+  const tab = window.open("about:blank", "_blank");
+  const url = await shareable(artifactPath(taskId, runId, name), 60);
+  if (tab) {
+    tab.opener = null;
+    tab.location.replace(url);
+  }
+}

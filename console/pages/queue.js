@@ -1,0 +1,198 @@
+// One task queue: what waits in which order, what runs where, and its workers.
+
+import { html, useMemo } from "../core/html.js";
+import { gather, useNow, usePolled } from "../core/polling.js";
+import { listClaimedTasks, listPendingTasks, listWorkers, taskQueueCounts } from "../core/queue.js";
+import { setQuery, to } from "../core/router.js";
+import { counted, PRIORITIES } from "../core/words.js";
+import { Empty, Loaded } from "../parts/feedback.js";
+import { Facts, Time } from "../parts/states.js";
+import { Table } from "../parts/table.js";
+import { Tabs } from "../parts/tabs.js";
+
+const MOST = 2000;
+
+/** @typedef {import("../core/types").PendingTask} Pending */
+/** @typedef {import("../core/types").ClaimedTask} Claimed */
+/** @typedef {import("../core/types").Worker} Worker */
+
+/** @param {import("../core/types").PageProperties} properties */
+export default function QueuePage({ params, query }) {
+  const id = params["taskQueueId"] ?? `${params["provisionerId"]}/${params["workerType"]}`;
+  const view = params["view"] ?? "workers";
+  const counts = usePolled((signal) => taskQueueCounts(id, { signal }), [id], { interval: 5000 });
+  const { pendingTasks, claimedTasks } = counts.data ?? {};
+  return html`<article>
+    <h1>${id}</h1>
+    <p><a href="/provisioners">All task queues</a> · <a href=${`/history?queue=${encodeURIComponent(id)}`}>History</a></p>
+    <${Loaded} of=${counts}>${() =>
+      html`<${Facts} of=${[
+        ["Pending", pendingTasks?.toLocaleString()],
+        ["Running", claimedTasks?.toLocaleString()],
+      ]} />`}<//>
+    <${Tabs} label="Views of the task queue" current=${view} views=${[
+      { name: "workers", title: "Workers", href: to.queue(id) },
+      { name: "pending-tasks", title: "Pending", href: to.queue(id, "pending-tasks") },
+      { name: "claimed-tasks", title: "Running", href: to.queue(id, "claimed-tasks") },
+    ]} />
+    ${view === "pending-tasks" ? html`<${PendingList} id=${id} query=${query} />` : view === "claimed-tasks" ? html`<${ClaimedList} id=${id} query=${query} />` : html`<${Workers} id=${id} query=${query} />`}
+  </article>`;
+}
+
+/**
+ * A list of the task queue that is read again now and then.
+ * @template T
+ * @param {(options: {signal: AbortSignal}) => AsyncGenerator<any>} list
+ * @param {string} field
+ * @param {string} id
+ */
+function useList(list, field, id) {
+  return usePolled(
+    async (signal, /** @type {{items: T[], more: boolean} | undefined} */ previous) => {
+      const next = /** @type {{items: T[], more: boolean}} */ (await gather(list({ signal }), field, MOST));
+      return previous && JSON.stringify(previous) === JSON.stringify(next) ? previous : next;
+    },
+    [id, field],
+    { interval: 5000 },
+  );
+}
+
+/** @param {{id: string, query: URLSearchParams}} properties */
+function PendingList({ id, query }) {
+  const polled = useList((options) => listPendingTasks(id, options), "tasks", id);
+  const now = useNow(1000);
+  const rank = (/** @type {Pending} */ { task }) => PRIORITIES.indexOf(task.priority);
+  const columns = useMemo(
+    () => [
+      {
+        key: "name",
+        title: "Task",
+        class: "wide",
+        sort: (/** @type {Pending} */ { task }) => task.metadata.name,
+        cell: (/** @type {Pending} */ { task, taskId }) => html`<a href=${to.task(taskId)}>${task.metadata.name}</a>`,
+      },
+      { key: "priority", title: "Priority", sort: rank, cell: (/** @type {Pending} */ { task }) => task.priority },
+      {
+        key: "inserted",
+        title: "Waits since",
+        sort: (/** @type {Pending} */ { inserted }) => inserted,
+        cell: (/** @type {Pending} */ { inserted }) => html`<${Time} at=${inserted} now=${now} />`,
+      },
+      {
+        key: "group",
+        title: "Group",
+        cell: (/** @type {Pending} */ { task }) =>
+          html`<a href=${to.group(task.taskGroupId)}>${task.metadata.owner}</a>`,
+      },
+    ],
+    [now],
+  );
+  return html`<${Loaded} of=${polled}>${(/** @type {{items: Pending[], more: boolean}} */ { items, more }) => {
+    const ordered = [...items].sort((a, b) => rank(a) - rank(b) || (a.inserted < b.inserted ? -1 : 1));
+    return listed(
+      ordered,
+      more,
+      "Nothing waits here.",
+      html`<${Table} rows=${ordered} columns=${columns} id=${(/** @type {Pending} */ row) => row.taskId} caption="Pending tasks in the order in which they are handed out" sort=${query.get("sort") ?? ""} onSort=${(/** @type {string} */ sort) => setQuery({ sort })} />`,
+    );
+  }}<//>`;
+}
+
+/** @param {{id: string, query: URLSearchParams}} properties */
+function ClaimedList({ id, query }) {
+  const polled = useList((options) => listClaimedTasks(id, options), "tasks", id);
+  const now = useNow(1000);
+  const columns = useMemo(
+    () => [
+      {
+        key: "name",
+        title: "Task",
+        class: "wide",
+        sort: (/** @type {Claimed} */ { task }) => task.metadata.name,
+        cell: (/** @type {Claimed} */ { task, taskId, runId }) =>
+          html`<a href=${to.task(taskId, runId)}>${task.metadata.name}</a>`,
+      },
+      {
+        key: "worker",
+        title: "Worker",
+        sort: (/** @type {Claimed} */ { workerId }) => workerId,
+        cell: (/** @type {Claimed} */ { workerGroup, workerId }) =>
+          html`<a href=${to.worker(id, workerGroup, workerId)}>${workerGroup}/${workerId}</a>`,
+      },
+      {
+        key: "claimed",
+        title: "Runs since",
+        sort: (/** @type {Claimed} */ { claimed }) => claimed,
+        cell: (/** @type {Claimed} */ { claimed }) => html`<${Time} at=${claimed} now=${now} />`,
+      },
+    ],
+    [now],
+  );
+  return html`<${Loaded} of=${polled}>${(/** @type {{items: Claimed[], more: boolean}} */ { items, more }) =>
+    listed(
+      items,
+      more,
+      "Nothing runs here.",
+      html`<${Table} rows=${items} columns=${columns} id=${(/** @type {Claimed} */ row) => `${row.taskId}/${row.runId}`} caption="Running tasks" sort=${query.get("sort") ?? "claimed"} onSort=${(/** @type {string} */ sort) => setQuery({ sort })} />`,
+    )}<//>`;
+}
+
+/** @param {{id: string, query: URLSearchParams}} properties */
+function Workers({ id, query }) {
+  const polled = useList((options) => listWorkers(id, options), "workers", id);
+  const now = useNow(10_000);
+  const columns = useMemo(
+    () => [
+      {
+        key: "worker",
+        title: "Worker",
+        class: "wide",
+        sort: (/** @type {Worker} */ worker) => worker.workerId,
+        cell: (/** @type {Worker} */ worker) =>
+          html`<a href=${to.worker(id, worker.workerGroup, worker.workerId)}>${worker.workerGroup}/${worker.workerId}</a>`,
+      },
+      {
+        key: "state",
+        title: "State",
+        sort: (/** @type {Worker} */ worker) => Number(isQuarantined(worker, now)),
+        cell: (/** @type {Worker} */ worker) =>
+          isQuarantined(worker, now) ? html`<span class="state exception">quarantined</span>` : "",
+      },
+      {
+        key: "active",
+        title: "Last active",
+        sort: (/** @type {Worker} */ worker) => worker.lastDateActive ?? "",
+        cell: (/** @type {Worker} */ worker) => html`<${Time} at=${worker.lastDateActive} now=${now} />`,
+      },
+      {
+        key: "first",
+        title: "First claim",
+        sort: (/** @type {Worker} */ worker) => worker.firstClaim,
+        cell: (/** @type {Worker} */ worker) => html`<${Time} at=${worker.firstClaim} now=${now} />`,
+      },
+      {
+        key: "latest",
+        title: "Last task",
+        cell: (/** @type {Worker} */ { latestTask }) =>
+          latestTask ? html`<a href=${to.task(latestTask.taskId, latestTask.runId)}>${latestTask.taskId}</a>` : "–",
+      },
+    ],
+    [id, now],
+  );
+  return html`<${Loaded} of=${polled}>${(/** @type {{items: Worker[], more: boolean}} */ { items, more }) =>
+    listed(
+      items,
+      more,
+      "No worker has asked this task queue for work lately: what is pending waits until one does.",
+      html`<${Table} rows=${items} columns=${columns} id=${(/** @type {Worker} */ worker) => `${worker.workerGroup}/${worker.workerId}`} caption="Workers" sort=${query.get("sort") ?? "-active"} onSort=${(/** @type {string} */ sort) => setQuery({ sort })} />`,
+    )}<//>`;
+}
+
+/** @param {Worker} worker @param {number} now */
+const isQuarantined = ({ quarantineUntil }, now) => quarantineUntil !== undefined && Date.parse(quarantineUntil) > now;
+
+/** @param {unknown[]} items @param {boolean} more @param {string} nothing @param {any} table */
+const listed = (items, more, nothing, table) =>
+  items.length === 0
+    ? html`<${Empty}>${nothing}<//>`
+    : html`${more && html`<p>The first ${counted(items.length, "row")} of more.</p>`}${table}`;

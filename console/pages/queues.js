@@ -1,0 +1,88 @@
+// All task queues: what waits, what runs, and since when.
+
+import { html, useMemo } from "../core/html.js";
+import { gather, useNow, usePolled } from "../core/polling.js";
+import { listTaskQueues, taskQueueCountsBatch } from "../core/queue.js";
+import { setQuery, to } from "../core/router.js";
+import { Empty, Loaded } from "../parts/feedback.js";
+import { Time } from "../parts/states.js";
+import { Table } from "../parts/table.js";
+
+/** @typedef {import("../core/types").TaskQueue & {pending: number, claimed: number}} Row */
+
+/** @param {import("../core/types").PageProperties} properties */
+export default function QueuesPage({ params, query }) {
+  const provisioner = params["provisionerId"];
+  const polled = usePolled(read, [], { interval: 5000 });
+  const now = useNow(10_000);
+  const filter = query.get("name") ?? "";
+  const columns = useMemo(
+    () => [
+      {
+        key: "name",
+        title: "Task queue",
+        class: "wide",
+        sort: (/** @type {Row} */ row) => row.taskQueueId,
+        cell: (/** @type {Row} */ row) => html`<a href=${to.queue(row.taskQueueId)}>${row.taskQueueId}</a>`,
+      },
+      {
+        key: "pending",
+        title: "Pending",
+        class: "number",
+        sort: (/** @type {Row} */ row) => row.pending,
+        cell: (/** @type {Row} */ row) => row.pending.toLocaleString(),
+      },
+      {
+        key: "claimed",
+        title: "Running",
+        class: "number",
+        sort: (/** @type {Row} */ row) => row.claimed,
+        cell: (/** @type {Row} */ row) => row.claimed.toLocaleString(),
+      },
+      {
+        key: "active",
+        title: "Last active",
+        sort: (/** @type {Row} */ row) => row.lastDateActive,
+        cell: (/** @type {Row} */ row) => html`<${Time} at=${row.lastDateActive} now=${now} />`,
+      },
+      { key: "description", title: "Description", class: "wide", cell: (/** @type {Row} */ row) => row.description },
+    ],
+    [now],
+  );
+  return html`<article>
+    <h1>Task queues${provisioner ? ` of ${provisioner}` : ""}</h1>
+    <p class="reason">A task queue with its workers is what operators call a pool.</p>
+    <${Loaded} of=${polled} label="Loading the task queues">
+      ${(/** @type {Row[]} */ rows) => {
+        const listed = rows.filter(
+          (row) => row.taskQueueId.includes(filter) && (!provisioner || row.taskQueueId.startsWith(`${provisioner}/`)),
+        );
+        return html`
+          <div class="buttons filters"><input type="search" aria-label="Filter by name" placeholder="Filter by name" value=${filter} onInput=${(/** @type {any} */ event) => setQuery({ name: event.target.value })} /></div>
+          ${listed.length === 0 ? html`<${Empty}>${rows.length ? "No task queue matches." : "No worker has asked for work and no task has named a task queue yet."}<//>` : html`<${Table} rows=${listed} columns=${columns} id=${(/** @type {Row} */ row) => row.taskQueueId} caption="Task queues" sort=${query.get("sort") ?? "-pending"} onSort=${(/** @type {string} */ sort) => setQuery({ sort })} />`}`;
+      }}
+    <//>
+  </article>`;
+}
+
+/**
+ * @param {AbortSignal} signal
+ * @param {Row[] | undefined} previous
+ * @returns {Promise<Row[]>}
+ */
+async function read(signal, previous) {
+  const { items } = await gather(listTaskQueues({ signal }), "taskQueues");
+  const queues = /** @type {import("../core/types").TaskQueue[]} */ (items);
+  const ids = queues.map(({ taskQueueId }) => taskQueueId);
+  const counts = new Map();
+  for (let start = 0; start < ids.length; start += 1000) {
+    for (const one of await taskQueueCountsBatch(ids.slice(start, start + 1000), { signal }))
+      counts.set(one.taskQueueId, one);
+  }
+  const next = queues.map((queue) => ({
+    ...queue,
+    pending: counts.get(queue.taskQueueId)?.pendingTasks ?? 0,
+    claimed: counts.get(queue.taskQueueId)?.claimedTasks ?? 0,
+  }));
+  return previous && JSON.stringify(previous) === JSON.stringify(next) ? previous : next;
+}

@@ -1,0 +1,103 @@
+// One worker: what it does and did, and quarantine with its reason and history.
+
+import { html, useState } from "../core/html.js";
+import { useNow, usePolled } from "../core/polling.js";
+import { getWorker, quarantineWorker, statuses, tasks, workerRemoved } from "../core/queue.js";
+import { to } from "../core/router.js";
+import { shortReason } from "../core/words.js";
+import { ActionButton, Empty, Loaded } from "../parts/feedback.js";
+import { Facts, State, Time } from "../parts/states.js";
+
+const FOR_EVER = 1000 * 365.25 * 86_400_000;
+
+/** @typedef {import("../core/types").WorkerDetails} Worker */
+/** @typedef {{taskId: string, runId: number, name: string, status?: import("../core/types").Status}} Recent */
+
+/** @param {import("../core/types").PageProperties} properties */
+export default function WorkerPage({ params }) {
+  const { provisionerId, workerType, workerGroup = "", workerId = "" } = params;
+  const id = `${provisionerId}/${workerType}`;
+  const polled = usePolled((signal) => read(id, workerGroup, workerId, signal), [id, workerGroup, workerId], {
+    interval: 10_000,
+  });
+  return html`<article>
+    <h1>${workerGroup}/${workerId}</h1>
+    <p>Worker of <a href=${to.queue(id)}>${id}</a></p>
+    <${Loaded} of=${polled} label="Loading the worker">
+      ${(/** @type {{worker: Worker, recent: Recent[]}} */ { worker, recent }) => html`<${Details} id=${id} worker=${worker} recent=${recent} refresh=${polled.refresh} />`}
+    <//>
+  </article>`;
+}
+
+/** @param {string} id @param {string} group @param {string} name @param {AbortSignal} signal */
+async function read(id, group, name, signal) {
+  const worker = await getWorker(id, group, name, { signal });
+  const ids = [...new Set(worker.recentTasks.map(({ taskId }) => taskId))];
+  const [definitions, states] = await Promise.all([tasks(ids), statuses(ids, signal)]);
+  const recent = worker.recentTasks
+    .map(({ taskId, runId }) => ({
+      taskId,
+      runId,
+      name: definitions.get(taskId)?.metadata.name ?? taskId,
+      status: states.get(taskId),
+    }))
+    .reverse();
+  return { worker, recent };
+}
+
+/** @param {{id: string, worker: Worker, recent: Recent[], refresh: () => void}} properties */
+function Details({ id, worker, recent, refresh }) {
+  const now = useNow(5000);
+  const until = worker.quarantineUntil ? Date.parse(worker.quarantineUntil) : 0;
+  const quarantined = until > now;
+  const [reason, setReason] = useState("");
+  const set = (/** @type {number} */ time) =>
+    quarantineWorker(id, worker.workerGroup, worker.workerId, new Date(time).toISOString(), reason).then(refresh);
+  return html`
+    <${Facts} of=${[
+      ["State", quarantined ? html`<span class="state exception">quarantined</span>` : "takes work"],
+      ["Last active", html`<${Time} at=${worker.lastDateActive} now=${now} />`],
+      ["First claim", html`<${Time} at=${worker.firstClaim} now=${now} />`],
+      ["Expires", html`<${Time} at=${worker.expires} now=${now} />`],
+      ...(quarantined ? [["Quarantined until", html`<${Time} at=${worker.quarantineUntil} now=${now} />`]] : []),
+    ]} />
+    <section aria-labelledby="quarantine">
+      <h2 id="quarantine">Quarantine</h2>
+      <p>A quarantined worker gets no work; what it runs goes on.</p>
+      <label>Reason<input type="text" maxlength="4000" value=${reason} onInput=${(/** @type {any} */ event) => setReason(event.target.value)} /></label>
+      <div class="buttons">
+        ${
+          quarantined
+            ? html`<${ActionButton} kind="primary" action=${() => set(Date.now() - 1000)}>Release<//>`
+            : html`<${ActionButton} kind="primary" disabled=${!reason} title=${reason ? "" : "Say why, for those who find it"} action=${() => set(Date.now() + FOR_EVER)}>Quarantine<//>
+              <${ActionButton} disabled=${!reason} action=${() => set(Date.now() + 86_400_000)}>Quarantine for a day<//>`
+        }
+        <${ActionButton} action=${() => workerRemoved(id, worker.workerGroup, worker.workerId).then(refresh)} confirm="Report that this worker is gone? The tasks that it runs are retried at once.">It is gone<//>
+      </div>
+      ${
+        (worker.quarantineDetails ?? []).length > 0 &&
+        html`<h3>History</h3><ul>
+        ${[...(worker.quarantineDetails ?? [])]
+          .reverse()
+          .map(
+            (entry) =>
+              html`<li key=${entry.updatedAt}><${Time} at=${entry.updatedAt} now=${now} /> by <code>${entry.clientId}</code>, until <${Time} at=${entry.quarantineUntil} now=${now} />: ${entry.quarantineInfo || "no reason given"}</li>`,
+          )}
+      </ul>`
+      }
+    </section>
+    <section aria-labelledby="recent">
+      <h2 id="recent">Recent tasks</h2>
+      ${
+        recent.length === 0
+          ? html`<${Empty}>None.<//>`
+          : html`<ul class="related">
+        ${recent.map(
+          ({ taskId, runId, name, status }) => html`<li key=${`${taskId}/${runId}`}>
+          <a href=${to.task(taskId, runId)}>${name}</a> ${status ? html`<${State} state=${status.runs[runId]?.state ?? status.state} reason=${shortReason(status)} />` : html`<span class="reason">expired</span>`}
+          <span class="reason"><${Time} at=${status?.runs[runId]?.started} now=${now} /></span></li>`,
+        )}
+      </ul>`
+      }
+    </section>`;
+}

@@ -1,0 +1,74 @@
+// What a task waits for, and what waits for it: those that block first.
+
+import { html } from "../core/html.js";
+import { gather, usePolled } from "../core/polling.js";
+import { listDependentTasks, statuses, tasks } from "../core/queue.js";
+import { to } from "../core/router.js";
+import { isFinal, shortReason } from "../core/words.js";
+import { Empty, Loaded } from "./feedback.js";
+import { State } from "./states.js";
+
+const MOST_DEPENDENTS = 500;
+
+/** @typedef {{taskId: string, name: string, status: import("../core/types").Status | undefined}} Related */
+
+/** @param {{task: import("../core/types").Definition, status: import("../core/types").Status}} properties */
+export function Dependencies({ task, status }) {
+  const required = usePolled(() => namesAndStates(task.dependencies), [status.taskId], {
+    interval: 15_000,
+    until: () => isFinal(status.state),
+  });
+  const dependents = usePolled((signal) => dependentsOf(status.taskId, signal), [status.taskId], { interval: 30_000 });
+  return html`
+    <h3>Waits for</h3>
+    ${
+      task.dependencies.length === 0
+        ? html`<${Empty}>Nothing.<//>`
+        : html`<p class="reason">${task.requires === "all-completed" ? "All must complete." : "All must be resolved, whatever the outcome."}</p>
+          <${Loaded} of=${required}>${(/** @type {Related[]} */ found) => html`<${List} of=${found} />`}<//>`
+    }
+    <h3>Needed by</h3>
+    <${Loaded} of=${dependents}>
+      ${(/** @type {{related: Related[], more: boolean}} */ { related, more }) =>
+        related.length === 0
+          ? html`<${Empty}>No task.<//>`
+          : html`<${List} of=${related} />${more && html`<p>And more than ${MOST_DEPENDENTS} in all.</p>`}`}
+    <//>`;
+}
+
+/** @param {{of: Related[]}} properties */
+const List = ({ of }) =>
+  html`<ul class="related">
+    ${[...of].sort(blockingFirst).map(
+      ({ taskId, name, status }) => html`<li key=${taskId}>
+        ${status ? html`<a href=${to.task(taskId)}>${name}</a> <${State} state=${status.state} reason=${shortReason(status)} />` : html`<code>${taskId}</code> <span class="reason">expired</span>`}
+      </li>`,
+    )}
+  </ul>`;
+
+/** @param {Related} a @param {Related} b */
+function blockingFirst(a, b) {
+  const rank = (/** @type {Related} */ { status }) =>
+    !status ? 3 : status.state === "completed" ? 2 : isFinal(status.state) ? 0 : 1;
+  return rank(a) - rank(b) || (a.name < b.name ? -1 : 1);
+}
+
+/** @param {string[]} taskIds @returns {Promise<Related[]>} */
+async function namesAndStates(taskIds) {
+  const [definitions, states] = await Promise.all([tasks(taskIds), statuses(taskIds)]);
+  return taskIds.map((taskId) => ({
+    taskId,
+    name: definitions.get(taskId)?.metadata.name ?? taskId,
+    status: states.get(taskId),
+  }));
+}
+
+/** @param {string} taskId @param {AbortSignal} signal */
+async function dependentsOf(taskId, signal) {
+  const { items, more } = await gather(listDependentTasks(taskId, { signal }), "tasks", MOST_DEPENDENTS);
+  const members = /** @type {import("../core/types").Member[]} */ (items);
+  return {
+    related: members.map(({ task, status }) => ({ taskId: status.taskId, name: task.metadata.name, status })),
+    more,
+  };
+}

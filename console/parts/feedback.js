@@ -1,0 +1,110 @@
+// What a page shows while it waits, when something failed, and when there is nothing to show.
+
+import { html, useEffect, useRef, useState } from "../core/html.js";
+import { session } from "../core/credentials.js";
+
+/** @param {{label?: string}} properties */
+export const Loading = ({ label = "Loading" }) =>
+  html`<p class="loading" role="status"><span class="spinner" aria-hidden="true"></span>${label} …</p>`;
+
+/** @param {{children?: any}} properties */
+export const Empty = ({ children }) => html`<p class="empty">${children}</p>`;
+
+/**
+ * An error with what to do about it.
+ * @param {{error: Error & {status?: number}, retry?: () => void}} properties
+ */
+export function Failure({ error, retry }) {
+  return html`<div class="notice critical" role="alert">
+    <p>${error.message}</p>
+    <p>${remedy(error)}</p>
+    ${retry && html`<button type="button" onClick=${retry}>Try again</button>`}
+  </div>`;
+}
+
+/** @param {Error & {status?: number}} error */
+function remedy({ status }) {
+  if (status === 401) return html`The credentials are not accepted. <a href="/login">Sign in again</a>.`;
+  if (status === 403 && !session()) return html`This needs credentials. <a href="/login">Sign in</a>.`;
+  if (status === 403)
+    return html`Your credentials lack a scope. <a href="/profile">See what you may do</a>, or ask who gave them to you.`;
+  if (status === 404) return "It may have expired, or the address is mistyped.";
+  if (status === 409) return "Its state has changed in the meantime. The page shows the present one.";
+  if (status === 0 || (status ?? 0) >= 500) return "This may pass; it is tried again by itself.";
+  return "";
+}
+
+/** What is loaded, or why it is not. @param {{of: import("../core/polling.js").Polled<any>, children: (data: any) => any, label?: string}} properties */
+export function Loaded({ of: { data, error, refresh }, children, label }) {
+  return html`${error && html`<${Failure} error=${error} retry=${refresh} />`}
+  ${data === undefined ? !error && html`<${Loading} ...${label ? { label } : {}} />` : children(data)}`;
+}
+
+/**
+ * A button that does something that may fail, and says how it went.
+ * @param {{action: () => Promise<unknown>, children?: any, confirm?: string, disabled?: boolean, title?: string, kind?: string}} properties
+ */
+export function ActionButton({ action, children, confirm, disabled = false, title, kind = "" }) {
+  const [state, setState] = useState(/** @type {{busy: boolean, error?: Error}} */ ({ busy: false }));
+  const [asking, setAsking] = useState(false);
+  const shown = useRef(true);
+  useEffect(() => () => void (shown.current = false), []);
+  const run = async () => {
+    setAsking(false);
+    setState({ busy: true });
+    try {
+      await action();
+      if (shown.current) setState({ busy: false });
+    } catch (error) {
+      if (shown.current) setState({ busy: false, error: error instanceof Error ? error : new Error(String(error)) });
+    }
+  };
+  return html`<span class="action">
+    <button type="button" class=${kind} title=${title} disabled=${disabled || state.busy} aria-busy=${state.busy}
+      onClick=${() => (confirm ? setAsking(true) : void run())}>${children}${state.busy ? " …" : ""}</button>
+    ${asking && html`<${Confirm} question=${confirm} yes=${() => void run()} no=${() => setAsking(false)} />`}
+    ${state.error && html`<span class="action-error" role="alert">${state.error.message}</span>`}
+  </span>`;
+}
+
+/**
+ * A question before something that cannot be undone.
+ * @param {{question?: any, yes: () => void, no: () => void}} properties
+ */
+function Confirm({ question, yes, no }) {
+  return html`<${Dialog} title="Are you sure?" close=${no}>
+    <p>${question}</p>
+    <div class="buttons">
+      <button type="button" class="primary" onClick=${yes}>Yes</button>
+      <button type="button" onClick=${no}>No</button>
+    </div>
+  <//>`;
+}
+
+/**
+ * A modal dialog; Escape closes it.
+ * @param {{title: string, close: () => void, children?: any}} properties
+ */
+export function Dialog({ title, close, children }) {
+  const element = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  useEffect(() => {
+    const dialog = element.current;
+    dialog?.showModal();
+    return () => dialog?.close();
+  }, []);
+  return html`<dialog ref=${element} aria-label=${title} onClose=${close}>
+    <h2>${title}</h2>
+    ${children}
+  </dialog>`;
+}
+
+/** A button that copies a text. @param {{text: string, label?: string}} properties */
+export function Copy({ text, label = "Copy" }) {
+  const [copied, setCopied] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(text);
+    setCopied(true);
+    setTimeout(() => setCopied(false), 1500);
+  };
+  return html`<button type="button" class="quiet" title=${`Copy ${text}`} onClick=${copy}>${copied ? "Copied" : label}</button>`;
+}

@@ -1,0 +1,43 @@
+// The lines of a log: numbered, coloured, and only those in view are in the document.
+
+import { html, useEffect, useState } from "../core/html.js";
+import { colored } from "./ansi.js";
+
+export const LINE_HEIGHT = 18;
+const MARGIN = 30;
+
+/**
+ * @param {{frame: {current: HTMLDivElement | null}, lines: string[], range: [number, number] | null, marked: number,
+ *   choose: (line: number, extend: boolean) => void, scrolled: () => void}} properties
+ */
+export function LogLines({ frame, lines, range, marked, choose, scrolled }) {
+  const [top, setTop] = useState(0);
+  useEffect(() => {
+    const element = frame.current;
+    if (!element) return undefined;
+    const onScroll = () => {
+      setTop(Math.floor(element.scrollTop / LINE_HEIGHT));
+      scrolled();
+    };
+    element.addEventListener("scroll", onScroll, { passive: true });
+    return () => element.removeEventListener("scroll", onScroll);
+  }, [scrolled]);
+  const first = Math.max(0, Math.min(top, lines.length) - MARGIN);
+  const shown = lines.slice(first, first + Math.ceil(innerHeight / LINE_HEIGHT) + 2 * MARGIN);
+  const lineClass = (/** @type {number} */ line) =>
+    `line${range && line >= range[0] && line <= range[1] ? " chosen" : ""}${line === marked ? " marked" : ""}`;
+  return html`<div class="log" ref=${frame} tabindex="0" role="region" aria-label="Log">
+    <div style=${{ height: `${lines.length * LINE_HEIGHT}px` }}>
+      <div style=${{ transform: `translateY(${first * LINE_HEIGHT}px)` }}>
+        ${shown.map((text, index) => {
+          const line = first + index + 1;
+          const click = (/** @type {MouseEvent} */ event) => {
+            event.preventDefault();
+            choose(line, event.shiftKey);
+          };
+          return html`<div key=${line} class=${lineClass(line)}><a class="number" href=${`#L${line}`} onClick=${click}>${line}</a><span class="text">${colored(text)}</span></div>`;
+        })}
+      </div>
+    </div>
+  </div>`;
+}

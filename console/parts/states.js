@@ -1,0 +1,40 @@
+// States and times as people see them: a word and a colour, never the colour alone.
+
+import { html } from "../core/html.js";
+import { STATES } from "../core/words.js";
+import { absolute, distance } from "../core/time.js";
+
+/** @param {{state: string, reason?: string}} properties */
+export const State = ({ state, reason }) =>
+  html`<span class=${`state ${state}`}>${state}</span>${reason && html` <span class="reason">${reason}</span>`}`;
+
+/** A time as a distance, with the exact one as its title. @param {{at?: string | undefined, now: number}} properties */
+export const Time = ({ at, now }) =>
+  at === undefined ? "–" : html`<time dateTime=${at} title=${absolute(at)}>${distance(at, now)}</time>`;
+
+/**
+ * Counts by state as a bar; each part switches the filter for its state on or off.
+ * @param {{counts: Record<string, number>, selected: string, select: (state: string) => void}} properties
+ */
+export function StateBar({ counts, selected, select }) {
+  const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
+  const present = STATES.filter((state) => counts[state]);
+  return html`<div class="state-bar">
+    <div class="bar" aria-hidden="true">
+      ${present.map((state) => html`<span class=${state} style=${{ flexGrow: (counts[state] ?? 0) / total }} key=${state}></span>`)}
+    </div>
+    <div class="buttons" role="group" aria-label="Filter by state">
+      ${STATES.map(
+        (state) => html`<button type="button" key=${state} class=${`state ${state}`} aria-pressed=${selected === state}
+          onClick=${() => select(selected === state ? "" : state)}>${counts[state] ?? 0} ${state}</button>`,
+      )}
+    </div>
+  </div>`;
+}
+
+/** Pairs of a name and a value. @param {{of: [string, any][]}} properties */
+export const Facts = ({ of }) =>
+  html`<dl class="facts">${of.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+
+/** An identifier that people compare letter by letter. @param {{children?: any}} properties */
+export const Id = ({ children }) => html`<code class="id">${children}</code>`;

@@ -1,0 +1,38 @@
+// What can be done with a task: by the queue itself, and by the actions that its group's decision task offers.
+
+import { html } from "../core/html.js";
+import { retriggered } from "../core/definition.js";
+import * as queue from "../core/queue.js";
+import { navigate, to } from "../core/router.js";
+import { slugid } from "../core/slugid.js";
+import { isFinal } from "../core/words.js";
+import { ActionButton } from "./feedback.js";
+import { DecisionActions } from "./decision-actions.js";
+import { PriorityChoice } from "./group-actions.js";
+
+/** @param {{task: import("../core/types").Definition, status: import("../core/types").Status, refresh: () => void}} properties */
+export function TaskActions({ task, status, refresh }) {
+  const id = status.taskId;
+  const over = Date.parse(status.deadline) < Date.now();
+  const late = over ? "The deadline has passed" : "";
+  const then = (/** @type {Promise<unknown>} */ done) => done.then(refresh);
+  const rerun = async () => {
+    await queue.rerunTask(id);
+    refresh();
+    navigate(to.task(id));
+  };
+  const retrigger = async () => {
+    const copy = slugid();
+    await queue.createTask(copy, retriggered(task, Date.now()));
+    navigate(to.task(copy));
+  };
+  return html`<div class="buttons" role="group" aria-label="Actions on the task">
+    <${ActionButton} kind="primary" disabled=${over || status.state === "pending" || status.state === "running"} title=${late} action=${rerun} confirm="Run it again? Tasks that wait for it go on when it completes.">Rerun<//>
+    <${ActionButton} disabled=${over || isFinal(status.state)} title=${late} action=${() => then(queue.cancelTask(id))} confirm="Cancel the task? Tasks that need it to complete will not run.">Cancel<//>
+    ${status.state === "unscheduled" && html`<${ActionButton} disabled=${over} title=${late} action=${() => then(queue.scheduleTask(id))} confirm="Schedule it whatever its dependencies?">Schedule<//>`}
+    <${ActionButton} action=${retrigger} confirm="Create a copy of the task in the same group?">Retrigger<//>
+    <a class="button" href=${`/tasks/${id}/create`}>Edit as new</a>
+    ${!isFinal(status.state) && html`<${PriorityChoice} label="Priority" disabled=${over} change=${(/** @type {string} */ priority) => then(queue.changeTaskPriority(id, priority))} />`}
+    <${DecisionActions} task=${task} status=${status} />
+  </div>`;
+}

@@ -1,0 +1,132 @@
+"""The console's files: its pages at the addresses that people link to, its assets below a path with their hash.
+
+Assets never change below their path, so browsers and a CDN may keep them; the page itself is never kept. Everything
+is read once and kept compressed.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
+
+from shared.api.answer import Answer
+from shared.settings import Settings
+from shared.storage.connection import Endpoints, parse_connection_string
+
+FOLDER = Path(__file__).resolve().parent.parent / "console"
+
+PAGES = re.compile(r"/(?:(?:tasks|provisioners|worker-manager|history|auth|profile|login|index)(?:/.*)?)?")
+"""Addresses that are pages of the console."""
+
+_TYPES: Mapping[str, str] = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+_KEPT = "public, max-age=31536000, immutable"
+_IMPORT_MAP = re.compile(r'<script type="importmap">(.*?)</script>', re.DOTALL)
+_COMPRESSION = 9
+
+
+@dataclass(frozen=True)
+class _File:
+    content_type: str
+    packed: bytes
+
+
+@dataclass(frozen=True)
+class Site:
+    """The console as it is served."""
+
+    page: _File
+    assets: Mapping[str, _File]
+    """By their paths."""
+    policy: str
+    """The content security policy of pages: scripts and styles of this origin alone."""
+
+    @classmethod
+    def load(cls, folder: Path, sources: Iterable[str]) -> Self:
+        """Read the files. `sources` are origins that the console reads besides its own: storage, the identity
+        provider. Raises FileNotFoundError if the folder has no page."""
+        contents = {
+            path.relative_to(folder).as_posix(): path.read_bytes()
+            for path in sorted(folder.rglob("*"))
+            if path.suffix in _TYPES and not path.name.endswith(".config.js")
+        }
+        prefix = f"/console/{_digest(contents)}"
+        html = (folder / "index.html").read_text().replace("{{assets}}", prefix)
+        assets = {
+            f"{prefix}/{name}": _File(_TYPES[Path(name).suffix], _pack(content)) for name, content in contents.items()
+        }
+        page = _File("text/html; charset=utf-8", _pack(html.encode()))
+        return cls(page, assets, _policy(html, sources))
+
+    def answer(self, path: str, headers: Mapping[str, str]) -> Answer | None:
+        """What is at a path; None if that is nothing of the console. `headers` are the request's, in lower case."""
+        packed = "gzip" in headers.get("accept-encoding", "")
+        if (asset := self.assets.get(path)) is not None:
+            return _answer(asset, packed, {"cache-control": _KEPT})
+        if PAGES.fullmatch(path):
+            return _answer(
+                self.page, packed, {"content-security-policy": self.policy, "referrer-policy": "no-referrer"}
+            )
+        return None
+
+
+def sources(settings: Settings) -> list[str]:
+    """Origins that the console's pages read: where artifacts are stored, and what the settings name besides."""
+    if settings.storage_connection_string is not None:
+        endpoints, _ = parse_connection_string(settings.storage_connection_string.get_secret_value())
+    else:
+        assert settings.storage_account_name is not None, "settings are checked when they are loaded"
+        endpoints = Endpoints.of_account(settings.storage_account_name)
+    return [_origin(endpoints.blob), *settings.console_sources.split()]
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _answer(file: _File, packed: bool, headers: Mapping[str, str]) -> Answer:
+    body = file.packed if packed else gzip.decompress(file.packed)
+    encoding = {"content-encoding": "gzip"} if packed else {}
+    return Answer(body=body, content_type=file.content_type, headers={"vary": "accept-encoding", **encoding, **headers})
+
+
+def _policy(html: str, sources: Iterable[str]) -> str:
+    found = _IMPORT_MAP.search(html)
+    assert found is not None, "the page has an import map"
+    digest = base64.b64encode(hashlib.sha256(found[1].encode()).digest()).decode()
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src 'self' 'sha256-{digest}'",
+            "style-src 'self'",
+            "img-src 'self'",
+            "worker-src 'self'",
+            f"connect-src 'self' {' '.join(sources)}".rstrip(),
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+        ]
+    )
+
+
+def _digest(contents: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for name, content in contents.items():
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:16]
+
+
+def _pack(content: bytes) -> bytes:
+    return gzip.compress(content, _COMPRESSION, mtime=0)

@@ -1,0 +1,123 @@
+"""The console's files as they are served: which addresses are pages, what may be kept, and what a page may load."""
+
+import base64
+import gzip
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+from functions.console import FOLDER, Site
+
+PACKED = {"accept-encoding": "gzip, br"}
+
+
+@pytest.fixture(scope="module")
+def site() -> Site:
+    return Site.load(FOLDER, ["https://account.blob.core.windows.net"])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/tasks",
+        "/tasks/groups/fN1SbArXTPSVFNUvaOlinQ",
+        "/tasks/fN1SbArXTPSVFNUvaOlinQ/runs/0/logs/public%2Flogs%2Flive.log",
+        "/provisioners/my-team/worker-types/linux",
+        "/worker-manager/my-team%2Flinux",
+        "/auth/clients/create",
+        "/login/callback",
+    ],
+)
+def test_addresses_that_people_link_to_are_the_page(site: Site, path: str) -> None:
+    answer = site.answer(path, {})
+    assert answer is not None
+    assert answer.content_type.startswith("text/html")
+    assert b'<div id="app">' in answer.body
+
+
+@pytest.mark.parametrize(
+    "path", ["/favicon.ico", "/tasksx", "/api", "/console/", "/console/../host.json", "/index.html"]
+)
+def test_other_paths_are_not_of_the_console(site: Site, path: str) -> None:
+    assert site.answer(path, {}) is None
+
+
+def test_the_page_is_never_kept_and_assets_always(site: Site) -> None:
+    page = site.answer("/", {})
+    assert page is not None
+    assert "cache-control" not in page.headers  # every answer's own, which forbids keeping it
+    script = re.search(r'src="([^"]+app\.js)"', page.body.decode())
+    assert script is not None
+    asset = site.answer(script[1], {})
+    assert asset is not None
+    assert "immutable" in asset.headers["cache-control"]
+
+
+def test_everything_that_the_page_names_is_served(site: Site) -> None:
+    page = site.answer("/", {})
+    assert page is not None
+    named = re.findall(r'"(/console/[^"]+)"', page.body.decode())
+    assert len(named) > 8
+    assert [path for path in named if site.answer(path, {}) is None] == []
+
+
+def test_modules_import_only_what_is_served() -> None:
+    """A mistyped import would show only in the browser that opens that page."""
+    found = {
+        path.relative_to(FOLDER).as_posix(): re.findall(r'(?:from|import\()\s*"(\.[^"]+)"', path.read_text())
+        for folder in ("core", "pages", "parts")
+        for path in (FOLDER / folder).glob("*.js")
+    }
+    missing = [
+        (name, imported)
+        for name, imports in found.items()
+        for imported in imports
+        if not imported.endswith("/types") and not (FOLDER / Path(name).parent / imported).resolve().is_file()
+    ]
+    assert len(found) > 40
+    assert missing == []
+
+
+def test_compressed_for_those_that_accept_it(site: Site) -> None:
+    plain, packed = site.answer("/", {}), site.answer("/", PACKED)
+    assert plain is not None
+    assert packed is not None
+    assert packed.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(packed.body) == plain.body
+
+
+def test_the_first_paint_takes_less_than_100_kilobytes(site: Site) -> None:
+    page = site.answer("/", {})
+    assert page is not None
+    names = ["app.js", "style.css", "vendor/uplot.css", "vendor/preact.js", "vendor/hooks.js", "vendor/htm.js"]
+    names += [f"core/{path.name}" for path in (FOLDER / "core").glob("*.js")]
+    names += [f"parts/{path.name}" for path in (FOLDER / "parts").glob("*.js")] + ["pages/home.js"]
+    prefix = next(iter(site.assets)).split("/")[2]
+    answers = [site.answer(f"/console/{prefix}/{name}", PACKED) for name in names]
+    assert None not in answers
+    assert len(gzip.compress(page.body)) + sum(len(answer.body) for answer in answers if answer is not None) < 100_000
+
+
+def test_a_page_loads_scripts_and_styles_of_its_own_origin_alone(site: Site) -> None:
+    page = site.answer("/", {})
+    assert page is not None
+    policy = dict(part.split(" ", 1) for part in page.headers["content-security-policy"].split("; "))
+    import_map = re.search(r'<script type="importmap">(.*?)</script>', page.body.decode(), re.DOTALL)
+    assert import_map is not None
+    digest = base64.b64encode(hashlib.sha256(import_map[1].encode()).digest()).decode()
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == f"'self' 'sha256-{digest}'"
+    assert policy["style-src"] == "'self'"
+    assert policy["connect-src"] == "'self' https://account.blob.core.windows.net"
+    assert policy["frame-ancestors"] == "'none'"
+
+
+def test_a_change_of_any_file_changes_the_path_of_all(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text('<script type="importmap">{}</script>{{assets}}')
+    (tmp_path / "app.js").write_text("1")
+    before = Site.load(tmp_path, [])
+    (tmp_path / "app.js").write_text("2")
+    assert not before.assets.keys() & Site.load(tmp_path, []).assets.keys()
