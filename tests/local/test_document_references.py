@@ -23,7 +23,7 @@ DOCUMENTS = sorted(
     for folder in ("", ".github", "docs", "docs/decisions", "infra", "local/broker", "worker")
     for path in (ROOT / folder).glob("*.md")
 )
-CODE = ("admin", "bench", "docs/examples", "functions", "infra", "listen", "local", "shared", "tests", "worker")
+CODE = (".github", "admin", "bench", "docs/examples", "functions", "infra", "listen", "local", "shared", "tests", "worker")
 PACKAGES = ("admin", "bench", "functions", "listen", "local", "shared", "tests", "worker")
 FOLDERS = (*PACKAGES, "docs", "infra", ".github", ".ci", ".vscode")
 MADE = (".venv", ".local", "node_modules", "mutants", "dist")
