@@ -286,3 +286,15 @@ def test_scopes_of_claim_task(service: Service) -> None:
             service.with_scopes(*scopes).claimTask(task_id, 0, ME)
     for scopes in (modern, old):
         service.with_scopes(*scopes).claimTask(task_id, 0, ME)
+
+
+@pytest.mark.parametrize("call", ["reclaimTask", "reportCompleted", "reportFailed"])
+def test_other_calls_of_workers_take_the_scopes_of_their_run_alone(service: Service, call: str) -> None:
+    """Not those of before 2016 (contract 2.2)."""
+    task_id = service.create()
+    service.queue.claimTask(task_id, 0, ME)
+    old = ["queue:claim-task", "queue:resolve-task", "assume:worker-id:group/me"]
+    with refused(403, "InsufficientScopes"):
+        getattr(service.with_scopes(*old), call)(task_id, 0)
+    action = "reclaim" if call == "reclaimTask" else "resolve"
+    getattr(service.with_scopes(f"queue:{action}-task:{task_id}/0"), call)(task_id, 0)
