@@ -25,7 +25,7 @@ DOCUMENTS = sorted(
 )
 CODE = (".github", "admin", "bench", "docs/examples", "functions", "infra", "listen", "local", "shared", "tests", "worker")
 PACKAGES = ("admin", "bench", "functions", "listen", "local", "shared", "tests", "worker")
-FOLDERS = (*PACKAGES, "docs", "infra", ".github", ".ci", ".vscode")
+FOLDERS = (*PACKAGES, "console", "docs", "infra", ".github", ".ci", ".vscode")
 MADE = (".venv", ".local", "node_modules", "mutants", "dist")
 """Folders that commands make: named, and not in the repository."""
 OTHERS_VARIABLES = re.compile(r"(AZURE|HTTPS?|PIP|OTEL|FUNCTIONS|CRASH|ACCEPT|MSSQL)_|VARIABLE_NAME")
