@@ -21,12 +21,13 @@ from admin.connection import LOCALLY, reason
 from admin.output import fail
 from shared.runtime import Runtime
 from shared.storage.connection import AzureStorage, Endpoints
+from shared.storage.definitions import DefinitionCache
 from shared.storage.expiry import ExpiryStore
 from shared.storage.groups import GroupStore
 from shared.storage.interface import Storage, StorageUnavailable
 from shared.storage.messages import Messages, Signer
 from shared.storage.pools import PoolStore
-from shared.storage.tasks import DefinitionCache, TaskStore
+from shared.storage.tasks import TaskStore
 
 CONNECTION_STRINGS = ("STORAGE_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING")
 SETTLED = timedelta(minutes=15)

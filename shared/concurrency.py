@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -14,21 +14,28 @@ S = TypeVar("S")
 async def together(*awaitables: Awaitable[T]) -> list[T]:
     """Awaits all, also when one fails, and only then raises the first failure: nothing runs after the reply."""
     outcomes = await asyncio.gather(*awaitables, return_exceptions=True)
-    results: list[T] = []
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException):
-            raise outcome
-        results.append(outcome)
-    return results
+    _raise_first(outcomes)
+    return cast("list[T]", outcomes)
 
 
 async def both(first: Awaitable[T], second: Awaitable[S]) -> tuple[T, S]:
     """As `together`, for two of different kinds."""
-    results = await asyncio.gather(first, second, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return cast("tuple[T, S]", tuple(results))
+    outcomes = list(await asyncio.gather(first, second, return_exceptions=True))
+    _raise_first(outcomes)
+    return cast("tuple[T, S]", tuple(outcomes))
+
+
+def _raise_first(outcomes: list[Any]) -> None:
+    """Raises the first failure. An error that refers to its own stack frame lives until the garbage collector comes,
+    and with it all that the frame has: so the outcomes are dropped first."""
+    failure = next((each for each in outcomes if isinstance(each, BaseException)), None)
+    if failure is None:
+        return
+    outcomes.clear()
+    try:
+        raise failure
+    finally:
+        del failure
 
 
 async def in_waves(width: int, work: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:

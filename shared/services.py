@@ -15,13 +15,14 @@ from shared.auth.role_store import RoleStore
 from shared.runtime import Runtime
 from shared.settings import Settings
 from shared.storage.artifacts import ArtifactStore
+from shared.storage.definitions import DefinitionCache
 from shared.storage.directory import DirectoryStore
 from shared.storage.expiry import ExpiryStore
 from shared.storage.groups import GroupStore
 from shared.storage.interface import Storage
 from shared.storage.messages import Messages, Signer
 from shared.storage.pools import PoolIndex, PoolStore
-from shared.storage.tasks import DefinitionCache, TaskStore
+from shared.storage.tasks import TaskStore
 from shared.storage.workers import WorkerStore
 from shared.usecases.announcer import Announcer, Publisher
 from shared.usecases.artifact_expiry import ArtifactExpiry
@@ -39,6 +40,7 @@ from shared.usecases.heartbeat import Ask, Heartbeat, asks_of
 from shared.usecases.lifecycle import Lifecycle
 from shared.usecases.membership import Membership
 from shared.usecases.objects import Objects
+from shared.usecases.pages import Pages
 from shared.usecases.poll_urls import PollUrls
 from shared.usecases.polling import Poller, PollIntervals, Starvation
 from shared.usecases.pool_views import Directory, PoolViews
@@ -181,6 +183,7 @@ def assemble(
     index = PoolIndex(storage)
     standings = Standings(index, runtime)
     group_check = GroupCheck(stores)
+    pages = Pages(stores.tasks)
     reconciler = Reconciler(stores, executor, timedelta(days=settings.pool_queues_days))
     clients, roles = ClientStore(storage.tables), RoleStore(storage.tables, runtime)
     vault = Vault([key.get_secret_value() for key in settings.access_token_keys])
@@ -218,13 +221,13 @@ def assemble(
         timers=Timers(stores, executor, group_check, delay),
         resolution=Resolution(stores, executor, group_check, artifacts.uploads),
         redelivery=Redelivery(stores),
-        groups=Groups(stores),
+        groups=Groups(stores, pages),
         group_jobs=GroupJobs(stores, executor),
-        batches=Batches(stores),
+        batches=Batches(stores, pages),
         artifacts=artifacts,
         directory=Directory(directory),
         workers=Workers(stores, executor, workers, directory, index, expiry),
-        pool_views=PoolViews(stores, index, standings),
+        pool_views=PoolViews(stores, pages, index, standings),
         gauges=Gauges(stores, index, standings, storage.queues),
         reconciler=reconciler,
         expiration=Expiration(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -110,16 +111,17 @@ _SLUGID = re.compile(SLUGID_PATTERN.removesuffix("$"))
 
 async def tasks(services: Services, call: Call) -> Mapping[str, Any]:
     """Definitions of many tasks."""
-    page, more = await _ids(call)
-    found = await services.batches.definitions(page)
-    return {"tasks": [{"taskId": task_id, "task": task} for task_id, task in found], **more}
+    page = await _ids(call)
+    found, rest = await services.batches.definitions(page.valid)
+    shown = [{"taskId": each.definition.task_id, "task": each.task} for each in found]
+    return {"tasks": shown, **page.next(rest)}
 
 
 async def statuses(services: Services, call: Call) -> Mapping[str, Any]:
     """Statuses of many tasks."""
-    page, more = await _ids(call)
-    found = await services.batches.statuses(page)
-    return {"statuses": [{"taskId": task_id, "status": status} for task_id, status in found], **more}
+    page = await _ids(call)
+    found = await services.batches.statuses(page.valid)
+    return {"statuses": [{"taskId": task_id, "status": status} for task_id, status in found], **page.next()}
 
 
 async def list_task_group(services: Services, call: Call) -> Mapping[str, Any]:
@@ -181,8 +183,28 @@ async def list_dependent_tasks(services: Services, call: Call) -> Mapping[str, A
     return {"taskId": task_id, **_page(listed)}
 
 
-async def _ids(call: Call) -> tuple[Sequence[str], Mapping[str, str]]:
-    """The page of ids that is asked for, authorised as a whole, and the token of the next one.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Ids:
+    """A page of a list of ids."""
+
+    task_ids: Sequence[str]
+    """The whole list."""
+    start: int
+    end: int
+
+    @property
+    def valid(self) -> list[str]:
+        """Those on the page that can be ids at all."""
+        return [task_id for task_id in self.task_ids[self.start : self.end] if _SLUGID.fullmatch(task_id)]
+
+    def next(self, rest: str | None = None) -> Mapping[str, str]:
+        """The token of the next page, which starts after this one, or with the id that the page had no room for."""
+        end = self.end if rest is None else self.task_ids.index(rest, self.start)
+        return {"continuationToken": token_of(str(end))} if self.start < end < len(self.task_ids) else {}
+
+
+async def _ids(call: Call) -> _Ids:
+    """The page of ids that is asked for; the whole list is authorised.
 
     Raises InputError for a token that is not a position in the list.
     """
@@ -192,9 +214,7 @@ async def _ids(call: Call) -> tuple[Sequence[str], Mapping[str, str]]:
     if not (position.isascii() and position.isdigit() and len(position) < 10):
         raise InputError("invalid continuationToken")
     start = int(position)
-    end = start + limit_of(call.query)
-    more = {"continuationToken": token_of(str(end))} if start < end < len(task_ids) else {}
-    return [task_id for task_id in task_ids[start:end] if _SLUGID.fullmatch(task_id)], more
+    return _Ids(task_ids=task_ids, start=start, end=start + limit_of(call.query))
 
 
 def _group(group: Group) -> dict[str, Any]:
@@ -207,7 +227,7 @@ def _group(group: Group) -> dict[str, Any]:
 
 
 def _page(listed: ListedTasks) -> dict[str, Any]:
-    page: dict[str, Any] = {"tasks": [{"task": task.definition, "status": task.status} for task in listed.tasks]}
+    page: dict[str, Any] = {"tasks": [{"task": each.task, "status": each.status} for each in listed.tasks]}
     return page if listed.resume is None else {**page, "continuationToken": token_of(listed.resume)}
 
 

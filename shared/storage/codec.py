@@ -14,7 +14,7 @@ from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Definition
 from shared.domain.priority import Priority
 from shared.domain.task import Created, Resolved, Run, State, Task, Ticket, Tickets
-from shared.jsontext import memory_of, read_back, write
+from shared.jsontext import memory_of, write
 from shared.storage.interface import Row, StorageUnavailable, Value
 
 SCHEMA = 1
@@ -26,10 +26,14 @@ _CHUNK = 60_000
 """Bytes of a packed definition per property; a property holds 64 KiB."""
 _BESIDE_ABOVE = 128 * 1024
 """Bytes of JSON beyond which (de)compressing would hold up other calls; zlib lets them go on in another thread."""
-_PACKED_BESIDE_ABOVE = 8 * 1024
-"""The same of packed definitions: zeros shrink to a thousandth."""
+_UNPACKED_BESIDE_ABOVE = 512 * 1024
+"""The same of memory that a packed definition will take."""
 _QUICK = 2
 """zlib's level for large definitions: a few per cent larger than by default, three times as fast."""
+MEMORY = "memory"
+"""Property that tells about how many bytes a definition takes in memory."""
+_UNPACKED = 8
+"""Bytes in memory for a packed one, of rows that do not tell: they were written before it was noted."""
 _SPILL_ABOVE = 480_000
 """Bytes of a packed definition beyond which it goes to a blob; an entity holds 1 MiB, emulators count base64."""
 
@@ -40,17 +44,15 @@ class PackedDefinition:
 
     content: bytes
     spilled_to: str | None
-    memory: int = 0
-    """About how many bytes the definition takes in memory; 0 for one that was read and not unpacked."""
+    memory: int
+    """About how many bytes the definition takes in memory."""
 
     @property
     def fingerprint(self) -> str:
         """Names the content."""
+        if self.spilled_to is not None:
+            return self.spilled_to.rpartition("/")[2]
         return hashlib.sha256(self.content).hexdigest()[:32]
-
-    def unpack(self, task_id: str) -> Definition:
-        """The definition, at once: for small ones (others: `unpacked_text`)."""
-        return Definition(task_id=task_id, body=read_back(zlib.decompress(self.content)))
 
 
 async def pack_definition(definition: Definition) -> PackedDefinition:
@@ -69,16 +71,16 @@ async def pack_definition(definition: Definition) -> PackedDefinition:
 
 async def unpacked_text(packed: PackedDefinition) -> bytes:
     """The JSON text of a definition; what may be large is decompressed beside the event loop."""
-    if len(packed.content) <= _PACKED_BESIDE_ABOVE:
+    if packed.memory <= _UNPACKED_BESIDE_ABOVE:
         return zlib.decompress(packed.content)
     return await asyncio.to_thread(zlib.decompress, packed.content)
 
 
 def split_definition(packed: PackedDefinition) -> dict[str, Value]:
     """Properties of the definition row."""
+    row: dict[str, Value] = {"schema": SCHEMA, MEMORY: packed.memory}
     if packed.spilled_to is not None:
-        return {"schema": SCHEMA, "blob": packed.spilled_to}
-    row: dict[str, Value] = {"schema": SCHEMA}
+        return {**row, "blob": packed.spilled_to}
     for index, at in enumerate(range(0, len(packed.content), _CHUNK)):
         row[f"part{index:02d}"] = packed.content[at : at + _CHUNK]
     return row
@@ -96,9 +98,16 @@ def decode_definition(row: Row) -> PackedDefinition:
     """The definition row; the content of a spilled one is still in its blob. Raises StorageUnavailable."""
     check_schema(row)
     if "blob" in row.values:
-        return PackedDefinition(content=b"", spilled_to=str(row.values["blob"]))
+        memory = cast("int", row.values.get(MEMORY, _UNPACKED * _SPILL_ABOVE))
+        return PackedDefinition(content=b"", spilled_to=str(row.values["blob"]), memory=memory)
     parts = sorted(name for name in row.values if name.startswith("part"))
-    return PackedDefinition(content=b"".join(cast("bytes", row.values[name]) for name in parts), spilled_to=None)
+    return packed_in(row, b"".join(cast("bytes", row.values[name]) for name in parts))
+
+
+def packed_in(row: Row, content: bytes) -> PackedDefinition:
+    """A packed definition of which a row has all."""
+    memory = cast("int", row.values.get(MEMORY, _UNPACKED * len(content)))
+    return PackedDefinition(content=content, spilled_to=None, memory=memory)
 
 
 def encode_task(task: Task) -> dict[str, Value]:

@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from shared.domain.dates import parse_date
-from shared.domain.definition import Definition
-from shared.storage.codec import PackedDefinition
+from shared.storage.codec import PackedDefinition, packed_in
 from shared.storage.interface import Row
 
 FINAL = "final"
@@ -45,7 +44,7 @@ class Member:
     """A member row as read."""
 
     task_id: str
-    definition: Definition | None
+    definition: PackedDefinition | None
     """None when it is large, or when it may be that of a call that did not create the task."""
     final: dict[str, Any] | None
     """The status of the task's last resolution; None when it was never resolved, or has been opened again since."""
@@ -89,7 +88,7 @@ def decode_member(row: Row) -> Member:
     final = row.values[f"{FINAL}{opened:04d}"] if opened in finals else None
     return Member(
         task_id=task_id,
-        definition=PackedDefinition(content=cast("bytes", packed), spilled_to=None).unpack(task_id) if packed else None,
+        definition=packed_in(row, cast("bytes", packed)) if packed else None,
         final=json.loads(str(final)) if final else None,
     )
 

@@ -12,7 +12,7 @@ from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Definition
 from shared.domain.task import Task
 from shared.storage import keys
-from shared.storage.codec import PackedDefinition, compact
+from shared.storage.codec import MEMORY, PackedDefinition, compact
 from shared.storage.group_rows import (
     FINAL,
     OPENED,
@@ -332,7 +332,7 @@ def group_expires(definition: Definition) -> str:
 
 def _member_values(packed: PackedDefinition) -> dict[str, Value]:
     small = packed.spilled_to is None and len(packed.content) <= _SMALL and packed.memory <= _SMALL_IN_MEMORY
-    return {"definition": packed.content} if small else {}
+    return {"definition": packed.content, MEMORY: packed.memory} if small else {}
 
 
 def _final(generation: int) -> str:

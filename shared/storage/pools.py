@@ -319,6 +319,11 @@ def _indexed(row: Row) -> Indexed:
     return Indexed(task_id=task_id, run_id=int(run_id), since=parse_date(since))
 
 
+def key_of(kind: Literal["pending", "claimed"], indexed: Indexed) -> str:
+    """The key of an index row."""
+    return f"{kind}~{format_date(indexed.since)}~{indexed.task_id}~{indexed.run_id:04d}"
+
+
 def is_row_of(indexed: Indexed, row: PoolRow) -> bool:
     """Whether an index row is the one that stands for a run, given the row that should."""
     return indexed.since == (row.started or row.scheduled)

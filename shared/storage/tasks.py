@@ -6,10 +6,9 @@ row is never cached.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from shared.domain.definition import Definition
 from shared.domain.task import State, Task
@@ -25,6 +24,7 @@ from shared.storage.codec import (
     split_definition,
     unpacked_text,
 )
+from shared.storage.definitions import LARGE, DefinitionCache, Share
 from shared.storage.interface import (
     BlobMissing,
     Create,
@@ -40,54 +40,6 @@ from shared.storage.interface import (
 from shared.storage.keys import EDGES_AND_UPLOADS, IS_UPLOAD
 
 
-@dataclass(frozen=True, slots=True)
-class Cached:
-    """A definition, and the fingerprint by which a status row names it."""
-
-    definition: Definition
-    fingerprint: str
-
-
-class DefinitionCache:
-    """The definitions used last, up to a total weight: about the bytes of memory that they take.
-
-    An id may be used again once its task has expired and was deleted. So a definition is of no use after its
-    expiration, which is half an hour before the expiry job may delete the task; and who has read the task's status
-    row compares the fingerprint.
-    """
-
-    def __init__(self, capacity: int, now: Callable[[], datetime]) -> None:
-        self._capacity = capacity
-        self._now = now
-        self._entries: OrderedDict[str, tuple[Cached, int]] = OrderedDict()
-        self._weight = 0
-
-    def get(self, task_id: str) -> Cached | None:
-        """The definition of a task that has not expired."""
-        entry = self._entries.get(task_id)
-        if entry is None:
-            return None
-        if entry[0].definition.expires <= self._now():
-            self.forget(task_id)
-            return None
-        self._entries.move_to_end(task_id)
-        return entry[0]
-
-    def put(self, definition: Definition, fingerprint: str, weight: int) -> None:
-        """Remembers a definition, and forgets those that were not used for longest if it gets too much."""
-        self.forget(definition.task_id)
-        self._entries[definition.task_id] = (Cached(definition, fingerprint), weight)
-        self._weight += weight
-        while self._weight > self._capacity and self._entries:
-            self.forget(next(iter(self._entries)))
-
-    def forget(self, task_id: str) -> None:
-        """For a task that is gone, or is another one by now."""
-        entry = self._entries.pop(task_id, None)
-        if entry is not None:
-            self._weight -= entry[1]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loaded:
     """A task as read: what the next commit is conditional on, and what never changes about it."""
@@ -95,6 +47,17 @@ class Loaded:
     task: Task
     etag: str
     definition: Definition
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """A task as read, whose definition is not unpacked yet unless it was kept."""
+
+    task: Task
+    etag: str
+    definition: Definition | PackedDefinition
+    memory: int
+    """About how many bytes the definition takes in memory."""
 
 
 class CommitLost(Exception):
@@ -133,14 +96,37 @@ class TaskStore:
         self._cache = cache
         self._new_id = new_id
 
-    async def load(self, task_id: str) -> Loaded | None:
-        """The task with its definition: one request (one more for a spilled definition that is not cached)."""
+    def share(self, most: float = math.inf) -> Share:
+        """What one call may take for the definitions that it has in hand at a time: so many bytes of memory."""
+        return Share(self._cache.room, most)
+
+    async def load(self, task_id: str, share: Share | None = None) -> Loaded | None:
+        """The task with its definition: one request (one more for a spilled definition that is not cached).
+
+        Of a call that has several definitions in hand, `share` is what they may take. Raises NoRoom.
+        """
+        found = await self.find(task_id)
+        return None if found is None else await self.unpacked(found, share)
+
+    async def load_again(self, loaded: Loaded) -> Loaded | None:
+        """A task that may have changed since it was read; its definition is not read again."""
+        task_id = loaded.task.task_id
+        row = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
+        if row is None:
+            return None
+        task = decode_task(row)
+        if task.fingerprint != loaded.task.fingerprint:
+            return await self.load(task_id)
+        return Loaded(task=task, etag=row.etag, definition=loaded.definition)
+
+    async def find(self, task_id: str) -> Found | None:
+        """The task with its definition as it is stored or kept: one request."""
         cached = self._cache.get(task_id)
         if cached is not None:
             row = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
             task = None if row is None else decode_task(row)
             if row is not None and task is not None and task.fingerprint == cached.fingerprint:
-                return Loaded(task=task, etag=row.etag, definition=cached.definition)
+                return Found(task=task, etag=row.etag, definition=cached.definition, memory=cached.memory)
             self._cache.forget(task_id)
             if task is None:
                 return None
@@ -153,8 +139,22 @@ class TaskStore:
         status, definition = rows.get(keys.TASK_STATUS), rows.get(keys.TASK_DEFINITION)
         if status is None or definition is None:
             return None
-        found = await self._definition(task_id, definition)
-        return None if found is None else Loaded(task=decode_task(status), etag=status.etag, definition=found)
+        packed = decode_definition(definition)
+        return Found(task=decode_task(status), etag=status.etag, definition=packed, memory=packed.memory)
+
+    async def unpacked(self, found: Found, share: Share | None = None) -> Loaded | None:
+        """The same with its definition: one request if it was spilled. None for a task that was deleted meanwhile.
+
+        Raises NoRoom.
+        """
+        definition: Definition | None
+        if isinstance(found.definition, Definition):
+            definition = found.definition
+            if share is not None:
+                share.count(found.memory)
+        else:
+            definition = await self.unpack(found.task.task_id, found.definition, share)
+        return None if definition is None else Loaded(task=found.task, etag=found.etag, definition=definition)
 
     async def known(self, task_id: str) -> Loaded:
         """As `load`. Raises ResourceNotFound."""
@@ -174,7 +174,7 @@ class TaskStore:
         if cached is not None:
             return cached.definition
         row = await self._tables.get(keys.TASKS, task_id, keys.TASK_DEFINITION)
-        return None if row is None else await self._definition(task_id, row)
+        return None if row is None else await self.unpack(task_id, decode_definition(row))
 
     async def spill(self, path: str, content: bytes) -> None:
         """Writes a definition that does not fit into a row to its blob, ahead of the commit."""
@@ -205,7 +205,7 @@ class TaskStore:
             if not latest.task.includes(task):
                 raise TaskExists(latest) from refused
             etags = [latest.etag if latest.task.sequence == task.sequence else ""]
-        self._cache.put(definition, packed.fingerprint, packed.memory)
+        self._keep(definition, packed)
         return Loaded(task=task, etag=etags[0], definition=definition)
 
     async def commit(self, loaded: Loaded, task: Task, beside: Sequence[Operation] = ()) -> Loaded:
@@ -274,20 +274,56 @@ class TaskStore:
         except TransactionRefused:
             return
 
-    async def _definition(self, task_id: str, row: Row) -> Definition | None:
-        """None for a task that was deleted between the reads of its row and its blob."""
-        packed = decode_definition(row)
+    async def unpack(
+        self, task_id: str, packed: PackedDefinition, share: Share | None = None, *, keep: bool = True
+    ) -> Definition | None:
+        """A definition as stored, which is kept for later calls if `keep`.
+
+        None for a task that was deleted between the reads of its row and its blob. Raises NoRoom.
+        """
+        share = share or self.share()
+        if packed.memory < LARGE:
+            share.count(packed.memory)
+            return await self._read(task_id, packed, keep=keep)
+        room, peak = self._cache.room, 2 * packed.memory
+        await share.take(packed.memory, peak)
+        try:
+            kept = self._cache.get(task_id)  # another call may have read it while this one waited
+            if kept is not None and kept.fingerprint == packed.fingerprint:
+                room.free(peak)
+                return kept.definition
+            definition = await self._read(task_id, packed, keep=keep)
+        except BaseException:
+            room.free(peak)
+            raise
+        if definition is None:
+            room.free(peak)
+        else:
+            room.free(peak - packed.memory)
+            room.free_with(definition, packed.memory)
+        return definition
+
+    def _keep(self, definition: Definition, packed: PackedDefinition) -> None:
+        """Keeps the definition of a new task, whose claim may follow at once, if there is room for it."""
+        if packed.memory >= LARGE:
+            if not self._cache.room.try_take(packed.memory):
+                return
+            self._cache.room.free_with(definition, packed.memory)
+        self._cache.put(definition, packed.fingerprint, packed.memory)
+
+    async def _read(self, task_id: str, packed: PackedDefinition, *, keep: bool) -> Definition | None:
+        content = packed
         if packed.spilled_to is not None:
             try:
-                content = await self._blobs.download(keys.DEFINITIONS, packed.spilled_to)
+                content = replace(packed, content=await self._blobs.download(keys.DEFINITIONS, packed.spilled_to))
             except BlobMissing:
                 if await self.status(task_id) is None:
                     return None
                 raise
-            packed = replace(packed, content=content)
-        text = await unpacked_text(packed)
+        text = await unpacked_text(content)
         definition = Definition(task_id=task_id, body=read_back(text))
-        self._cache.put(definition, packed.fingerprint, memory_of(text))
+        if keep:
+            self._cache.put(definition, packed.fingerprint, memory_of(text))
         return definition
 
 

@@ -14,6 +14,7 @@ from shared.domain.effects import ChangePoolRows, Decision, NoDecision, PutClaim
 from shared.domain.events import Exchange
 from shared.domain.task import Task, Ticket
 from shared.errors import ApiError, ResourceNotFound, ServiceUnavailable
+from shared.storage.definitions import MOST_IN_ANSWER, Share
 from shared.storage.interface import ReceiptLost, StorageUnavailable
 from shared.storage.messages import PendingMessage
 from shared.storage.tasks import Loaded
@@ -90,16 +91,18 @@ class Claiming:
     ) -> list[Loaded]:
         """Claims for the worker what the messages in hand stand for; the claimed run is the last one of each task.
 
-        An attempt that fails, for whatever reason, lets its message go and leaves the others alone. Nothing is claimed
+        An attempt that fails, for whatever reason, lets its message go and leaves the others alone; so does one whose
+        definition does not fit into the answer any more. Nothing is claimed
         when the worker may not be given a run in this visit any more. Raises StorageUnavailable or ServiceUnavailable
         when that is why nothing was claimed; a defect is logged and counted.
         """
         unavailable: list[Exception] = []
+        share = self._stores.tasks.share(MOST_IN_ANSWER)
 
         async def attempt(message: PendingMessage) -> _Claimed | None:
             at = _Attempt(message=message, task_queue_id=task_queue_id, worker=worker, held=message.ticket)
             try:
-                return await self._attempt(at)
+                return await self._attempt(at, share)
             except (StorageUnavailable, ServiceUnavailable) as failure:
                 unavailable.append(failure)
                 await self._let_go(at, 0)
@@ -115,7 +118,7 @@ class Claiming:
             raise unavailable[0]
         return [each.loaded for each in delivered]
 
-    async def _attempt(self, at: _Attempt) -> _Claimed | None:
+    async def _attempt(self, at: _Attempt, share: Share) -> _Claimed | None:
         """One message, by the table of design 4; None when it does not lead to a claim."""
         message = at.message
         taken_until = self._runtime.now() + self._first_claim
@@ -130,7 +133,7 @@ class Claiming:
         )
         ahead = self._stores.write_ahead()
         try:
-            read, _ = await both(self._stores.tasks.load(message.task_id), ahead.ensure((timer, lease)))
+            read, _ = await both(self._stores.tasks.load(message.task_id, share), ahead.ensure((timer, lease)))
         except ReceiptLost:
             await ahead.withdraw()
             return None

@@ -87,7 +87,7 @@ class Executor:
                 committed = await self._commit(read, decision, ahead)
             except CommitLost:
                 await self._runtime.sleep(self._runtime.jitter() * FIRST_WAIT * 2**attempt)
-                latest = await self._stores.tasks.load(read.task.task_id)
+                latest = await self._stores.tasks.load_again(read)
                 if latest is None:
                     await ahead.withdraw()
                     raise ResourceNotFound(f"task {read.task.task_id} does not exist") from None

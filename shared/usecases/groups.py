@@ -12,20 +12,12 @@ from shared.domain.priority import Priority
 from shared.domain.protocol import TRIES
 from shared.errors import InputError, ResourceNotFound, ServiceUnavailable
 from shared.storage import keys
+from shared.storage.definitions import Share
 from shared.storage.group_rows import Group, Member
 from shared.storage.groups import GroupChanged
+from shared.storage.tasks import Found
 from shared.usecases.executor import Stores
-
-READS = 32
-"""Tasks read in parallel."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Listed:
-    """A task in a listing."""
-
-    definition: Json
-    status: Json
+from shared.usecases.pages import READS, Listed, Pages
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,11 +28,20 @@ class ListedTasks:
     resume: str | None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Found:
+    """A member of a group, and its task if it had to be read."""
+
+    member: Member
+    task: Found | None = None
+
+
 class Groups:
     """Reads and seals task groups."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, pages: Pages) -> None:
         self._stores = stores
+        self._pages = pages
 
     async def known(self, task_group_id: str) -> Group:
         """The group's header. Raises ResourceNotFound."""
@@ -52,16 +53,17 @@ class Groups:
     async def list(self, task_group_id: str, *, start: str, limit: int) -> tuple[Group, ListedTasks]:
         """A page of the group in the order of taskId: resolved tasks from their member rows, the others read.
 
-        Raises ResourceNotFound, InputError for a start outside of the group.
+        Raises ResourceNotFound, InputError for a start outside of the group, NoRoom.
         """
         first = page_start(start, keys.MEMBERS)
         if limit == 0:
             return await self.known(task_group_id), ListedTasks(tasks=[], resume=None)
-        group, (members, resume) = await both(
-            self.known(task_group_id), self._stores.groups.members(task_group_id, first, limit)
-        )
-        listed = await in_waves(READS, lambda member: self._listed(task_group_id, member), members)
-        return group, ListedTasks(tasks=[each for each in listed if each is not None], resume=resume)
+        async with self._pages.turn:
+            group, (members, resume) = await both(
+                self.known(task_group_id), self._stores.groups.members(task_group_id, first, limit)
+            )
+            tasks, rest = await self._pages.fill(members, lambda each: self._find(task_group_id, each), self._listed)
+        return group, ListedTasks(tasks=tasks, resume=resume if rest is None else keys.member(members[rest].task_id))
 
     async def seal(self, group: Group) -> Group:
         """Seals the group for good; a repeat answers the first time and announces it again."""
@@ -91,18 +93,27 @@ class Groups:
             )
         )
 
-    async def _listed(self, task_group_id: str, member: Member) -> Listed | None:
+    async def _find(self, task_group_id: str, member: Member) -> _Found | None:
         """The member row says by itself whether the task was resolved for good: no other row may be read beside it.
 
         A member row may name a task that does not exist, or one of another group: of a call that died or is refused.
         """
         if member.final is not None and member.definition is not None:
-            definition = member.definition.at_priority(member.final["priority"])
-            return Listed(definition=definition, status=member.final)
-        loaded = await self._stores.tasks.load(member.task_id)
-        if loaded is None or loaded.task.task_group_id != task_group_id:
+            return _Found(member=member)
+        task = await self._stores.tasks.find(member.task_id)
+        if task is None or task.task.task_group_id != task_group_id:
             return None
-        return Listed(definition=loaded.definition.at_priority(loaded.task.priority), status=loaded.task.as_json())
+        return _Found(member=member, task=task)
+
+    async def _listed(self, found: _Found, share: Share) -> Listed | None:
+        if found.task is not None:
+            loaded = await self._stores.tasks.unpacked(found.task, share)
+            return None if loaded is None else Listed.of(loaded)
+        final, packed = found.member.final, found.member.definition
+        assert final is not None, "the task was resolved for good"
+        assert packed is not None, "its definition is in the row"
+        definition = await self._stores.tasks.unpack(found.member.task_id, packed, share, keep=False)
+        return None if definition is None else Listed(definition=definition, priority=final["priority"], status=final)
 
 
 def page_start(start: str, within: tuple[str, str]) -> str:
@@ -129,13 +140,16 @@ def sealed_event(group: Group) -> GroupEvent:
 class Batches:
     """Reads many tasks, some in parallel; the unknown ones are left out."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, pages: Pages) -> None:
         self._stores = stores
+        self._pages = pages
 
-    async def definitions(self, task_ids: Sequence[str]) -> list[tuple[str, Json]]:
-        """Definitions, with the priority that each task has by now."""
-        loaded = await in_waves(READS, self._stores.tasks.load, dict.fromkeys(task_ids))
-        return [(one.task.task_id, one.definition.at_priority(one.task.priority)) for one in loaded if one]
+    async def definitions(self, task_ids: Sequence[str]) -> tuple[list[Listed], str | None]:
+        """Tasks with their definitions, and the id of the first one for which there was no room. Raises NoRoom."""
+        wanted = list(dict.fromkeys(task_ids))
+        async with self._pages.turn:
+            found, rest = await self._pages.fill(wanted, self._stores.tasks.find, self._unpacked)
+        return found, None if rest is None else wanted[rest]
 
     async def statuses(self, task_ids: Sequence[str]) -> list[tuple[str, Json]]:
         """Statuses."""
@@ -145,22 +159,25 @@ class Batches:
     async def dependents(self, task_id: str, *, start: str, limit: int) -> ListedTasks:
         """A page of the tasks that wait, or waited, for this one, in the order of taskId.
 
-        Raises ResourceNotFound, InputError for a start outside of the listing.
+        Raises ResourceNotFound, InputError for a start outside of the listing, NoRoom.
         """
         first = page_start(start, keys.DEPENDENTS)
         if await self._stores.tasks.status(task_id) is None:
             raise ResourceNotFound(f"task {task_id} does not exist")
         if limit == 0:
             return ListedTasks(tasks=[], resume=None)
-        edges, resume = await self._stores.tasks.edges(task_id, start=first, limit=limit)
-        dependents = [edge.key.partition("~")[2] for edge in edges]
-        listed = await in_waves(READS, lambda dependent: self._dependent(task_id, dependent), dependents)
-        return ListedTasks(tasks=[each for each in listed if each is not None], resume=resume)
 
-    async def _dependent(self, required: str, task_id: str) -> Listed | None:
-        """An edge counts only if the dependent's definition lists the task (design 5)."""
-        loaded = await self._stores.tasks.load(task_id)
-        if loaded is None or required not in loaded.definition.dependency_index:
-            return None
-        definition = loaded.definition.at_priority(loaded.task.priority)
-        return Listed(definition=definition, status=loaded.task.as_json())
+        async def unpack(found: Found, share: Share) -> Listed | None:
+            """An edge counts only if the dependent's definition lists the task (design 5)."""
+            listed = await self._unpacked(found, share)
+            return listed if listed is not None and task_id in listed.definition.dependency_index else None
+
+        async with self._pages.turn:
+            edges, resume = await self._stores.tasks.edges(task_id, start=first, limit=limit)
+            dependents = [edge.key.partition("~")[2] for edge in edges]
+            tasks, rest = await self._pages.fill(dependents, self._stores.tasks.find, unpack)
+        return ListedTasks(tasks=tasks, resume=resume if rest is None else edges[rest].key)
+
+    async def _unpacked(self, found: Found, share: Share) -> Listed | None:
+        loaded = await self._stores.tasks.unpacked(found, share)
+        return None if loaded is None else Listed.of(loaded)

@@ -12,11 +12,13 @@ from shared.domain.effects import row_of
 from shared.domain.task import State
 from shared.errors import InputError, ResourceNotFound
 from shared.storage import keys
+from shared.storage.definitions import Share
 from shared.storage.directory import MOST_ACTIONS, Declaration, DirectoryStore, Entry, Kind, packed_actions
-from shared.storage.pools import Counts, Indexed, PoolIndex, Standing, is_row_of
-from shared.storage.tasks import Loaded
+from shared.storage.pools import Counts, Indexed, PoolIndex, Standing, is_row_of, key_of
+from shared.storage.tasks import Found, Loaded
 from shared.usecases.executor import Stores
-from shared.usecases.groups import READS, page_start
+from shared.usecases.groups import page_start
+from shared.usecases.pages import READS, Pages
 from shared.usecases.standings import Standings
 
 JUDGED = 32
@@ -38,8 +40,9 @@ class ListedRun:
 class PoolViews:
     """Reads pools. An unknown pool is an empty one."""
 
-    def __init__(self, stores: Stores, index: PoolIndex, standings: Standings) -> None:
+    def __init__(self, stores: Stores, pages: Pages, index: PoolIndex, standings: Standings) -> None:
         self._stores = stores
+        self._pages = pages
         self._index = index
         self._standings = standings
         self._now = stores.runtime.now
@@ -81,11 +84,11 @@ class PoolViews:
         return until is not None and until > self._now()
 
     async def pending(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[ListedRun], str | None]:
-        """A page of the pending runs, first scheduled first. Raises InputError, StorageUnavailable."""
+        """A page of the pending runs, first scheduled first. Raises InputError, NoRoom, StorageUnavailable."""
         return await self._list("pending", task_queue_id, page_start(start, keys.PENDING), limit)
 
     async def claimed(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[ListedRun], str | None]:
-        """A page of the running runs, first claimed first. Raises InputError, StorageUnavailable."""
+        """A page of the running runs, first claimed first. Raises InputError, NoRoom, StorageUnavailable."""
         return await self._list("claimed", task_queue_id, page_start(start, keys.CLAIMED), limit)
 
     async def _list(
@@ -93,25 +96,30 @@ class PoolViews:
     ) -> tuple[list[ListedRun], str | None]:
         if limit == 0:
             return [], None
-        rows, resume = await self._index.page(kind, task_queue_id, start, limit)
         wanted = State.PENDING if kind == "pending" else State.RUNNING
-        runs = await in_waves(READS, lambda row: self._run(task_queue_id, row, wanted), rows)
-        return [run for run in runs if run is not None], resume
+        async with self._pages.turn:
+            rows, resume = await self._index.page(kind, task_queue_id, start, limit)
+            runs, rest = await self._pages.fill(rows, lambda row: self._find(task_queue_id, row, wanted), self._run)
+        return runs, resume if rest is None else key_of(kind, rows[rest])
 
-    async def _run(self, task_queue_id: str, row: Indexed, wanted: State) -> ListedRun | None:
+    async def _find(self, task_queue_id: str, row: Indexed, wanted: State) -> tuple[Found, int] | None:
         """The status row decides, so that what an index row has outlived is not shown, nor a task of another pool: the
         caller is authorised for this one alone."""
-        loaded = await self._stores.tasks.load(row.task_id)
-        if loaded is None or row.run_id != loaded.task.last_run_id:
+        found = await self._stores.tasks.find(row.task_id)
+        if found is None or row.run_id != found.task.last_run_id:
             return None
-        task = loaded.task
+        task = found.task
         if task.task_queue_id != task_queue_id:
             return None
         if task.state is not wanted or not is_row_of(row, row_of(task, row.run_id)):
             return None
         if wanted is State.PENDING and task.deadline <= self._now():
             return None
-        return ListedRun(loaded=loaded, run_id=row.run_id)
+        return found, row.run_id
+
+    async def _run(self, found: tuple[Found, int], share: Share) -> ListedRun | None:
+        loaded = await self._stores.tasks.unpacked(found[0], share)
+        return None if loaded is None else ListedRun(loaded=loaded, run_id=found[1])
 
 
 Page = tuple[list[Entry], str | None]

@@ -13,10 +13,10 @@ from shared.domain.effects import ChangePoolRows, row_of
 from shared.domain.protocol import KEPT, LATE_TIMERS, SETTLED, TRIES
 from shared.domain.task import State
 from shared.storage import keys
+from shared.storage.definitions import DefinitionCache
 from shared.storage.expiry import Expiring
 from shared.storage.interface import MAX_OPERATIONS, Page, Row, Storage
 from shared.storage.partitions import delete_together, delete_unchanged, read_all
-from shared.storage.tasks import DefinitionCache
 from shared.usecases.artifact_expiry import PROPERTIES, ArtifactExpiry
 from shared.usecases.executor import Stores
 

@@ -6,6 +6,7 @@ claimed, resolved or retried twice, no dependency fires early, and how often a g
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from shared.domain.creation import satisfies
 from shared.domain.definition import Definition
 from shared.domain.task import RETRY_OF, Created, Resolved, Run, State, Task
+from shared.jsontext import read_back
 from shared.storage import keys
 from shared.storage.codec import decode_definition, decode_task
 from shared.storage.counting import Kind
@@ -83,7 +85,8 @@ class History:
             packed = decode_definition(rows[keys.TASK_DEFINITION])
             if packed.spilled_to is not None:
                 packed = replace(packed, content=self._content(packed.spilled_to))
-            self.definitions[task_id] = packed.unpack(task_id)
+            body = read_back(zlib.decompress(packed.content))
+            self.definitions[task_id] = Definition(task_id=task_id, body=body)
         before = None if is_new else states[-1]
         if before is None:
             for required in self.definitions[task_id].dependencies:

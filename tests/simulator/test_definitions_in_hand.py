@@ -1,0 +1,312 @@
+"""Large definitions: however many are asked for at a time, a process has no more of them in hand than it has room for,
+and no answer has more than its share."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+import random
+import weakref
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from shared.concurrency import together
+from shared.domain.claims import Worker
+from shared.domain.definition import Definition, Json
+from shared.domain.task import Resolved
+from shared.ids import new_slugid
+from shared.jsontext import memory_of, write
+from shared.runtime import Runtime
+from shared.services import Services, assemble
+from shared.storage import definitions, keys
+from shared.storage.codec import MEMORY
+from shared.storage.counting import Kind
+from shared.storage.definitions import NoRoom
+from shared.storage.interface import Replace, StorageUnavailable
+from shared.usecases import claiming, pages
+from shared.usecases.work import Claim
+from tests.simulator.topics import Topics
+from tests.simulator.world import POOL, World, settings
+from tests.twin import Call, Fail, MemoryStorage, Phase
+from tests.twin.clock import VirtualClock
+from tests.twin.gate import open_gate
+
+SIZE = 300_000
+"""Bytes of a large definition here."""
+KEPT = 1_000_000
+IN_USE = 2_000_000
+ANSWER = 1_000_000
+WORKER = Worker(worker_group="group", worker_id="worker")
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def memory(clock: VirtualClock) -> MemoryStorage:
+    return MemoryStorage(clock)
+
+
+@pytest.fixture(autouse=True)
+def limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits that a few definitions reach."""
+    monkeypatch.setattr(definitions, "MOST_IN_USE", IN_USE)
+    for module in (pages, claiming):
+        monkeypatch.setattr(module, "MOST_IN_ANSWER", ANSWER)
+
+
+def process(memory: MemoryStorage, clock: VirtualClock, **changes: object) -> Services:
+    """The services of another process, which has read nothing yet."""
+    wanted = settings().model_copy(update={"definition_cache_bytes": KEPT, **changes})
+    return assemble(wanted, Runtime(now=clock.now, sleep=clock.sleep), memory.storage, Topics(open_gate))
+
+
+async def created(memory: MemoryStorage, clock: VirtualClock, number: int, **changes: Any) -> list[str]:
+    """Tasks with large definitions, each another one."""
+    services, world = process(memory, clock), World()
+    made: list[str] = []
+    for index in range(number):
+        payload = {"text": f"{index:06d}" * (SIZE // 6)}
+        definition = world.definition(new_slugid(), **{"payload": payload, **changes})
+        await services.create_task(definition)
+        made.append(definition.task_id)
+        clock.advance(1)
+    return made
+
+
+class InHand:
+    """How many bytes of definitions are alive at a time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        alive: weakref.WeakSet[Definition] = weakref.WeakSet()
+        self.most = 0
+        watch = self
+
+        class Watched(Definition):
+            """A definition that was read."""
+
+            __hash__ = object.__hash__
+
+            def __init__(self, task_id: str, body: Json) -> None:
+                super().__init__(task_id, body)
+                alive.add(self)
+                watch.most = max(watch.most, sum(memory_of(write(each.body)) for each in alive))
+
+        self.alive = alive
+        monkeypatch.setattr("shared.storage.tasks.Definition", Watched)
+
+
+async def mixed(call: Call, phase: Phase) -> None:
+    """Lets all calls go on in turns."""
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
+async def test_calls_side_by_side_use_no_more_than_there_is_room(
+    memory: MemoryStorage, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task_ids = await created(memory, clock, 30)
+    services, in_hand = process(memory, clock), InHand(monkeypatch)
+    memory.gate = mixed
+
+    async def read(task_id: str) -> int:
+        return len((await services.lifecycle.definition(task_id))["payload"]["text"])
+
+    assert await together(*map(read, [*task_ids, *task_ids])) == [SIZE] * 60
+    assert KEPT < in_hand.most <= KEPT + IN_USE
+
+
+async def test_one_that_is_larger_than_all_the_room_has_it_to_itself(
+    memory: MemoryStorage, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task_ids = await created(memory, clock, 4)
+    monkeypatch.setattr(definitions, "MOST_IN_USE", SIZE // 2)
+    services, in_hand = process(memory, clock, definition_cache_bytes=0), InHand(monkeypatch)
+    memory.gate = mixed
+    await together(*map(services.lifecycle.definition, task_ids))
+    assert SIZE < in_hand.most < 2 * SIZE
+
+
+async def test_small_definitions_never_wait(memory: MemoryStorage, clock: VirtualClock) -> None:
+    (large,) = await created(memory, clock, 1)
+    (small,) = await created(memory, clock, 1, payload={})
+    services = process(memory, clock)
+    held = await services.lifecycle.known(large)
+    room = services.stores.tasks.share()._room
+    assert room.try_take(KEPT + IN_USE - room.taken)
+    assert (await services.lifecycle.definition(small))["payload"] == {}
+    assert held.definition.task_id == large
+
+
+async def test_call_that_gets_no_room_in_time_is_refused_and_leaves_nothing_taken(
+    memory: MemoryStorage, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = await created(memory, clock, 2)
+    services = process(memory, clock, definition_cache_bytes=0)
+    room = services.stores.tasks.share()._room
+    held = await services.lifecycle.known(first)
+    taken = room.taken
+    assert SIZE <= taken < 2 * SIZE
+    assert room.try_take(IN_USE - taken)
+    monkeypatch.setattr(definitions, "PATIENCE", 0)
+    with pytest.raises(NoRoom):
+        await services.lifecycle.known(second)
+    assert room.taken == IN_USE
+    monkeypatch.setattr(definitions, "PATIENCE", 60)
+    waiting = [asyncio.ensure_future(services.lifecycle.known(second)) for _ in range(2)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await asyncio.sleep(0)
+    room.free(IN_USE - taken)
+    got = await waiting[1]
+    assert got.definition.task_id == second
+    del held, waiting, got
+    await asyncio.sleep(0)  # the loop has the task in hand until then
+    assert room.taken == 0
+
+
+@pytest.fixture
+def without_garbage_collector() -> Iterator[None]:
+    """What refers to itself stays."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("without_garbage_collector")
+async def test_failed_calls_leave_nothing_taken(memory: MemoryStorage, clock: VirtualClock) -> None:
+    (task_id,) = await created(memory, clock, 1, payload={"noise": random.Random(7).randbytes(600_000).hex()})
+    services = process(memory, clock, definition_cache_bytes=0)
+    room = services.stores.tasks.share()._room
+    memory.gate = Fail(lambda call: call.kind is Kind.BLOB_READ, times=6)
+    for _ in range(3):
+        with pytest.raises(StorageUnavailable):
+            await services.lifecycle.known(task_id)
+        with pytest.raises(StorageUnavailable):
+            await services.groups.list(task_id, start="", limit=10)
+    assert room.taken == 0
+    memory.gate = Fail(lambda call: call.kind is Kind.QUEUE_PUT)
+    with pytest.raises(StorageUnavailable):
+        await services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
+    await asyncio.sleep(0)
+    assert room.taken == 0, "what a failed call has read is not kept by its error"
+
+
+Page = tuple[list[tuple[str, Json]], object]
+Listing = Callable[[Services, Sequence[str], Any], Awaitable[Page]]
+
+
+async def group(services: Services, task_ids: Sequence[str], start: Any) -> Page:
+    _, page = await services.groups.list("aaaaaaaaQaCaaaaaaaaaaA", start=start or "", limit=1000)
+    return [(each.definition.task_id, each.task) for each in page.tasks], page.resume
+
+
+async def dependents(services: Services, task_ids: Sequence[str], start: Any) -> Page:
+    page = await services.batches.dependents("baaaaaaaQaCaaaaaaaaaaA", start=start or "", limit=1000)
+    return [(each.definition.task_id, each.task) for each in page.tasks], page.resume
+
+
+async def batch(services: Services, task_ids: Sequence[str], start: Any) -> Page:
+    left = task_ids[task_ids.index(start) if start else 0 :]
+    found, rest = await services.batches.definitions(left)
+    return [(each.definition.task_id, each.task) for each in found], rest
+
+
+async def pending(services: Services, task_ids: Sequence[str], start: Any) -> Page:
+    runs, resume = await services.pool_views.pending(POOL, start=start or "", limit=1000)
+    return [(run.loaded.task.task_id, run.definition) for run in runs], resume
+
+
+async def claimed(services: Services, task_ids: Sequence[str], start: Any) -> Page:
+    runs, resume = await services.pool_views.claimed(POOL, start=start or "", limit=1000)
+    return [(run.loaded.task.task_id, run.definition) for run in runs], resume
+
+
+async def claim_all(services: Services, number: int) -> list[list[Claim]]:
+    """What each claimWork answers until all runs are claimed."""
+    answers: list[list[Claim]] = []
+    while sum(map(len, answers)) < number:
+        answers.append(await services.work.claim_work(POOL, WORKER, 32, 20))
+    return answers
+
+
+async def resolve_all(services: Services, task_ids: Sequence[str]) -> None:
+    """Cancels the tasks, so that the rows of their group tell their final status."""
+    for task_id in task_ids:
+        task = await services.lifecycle.cancel(await services.lifecycle.known(task_id))
+        await services.stores.groups.settle(task, task.generation)
+
+
+@pytest.mark.parametrize(
+    "size", [SIZE, 3_000_000, 100_000], ids=["large", "larger than an answer", "in its group's row"]
+)
+@pytest.mark.parametrize("listing", [group, dependents, batch, pending, claimed])
+async def test_listing_ends_where_its_share_does_and_goes_on_from_there(
+    memory: MemoryStorage, clock: VirtualClock, listing: Listing, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = max(2, 6_000_000 // size)
+    one = "baaaaaaaQaCaaaaaaaaaaA"
+    await process(memory, clock).create_task(World().definition(one, taskQueueId="another/pool"))
+    common = {"payload": {"text": "x" * size}, "taskGroupId": "aaaaaaaaQaCaaaaaaaaaaA"}
+    if listing is dependents:
+        common["dependencies"] = [one]
+    task_ids = await created(memory, clock, number, **common)
+    if listing is claimed:
+        await claim_all(process(memory, clock), number)
+    if listing is group:
+        await resolve_all(process(memory, clock), task_ids)
+    services, in_hand = process(memory, clock), InHand(monkeypatch)
+    found: list[str] = []
+    start: Any = None
+    answers = 0
+    while not answers or start is not None:
+        answers += 1
+        tasks, start = await listing(services, task_ids, start)
+        assert len(tasks) == 1 or sum(len(write(task)) for _, task in tasks) <= ANSWER
+        assert all(task["payload"] == common["payload"] for _, task in tasks)
+        found += [task_id for task_id, _ in tasks]
+        del tasks
+    assert sorted(found) == sorted(task_ids)
+    assert answers == math.ceil(number / max(1, ANSWER // (size + 3000)))
+    assert in_hand.most <= max(KEPT + IN_USE, 2 * size)
+
+
+async def test_kept_definitions_count_in_an_answer_as_well(memory: MemoryStorage, clock: VirtualClock) -> None:
+    task_ids = await created(memory, clock, 10)
+    services = process(memory, clock, definition_cache_bytes=10 * SIZE * 2)
+    for task_id in task_ids:
+        await services.lifecycle.known(task_id)
+    found, rest = await services.batches.definitions(task_ids)
+    assert ([each.definition.task_id for each in found], rest) == (task_ids[:3], task_ids[3])
+
+
+async def test_claims_that_do_not_fit_into_the_answer_are_there_for_the_next_one(
+    memory: MemoryStorage, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task_ids = await created(memory, clock, 10)
+    services, in_hand = process(memory, clock), InHand(monkeypatch)
+    memory.gate = mixed
+    answers = await claim_all(services, len(task_ids))
+    assert sorted(claim.task.task_id for claims in answers for claim in claims) == sorted(task_ids)
+    assert all(sum(len(write(claim.definition)) for claim in claims) <= ANSWER for claims in answers)
+    assert len(answers) <= 5
+    assert in_hand.most <= KEPT + IN_USE
+
+
+async def test_rows_that_do_not_tell_their_memory_are_read(memory: MemoryStorage, clock: VirtualClock) -> None:
+    task_ids = await created(memory, clock, 2)
+    tables = memory.storage.tables
+    for task_id in task_ids:
+        row = await tables.get(keys.TASKS, task_id, keys.TASK_DEFINITION)
+        assert row is not None
+        older = {name: value for name, value in row.values.items() if name != MEMORY}
+        await tables.transact(keys.TASKS, task_id, [Replace(keys.TASK_DEFINITION, older, row.etag)])
+    services = process(memory, clock)
+    found, rest = await services.batches.definitions(task_ids)
+    assert ([each.definition.task_id for each in found], rest) == (task_ids, None)
