@@ -147,7 +147,7 @@ def test_create_completes_the_rows_of_a_dead_call(gone: tuple[str, ...], other: 
         await world.drain(60)
         assert _announced(world) == 1
         _, listed = await world.services.groups.list(GROUP, start="", limit=10)
-        assert [(task.status["taskId"], task.definition["payload"]) for task in listed.tasks] == [(A, {}), (C, {})]
+        assert [(task.status["taskId"], task.task["payload"]) for task in listed.tasks] == [(A, {}), (C, {})]
         assert [task.status["state"] for task in listed.tasks] == ["completed", "completed"]
 
     world.run(story())
@@ -233,7 +233,7 @@ def test_id_is_used_again_after_its_task_and_half_of_its_rows_have_gone() -> Non
         await world.process().create_task(world.definition(A, taskGroupId=GROUP, deadline=later))
         _, listed = await world.process().groups.list(GROUP, start="", limit=10)
         assert [task.status["state"] for task in listed.tasks] == ["pending", "completed"]
-        assert listed.tasks[0].definition["deadline"] == later
+        assert listed.tasks[0].task["deadline"] == later
 
     world.run(story())
 
