@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
+
 from shared.domain.artifacts import Artifact
 from shared.domain.events import ArtifactEvent, Exchange, TaskEvent
 from shared.domain.priority import Priority
-from shared.domain.task import Resolved, State, Task
+from shared.domain.protocol import REPEATS_RECOGNISED
+from shared.domain.task import MAX_RUNS, RETRY_OF, Created, Resolved, State, Task
 
 
 def defined(task: Task) -> TaskEvent:
@@ -18,6 +22,30 @@ def pending(task: Task, run_id: int) -> TaskEvent:
     return TaskEvent(
         exchange=Exchange.TASK_PENDING, task_id=task.task_id, run_id=run_id, retries_left=task.retries_left
     )
+
+
+def pending_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
+    """taskPending of a run, for the repeat of a call that made it pending and may have died before it said so.
+
+    A worker may have been faster than the repeat: so not only while the run is pending, but for as long as a repeat of
+    the event is recognised.
+    """
+    run = task.runs[run_id]
+    is_pending = run_id == task.last_run_id and run.state is State.PENDING
+    if run.reason_created is Created.EXCEPTION or not (is_pending or now - run.scheduled < REPEATS_RECOGNISED):
+        return ()
+    return (replace(pending(task, run_id), retries_left=_retries_left(task, run_id)),)
+
+
+def _retries_left(task: Task, run_id: int) -> int:
+    """As it was when a run became pending: a retry takes one, and a rerun starts afresh."""
+    left = task.retries
+    for number, run in enumerate(task.runs[: run_id + 1]):
+        if run.reason_created is Created.RERUN:
+            left = min(task.retries, MAX_RUNS - number)
+        elif run.reason_created in RETRY_OF.values():
+            left -= 1
+    return left
 
 
 def running(task: Task, run_id: int) -> TaskEvent:

@@ -283,7 +283,7 @@ def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id:
     if run_id < task.last_run_id and task.runs[run_id + 1].reason_created in RETRY_OF.values():
         return told_from_its_claim_on(task, run_id, _audit_retried(task, run_id), now)
     if run.reason_resolved is Resolved.CLAIM_EXPIRED and run_id == task.last_run_id:
-        return told_from_its_claim_on(task, run_id, resolved_again(task, run_id), now)
+        return told_from_its_claim_on(task, run_id, resolved_again(task, run_id, now), now)
     raise NotExpired(None)
 
 

@@ -20,7 +20,7 @@ def worker_removed(task: Task, run_id: int, worker: Worker, now: datetime, spare
     if run is None or (run.worker_group, run.worker_id) != (worker.worker_group, worker.worker_id):
         raise NoDecision(f"run {run_id} of task {task.task_id} is not the worker's")
     if run.reason_resolved is Resolved.WORKER_SHUTDOWN and run_id >= task.last_run_id - 1:
-        return told_from_its_claim_on(task, run_id, resolved_again(task, run_id), now)
+        return told_from_its_claim_on(task, run_id, resolved_again(task, run_id, now), now)
     if run_id != task.last_run_id or run.state.is_resolved or task.deadline <= now:
         raise NoDecision(f"run {run_id} of task {task.task_id} is not running")
     return told_from_its_claim_on(

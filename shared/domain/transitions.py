@@ -50,10 +50,9 @@ def satisfy(task: Task, now: datetime, hint_id: str, index: int) -> Decision:
 
 
 def make_pending(task: Task, now: datetime, hint_id: str) -> Decision:
-    """The first run of an unscheduled task. A repeat while that run is pending only announces it again."""
+    """The first run of an unscheduled task. A repeat only announces it again."""
     if task.runs:
-        again = task.last_run_id == 0 and task.state is State.PENDING
-        return Decision(task=None, events=(announcements.pending(task, 0),) if again else ())
+        return Decision(task=None, events=announcements.pending_again(task, 0, now))
     run = Run(state=State.PENDING, reason_created=Created.SCHEDULED, scheduled=now, generation=task.generation)
     after = replace(task.with_run(0, run), hint_id=hint_id)
     return Decision(
@@ -69,7 +68,7 @@ def report(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Deci
     if run_id != task.last_run_id:
         raise RequestConflict(f"run {run_id} of task {task.task_id} is not the last one")
     if run.reason_resolved is resolution:
-        return resolved_again(task, run_id)
+        return resolved_again(task, run_id, now)
     if run.state is not State.RUNNING:
         raise RequestConflict(f"run {run_id} of task {task.task_id} is {run.state.value}, not running")
     if resolution is Resolved.COMPLETED and run.unfinished:
@@ -81,7 +80,7 @@ def report_exception(task: Task, run_id: int, reason: Resolved, now: datetime, s
     """reportException: retried for some reasons while retries are left, else final (contract 4.3, 4.4)."""
     run = known_run(task, run_id)
     if run.reason_resolved is reason and run_id >= task.last_run_id - 1:
-        return resolved_again(task, run_id)
+        return resolved_again(task, run_id, now)
     if run_id != task.last_run_id or run.state is not State.RUNNING:
         raise RequestConflict(f"run {run_id} of task {task.task_id} is {run.state.value}, not running as the last run")
     return interrupt(task, run_id, reason, now, spare_hint_id)
@@ -156,13 +155,17 @@ def resolve(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Dec
     )
 
 
-def resolved_again(task: Task, run_id: int) -> Decision:
-    """A resolution that was reported before: announced again, as it was then."""
-    events = [announcements.resolved(task, run_id)]
-    if run_id < task.last_run_id and task.state is State.PENDING:
-        events.append(announcements.pending(task, run_id + 1))
-    ahead = () if run_id < task.last_run_id else (PutResolved(task_id=task.task_id, run_id=run_id),)
-    return Decision(task=None, ahead=ahead, events=tuple(events))
+def resolved_again(task: Task, run_id: int, now: datetime) -> Decision:
+    """A resolution that was reported before: announced again, as it was then, with the run that came of it."""
+    is_last = run_id == task.last_run_id
+    return Decision(
+        task=None,
+        ahead=(PutResolved(task_id=task.task_id, run_id=run_id),) if is_last else (),
+        events=(
+            announcements.resolved(task, run_id),
+            *(() if is_last else announcements.pending_again(task, run_id + 1, now)),
+        ),
+    )
 
 
 def cancel(task: Task, now: datetime) -> Decision:
@@ -170,7 +173,7 @@ def cancel(task: Task, now: datetime) -> Decision:
     refuse_after_deadline(task, now)
     if task.is_resolved:
         if task.last_run.reason_resolved is Resolved.CANCELED:
-            return resolved_again(task, task.last_run_id)
+            return resolved_again(task, task.last_run_id, now)
         return Decision(task=None)
     return end(task, Resolved.CANCELED, now)
 
@@ -196,8 +199,7 @@ def rerun(task: Task, now: datetime, hint_id: str) -> Decision:
     """
     refuse_after_deadline(task, now)
     if task.state in {State.PENDING, State.RUNNING}:
-        pending = task.state is State.PENDING
-        return Decision(task=None, events=(announcements.pending(task, task.last_run_id),) if pending else ())
+        return Decision(task=None, events=announcements.pending_again(task, task.last_run_id, now))
     run_id = task.last_run_id + 1
     if run_id >= MAX_RUNS:
         raise RequestConflict(f"task {task.task_id} has {len(task.runs)} runs already; {MAX_RUNS} is the limit")

@@ -236,6 +236,6 @@ class CreateTask:
 
     async def _announce(self, loaded: Loaded) -> None:
         events: list[TaskEvent] = [announcements.defined(loaded.task)]
-        if loaded.task.last_run_id == 0 and loaded.task.state is State.PENDING:
-            events.append(announcements.pending(loaded.task, 0))
+        if loaded.task.runs:
+            events.extend(announcements.pending_again(loaded.task, 0, self._stores.runtime.now()))
         await self._stores.announcer.announce(events, loaded)

@@ -81,7 +81,7 @@ class Timers:
     def _at_deadline(self, read: Loaded, now: datetime) -> Decision:
         task = read.task
         if task.is_resolved:
-            decision = transitions.resolved_again(task, task.last_run_id)
+            decision = transitions.resolved_again(task, task.last_run_id, now)
             was_ours = task.last_run.reason_resolved is Resolved.DEADLINE_EXCEEDED
             return decision if was_ours else Decision(task=None, ahead=decision.ahead)
         if task.deadline + self._deadline_delay > now:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from shared.domain import transitions
+from shared.domain import announcements, transitions
 from shared.domain.effects import (
     AddActive,
     ChangePoolRows,
@@ -85,8 +86,45 @@ def test_an_unscheduled_task_becomes_pending(command: Command, reason: Created) 
 
 
 @pytest.mark.parametrize("task", [RUNNING, RETRIED, *RESOLVED])
-def test_schedule_leaves_a_task_with_runs_in_silence(task: Task) -> None:
-    assert schedule(task) == Decision(task=None)
+def test_schedule_leaves_a_task_with_runs_and_announces_its_first_one_while_a_repeat_is_recognised(task: Task) -> None:
+    """The call that scheduled it may have died before it said so, and a worker was faster than the repeat."""
+    decision = schedule(task)
+    assert (decision.task, decision.ahead, decision.after) == (None, (), ())
+    assert announced(decision) == [("task-pending", 0)]
+    assert decision.events[0].retries_left == task.retries
+    hour = timedelta(hours=1)
+    first = replace(task.runs[0], scheduled=NOW - hour + SECOND)
+    assert announced(schedule(task.with_run(0, first))) == [("task-pending", 0)]
+    assert schedule(task.with_run(0, replace(first, scheduled=NOW - hour))) == Decision(task=None)
+
+
+def test_a_run_that_is_pending_is_announced_again_however_long_it_waits() -> None:
+    waiting = PENDING.with_run(0, replace(PENDING.runs[0], scheduled=NOW - timedelta(days=1)))
+    for command in (schedule, rerun):
+        assert announced(command(waiting)) == [("task-pending", 0)]
+
+
+def test_a_run_that_never_was_pending_is_not_announced_as_such() -> None:
+    assert schedule(after(transitions.end(UNSCHEDULED, Resolved.CANCELED, NOW))) == Decision(task=None)
+
+
+@pytest.mark.parametrize(
+    ("created", "left"),
+    [
+        (("scheduled",), 3),
+        (("scheduled", "retry"), 2),
+        (("scheduled", "retry", "task-retry"), 1),
+        (("scheduled", "retry", "task-retry", "rerun"), 3),
+        (("scheduled", "retry", "rerun", "retry"), 2),
+        ((*["scheduled"] * 48, "rerun"), 2),
+    ],
+)
+def test_a_late_event_tells_the_retries_of_when_the_run_became_pending(created: tuple[str, ...], left: int) -> None:
+    over = resolved_run(Resolved.WORKER_SHUTDOWN)
+    runs = [replace(over, reason_created=Created(reason)) for reason in created]
+    task = replace(a_task(*runs, running_run(reason_created=Created.RERUN)), retries=3, retries_left=0)
+    (event,) = announcements.pending_again(task, len(created) - 1, NOW)
+    assert (event.run_id, event.retries_left) == (len(created) - 1, left)
 
 
 def test_a_repeat_of_a_schedule_is_announced_again() -> None:
@@ -95,7 +133,7 @@ def test_a_repeat_of_a_schedule_is_announced_again() -> None:
         assert (decision.task, decision.ahead, decision.after) == (None, (), ())
         assert announced(decision) == [("task-pending", 0)]
     assert announced(rerun(RETRIED)) == [("task-pending", 1)]
-    assert rerun(RUNNING) == Decision(task=None)
+    assert announced(rerun(RUNNING)) == [("task-pending", 0)]
 
 
 @pytest.mark.parametrize("task", RESOLVED)
@@ -296,8 +334,7 @@ def test_repeats_of_an_exception_that_was_retried() -> None:
         task = a_task(resolved_run(Resolved.WORKER_SHUTDOWN), retry)
         decision = report_exception(task, 0, Resolved.WORKER_SHUTDOWN)
         assert (decision.task, decision.ahead, decision.after) == (None, (), ())
-        pending = [("task-pending", 1)] if retry.state is State.PENDING else []
-        assert announced(decision) == [("task-exception", 0), *pending]
+        assert announced(decision) == [("task-exception", 0), ("task-pending", 1)]
         with pytest.raises(RequestConflict):
             report_exception(task, 0, Resolved.INTERMITTENT_TASK)
     twice = a_task(resolved_run(Resolved.WORKER_SHUTDOWN), resolved_run(Resolved.WORKER_SHUTDOWN), pending_run())
@@ -325,7 +362,8 @@ def test_a_dependency_after_the_deadline_or_after_a_run_changes_nothing() -> Non
     waiting = replace(UNSCHEDULED, dependencies=1)
     assert transitions.satisfy(replace(waiting, deadline=NOW), NOW, "new", 0) == Decision(task=None)
     for task in (RUNNING, RETRIED, *RESOLVED):
-        assert transitions.satisfy(replace(task, dependencies=1), NOW, "new", 0) == Decision(task=None)
+        repeat = transitions.satisfy(replace(task, dependencies=1), NOW, "new", 0)
+        assert (repeat.task, announced(repeat)) == (None, [("task-pending", 0)])
 
 
 def test_a_lost_message_is_replaced_while_the_run_is_pending() -> None:
