@@ -95,8 +95,13 @@ def test_dependents_of_every_page_become_pending(count: int) -> None:
     world.run(story())
 
 
-def test_dependent_that_commits_late_is_found_by_a_later_look() -> None:
-    """It had read its dependency as running, and its edge was read before its commit."""
+@pytest.mark.parametrize("age", [0, 240])
+def test_dependent_that_commits_late_is_found_by_a_later_look(age: float) -> None:
+    """It had read its dependency as running, and its edge was read before its commit.
+
+    Another edge of the page, of a call that died, is `age` seconds older: the page is looked at for as long as the
+    youngest of its edges may get its dependent.
+    """
 
     async def slow(call: Call, phase: Phase) -> None:
         if (
@@ -112,6 +117,8 @@ def test_dependent_that_commits_late_is_found_by_a_later_look() -> None:
 
     async def story() -> None:
         await world.create(A)
+        await world.services.stores.tasks.touch_edge(A, C)
+        await world.clock.sleep(age)
         assert await world.claim()
 
     async def resolve() -> None:

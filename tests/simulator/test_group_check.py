@@ -4,7 +4,7 @@ import pytest
 
 from shared.domain.task import Resolved
 from shared.storage import keys
-from shared.storage.group_rows import Group
+from shared.storage.group_rows import FINAL, Group
 from shared.storage.interface import Merge
 from tests.simulator.scenarios import GROUP, A, C
 from tests.simulator.world import World
@@ -90,3 +90,23 @@ def test_check_that_is_done_is_cleared_from_a_header_that_was_sealed_meanwhile(d
         return (await header()).due
 
     assert world.run(story()) == ["" if due == "a~0" else due]
+
+
+def test_member_row_keeps_the_final_status_of_the_latest_generation_alone() -> None:
+    """However often a task is opened again: the row must not fill up with what nobody reads."""
+    world = World()
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        for generation in range(5):
+            if generation:
+                await world.services.lifecycle.rerun(await world.services.lifecycle.known(A))
+            assert await world.claim()
+            await world.services.lifecycle.report(A, generation, Resolved.COMPLETED)
+            await world.drain(60)
+
+    world.run(story())
+    (member,) = (row for row in world.rows(keys.GROUPS, GROUP) if row.key == keys.member(A))
+    finals = {name: value for name, value in member.values.items() if name.startswith(FINAL)}
+    assert [name for name, value in finals.items() if value] == [f"{FINAL}0004"]

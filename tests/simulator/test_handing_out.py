@@ -11,16 +11,18 @@ from typing import Any
 import pytest
 
 from shared.domain.claims import Worker
+from shared.domain.effects import ChangePoolRows, row_of
 from shared.domain.task import Created, Resolved, State
 from shared.errors import ServiceUnavailable
 from shared.services import Services
 from shared.storage import keys
 from shared.storage.counting import Kind
-from shared.storage.interface import StorageUnavailable
+from shared.storage.interface import Create, StorageUnavailable
 from tests.simulator import invariants
 from tests.simulator.running import finish
 from tests.simulator.scenarios import A
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
+from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Killed, Phase, Resent, as_process, process_name
 
 ANOTHER = Worker(worker_group="group", worker_id="another")
@@ -422,3 +424,20 @@ def test_a_claim_that_nobody_received_is_announced_before_its_end() -> None:
     world.run(world.drain(CLAIM_TIMEOUT.total_seconds() + 5))
     kinds = [message.topic for message in world.topics.messages]
     assert kinds[-3:] == ["task-running", "task-exception", "task-pending"]
+
+
+def test_rows_of_claims_answer_the_etag_of_the_workers_row() -> None:
+    """By which the worker's next call knows that nobody else has written it."""
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A)
+        assert await world.claim()
+        added = ChangePoolRows(task_queue_id=POOL, add=(row_of(world.tasks()[A], 0),))
+        key = keys.worker("group", "another")
+        etag = await world.services.stores.pools.change([added], POOL, [Create(key, {})])
+        (row,) = (row for row in world.rows(keys.POOLS, keys.pool(POOL)) if row.key == key)
+        assert etag == row.etag
+
+    world.run(story())
