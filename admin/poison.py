@@ -11,7 +11,7 @@ from typing import Any
 from shared.concurrency import in_waves
 from shared.domain.dates import format_date
 from shared.storage.interface import Message, Queues, ReceiptLost
-from shared.storage.messages import INTERNAL_QUEUES, MalformedMessage, decode_body, encode_body
+from shared.storage.internal_messages import INTERNAL_QUEUES, MalformedMessage, decode_body, encode_body
 
 SHOWN = 32
 """Azure shows no more messages of a queue without taking them."""

@@ -5,22 +5,19 @@ The host would try a failed message again after one fixed delay, and move it to 
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import azure.functions as func
-from pydantic import ValidationError
 
 from functions import process
-from functions.bodies import Body
 from functions.observation import observed
 from shared.errors import ServiceUnavailable
 from shared.events.pointers import OtherVersion
 from shared.services import Services
 from shared.storage.interface import StorageRefused, StorageUnavailable
-from shared.storage.messages import MalformedMessage
+from shared.storage.internal_messages import Body, MalformedMessage
 from shared.telemetry.logs import bound
 from shared.usecases.timers import Postponed
 
@@ -41,63 +38,63 @@ T = TypeVar("T", bound=Body)
 
 
 async def handle(
-    message: func.QueueMessage, queue: str, body_type: type[T], work: Callable[[Services, T], Awaitable[None]]
+    message: func.QueueMessage, body_type: type[T], work: Callable[[Services, T], Awaitable[None]]
 ) -> None:
     """Handles a message of an internal queue. Raises only when the message could not even be put again."""
     services = await process.services()
     text = message.get_body().decode(errors="replace")
-    with observed(services.runtime, queue, "consumer", {"messageId": message.id or ""}) as seen:
-        seen.outcome = await _handle(services, text, queue, body_type, work)
+    with observed(services.runtime, body_type.queue, "consumer", {"messageId": message.id or ""}) as seen:
+        seen.outcome = await _handle(services, text, body_type, work)
         seen.failed = seen.outcome != DONE
 
 
 async def _handle(
-    services: Services, text: str, queue: str, body_type: type[T], work: Callable[[Services, T], Awaitable[None]]
+    services: Services, text: str, body_type: type[T], work: Callable[[Services, T], Awaitable[None]]
 ) -> str:
+    queue = body_type.queue
     try:
-        body = body_type.model_validate(json.loads(text))
-    except (ValueError, ValidationError, RecursionError):
+        body = body_type.read(text)
+    except MalformedMessage:
         return await _give_up(services, queue, text, "malformed")
     with bound(**{name: value for name, value in body if name in _LOGGED and value is not None}):
-        return await _attempt(services, body, text, queue, work)
+        return await _attempt(services, body, text, work)
 
 
-async def _attempt(
-    services: Services, body: T, text: str, queue: str, work: Callable[[Services, T], Awaitable[None]]
-) -> str:
+async def _attempt(services: Services, body: T, text: str, work: Callable[[Services, T], Awaitable[None]]) -> str:
+    queue = body.queue
     try:
         await work(services, body)
     except Postponed as postponed:
         log.info("a message of %s waits %s", queue, postponed, extra={"action": "message_waits"})
-        return await _put_again(services, queue, body, postponed.delay)
+        return await _put_again(services, body, postponed.delay)
     except StorageRefused:
         log.exception("storage refuses what a message of %s needs", queue, extra={"action": "message_failed"})
-        return await _again_unless_too_often(services, queue, body, text)
+        return await _again_unless_too_often(services, body, text)
     except (StorageUnavailable, ServiceUnavailable) as failure:
         log.warning("a message of %s waits: %s", queue, type(failure).__name__, extra={"action": "message_waits"})
         waited = body.model_copy(update={"waits": min(body.waits + 1, MOST_ATTEMPTS)})
-        return await _put_again(services, queue, waited, min(FIRST_DELAY * 2**body.waits, WAITING_DELAY))
+        return await _put_again(services, waited, min(FIRST_DELAY * 2**body.waits, WAITING_DELAY))
     except OtherVersion as foreign:
         log.warning("a message of %s waits: %s", queue, foreign, extra={"action": "message_waits"})
-        return await _again_unless_too_often(services, queue, body, text)
+        return await _again_unless_too_often(services, body, text)
     except MalformedMessage as refused:
         log.error("a message of %s was refused: %s", queue, refused, extra={"action": "message_refused"})
         return await _give_up(services, queue, text, "refused")
     except Exception:
         log.exception("a message of %s failed", queue, extra={"action": "message_failed"})
-        return await _again_unless_too_often(services, queue, body, text)
+        return await _again_unless_too_often(services, body, text)
     return DONE
 
 
-async def _again_unless_too_often(services: Services, queue: str, body: Body, text: str) -> str:
+async def _again_unless_too_often(services: Services, body: Body, text: str) -> str:
     if body.attempts >= MOST_ATTEMPTS:
-        return await _give_up(services, queue, text, "failed too often")
+        return await _give_up(services, body.queue, text, "failed too often")
     counted = body.model_copy(update={"attempts": body.attempts + 1, "waits": 0})
-    return await _put_again(services, queue, counted, min(FIRST_DELAY * 2**body.attempts, LONGEST_DELAY))
+    return await _put_again(services, counted, min(FIRST_DELAY * 2**body.attempts, LONGEST_DELAY))
 
 
-async def _put_again(services: Services, queue: str, body: Body, delay: float) -> str:
-    await services.stores.messages.put_again(queue, body.model_dump(mode="json", exclude_none=True), delay)
+async def _put_again(services: Services, body: Body, delay: float) -> str:
+    await services.stores.messages.put_again(body, delay)
     return "again"
 
 

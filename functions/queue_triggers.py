@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import azure.functions as func
 
-from functions.bodies import ClaimBody, DeadlineBody, EventBody, GroupJobBody, ResolvedBody, resolved_message
 from functions.queue_messages import handle
 from shared.domain.dates import parse_date
 from shared.events.pointers import from_json
 from shared.services import Services
-from shared.storage.messages import (
+from shared.storage.internal_messages import (
     CLAIM_QUEUE,
     DEADLINE_QUEUE,
     EVENTS_QUEUE,
     GROUP_QUEUE,
     RESOLVED_QUEUE,
-    MalformedMessage,
+    ClaimBody,
+    DeadlineBody,
+    EventBody,
+    GroupJobBody,
+    ResolvedBody,
+    ResolvedMessage,
 )
 from shared.usecases.group_jobs import GroupJob
 
@@ -32,35 +36,35 @@ WAITS_FOR_OTHER_VERSION = 6
 @blueprint.queue_trigger(arg_name="msg", queue_name=CLAIM_QUEUE, connection=CONNECTION)
 async def claim_expired(msg: func.QueueMessage) -> None:
     """takenUntil has passed."""
-    await handle(msg, CLAIM_QUEUE, ClaimBody, _claim)
+    await handle(msg, ClaimBody, _claim)
 
 
 @blueprint.function_name("deadline-exceeded")
 @blueprint.queue_trigger(arg_name="msg", queue_name=DEADLINE_QUEUE, connection=CONNECTION)
 async def deadline_exceeded(msg: func.QueueMessage) -> None:
     """The deadline has passed."""
-    await handle(msg, DEADLINE_QUEUE, DeadlineBody, _deadline)
+    await handle(msg, DeadlineBody, _deadline)
 
 
 @blueprint.function_name("task-resolved")
 @blueprint.queue_trigger(arg_name="msg", queue_name=RESOLVED_QUEUE, connection=CONNECTION)
 async def task_resolved(msg: func.QueueMessage) -> None:
     """A task was resolved: dependents, group, projections."""
-    await handle(msg, RESOLVED_QUEUE, ResolvedBody, _resolved)
+    await handle(msg, ResolvedBody, _resolved)
 
 
 @blueprint.function_name("event-pending")
 @blueprint.queue_trigger(arg_name="msg", queue_name=EVENTS_QUEUE, connection=CONNECTION)
 async def event_pending(msg: func.QueueMessage) -> None:
     """An event could not be sent when it happened."""
-    await handle(msg, EVENTS_QUEUE, EventBody, _event)
+    await handle(msg, EventBody, _event)
 
 
 @blueprint.function_name("group-job")
 @blueprint.queue_trigger(arg_name="msg", queue_name=GROUP_QUEUE, connection=CONNECTION)
 async def group_job(msg: func.QueueMessage) -> None:
     """A call on a whole group was not done by the call itself."""
-    await handle(msg, GROUP_QUEUE, GroupJobBody, _group_job)
+    await handle(msg, GroupJobBody, _group_job)
 
 
 async def _claim(services: Services, body: ClaimBody) -> None:
@@ -72,7 +76,7 @@ async def _deadline(services: Services, body: DeadlineBody) -> None:
 
 
 async def _resolved(services: Services, body: ResolvedBody) -> None:
-    await services.resolution.resolved_due(resolved_message(body))
+    await services.resolution.resolved_due(ResolvedMessage.of(body))
 
 
 async def _group_job(services: Services, body: GroupJobBody) -> None:
@@ -81,8 +85,5 @@ async def _group_job(services: Services, body: GroupJobBody) -> None:
 
 
 async def _event(services: Services, body: EventBody) -> None:
-    try:
-        event = from_json(body.pointer, ignore_unknown=body.attempts >= WAITS_FOR_OTHER_VERSION)
-    except ValueError as error:
-        raise MalformedMessage(str(error)) from error
+    event = from_json(body.pointer, ignore_unknown=body.attempts >= WAITS_FOR_OTHER_VERSION)
     await services.redelivery.event_due(event)

@@ -11,7 +11,7 @@ from typing import Final
 from shared.auth import client_store, role_store
 from shared.events import exchanges
 from shared.storage import keys
-from shared.storage.messages import INTERNAL_QUEUES
+from shared.storage.internal_messages import INTERNAL_QUEUES
 
 TABLES: Final = (
     keys.TASKS,

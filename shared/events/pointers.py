@@ -16,6 +16,7 @@ from typing import Any, cast
 from shared.domain.dates import format_date, parse_date
 from shared.domain.events import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent
 from shared.domain.task import State
+from shared.storage.internal_messages import MalformedMessage
 
 _VERSION = 1
 """Raise it when a field changes its meaning or a new one is needed: code of a lower version leaves such a pointer."""
@@ -36,9 +37,9 @@ def to_json(event: Event) -> str:
 def from_json(text: str, *, ignore_unknown: bool = False) -> Event:
     """The event of a pointer.
 
-    Raises ValueError for what no version of `to_json` wrote, and OtherVersion for a pointer of a later version and for
-    one that this code does not understand. One that it understands but for some more fields counts as of another
-    version, too, unless `ignore_unknown`.
+    Raises MalformedMessage for what no version of `to_json` wrote, and OtherVersion for a pointer of a later version
+    and for one that this code does not understand. One that it understands but for some more fields counts as of
+    another version, too, unless `ignore_unknown`.
     """
     body = _intact(text)
     if body.get("version") != _VERSION:
@@ -54,15 +55,15 @@ def from_json(text: str, *, ignore_unknown: bool = False) -> Event:
 
 
 def _intact(text: str) -> dict[str, Any]:
-    """The pointer's fields if it is exactly as it was written. Raises ValueError."""
+    """The pointer's fields if it is exactly as it was written. Raises MalformedMessage."""
     try:
         body = json.loads(text)
         digest = body.pop(_DIGEST)
         same = _digest(body) == digest and _text({**body, _DIGEST: digest}) == text
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise ValueError("not a pointer to an event") from error
+        raise MalformedMessage("not a pointer to an event") from error
     if not same:
-        raise ValueError("not a pointer to an event as it was written")
+        raise MalformedMessage("not a pointer to an event as it was written")
     return cast("dict[str, Any]", body)
 
 

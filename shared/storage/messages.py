@@ -1,17 +1,14 @@
-"""Messages in Azure queues: names, bodies, visibility (design 3). Bodies are base64 of JSON."""
+"""Messages in Azure queues: names, visibility, the bodies of pending messages (design 3)."""
 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from shared.domain.dates import format_date
 from shared.domain.priority import PRIORITIES, Priority
@@ -19,20 +16,19 @@ from shared.domain.protocol import LONGEST_TIMER, RESOLVED_DELAY
 from shared.domain.task import Ticket
 from shared.runtime import Runtime
 from shared.storage.interface import Message, Receipt, ReceiptLost, Storage, StorageUnavailable
+from shared.storage.internal_messages import (
+    Body,
+    ClaimBody,
+    DeadlineBody,
+    EventBody,
+    GroupJobBody,
+    MalformedMessage,
+    ResolvedMessage,
+    decode_body,
+    encode_body,
+)
 from shared.storage.limits import MAX_MESSAGE
 from shared.telemetry.instruments import EVENTS_DEFERRED, POISONED
-
-CLAIM_QUEUE = "claim"
-DEADLINE_QUEUE = "deadline"
-RESOLVED_QUEUE = "resolved"
-EVENTS_QUEUE = "events"
-GROUP_QUEUE = "group-jobs"
-INTERNAL_QUEUES = (CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, EVENTS_QUEUE, GROUP_QUEUE)
-"""The queues whose messages wake functions. No SAS ever covers them."""
-
-
-class MalformedMessage(ValueError):
-    """A message that this service did not write."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,22 +53,6 @@ def pending_queue(task_queue_id: str, priority: Priority) -> str:
 def poison_queue(queue: str) -> str:
     """Where messages of an internal queue go that cannot be handled: the Functions host's own name for it."""
     return f"{queue}-poison"
-
-
-def encode_body(body: Mapping[str, Any]) -> str:
-    """Text of a message."""
-    return base64.b64encode(json.dumps(body, separators=(",", ":")).encode()).decode()
-
-
-def decode_body(text: str) -> dict[str, Any]:
-    """The JSON object of a message's text. Raises MalformedMessage."""
-    try:
-        body = json.loads(base64.b64decode(text, validate=True))
-    except (binascii.Error, ValueError, RecursionError) as error:
-        raise MalformedMessage("not base64 of JSON") from error
-    if not isinstance(body, dict):
-        raise MalformedMessage("not a JSON object")
-    return body
 
 
 class Signer:
@@ -189,8 +169,8 @@ class Messages:
 
     async def put_claim(self, task_id: str, run_id: int, taken_until: datetime, put: datetime | None = None) -> Ticket:
         """A claim message, visible at takenUntil. `put` says when it was first put."""
-        body = {"taskId": task_id, "runId": run_id, "put": format_date(put or self._now())}
-        return await self._put(CLAIM_QUEUE, body, self._delay(taken_until))
+        body = ClaimBody(taskId=task_id, runId=run_id, put=format_date(put or self._now()))
+        return await self._put(body, self._delay(taken_until))
 
     async def move_claim(self, ticket: Ticket, taken_until: datetime) -> Ticket:
         """Moves a claim message to another takenUntil. Raises ReceiptLost."""
@@ -200,39 +180,35 @@ class Messages:
         self, task_id: str, task_group_id: str, scheduler_id: str, deadline: datetime, put: datetime | None = None
     ) -> Ticket:
         """A deadline message, visible some time after the deadline, or earlier when that is more than 7 days away."""
-        body = {
-            "taskId": task_id,
-            "taskGroupId": task_group_id,
-            "schedulerId": scheduler_id,
-            "put": format_date(put or self._now()),
-        }
-        return await self._put(DEADLINE_QUEUE, body, self._delay(deadline + self._deadline_delay))
+        body = DeadlineBody(
+            taskId=task_id,
+            taskGroupId=task_group_id,
+            schedulerId=scheduler_id,
+            put=format_date(put or self._now()),
+        )
+        return await self._put(body, self._delay(deadline + self._deadline_delay))
 
-    async def put_resolved(
-        self,
-        task_id: str,
-        run_id: int,
-        *,
-        put: datetime | None = None,
-        visible_in: float = RESOLVED_DELAY.total_seconds(),
-        more: Mapping[str, Any] | None = None,
-    ) -> Ticket:
-        """A resolved message. `put` says when it was first put, `more` how its handling goes on."""
-        body = {"taskId": task_id, "runId": run_id, "put": format_date(put or self._now()), **(more or {})}
-        return await self._put(RESOLVED_QUEUE, body, visible_in)
+    async def put_resolved(self, task_id: str, run_id: int) -> Ticket:
+        """A resolved message, ahead of its commit."""
+        message = ResolvedMessage(task_id=task_id, run_id=run_id, put=self._now())
+        return await self.put_resolved_again(message, RESOLVED_DELAY.total_seconds())
+
+    async def put_resolved_again(self, message: ResolvedMessage, visible_in: float) -> Ticket:
+        """What is left of a resolved message's work, after so many seconds."""
+        return await self._put(message.body(), visible_in)
 
     async def put_pointer(self, pointer: str) -> Ticket:
         """A pointer to an event that could not be sent."""
         self._meter.add(EVENTS_DEFERRED)
-        return await self._put(EVENTS_QUEUE, {"pointer": pointer}, 0)
+        return await self._put(EventBody(pointer=pointer), 0)
 
-    async def put_group_job(self, body: Mapping[str, Any], delay: float) -> Ticket:
+    async def put_group_job(self, body: GroupJobBody, delay: float) -> Ticket:
         """A job on a whole task group."""
-        return await self._put(GROUP_QUEUE, body, delay)
+        return await self._put(body, delay)
 
-    async def put_again(self, queue: str, body: Mapping[str, Any], delay: float) -> Ticket:
+    async def put_again(self, body: Body, delay: float) -> Ticket:
         """A message of an internal queue, once more, after a delay in seconds."""
-        return await self._put(queue, body, delay)
+        return await self._put(body, delay)
 
     async def poison(self, queue: str, text: str) -> None:
         """Keeps a message that cannot be handled where an operator looks for it, as far as it fits.
@@ -251,8 +227,8 @@ class Messages:
         except ReceiptLost:
             return
 
-    async def _put(self, queue: str, body: Mapping[str, Any], delay: float) -> Ticket:
-        return _ticket(queue, await self._queues.put(queue, encode_body(body), visible_in=delay))
+    async def _put(self, body: Body, delay: float) -> Ticket:
+        return _ticket(body.queue, await self._queues.put(body.queue, body.text(), visible_in=delay))
 
     async def _move(self, ticket: Ticket, visible: datetime | None, text: str | None) -> Ticket:
         receipt = await self._queues.update(ticket.queue, _receipt(ticket), visible_in=self._delay(visible), text=text)

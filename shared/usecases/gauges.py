@@ -6,8 +6,9 @@ from datetime import timedelta
 
 from shared.concurrency import in_waves, together
 from shared.storage.interface import Queues
+from shared.storage.internal_messages import EVENTS_QUEUE, INTERNAL_QUEUES
 from shared.storage.keys import PENDING as PENDING_ROWS
-from shared.storage.messages import EVENTS_QUEUE, INTERNAL_QUEUES, poison_queue
+from shared.storage.messages import poison_queue
 from shared.storage.pools import PoolIndex
 from shared.telemetry.instruments import CLAIMED, EVENT_BACKLOG, OLDEST_PENDING, PENDING, POISON_DEPTH
 from shared.usecases.executor import Stores

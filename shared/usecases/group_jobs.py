@@ -18,6 +18,7 @@ from shared.domain.priority import Priority
 from shared.domain.protocol import CLOCKS_APART, COMMIT_MAY_COME
 from shared.errors import RequestConflict, ResourceNotFound
 from shared.storage.group_rows import Active
+from shared.storage.internal_messages import GroupJobBody
 from shared.storage.tasks import Loaded
 from shared.usecases.executor import Decide, Executor, Stores
 
@@ -182,8 +183,7 @@ class GroupJobs:
         return change
 
 
-def _body(job: GroupJob, asked: datetime) -> dict[str, object]:
-    body: dict[str, object] = {"taskGroupId": job.task_group_id, "kind": job.kind, "asked": format_date(asked)}
-    if job.new_priority is not None:
-        body["newPriority"] = job.new_priority
-    return body
+def _body(job: GroupJob, asked: datetime) -> GroupJobBody:
+    return GroupJobBody(
+        taskGroupId=job.task_group_id, kind=job.kind, newPriority=job.new_priority, asked=format_date(asked)
+    )

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from shared.storage import keys
 from shared.storage.interface import Storage
-from shared.storage.messages import CLAIM_QUEUE
+from shared.storage.internal_messages import CLAIM_QUEUE
 
 log = logging.getLogger("taskcluster.heartbeat")
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from shared.concurrency import in_waves, together
 from shared.domain import transitions
 from shared.domain.creation import satisfies
-from shared.domain.dates import format_date
 from shared.domain.effects import ChangePoolRows, Decision, NoDecision, row_of
 from shared.domain.events import Exchange, GroupEvent
 from shared.domain.protocol import COMMIT_MAY_COME
@@ -21,6 +19,7 @@ from shared.storage.artifacts import Waiting
 from shared.storage.group_rows import Active, Group
 from shared.storage.groups import due_of
 from shared.storage.interface import Row
+from shared.storage.internal_messages import FIRST_DELAY, ResolvedMessage, WaitingEdges
 from shared.storage.tasks import Loaded
 from shared.telemetry.instruments import FAN_OUT_LAG
 from shared.usecases.executor import Executor, Stores
@@ -109,46 +108,11 @@ WIDTH = 16
 EDGE_AGAIN = 5.0
 """Seconds until edges whose dependents do not exist yet are looked at again; doubled each time."""
 LONGEST_EDGE_DELAY = 30.0
-FIRST_DELAY = 2.0
-"""Seconds until a message that comes before its commit is looked at again; doubled each time."""
 LONGEST_DELAY = 60.0
 
 
 class _NotListed(NoDecision):
     """The dependent's definition does not list the task: the edge does not count."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WaitingEdges:
-    """Edges of one page whose dependents do not exist yet. A later look takes these alone, so that it never leads to
-    the next page once more."""
-
-    etags: Mapping[str, str]
-    """By dependent, as they were read."""
-    written: datetime
-    """When the last of them was written."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ResolvedMessage:
-    """A resolved message: the run, when the message was first put, and which part of the work is left.
-
-    All of it, unless `start`, `end`, `waiting` or `group_only` says less.
-    """
-
-    task_id: str
-    run_id: int
-    put: datetime
-    start: str | None = None
-    """Where the fan-out goes on: this page alone."""
-    end: str | None = None
-    """Where it ends: what follows is left to another message. None for the end of all."""
-    waiting: WaitingEdges | None = None
-    """These edges alone."""
-    group_only: bool = False
-    """The check of the group alone."""
-    delay: float = FIRST_DELAY
-    """Seconds to wait the next time that there is nothing to do yet."""
 
 
 class Resolution:
@@ -248,15 +212,17 @@ class Resolution:
         waiting: WaitingEdges | None = None,
         group_only: bool = False,
     ) -> None:
-        more: dict[str, Any] = {"delay": delay}
-        more |= {name: key for name, key in (("start", start), ("end", end)) if key is not None}
-        if waiting is not None:
-            more |= {"waiting": dict(waiting.etags), "written": format_date(waiting.written)}
-        if group_only:
-            more["groupOnly"] = True
-        await self._stores.messages.put_resolved(
-            message.task_id, message.run_id, put=message.put, visible_in=visible_in, more=more
+        left = ResolvedMessage(
+            task_id=message.task_id,
+            run_id=message.run_id,
+            put=message.put,
+            start=start,
+            end=end,
+            waiting=waiting,
+            group_only=group_only,
+            delay=delay,
         )
+        await self._stores.messages.put_resolved_again(left, visible_in)
 
     async def _fan_out(self, read: Loaded, run: Run, message: ResolvedMessage, edges: Sequence[Row]) -> bool:
         """Satisfies the dependents of a page; whether one of them has yet to come."""

@@ -18,7 +18,8 @@ from shared.domain.task import Task
 from shared.domain.transitions import refuse_after_deadline
 from shared.errors import InputError, ResourceNotFound, ServiceUnavailable
 from shared.storage.interface import StorageUnavailable
-from shared.storage.messages import MalformedMessage, PendingMessage
+from shared.storage.internal_messages import MalformedMessage
+from shared.storage.messages import PendingMessage
 from shared.storage.poll_answers import MalformedAnswer, parse_poll_answer
 from shared.storage.tasks import Loaded
 from shared.storage.workers import WorkerRecord

@@ -28,7 +28,7 @@ from shared.ids import new_slugid
 from shared.runtime import Runtime, utc_now
 from shared.services import Services, assemble
 from shared.storage.connection import AzureStorage
-from shared.storage.messages import CLAIM_QUEUE, DEADLINE_QUEUE
+from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE
 from tests.simulator.topics import Topics
 from tests.simulator.world import POOL, World, settings
 from tests.twin.gate import open_gate

@@ -16,7 +16,7 @@ from shared.domain.task import Resolved, Task
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.interface import Create, Delete, Merge, Operation, Receipt
-from shared.storage.messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE
+from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE
 from tests.simulator.invariants import check_settled
 from tests.simulator.world import World
 

@@ -12,7 +12,7 @@ import pytest
 from admin import poison
 from shared.storage.counting import Kind
 from shared.storage.interface import Queues, Storage, StorageUnavailable
-from shared.storage.messages import INTERNAL_QUEUES, RESOLVED_QUEUE, decode_body, encode_body
+from shared.storage.internal_messages import INTERNAL_QUEUES, RESOLVED_QUEUE, decode_body, encode_body
 from tests.twin import Call, Fail, MemoryStorage, Phase
 from tests.twin.driver import Simulation
 from tests.twin.gate import open_gate

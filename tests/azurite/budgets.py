@@ -19,8 +19,7 @@ from shared.services import Services, assemble
 from shared.settings import Settings
 from shared.storage.counting import Operations, counting
 from shared.storage.interface import Storage
-from shared.storage.messages import GROUP_QUEUE
-from shared.usecases.resolution import ResolvedMessage
+from shared.storage.internal_messages import GROUP_QUEUE, ResolvedMessage
 from shared.usecases.work import Claim
 
 POOL = "provisioner/pool"

@@ -20,7 +20,7 @@ from shared.services import Services, assemble
 from shared.storage import keys
 from shared.storage.artifacts import ArtifactStore, Stored
 from shared.storage.interface import Storage
-from shared.usecases.resolution import ResolvedMessage
+from shared.storage.internal_messages import ResolvedMessage
 from shared.usecases.uploads import BLOCK
 from tests.simulator.topics import Topics
 from tests.simulator.world import settings

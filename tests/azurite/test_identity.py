@@ -26,9 +26,8 @@ from shared.runtime import Runtime, utc_now
 from shared.services import assemble
 from shared.storage.connection import AzureStorage, Endpoints
 from shared.storage.interface import StorageUnavailable, Upsert
-from shared.storage.messages import DEADLINE_QUEUE
+from shared.storage.internal_messages import DEADLINE_QUEUE, ResolvedMessage
 from shared.storage.signing import SignedAccess
-from shared.usecases.resolution import ResolvedMessage
 from tests.azurite.identity import Identity, make_certificate, open_account
 from tests.simulator.topics import Topics
 from tests.simulator.world import POOL, World, settings

@@ -16,7 +16,7 @@ from azure.core.exceptions import ResourceNotFoundError
 from azure.storage.queue import QueueClient
 
 from shared.ids import new_slugid
-from shared.storage.messages import (
+from shared.storage.internal_messages import (
     CLAIM_QUEUE,
     DEADLINE_QUEUE,
     EVENTS_QUEUE,
@@ -24,8 +24,8 @@ from shared.storage.messages import (
     INTERNAL_QUEUES,
     RESOLVED_QUEUE,
     encode_body,
-    poison_queue,
 )
+from shared.storage.messages import poison_queue
 from tests.host.projections import settle
 from tests.host.service import Service, eventually, in_future
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.domain import artifacts as rules
+from shared.domain.dates import format_date
 from shared.domain.events import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent
 from shared.domain.priority import PRIORITIES
 from shared.domain.task import MAX_RUNS, Resolved, State
@@ -18,15 +18,15 @@ from shared.events.pointers import to_json
 from shared.runtime import Runtime
 from shared.storage import keys, limits
 from shared.storage.interface import Create
-from shared.storage.messages import (
+from shared.storage.internal_messages import (
     GROUP_QUEUE,
     INTERNAL_QUEUES,
     RESOLVED_QUEUE,
-    Messages,
-    Signer,
+    GroupJobBody,
+    ResolvedMessage,
     encode_body,
-    poison_queue,
 )
+from shared.storage.messages import Messages, Signer, poison_queue
 from shared.usecases import resolution
 from tests.simulator.scenarios import A
 from tests.simulator.world import World
@@ -36,7 +36,7 @@ from tests.twin.driver import Simulation
 
 ROOM = 0.5
 """Of what a message may hold, no internal message takes more."""
-SLUGID = "_" * 22
+SLUGID = f"{'_' * 8}Q_G{'_' * 10}g"
 LONGEST_ID = "w" * 38
 LATEST = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
 
@@ -102,8 +102,11 @@ async def test_every_message_of_the_longest_ids_fits() -> None:
     await messages.move_pending(ticket, pool, SLUGID, MAX_RUNS, SLUGID, clock.now() + timedelta(days=6))
     await messages.put_claim(SLUGID, MAX_RUNS, LATEST)
     await messages.put_deadline(SLUGID, SLUGID, LONGEST_ID, clock.now() + timedelta(days=5))
-    await messages.put_resolved(SLUGID, MAX_RUNS, more={"start": f"{keys.dependent(SLUGID)} ", "delay": 2.0})
-    job: dict[str, Any] = {"taskGroupId": SLUGID, "kind": "priority", "newPriority": "very-high", "asked": str(LATEST)}
+    page = f"{keys.dependent(SLUGID)} "
+    await messages.put_resolved_again(
+        ResolvedMessage(task_id=SLUGID, run_id=MAX_RUNS, put=LATEST, start=page, end=page, delay=3.25), 0
+    )
+    job = GroupJobBody(taskGroupId=SLUGID, kind="priority", newPriority="very-high", asked=format_date(LATEST))
     await messages.put_group_job(job, 0)
     _fit(memory, ticket.queue, "claim", "deadline", RESOLVED_QUEUE, GROUP_QUEUE)
 

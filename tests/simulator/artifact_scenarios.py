@@ -12,7 +12,7 @@ from shared.domain.task import Resolved
 from shared.services import Services
 from shared.storage import keys
 from shared.storage.artifacts import decode
-from shared.storage.messages import RESOLVED_QUEUE
+from shared.storage.internal_messages import RESOLVED_QUEUE
 from shared.usecases.uploads import BLOCK
 from tests.simulator.scenarios import A, Scenario, Step, running, running_without_retries
 from tests.simulator.world import World

@@ -14,7 +14,7 @@ from shared.domain.dates import format_date
 from shared.domain.task import Resolved
 from shared.services import Services
 from shared.storage import keys
-from shared.usecases.resolution import ResolvedMessage
+from shared.storage.internal_messages import ResolvedMessage
 from tests.simulator import artifact_scenarios
 from tests.simulator.expiring import EARLY, HOUR, JOB, everybody, relay
 from tests.simulator.scenarios import GROUP, A, B, C, Step

@@ -9,7 +9,8 @@ from shared.domain.events import Exchange, GroupEvent, TaskEvent
 from shared.domain.priority import PRIORITIES
 from shared.domain.task import RETRY_OF, State, Task, Ticket
 from shared.storage import keys, limits
-from shared.storage.messages import CLAIM_QUEUE, DEADLINE_QUEUE, INTERNAL_QUEUES, decode_body, pending_queue
+from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, INTERNAL_QUEUES, decode_body
+from shared.storage.messages import pending_queue
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, World
 
 SLACK = timedelta(seconds=5)

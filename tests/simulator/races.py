@@ -16,9 +16,8 @@ from shared.domain.priority import Priority
 from shared.domain.task import Resolved
 from shared.services import Services
 from shared.storage.interface import Receipt
-from shared.storage.messages import RESOLVED_QUEUE
+from shared.storage.internal_messages import RESOLVED_QUEUE, ResolvedMessage
 from shared.usecases.group_jobs import GroupJob
-from shared.usecases.resolution import ResolvedMessage
 from tests.simulator.scenarios import (
     GROUP,
     A,

@@ -9,7 +9,7 @@ from typing import Any
 
 from shared.domain.dates import format_date
 from shared.domain.task import Resolved
-from shared.storage.messages import RESOLVED_QUEUE
+from shared.storage.internal_messages import RESOLVED_QUEUE
 from shared.usecases.group_jobs import GroupJob
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
 

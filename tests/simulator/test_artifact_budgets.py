@@ -11,7 +11,7 @@ import pytest
 from shared.domain.artifacts import Upload
 from shared.domain.task import Resolved
 from shared.storage.counting import Kind, Operations, counting
-from shared.storage.messages import RESOLVED_QUEUE
+from shared.storage.internal_messages import RESOLVED_QUEUE
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import NAME, artifact, direct, read, reference, upload_blob
 from tests.simulator.scenarios import A, running

@@ -19,7 +19,7 @@ from shared.domain.task import Resolved
 from shared.errors import ApiError
 from shared.storage import keys
 from shared.storage.interface import StorageUnavailable
-from shared.storage.messages import RESOLVED_QUEUE
+from shared.storage.internal_messages import RESOLVED_QUEUE
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import CONTENT, NAME, artifact, place, relay_to, relay_url
 from tests.simulator.scenarios import A, Step

@@ -9,7 +9,7 @@ import pytest
 from shared.domain.dates import format_date
 from shared.domain.protocol import LONGEST_TIMER
 from shared.domain.task import Resolved, State
-from shared.storage.messages import DEADLINE_QUEUE, RESOLVED_QUEUE
+from shared.storage.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE
 from tests.simulator import world as worlds
 from tests.simulator.scenarios import GROUP, A
 from tests.simulator.world import World

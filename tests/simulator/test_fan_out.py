@@ -12,9 +12,8 @@ from shared.domain.task import Resolved, State
 from shared.storage import keys
 from shared.storage.codec import pack_definition
 from shared.storage.counting import Kind
-from shared.storage.messages import DEADLINE_QUEUE, RESOLVED_QUEUE
+from shared.storage.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE, ResolvedMessage
 from shared.usecases import resolution
-from shared.usecases.resolution import ResolvedMessage
 from tests.simulator.scenarios import GROUP, A, B, C
 from tests.simulator.world import HANDLER, HIDDEN, World
 from tests.twin.driver import Simulation

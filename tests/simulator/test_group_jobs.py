@@ -14,7 +14,7 @@ from shared.services import assemble
 from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.interface import MAX_OPERATIONS, Create, Operation
-from shared.storage.messages import GROUP_QUEUE
+from shared.storage.internal_messages import GROUP_QUEUE
 from shared.usecases import group_jobs
 from shared.usecases.group_jobs import GroupJob
 from tests.simulator import world as worlds

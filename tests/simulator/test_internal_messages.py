@@ -21,7 +21,16 @@ from shared.errors import ServiceUnavailable
 from shared.events.pointers import from_json, to_json
 from shared.storage.counting import Kind
 from shared.storage.interface import StorageRefused, StorageUnavailable
-from shared.storage.messages import DEADLINE_QUEUE, EVENTS_QUEUE, RESOLVED_QUEUE, poison_queue
+from shared.storage.internal_messages import (
+    DEADLINE_QUEUE,
+    EVENTS_QUEUE,
+    RESOLVED_QUEUE,
+    DeadlineBody,
+    EventBody,
+    ResolvedBody,
+    encode_body,
+)
+from shared.storage.messages import poison_queue
 from shared.usecases.timers import FIRST_PAUSE, SPREAD, Postponed
 from tests.simulator.world import World
 from tests.twin.gate import Call, Fail, Phase
@@ -40,7 +49,6 @@ class App(NamedTuple):
     """The modules of the app, which read their settings when they are imported."""
 
     messages: ModuleType
-    bodies: ModuleType
     triggers: ModuleType
 
 
@@ -50,9 +58,9 @@ def app() -> Iterator[App]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SETTINGS.items():
             patch.setenv(name, value)
-        from functions import bodies, queue_messages, queue_triggers
+        from functions import queue_messages, queue_triggers
 
-        yield App(queue_messages, bodies, queue_triggers)
+        yield App(queue_messages, queue_triggers)
 
 
 class Requests:
@@ -85,9 +93,9 @@ class Host:
     async def run(self, queue: str, for_seconds: float) -> None:
         """Handles what becomes visible within so many seconds."""
         body_type, work = {
-            EVENTS_QUEUE: (self._app.bodies.EventBody, self._app.triggers._event),
-            DEADLINE_QUEUE: (self._app.bodies.DeadlineBody, self._app.triggers._deadline),
-            RESOLVED_QUEUE: (self._app.bodies.ResolvedBody, self._app.triggers._resolved),
+            EVENTS_QUEUE: (EventBody, self._app.triggers._event),
+            DEADLINE_QUEUE: (DeadlineBody, self._app.triggers._deadline),
+            RESOLVED_QUEUE: (ResolvedBody, self._app.triggers._resolved),
         }[queue]
         world, queues = self._world, self._world.memory.storage.queues
         until = world.clock.now() + timedelta(seconds=for_seconds)
@@ -95,7 +103,7 @@ class Host:
             for message in await queues.get(queue, count=16, hidden_for=600):
                 text = base64.b64decode(message.text).decode()
                 self.handled[_name(text)] += 1
-                outcome = await self._app.messages._handle(world.handlers, text, queue, body_type, work)
+                outcome = await self._app.messages._handle(world.handlers, text, body_type, work)
                 self.outcomes.append(outcome)
                 await queues.delete(queue, message.receipt)
             await world.clock.sleep(1)
@@ -278,8 +286,7 @@ def test_a_message_with_fields_of_a_later_version_is_handled_and_keeps_them_when
         (body, _), *_ = world.messages(DEADLINE_QUEUE)
         if queue == RESOLVED_QUEUE:
             body = {"taskId": task_id, "runId": 0, "put": body["put"]}
-        messages = world.services.stores.messages
-        await messages.put_again(queue, {**body, "comesLater": "x"}, 0)
+        await world.memory.storage.queues.put(queue, encode_body({**body, "comesLater": "x"}))
         await host.run(queue, 1)
         assert host.outcomes == ["done"]
 
@@ -288,7 +295,7 @@ def test_a_message_with_fields_of_a_later_version_is_handled_and_keeps_them_when
 
         monkeypatch.setattr(app.triggers, "_deadline", fail)
         monkeypatch.setattr(app.triggers, "_resolved", fail)
-        await messages.put_again(queue, {**body, "comesLater": "x"}, 0)
+        await world.memory.storage.queues.put(queue, encode_body({**body, "comesLater": "x"}))
         await host.run(queue, 1)
         assert host.outcomes == ["done", "again"]
         kept = [each for each, _ in world.messages(queue) if "comesLater" in each]
@@ -302,9 +309,7 @@ def test_a_message_that_cannot_be_read_is_dead_lettered_at_once(app: App, text: 
     world = a_world()
 
     async def story() -> None:
-        outcome = await app.messages._handle(
-            world.handlers, text, RESOLVED_QUEUE, app.bodies.ResolvedBody, app.triggers._resolved
-        )
+        outcome = await app.messages._handle(world.handlers, text, ResolvedBody, app.triggers._resolved)
         assert outcome == "poison"
         assert await poisoned(world, RESOLVED_QUEUE) == 1
 

@@ -23,7 +23,7 @@ from shared.errors import ApiError
 from shared.events.publisher import EventsUnavailable
 from shared.services import Services
 from shared.storage.interface import Receipt, ReceiptLost, StorageUnavailable
-from shared.storage.messages import RESOLVED_QUEUE, decode_body
+from shared.storage.internal_messages import RESOLVED_QUEUE, decode_body
 from tests.simulator import artifact_parties, invariants, races
 from tests.simulator.artifact_scenarios import blob_uploaded, direct
 from tests.simulator.company import create_again, expire, one_after_the_other, remove_worker

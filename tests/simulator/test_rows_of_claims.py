@@ -10,7 +10,7 @@ from shared.domain.protocol import RESOLVED_DELAY
 from shared.domain.task import Resolved, State
 from shared.storage import keys
 from shared.storage.counting import Kind
-from shared.storage.messages import RESOLVED_QUEUE
+from shared.storage.internal_messages import RESOLVED_QUEUE
 from tests.simulator.scenarios import A
 from tests.simulator.world import POOL, World
 from tests.twin.driver import Simulation

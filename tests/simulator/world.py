@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, TypeVar
 
-from functions import bodies
 from shared.domain.claims import Worker
 from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Definition
@@ -27,16 +26,17 @@ from shared.settings import Settings
 from shared.storage import keys
 from shared.storage.codec import decode_task
 from shared.storage.interface import Row, StorageUnavailable
-from shared.storage.messages import (
+from shared.storage.internal_messages import (
     CLAIM_QUEUE,
     DEADLINE_QUEUE,
     EVENTS_QUEUE,
     GROUP_QUEUE,
     INTERNAL_QUEUES,
     RESOLVED_QUEUE,
+    ResolvedBody,
+    ResolvedMessage,
 )
 from shared.usecases.group_jobs import GroupJob
-from shared.usecases.resolution import ResolvedMessage
 from shared.usecases.timers import Postponed
 from shared.usecases.work import Claim
 from tests.simulator.account import OpenAccount
@@ -269,4 +269,4 @@ class World:
 
 def resolved_message(body: dict[str, Any]) -> ResolvedMessage:
     """The message of a body in the resolved queue."""
-    return bodies.resolved_message(bodies.ResolvedBody.model_validate(body))
+    return ResolvedMessage.of(ResolvedBody.model_validate(body))

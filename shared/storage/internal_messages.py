@@ -1,0 +1,205 @@
+"""Messages of the internal queues, which wake functions: what they say, how they are written and read (design 3).
+
+Here is their one definition. What this service did not write is refused as malformed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from shared.domain.dates import format_date, parse_date
+from shared.types import Date, Id, Priority, SlugId
+
+CLAIM_QUEUE = "claim"
+DEADLINE_QUEUE = "deadline"
+RESOLVED_QUEUE = "resolved"
+EVENTS_QUEUE = "events"
+GROUP_QUEUE = "group-jobs"
+INTERNAL_QUEUES = (CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, EVENTS_QUEUE, GROUP_QUEUE)
+"""The queues whose messages wake functions. No SAS ever covers them."""
+
+FIRST_DELAY = 2.0
+"""Seconds until a resolved message that comes before its commit is looked at again; doubled each time."""
+
+
+class MalformedMessage(ValueError):
+    """A message that this service did not write: to be dead-lettered at once, since no retry can help."""
+
+
+def encode_body(body: Mapping[str, Any]) -> str:
+    """Text of a message: base64 of JSON."""
+    return base64.b64encode(json.dumps(body, separators=(",", ":")).encode()).decode()
+
+
+def decode_body(text: str) -> dict[str, Any]:
+    """The JSON object of a message's text. Raises MalformedMessage."""
+    try:
+        body = json.loads(base64.b64decode(text, validate=True))
+    except (binascii.Error, ValueError, RecursionError) as error:
+        raise MalformedMessage("not base64 of JSON") from error
+    if not isinstance(body, dict):
+        raise MalformedMessage("not a JSON object")
+    return body
+
+
+class Body(BaseModel):
+    """What every internal message may carry besides its own: how often it has failed, and how often it has waited.
+
+    Fields that are not known here are those of another version of the app, which handles the same queues while it is
+    upgraded or rolled back: they are ignored, and kept when the message is put again.
+    """
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    queue: ClassVar[str]
+
+    attempts: Annotated[int, Field(ge=0)] = 0
+    """Failures that may be the message's own: after too many it is given up."""
+    waits: Annotated[int, Field(ge=0)] = 0
+    """Times in a row that a dependency was down: they count for the back-off alone."""
+
+    @classmethod
+    def read(cls, text: str | bytes) -> Self:
+        """A message's JSON, as the host hands it over. Raises MalformedMessage."""
+        try:
+            return cls.model_validate(json.loads(text))
+        except (ValueError, RecursionError) as error:
+            raise MalformedMessage(f"not a message of {cls.queue}") from error
+
+    def text(self) -> str:
+        """The message's text: fields that say nothing are left out."""
+        return encode_body(self.model_dump(mode="json", exclude_none=True, exclude_defaults=True))
+
+
+class ClaimBody(Body):
+    """A claim message."""
+
+    queue = CLAIM_QUEUE
+
+    taskId: SlugId
+    runId: Annotated[int, Field(ge=0, le=1000)]
+    put: Date
+
+
+class DeadlineBody(Body):
+    """A deadline message."""
+
+    queue = DEADLINE_QUEUE
+
+    taskId: SlugId
+    taskGroupId: SlugId
+    schedulerId: Id
+    put: Date
+
+
+class GroupJobBody(Body):
+    """A job on the unresolved tasks of a group."""
+
+    queue = GROUP_QUEUE
+
+    taskGroupId: SlugId
+    kind: Literal["cancel", "priority"]
+    newPriority: Priority | None = None
+    asked: Date
+
+
+class EventBody(Body):
+    """A pointer to an event."""
+
+    queue = EVENTS_QUEUE
+
+    pointer: str
+
+
+class ResolvedBody(Body):
+    """A resolved message, as it lies in the queue; `ResolvedMessage` is what it says."""
+
+    queue = RESOLVED_QUEUE
+
+    taskId: SlugId
+    runId: Annotated[int, Field(ge=0, le=1000)]
+    put: Date
+    start: str | None = None
+    end: str | None = None
+    waiting: Annotated[dict[SlugId, str] | None, Field(max_length=100)] = None
+    """ETags of edges by dependent, the last of them written at `written`."""
+    written: Date | None = None
+    groupOnly: bool = False
+    delay: float = FIRST_DELAY
+
+    @model_validator(mode="after")
+    def _edges_have_their_time(self) -> Self:
+        if self.waiting is not None and self.written is None:
+            raise ValueError("edges without their time")
+        return self
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WaitingEdges:
+    """Edges of one page whose dependents do not exist yet. A later look takes these alone, so that it never leads to
+    the next page once more."""
+
+    etags: Mapping[str, str]
+    """By dependent, as they were read."""
+    written: datetime
+    """When the last of them was written."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResolvedMessage:
+    """A resolved message: the run, when the message was first put, and which part of the work is left.
+
+    All of it, unless `start`, `end`, `waiting` or `group_only` says less.
+    """
+
+    task_id: str
+    run_id: int
+    put: datetime
+    start: str | None = None
+    """Where the fan-out goes on: this page alone."""
+    end: str | None = None
+    """Where it ends: what follows is left to another message. None for the end of all."""
+    waiting: WaitingEdges | None = None
+    """These edges alone."""
+    group_only: bool = False
+    """The check of the group alone."""
+    delay: float = FIRST_DELAY
+    """Seconds to wait the next time that there is nothing to do yet."""
+
+    @classmethod
+    def of(cls, body: ResolvedBody) -> ResolvedMessage:
+        """What a message of the queue says."""
+        waiting = None
+        if body.waiting is not None and body.written is not None:
+            waiting = WaitingEdges(etags=body.waiting, written=parse_date(body.written))
+        return cls(
+            task_id=body.taskId,
+            run_id=body.runId,
+            put=parse_date(body.put),
+            start=body.start,
+            end=body.end,
+            waiting=waiting,
+            group_only=body.groupOnly,
+            delay=body.delay,
+        )
+
+    def body(self) -> ResolvedBody:
+        """The message as it is written."""
+        return ResolvedBody(
+            taskId=self.task_id,
+            runId=self.run_id,
+            put=format_date(self.put),
+            start=self.start,
+            end=self.end,
+            waiting=None if self.waiting is None else dict(self.waiting.etags),
+            written=None if self.waiting is None else format_date(self.waiting.written),
+            groupOnly=self.group_only,
+            delay=self.delay,
+        )
