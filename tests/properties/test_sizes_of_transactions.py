@@ -121,7 +121,7 @@ def test_definition_of_any_size_is_stored_and_read_back(size: int) -> None:
             assert loaded is not None
             assert loaded.definition.body["payload"] == wanted["payload"]
         _, listed = await world.process().groups.list(GROUP, start="", limit=1000)
-        assert [each.definition["payload"] for each in listed.tasks] == [wanted["payload"]] * 2
+        assert [each.definition.body["payload"] for each in listed.tasks] == [wanted["payload"]] * 2
 
     world.run(story())
 
