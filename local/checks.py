@@ -10,6 +10,7 @@ from local.appsettings import ADDRESS_SETTINGS
 from local.check_module import INTERRUPTED
 from local.state import ROOT
 
+COVERED = ("coverage", "run", "-m")
 STACK_VARIABLES = (
     "TASKCLUSTER_CLIENT_ID",
     "TASKCLUSTER_ACCESS_TOKEN",
@@ -19,22 +20,35 @@ STACK_VARIABLES = (
 
 
 def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Title and command of each check. `--all` among the arguments adds the large tests; the rest is pytest's."""
-    everything = "--all" in arguments
-    given = [argument for argument in arguments if argument != "--all"]
-    pytest = ["pytest", *([] if _names(given, "-n") else ["-n", "2"]), *given]
+    """Title and command of each check. `--all` among the arguments adds the large tests; the rest is pytest's.
+
+    `--quick` is an option of tests/selection.py, which names what such a run leaves out. `--coverage` measures
+    lines and branches in all processes of the tests, hosts included, and adds a check of the floor (pyproject.toml).
+    """
+    everything, measured = "--all" in arguments, "--coverage" in arguments
+    given = [argument for argument in arguments if argument not in ("--all", "--coverage")]
+    pytest = ["pytest", *([] if _names(given, "-n") else ["-n", "2"])]
+    pytest += [*([] if _names(given, "--dist") else ["--dist", "loadgroup"]), *given]
     if not everything and not _names(given, "-m"):
         pytest += ["-m", "not large"]
     elif everything and not any(word.startswith("--timeout") for word in given):
         pytest += ["--timeout", "1800"]
-    return [
+    checks = [
         ("Lint", ["ruff", "check"]),
         ("Format", ["ruff", "format", "--check"]),
         ("Types", ["mypy"]),
         ("Imports", ["local.check_imports"]),
         ("Console", ["local.check_console"]),
-        ("Tests, large ones included" if everything else "Tests", pytest),
+        ("Tests, large ones included" if everything else "Tests", [*(COVERED if measured else ()), *pytest]),
     ]
+    if measured:
+        part = ["--fail-under", "0"] if given else []
+        checks += [
+            ("Coverage of all processes", ["coverage", "combine", "--quiet"]),
+            ("Coverage in .local/coverage/html", ["coverage", "html", "--quiet", "--fail-under", "0"]),
+            ("Coverage", ["coverage", "report", *part]),
+        ]
+    return checks
 
 
 def main(arguments: Sequence[str]) -> int:

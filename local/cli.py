@@ -143,12 +143,14 @@ def chaos(
 
 @app.command(
     context_settings={**PASS_ON, "help_option_names": ["--help", "-h"]},
-    options_metavar="[--all] [PYTEST_ARGUMENT]...",
+    options_metavar="[--quick] [--all] [--coverage] [PYTEST_ARGUMENT]...",
 )
 def test(context: typer.Context) -> None:
     """Check the repository: lint, formatting, types, imports, tests.
 
-    `--all` adds the large and long tests. Other arguments go to pytest, for example: ./dev test tests/worker -k guard
+    `--quick` takes only tests that cost little and samples of the others, and names what it leaves out: for each
+    change. `--all` adds the large and long tests. `--coverage` measures which lines and branches the tests reach.
+    Other arguments go to pytest: ./dev test tests/worker -k guard
     """
     from local import checks
 

@@ -9,7 +9,7 @@ from tests.storage_fixtures import azure_account as azure_account  # a fixture, 
 from tests.storage_fixtures import azure_storage as azure_storage
 from tests.storage_fixtures import twin as twin
 
-pytest_plugins = ("tests.compatibility.plugin",)
+pytest_plugins = ("tests.compatibility.plugin", "tests.selection")
 
 
 @pytest.fixture(scope="session")

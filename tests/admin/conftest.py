@@ -12,9 +12,9 @@ from local.stack import Stack, StackOptions
 from tests.local.stacks import free_ports
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack() -> Iterator[Stack]:
-    """A running stack, one per test process. Tests use pools of names of their own in it."""
+    """A running stack, one for the tests of this folder. Tests use pools of names of their own in it."""
     options = StackOptions(free_ports(), in_memory=True, app_settings={"LONG_POLL_SECONDS": "2"})
     try:
         with Stack.start(options) as running:

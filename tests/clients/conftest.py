@@ -13,7 +13,7 @@ from tests.host.events import SUBSCRIPTION
 from tests.local.stacks import free_ports
 
 
-@pytest.fixture(scope="session", params=[False, True], ids=["local paths", "azure paths"])
+@pytest.fixture(scope="package", params=[False, True], ids=["local paths", "azure paths"])
 def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
     """A running deployment. Tests use clients, roles and pools of names of their own in it."""
     options = StackOptions(free_ports(), azure_paths=request.param, in_memory=True, subscriptions=(SUBSCRIPTION,))
@@ -24,7 +24,7 @@ def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
         shutil.rmtree(state.folder(options.ports.api), ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def undisturbed() -> Iterator[Deployment]:
     """A deployment in which nothing goes on besides the test's own calls, so that what is stored can be compared."""
     options = StackOptions(free_ports(), in_memory=True, app_settings=QUICK)

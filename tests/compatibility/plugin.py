@@ -60,7 +60,7 @@ class _Proofs:
         for key, name in report.user_properties:
             if key != _PROPERTY:
                 continue
-            test = report.nodeid.partition("[")[0]
+            test = report.nodeid.partition("[")[0].partition("@")[0]  # after it stands its group, if it has one
             if report.failed or report.skipped:
                 self._failed.add(test)
             elif report.when == "call":

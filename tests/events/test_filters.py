@@ -13,6 +13,7 @@ from shared.events.messages import render_group
 from tests.events.builders import GROUP_ID, TASK_ID, Life, group_event
 from tests.events.sql import evaluate
 from tests.events.topic_patterns import matches, selects
+from tests.selection import examples
 
 
 def chosen(rules: tuple[Rule, ...], properties: dict[str, str]) -> bool:
@@ -45,7 +46,7 @@ primary_patterns = st.lists(st.sampled_from(["*", "#", "*"]) | key_words, min_si
 )
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(400), suppress_health_check=[HealthCheck.too_slow])
 @given(patterns | route_patterns | primary_patterns, st.lists(routes, max_size=4, unique=True))
 def test_rules_select_what_the_reference_selects(pattern: str, task_routes: list[str]) -> None:
     properties = properties_of(task_routes)
@@ -71,7 +72,7 @@ def test_patterns_made_from_a_route_match_it(words: list[str], data: st.DataObje
         assert chosen(rules, properties) == selects(".".join(["route", *pattern]), properties, task_routes)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.sampled_from(["*", "#", "sched", GROUP_ID, "_", "primary", "x"]), min_size=1, max_size=6))
 def test_group_messages(words: list[str]) -> None:
     pattern = ".".join(words)

@@ -1,4 +1,4 @@
-"""Whole stacks for black-box tests, shared by the tests of one test process.
+"""Whole stacks for black-box tests, shared by the tests of this folder, and ended after them.
 
 `service` is what most tests want: the public client on a stack of two hosts, and a task queue of the test's own.
 `hasty` is the same where claims last only seconds. `running` and `hasty_running` are the stacks behind them.
@@ -46,13 +46,13 @@ def start(settings: Mapping[str, str], hosts: int = 2) -> Iterator[Running]:
         shutil.rmtree(state.folder(options.ports.api), ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running() -> Iterator[Running]:
     """A stack of two hosts whose claims last as long as by default."""
     yield from start({})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def hasty_running() -> Iterator[Running]:
     """A stack of two hosts whose claims last only seconds."""
     yield from start({"CLAIM_TIMEOUT_SECONDS": str(HASTY_CLAIM_SECONDS)})

@@ -193,17 +193,29 @@ def test_the_checks_and_where_their_arguments_go() -> None:
         return checks.steps(arguments)[-1][1]
 
     assert [title for title, _ in checks.steps([])] == ["Lint", "Format", "Types", "Imports", "Tests"]
-    assert pytest_of() == ["pytest", "-n", "2", "-m", "not large"]
+    assert pytest_of() == ["pytest", "-n", "2", "--dist", "loadgroup", "-m", "not large"]
     assert "-m" not in pytest_of("--all")
     assert "--all" not in pytest_of("--all")
-    assert pytest_of("-n4", "-m", "large", "-k", "x") == ["pytest", "-n4", "-m", "large", "-k", "x"]
+    assert "--quick" in pytest_of("--quick")
+    assert pytest_of("-n4", "--dist=load", "-m", "large", "-k", "x") == (
+        ["pytest", "-n4", "--dist=load", "-m", "large", "-k", "x"]
+    )
+
+
+def test_coverage_is_measured_of_the_tests_and_held_against_the_floor_when_all_of_them_ran() -> None:
+    checked = dict(checks.steps(["--coverage"]))
+    assert checked["Tests"][:4] == ["coverage", "run", "-m", "pytest"]
+    assert "--coverage" not in checked["Tests"]
+    assert list(checked)[-3:] == ["Coverage of all processes", "Coverage in .local/coverage/html", "Coverage"]
+    assert checked["Coverage"] == ["coverage", "report"]
+    assert checks.steps(["--coverage", "tests/unit"])[-1][1] == ["coverage", "report", "--fail-under", "0"]
 
 
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_asked_for_help_the_checks_are_not_run(option: str) -> None:
     command = [sys.executable, "-m", "local.cli", "test", option]
     shown = subprocess.run(command, cwd=state.ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
-    assert shown.startswith("Usage: ./dev test [--all] [PYTEST_ARGUMENT]...")
+    assert shown.startswith("Usage: ./dev test [--quick] [--all] [--coverage] [PYTEST_ARGUMENT]...")
     assert "lint, formatting, types, imports, tests" in shown
     assert "Lint:" not in shown
 

@@ -16,6 +16,7 @@ from shared.auth.clients import Client, StaticClients
 from shared.auth.expansion import Roles
 from shared.auth.scopes import ScopeSet, normalise, satisfies
 from shared.errors import AuthenticationFailed
+from tests.selection import examples
 
 NOW = datetime.fromtimestamp(1767225600, UTC)
 TOKEN = "some-token-0123456789abcdef"
@@ -204,7 +205,7 @@ role_ids = st.text(alphabet="ab", min_size=1, max_size=3)
     st.tuples(role_ids, st.sampled_from(["", "*"])).map("".join),
     role_ids,
 )
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_starred_assumption_covers_every_role_that_it_matches(
     roles: dict[str, list[str]], held: str, role_id: str
 ) -> None:

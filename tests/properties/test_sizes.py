@@ -20,6 +20,7 @@ from shared.storage import artifacts as stored
 from shared.storage import limits
 from shared.storage.codec import encode_task
 from shared.storage.interface import Value
+from tests.selection import examples
 from tests.unit.tasks import NOW, SECOND, a_task, pending_run
 
 ROOM = 0.9
@@ -66,7 +67,7 @@ def _claimed(task: Task) -> Task:
     return after.with_run(after.last_run_id, run)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(st.lists(st.sampled_from(list(Resolved)), min_size=MAX_RUNS, max_size=MAX_RUNS))
 def test_status_row_of_the_busiest_task_fits(reasons: list[Resolved]) -> None:
     """Run after run, as many as there may be, each with all the uploads that a run may leave unfinished."""
@@ -105,7 +106,7 @@ PRINTABLE = [chr(code) for code in range(0x20, 0x7F)]
 CHARACTERS = st.sampled_from(["x", '"', "\\", "\n", "\x00", "\x7f", "é", "\u2028", "\ud800", "\U0001f600"])
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(
     name=st.text(PRINTABLE, min_size=1, max_size=1024) | st.sampled_from(PRINTABLE).map(lambda each: each * 1024),
     characters=st.lists(CHARACTERS, min_size=1, max_size=3),

@@ -17,6 +17,7 @@ from shared.domain.effects import Decision, HoldPending, PutClaim, PutPending, P
 from shared.domain.priority import PRIORITIES, Priority
 from shared.domain.task import Resolved, State, Task
 from shared.errors import ApiError
+from tests.selection import examples
 from tests.unit.tasks import CLAIM_TIMEOUT, NOW, a_definition, ticket
 
 REPORTED = ["worker-shutdown", "malformed-payload", "resource-unavailable", "internal-error", "intermittent-task"]
@@ -371,4 +372,4 @@ class StateMachine(RuleBasedStateMachine):
 
 
 TestStateMachine = StateMachine.TestCase
-TestStateMachine.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
+TestStateMachine.settings = settings(max_examples=examples(300), stateful_step_count=50, deadline=None)

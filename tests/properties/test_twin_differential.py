@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from local.azurite import Azurite
 from shared.storage.interface import Queues, ReceiptLost, Storage
 from tests.properties.storage_sides import Step, compare
+from tests.selection import examples
 from tests.twin import MemoryStorage
 
 _KEYS = ("a", "b", "b ", "b~1", "c'% +&=é", "\U0001f600", "ﬀ")
@@ -91,7 +92,9 @@ _blob_steps = st.lists(
 )
 
 _quick = settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=examples(50),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 _thorough = settings(_quick, max_examples=500)
 

@@ -24,6 +24,7 @@ from shared.jsontext import (
     read_back,
     write,
 )
+from tests.selection import examples
 
 TEXTS = st.text() | st.text(alphabet='\\"[]{},:eE0123456789', max_size=20)
 VALUES = st.recursive(
@@ -67,7 +68,7 @@ def test_nesting_is_counted_outside_of_strings(value: Any, around: int) -> None:
         read(b"[" * (around + more + 1) + text + b"]" * (around + more + 1))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(VALUES)
 def test_values_are_counted_outside_of_strings(value: Any) -> None:
     text = json.dumps(value).encode(errors="replace")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from shared.storage.counting import Kind
 from shared.storage.interface import Create, Delete, Merge, ReceiptLost, TransactionRefused, Upsert
+from tests.selection import examples
 from tests.twin import Call, MemoryStorage, Simulation, explore
 from tests.twin.driver import TooManyOrders
 from tests.twin.reduction import ReducedSimulation, are_independent, explore_distinct
@@ -78,7 +79,7 @@ def _ends(explorer: Callable[[Callable[[Simulation], None]], int], programs: lis
     return ends, explorer(scenario)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.lists(st.sampled_from(STEPS), min_size=1, max_size=4), min_size=2, max_size=2))
 def test_every_end_is_reached(programs: list[Program]) -> None:
     """Exactly the same ends, with no more runs."""
@@ -88,7 +89,7 @@ def test_every_end_is_reached(programs: list[Program]) -> None:
     assert runs <= all_runs
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.lists(st.lists(st.sampled_from(STEPS), min_size=1, max_size=2), min_size=3, max_size=3))
 def test_every_end_of_three_is_reached(programs: list[Program]) -> None:
     """The same with a third caller."""

@@ -1,0 +1,56 @@
+"""What a quick run takes and names, and which tests one process runs together."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from local.state import ROOT
+from tests import selection
+from tests.selection import QUICK, examples, group_of, is_quick, left_out, part_of
+
+
+@pytest.fixture(scope="module")
+def expensive() -> Iterator[None]:
+    """Stands for a stack that the tests of a module share."""
+    yield
+
+
+@pytest.mark.parametrize("path", QUICK)
+def test_every_path_of_a_quick_run_exists(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+def test_longest_path_says_how_much_a_quick_run_takes() -> None:
+    assert part_of("tests/unit/test_dates.py") == 1
+    assert part_of("tests/simulator/test_interleavings.py") > part_of("tests/simulator/test_crashes.py") > 1
+    assert part_of("tests/worker/test_process.py") == part_of("tests/clients/test_admin.py") == 0
+
+
+def test_sample_of_a_quick_run_is_the_same_each_time_and_about_its_part() -> None:
+    tests = [f"tests/simulator/test_crashes.py::test_it[{number}]" for number in range(2000)]
+    taken = [test for test in tests if is_quick(test)]
+    assert taken == [test for test in tests if is_quick(test)]
+    assert len(taken) == pytest.approx(2000 / QUICK["tests/simulator/"], rel=0.2)
+
+
+def test_quick_run_names_what_it_leaves_out_and_nothing_else() -> None:
+    named = left_out()
+    assert "inspection" in named["tests/admin"]
+    assert f"crashes (1 in {QUICK['tests/simulator/']} taken)" in named["tests/simulator"]
+    assert "tests/unit" not in named
+
+
+def test_property_tests_try_fewer_examples_in_a_quick_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(selection.VARIABLE, raising=False)
+    assert examples(300) == 300
+    monkeypatch.setenv(selection.VARIABLE, "1")
+    assert [examples(300), examples(20)] == [30, 5]
+
+
+@pytest.mark.usefixtures("expensive")
+def test_tests_that_share_a_fixture_are_a_group(request: pytest.FixtureRequest) -> None:
+    assert group_of(request.node) == "tests/local/test_selection.py/expensive"
+
+
+def test_test_that_shares_nothing_has_no_group(request: pytest.FixtureRequest) -> None:
+    assert group_of(request.node) is None

@@ -1,0 +1,152 @@
+"""Which tests a quick run takes, and which tests one process of pytest-xdist runs together.
+
+`--quick` is for a person who has just changed something: the tests that cost little, samples of those that cost much,
+property tests with fewer examples. What it left out is named at the end.
+
+Tests that share something expensive (a stack, a host, a broker: a fixture of a session, package or module) form a
+group, which `--dist loadgroup` gives to one process, so that each is started once in a run and not once a process.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+VARIABLE = "QUICK_TESTS"
+"""Set in a quick run, for what is decided when a test module is imported."""
+
+FEWER = 10
+"""A quick run takes one in so many of a property test's examples."""
+
+_ROOT = Path(__file__).resolve().parents[1]
+_SHARED_SCOPES = ("session", "package", "module")
+
+QUICK: Mapping[str, int] = {
+    "tests/unit/": 1,
+    "tests/properties/": 1,
+    "tests/properties/test_deployment.py": 0,
+    "tests/simulator/": 10,
+    "tests/simulator/test_interleavings.py": 30,
+    "tests/worker/": 1,
+    "tests/worker/test_process.py": 0,
+    "tests/events/test_breaker.py": 1,
+    "tests/events/test_docs.py": 1,
+    "tests/events/test_filters.py": 1,
+    "tests/events/test_messages.py": 1,
+    "tests/events/test_pointers.py": 1,
+    "tests/events/test_reference.py": 1,
+    "tests/telemetry/": 1,
+    "tests/telemetry/test_export.py": 0,
+    "tests/infra/test_cost_model.py": 1,
+    "tests/infra/test_profiles.py": 1,
+    "tests/infra/test_settings.py": 1,
+    "tests/infra/test_workflows.py": 1,
+    "tests/local/test_documents.py": 1,
+    "tests/local/test_host_config.py": 1,
+    "tests/local/test_host_functions.py": 1,
+    "tests/local/test_host_ncrontab.py": 1,
+    "tests/local/test_host_paths.py": 1,
+    "tests/local/test_host_routes.py": 1,
+    "tests/local/test_settings_docs.py": 1,
+    "tests/azurite/test_tables.py": 1,
+    "tests/azurite/test_queues.py": 1,
+    "tests/azurite/test_budgets.py": 4,
+    "tests/host/test_lifecycle.py": 4,
+    "tests/host/test_claims.py": 4,
+    "tests/host/test_http.py": 4,
+}
+"""Of the tests under a path, one in so many: 1 all, 0 none. The longest path counts; what is not here is left out."""
+
+
+def examples(count: int) -> int:
+    """How many examples a property test tries: `count`, or in a quick run a part of them."""
+    return max(count // FEWER, 5) if os.environ.get(VARIABLE) else count
+
+
+def part_of(path: str) -> int:
+    """A quick run takes one in so many of the tests at a path; 0 for none."""
+    paths = [prefix for prefix in QUICK if path.startswith(prefix)]
+    return QUICK[max(paths, key=len)] if paths else 0
+
+
+def is_quick(nodeid: str) -> bool:
+    """Whether a quick run takes this test. The same ones each time, so that a failure can be repeated."""
+    part = part_of(nodeid)
+    return part > 0 and zlib.crc32(nodeid.encode()) % part == 0
+
+
+def group_of(item: pytest.Item) -> str | None:
+    """The fixture that the test shares with others of its folder or module, of several the widest one."""
+    info = getattr(item, "_fixtureinfo", None)
+    if info is None:
+        return None
+    shared = [
+        (_SHARED_SCOPES.index(fixtures[-1].scope), f"{fixtures[-1].baseid}/{name}")
+        for name, fixtures in info.name2fixturedefs.items()
+        if fixtures[-1].scope in _SHARED_SCOPES and fixtures[-1].baseid not in ("", "tests")
+    ]
+    return min(shared)[1] if shared else None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option of a quick run."""
+    parser.addoption("--quick", action="store_true", help="only tests that cost little, and samples of the others")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Test modules are imported after this."""
+    if config.getoption("--quick"):
+        os.environ[VARIABLE] = "1"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A quick run does not import what it leaves out."""
+    if not config.getoption("--quick") or not _is_module(collection_path):
+        return None
+    return part_of(_path(collection_path)) == 0 or None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose, and group what is left."""
+    if config.getoption("--quick"):
+        chosen = [item for item in items if is_quick(item.nodeid) and item.get_closest_marker("large") is None]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+        items[:] = chosen
+    if config.pluginmanager.hasplugin("xdist"):
+        for item in items:
+            if group := group_of(item):
+                item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _path(path: Path) -> str:
+    return path.relative_to(_ROOT).as_posix()
+
+
+def _is_module(path: Path) -> bool:
+    return path.name.startswith("test_") and path.suffix == ".py" and path.is_relative_to(_ROOT)
+
+
+def left_out() -> dict[str, list[str]]:
+    """By folder, the modules that a quick run leaves out or takes a sample of."""
+    folders: dict[str, list[str]] = {}
+    for path in sorted((_ROOT / "tests").rglob("test_*.py")):
+        part = part_of(_path(path))
+        if part != 1:
+            name = path.stem.removeprefix("test_")
+            folders.setdefault(_path(path.parent), []).append(name if part == 0 else f"{name} (1 in {part} taken)")
+    return folders
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name what a quick run has left out."""
+    if not config.getoption("--quick"):
+        return
+    terminalreporter.section("a quick run left out")
+    for folder, modules in left_out().items():
+        terminalreporter.write_line(f"{folder}: {', '.join(modules)}")
+    terminalreporter.write_line(f"and large tests, and {FEWER - 1} in {FEWER} examples of property tests")
