@@ -18,16 +18,30 @@ from shared.domain.priority import PRIORITIES
 from shared.domain.task import Created, Resolved
 from shared.endpoints import ENDPOINTS
 
-DOCUMENTS = sorted(
-    path
-    for folder in ("", ".github", "docs", "docs/decisions", "infra", "local/broker", "worker")
-    for path in (ROOT / folder).glob("*.md")
+CODE = (
+    ".github",
+    "admin",
+    "bench",
+    "docs/examples",
+    "functions",
+    "infra",
+    "listen",
+    "local",
+    "shared",
+    "tests",
+    "worker",
 )
-CODE = (".github", "admin", "bench", "docs/examples", "functions", "infra", "listen", "local", "shared", "tests", "worker")
 PACKAGES = ("admin", "bench", "functions", "listen", "local", "shared", "tests", "worker")
 FOLDERS = (*PACKAGES, "console", "docs", "infra", ".github", ".ci", ".vscode")
 MADE = (".venv", ".local", "node_modules", "mutants", "dist")
 """Folders that commands make: named, and not in the repository."""
+NOT_OURS = {"node_modules", "vendor", "sample_project"}
+
+DOCUMENTS = sorted(
+    path
+    for path in (*ROOT.glob("*.md"), *(found for folder in FOLDERS for found in (ROOT / folder).rglob("*.md")))
+    if NOT_OURS.isdisjoint(path.parts)
+)
 OTHERS_VARIABLES = re.compile(r"(AZURE|HTTPS?|PIP|OTEL|FUNCTIONS|CRASH|ACCEPT|MSSQL)_|VARIABLE_NAME")
 """Names of Azure's, pip's and OpenTelemetry's own variables, and of seeds."""
 
