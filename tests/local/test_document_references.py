@@ -196,7 +196,7 @@ def _check(words: list[str]) -> None:
         command = command.commands[names.pop(0)]
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     if command.name == "test":
-        known |= {"--all", "--quick"}
+        known |= {"--all", "--coverage", "--quick"}
         names = [name for name in names if name in known]  # the rest is pytest's
     for name in names:
         if re.fullmatch(r"--?[a-z][a-z-]*", name) and name != "--help":
