@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from shared.concurrency import in_waves, together
+from shared.concurrency import both, in_waves, together
 from shared.domain import announcements
 from shared.domain.creation import (
     MOST_NAMED,
@@ -56,10 +56,11 @@ class _Attempt:
     """The same for the row of the Expiry table."""
 
     async def withdraw(self) -> None:
-        undone = [undo() for undo in self.take_back]
-        if self.leave is not None:
-            undone.append(self.leave(self.group_stays))
-        await together(self.ahead.withdraw(), *undone)
+        """Rolls back what this call alone has written ahead: as many edges at a time as were written."""
+        undone = list(self.take_back)
+        if (leave := self.leave) is not None:
+            undone.append(lambda: leave(self.group_stays))
+        await both(self.ahead.withdraw(), in_waves(EDGES_AT_A_TIME, lambda undo: undo(), undone))
 
 
 class CreateTask:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from shared.errors import InputError
+from shared.errors import InputError, RequestConflict
 from shared.services import Services
 from shared.storage import keys
+from shared.storage.counting import Kind
+from shared.usecases.create import EDGES_AT_A_TIME
 from tests.simulator.expiring import expire
 from tests.simulator.scenarios import A, B, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
+from tests.twin.gate import Call, Phase
 
 
 async def _refused(world: World, services: Services, dependent: str = A) -> None:
@@ -56,3 +61,29 @@ def test_edge_of_a_call_that_died_is_deleted_after_a_refusal() -> None:
 
     world.run(story())
     assert world.rows(keys.TASKS) == []
+
+
+def test_a_refused_call_with_many_dependencies_takes_them_back_some_at_a_time() -> None:
+    """Thousands of requests at once would hold up every other call of the process."""
+    at_once = most = 0
+
+    async def counted(call: Call, phase: Phase) -> None:
+        nonlocal at_once, most
+        if call.kind is Kind.TABLE_WRITE and call.keys == (keys.dependent(A),):
+            at_once += 1 if phase is Phase.BEFORE else -1
+            most = max(most, at_once)
+            await asyncio.sleep(0)
+
+    world = World(None, counted)
+    world.is_ordered = False
+
+    async def story() -> list[str]:
+        required = [await world.create() for _ in range(4 * EDGES_AT_A_TIME)]
+        await world.create(A, payload={"another": "task"})
+        with pytest.raises(RequestConflict):
+            await world.create(A, dependencies=required)
+        return required
+
+    (required,) = world.run(story())
+    assert not any(row.key == keys.dependent(A) for task_id in required for row in world.rows(keys.TASKS, task_id))
+    assert 1 < most <= EDGES_AT_A_TIME
