@@ -11,6 +11,7 @@ from azure.core.exceptions import ResourceExistsError
 from azure.storage.queue import QueueMessage
 from azure.storage.queue.aio import QueueClient
 
+from shared.recent import Recent
 from shared.storage import limits
 from shared.storage.interface import Message, Receipt, ReceiptLost, StorageUnavailable
 from shared.storage.pipeline import REFUSALS, Refused, unavailable
@@ -20,6 +21,8 @@ _BEING_DELETED = "QueueBeingDeleted"
 _GONE = frozenset({_NO_QUEUE, _BEING_DELETED})
 _LOST = frozenset({"MessageNotFound", "PopReceiptMismatch", *_GONE})
 _FOREVER = -1
+_CLIENTS = 10_000
+"""Queues whose clients a process keeps; they share one transport, and cost only memory."""
 T = TypeVar("T")
 
 
@@ -28,7 +31,7 @@ class AzureQueues:
 
     def __init__(self, open_client: Callable[[str], QueueClient]) -> None:
         self._open_client = open_client
-        self._clients: dict[str, QueueClient] = {}
+        self._clients: Recent[str, QueueClient] = Recent(_CLIENTS)
 
     async def create(self, queue: str) -> None:
         """Make the queue if it does not exist. Raises StorageUnavailable."""

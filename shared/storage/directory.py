@@ -16,6 +16,7 @@ from shared.concurrency import together
 from shared.domain.dates import format_date, parse_date
 from shared.domain.protocol import KEPT
 from shared.errors import ServiceUnavailable
+from shared.recent import Recent
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.codec import compact
@@ -70,7 +71,7 @@ class DirectoryStore:
         self._now = runtime.now
         self._sleep = runtime.sleep
         self._jitter = runtime.jitter
-        self._fresh: dict[tuple[Kind, str], tuple[datetime, datetime]] = {}
+        self._fresh: Recent[tuple[Kind, str], tuple[datetime, datetime]] = Recent(_REMEMBERED)
         """When this process knew each row to have been written last, and its expiration."""
 
     async def seen(self, task_queue_id: str, life: timedelta) -> None:
@@ -188,8 +189,6 @@ class DirectoryStore:
         raise ServiceUnavailable(f"{name} is contended; send the call again")
 
     def _remembered(self, kind: Kind, entry: Entry) -> Entry:
-        if len(self._fresh) > _REMEMBERED:
-            self._fresh.clear()
         self._fresh[(kind, entry.name)] = (entry.last_active, entry.expires)
         return entry
 

@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from shared.concurrency import together
 from shared.domain.dates import format_date, parse_date
 from shared.domain.priority import PRIORITIES, Priority
+from shared.recent import Recent
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.interface import (
@@ -45,6 +46,8 @@ DELETED_WITHIN = timedelta(minutes=2)
 WAIT_FOR_DELETION = 20
 """Seconds that a call waits for it before it answers that storage is not available."""
 LOOK_AGAIN = timedelta(days=1)
+_REMEMBERED = 10_000
+"""Pools."""
 
 
 class PoolQueues:
@@ -55,11 +58,11 @@ class PoolQueues:
         self._queues = storage.queues
         self._now = runtime.now
         self._sleep = runtime.sleep
-        self._made: dict[tuple[str, Priority], datetime] = {}
+        self._made: Recent[tuple[str, Priority], datetime] = Recent(len(PRIORITIES) * _REMEMBERED)
         """Bands whose queues exist, and when the header last said so."""
-        self._all_made: dict[str, datetime] = {}
+        self._all_made: Recent[str, datetime] = Recent(_REMEMBERED)
         self._making: dict[tuple[str, Priority], asyncio.Future[None]] = {}
-        self._bands: dict[str, tuple[datetime, tuple[Priority, ...]]] = {}
+        self._bands: Recent[str, tuple[datetime, tuple[Priority, ...]]] = Recent(_REMEMBERED)
 
     async def ensure_band(self, task_queue_id: str, priority: Priority) -> None:
         """Makes sure that the band's queue exists and that pollers know of it.
@@ -87,7 +90,7 @@ class PoolQueues:
             # In this order: a band that is known is never listed again.
             await self._list_pool(task_queue_id)
             await self.note(task_queue_id, {_column(priority): True, _USED: format_date(read)})
-            self._bands.pop(task_queue_id, None)
+            self._bands.pop(task_queue_id)
         self._made[(task_queue_id, priority)] = read
 
     async def ensure_queues(self, task_queue_id: str) -> None:
@@ -116,7 +119,8 @@ class PoolQueues:
             header = await self._used(task_queue_id, header)
         found = () if header is None else _bands(header)
         self._bands[task_queue_id] = (read, found)
-        self._made.update({(task_queue_id, band): read for band in found})
+        for band in found:
+            self._made[(task_queue_id, band)] = read
         return found
 
     async def checked_to(self, task_queue_id: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from shared.domain.dates import format_date, parse_date
+from shared.recent import Recent
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.codec import compact
@@ -102,7 +103,7 @@ class WorkerStore:
     def __init__(self, storage: Storage, runtime: Runtime) -> None:
         self._tables = storage.tables
         self._now = runtime.now
-        self._known: dict[tuple[str, str, str], tuple[datetime, WorkerRecord]] = {}
+        self._known: Recent[tuple[str, str, str], tuple[datetime, WorkerRecord]] = Recent(_REMEMBERED)
 
     async def known(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord:
         """The worker, as it is or as it would be written first; up to 30 s old."""
@@ -216,8 +217,6 @@ class WorkerStore:
         return found
 
     def _remember(self, record: WorkerRecord) -> None:
-        if len(self._known) > _REMEMBERED:
-            self._known.clear()
         self._known[(record.task_queue_id, record.worker_group, record.worker_id)] = (self._now(), record)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from shared.domain import artifacts as rules
 from shared.errors import RequestConflict
+from shared.recent import Recent
 from shared.storage.artifacts import ArtifactStore
 
 _TASKS = 10_000
@@ -22,15 +22,16 @@ class ArtifactQuota:
     def __init__(self, artifacts: ArtifactStore, now: Callable[[], datetime]) -> None:
         self._artifacts = artifacts
         self._now = now
-        self._created: OrderedDict[str, int] = OrderedDict()
-        self._full: dict[str, datetime] = {}
+        self._created: Recent[str, int] = Recent(_TASKS)
+        self._full: Recent[str, datetime] = Recent(_TASKS)
 
     async def check(self, task_id: str, run_id: int, name: str) -> None:
         """Raises RequestConflict for another artifact of a task that has too many; one that exists may be repeated."""
-        if self._created.get(task_id, 0) < rules.COUNTED_EVERY:
+        if (self._created.get(task_id) or 0) < rules.COUNTED_EVERY:
             return
-        if self._full.get(task_id, self._now()) <= self._now():
-            self._full.pop(task_id, None)
+        full_until = self._full.get(task_id)
+        if full_until is None or full_until <= self._now():
+            self._full.pop(task_id)
             number = await self._artifacts.count(task_id)
             try:
                 rules.check_number(number)
@@ -44,7 +45,4 @@ class ArtifactQuota:
 
     def add(self, task_id: str) -> None:
         """A new artifact of the task was created."""
-        self._created[task_id] = self._created.pop(task_id, 0) + 1
-        while len(self._created) > _TASKS:
-            forgotten, _ = self._created.popitem(last=False)
-            self._full.pop(forgotten, None)
+        self._created[task_id] = (self._created.get(task_id) or 0) + 1

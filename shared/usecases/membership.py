@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,6 +10,7 @@ from shared.concurrency import both
 from shared.domain.definition import Definition
 from shared.domain.protocol import COMMIT_MAY_COME, TRIES
 from shared.errors import RequestConflict, ServiceUnavailable
+from shared.recent import Recent
 from shared.storage.codec import PackedDefinition
 from shared.storage.expiry import ExpiryStore, Filed
 from shared.storage.group_rows import Group, Joined
@@ -38,7 +38,7 @@ class Membership:
     def __init__(self, groups: GroupStore, expiry: ExpiryStore) -> None:
         self._groups = groups
         self._expiry = expiry
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._known: Recent[str, _Known] = Recent(_REMEMBERED)
 
     async def join(self, definition: Definition, packed: PackedDefinition) -> Leave:
         """Adds the task as an active member; what takes it back.
@@ -52,7 +52,7 @@ class Membership:
                     return self._leave(definition, await self._groups.join(definition, packed))
                 return await self._join_or_found(definition, packed)
             except GuardMissing:
-                self._known.pop(definition.task_group_id, None)
+                self._known.pop(definition.task_group_id)
             except (GroupExists, GroupChanged):
                 continue
         raise ServiceUnavailable("the task group is contended; send the call again")
@@ -79,7 +79,7 @@ class Membership:
     def _dissolve(self, definition: Definition, joined: Joined, filed: Filed | None) -> Leave:
         async def dissolve(group_stays: bool) -> None:
             if not group_stays:
-                self._known.pop(definition.task_group_id, None)
+                self._known.pop(definition.task_group_id)
             if group_stays or not await self._groups.dissolve(definition, joined):
                 await self._groups.leave(definition.task_group_id, definition.task_id, joined)
             elif filed is not None:
@@ -111,9 +111,6 @@ class Membership:
 
     def _remember(self, task_group_id: str, scheduler_id: str, expires: datetime) -> None:
         self._known[task_group_id] = _Known(scheduler_id, expires)
-        self._known.move_to_end(task_group_id)
-        while len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
 
 
 def _refuse(definition: Definition, header: Group | None) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from shared.concurrency import together
 from shared.domain.priority import Priority
 from shared.domain.protocol import HIDDEN_WHILE_CLAIMING
+from shared.recent import Recent
 from shared.runtime import Runtime
 from shared.storage.messages import Messages, PendingMessage
 from shared.storage.pool_queues import BANDS_STALE
@@ -22,6 +23,8 @@ from shared.storage.pools import PoolStore
 
 ROWS = 100
 """The oldest pending runs of a pool that are looked at."""
+_REMEMBERED = 10_000
+"""Pools."""
 
 
 class Starvation:
@@ -32,7 +35,7 @@ class Starvation:
         self._pools = pools
         self._now = runtime.now
         self._patience = patience
-        self._starving: dict[str, tuple[datetime, list[Priority]]] = {}
+        self._starving: Recent[str, tuple[datetime, list[Priority]]] = Recent(_REMEMBERED)
 
     async def order(self, task_queue_id: str, bands: Sequence[Priority]) -> Sequence[Priority]:
         """The bands (highest first), those that starve before the others, the one that has waited longest first.

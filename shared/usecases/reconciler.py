@@ -17,6 +17,7 @@ from shared.domain.priority import Priority
 from shared.domain.protocol import COMMIT_MAY_COME, OVERTAKEN
 from shared.domain.task import State, Task
 from shared.errors import ResourceNotFound
+from shared.recent import Recent
 from shared.storage.interface import StorageUnavailable
 from shared.storage.pools import PendingRow
 from shared.usecases.executor import Executor, Stores
@@ -32,6 +33,8 @@ ROWS = 1000
 PAGES = 10
 """Pages of a pool that one check of all pools reads: the oldest rows, then on from where the last check ended."""
 WIDTH = 8
+_REMEMBERED = 10_000
+"""Pools."""
 
 
 class Reconciler:
@@ -43,8 +46,8 @@ class Reconciler:
         self._executor = executor
         self._now = stores.runtime.now
         self._unused_for = unused_for
-        self._checked: dict[str, datetime] = {}
-        self._in_use_until: dict[str, datetime] = {}
+        self._checked: Recent[str, datetime] = Recent(_REMEMBERED)
+        self._in_use_until: Recent[str, datetime] = Recent(_REMEMBERED)
 
     async def after_empty_poll(self, task_queue_id: str) -> None:
         """Somebody waited in vain: a check of the oldest rows, unless there was one within the last minute.

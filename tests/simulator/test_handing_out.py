@@ -297,7 +297,7 @@ def test_a_wait_in_another_process_is_given_nothing_once_the_worker_waits_here(k
 
     async def create() -> None:
         await world.clock.sleep(3)
-        old.stores.pools.queues._bands.clear()
+        old.stores.pools.queues._bands.pop(POOL)
         await old.create_task(world.definition(A))  # wakes the older process
 
     _, claimed, _ = world.run(older(), newer(), create())
