@@ -7,6 +7,7 @@ import pytest
 from local.azurite import Azurite
 from tests.storage_fixtures import azure_account as azure_account  # a fixture, as the others here
 from tests.storage_fixtures import azure_storage as azure_storage
+from tests.storage_fixtures import storage_in_rounds as storage_in_rounds
 from tests.storage_fixtures import twin as twin
 
 pytest_plugins = ("tests.compatibility.plugin", "tests.selection")

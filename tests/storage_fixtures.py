@@ -8,6 +8,7 @@ import pytest
 from local.azurite import Azurite
 from shared.storage.connection import AzureStorage
 from shared.storage.interface import Storage
+from tests.azurite.rounds import Rounds
 from tests.twin import MemoryStorage, VirtualClock
 
 
@@ -17,6 +18,16 @@ async def azure_account(azurite: Azurite) -> AsyncIterator[AzureStorage]:
     prefix = f"t{uuid.uuid4().hex[:12]}"
     async with AzureStorage.from_connection_string(azurite.connection_string, prefix=prefix) as account:
         yield account
+
+
+@pytest.fixture
+async def storage_in_rounds(azurite: Azurite) -> AsyncIterator[Storage]:
+    """As `azure_storage`, where the depth of a call can be counted."""
+    prefix = f"t{uuid.uuid4().hex[:12]}"
+    async with AzureStorage.from_connection_string(
+        azurite.connection_string, prefix=prefix, transport=Rounds()
+    ) as account:
+        yield account.storage
 
 
 @pytest.fixture

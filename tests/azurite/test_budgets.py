@@ -27,8 +27,8 @@ from tests.azurite.budgets import BUDGETS, CLAIM_TIMEOUT, POOL, WORKER, Bench, B
 
 
 @pytest.fixture
-async def bench(azure_storage: Storage) -> Bench:
-    made = Bench(azure_storage)
+async def bench(storage_in_rounds: Storage) -> Bench:
+    made = Bench(storage_in_rounds)
     await made.warm()
     return made
 

@@ -70,8 +70,8 @@ async def test_many_processes_see_a_task_queue_at_once(azure_storage: Storage) -
         assert entry is not None and entry.expires >= before + timedelta(days=5)
 
 
-async def test_budget_of_being_seen(azure_storage: Storage) -> None:
-    first, second = directory(azure_storage), directory(azure_storage)
+async def test_budget_of_being_seen(storage_in_rounds: Storage) -> None:
+    first, second = directory(storage_in_rounds), directory(storage_in_rounds)
     await first.seen("warm/up", LIFE)
     with counting() as operations:
         await first.seen(POOL, LIFE)
