@@ -17,6 +17,7 @@ from admin.connection import VARIABLES, auth_api, credentials, root_url
 from admin.durations import duration, expiry
 from admin.output import fail, show
 from admin.signing import signed_url
+from admin.verify_command import verify
 
 app = typer.Typer(
     help="Manage a deployment: clients, roles, credentials, workers, and what its storage holds. The deployment is "
@@ -37,6 +38,7 @@ app.add_typer(storage_commands.groups, name="group")
 app.add_typer(storage_commands.queues, name="queue")
 app.add_typer(storage_commands.backups, name="backup")
 app.add_typer(key_commands.keys, name="key")
+app.command("verify")(verify)
 
 PUBLIC_SCOPES = (
     "queue:claimed-count:*",

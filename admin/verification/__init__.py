@@ -1,0 +1,15 @@
+"""Checks of what is assumed of Azure (docs/assumptions.md), on a deployment: `./dev admin verify`."""
+
+from __future__ import annotations
+
+from admin.verification import blob_checks, bus_checks, front_checks, queue_checks, table_checks
+from admin.verification.core import Check
+
+CHECKS: tuple[Check, ...] = (
+    *front_checks.CHECKS,
+    *queue_checks.CHECKS,
+    *table_checks.CHECKS,
+    *blob_checks.CHECKS,
+    *bus_checks.CHECKS,
+)
+"""All of them, in the order in which they run."""

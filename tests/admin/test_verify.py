@@ -1,0 +1,296 @@
+"""`verify` on the local stack, and on stacks in which something is planted."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from azure.core.exceptions import HttpResponseError
+
+from admin.verification import CHECKS, queue_checks
+from admin.verification.core import Check, Deployment, Differs, NotChecked, Outcome, expect, refused, run
+from local.stack import Stack
+from local.state import ROOT
+from tests.admin.test_commands import Operator
+
+DOCUMENT = (ROOT / "docs" / "assumptions.md").read_text()
+EXPECTED = {check.name for check in CHECKS if check.emulated}
+"""Where the local stack is known to differ."""
+
+
+def _named(*names: str) -> list[Check]:
+    return [check for check in CHECKS if check.name in names]
+
+
+def _outcomes(environment: Mapping[str, str], *names: str) -> dict[str, Outcome]:
+    with Deployment(environment) as deployment:
+        return {outcome.check: outcome for outcome in run(deployment, _named(*names))}
+
+
+@pytest.fixture
+def operator(stack: Stack, tmp_path: Path) -> Operator:
+    return Operator(stack, tmp_path)
+
+
+def test_the_local_stack_is_as_assumed_but_for_what_is_named(operator: Operator) -> None:
+    code, output, messages = operator.run("verify")
+    assert code == 0, messages
+    outcomes = {each["check"]: each for each in json.loads(output)}
+    assert list(outcomes) == [check.name for check in CHECKS]
+    assert {name for name, each in outcomes.items() if each["result"] == "expected"} == EXPECTED
+    assert {name for name, each in outcomes.items() if each["result"] == "holds"} == outcomes.keys() - EXPECTED
+    assert all(outcomes[name]["found"] for name in EXPECTED)
+
+
+def test_a_check_that_does_not_exist(operator: Operator) -> None:
+    code, _, messages = operator.run("verify", "--only", "nothing")
+    assert code == 1
+    assert "there is no check nothing; there are answers, " in messages
+
+
+def test_a_difference_ends_with_code_1_and_its_name(operator: Operator) -> None:
+    code, output, messages = operator.run("verify", "--only", "topics", environment={"TOPIC_PREFIX": "elsewhere/"})
+    assert code == 1
+    assert json.loads(output)[0]["result"] == "differs"
+    assert "there is no topic elsewhere/task-defined" in json.loads(output)[0]["found"]
+    assert messages.splitlines()[-1] == "not as docs/assumptions.md says: topics"
+
+
+def test_nothing_of_the_checks_is_left(stack: Stack) -> None:
+    with Deployment(stack.environment) as deployment:
+        list(run(deployment, _named("receipts-change", "keys-sort-by-code", "blocks-commit-once", "default-rule")))
+        suffix = deployment.suffix
+        names = [queue.name for queue in deployment.queues.list_queues()]
+        assert any(suffix in name for name in names)
+    with Deployment(stack.environment) as after:
+        found = [each.name for service in (after.queues.list_queues(), after.tables.list_tables()) for each in service]
+        found += [each.name for each in after.blobs.list_containers()]
+        found += [each.name for each in after.bus[1].list_topics()]
+    assert not [name for name in found if suffix in name]
+
+
+class Front:
+    """A front end that changes what passes."""
+
+    def __init__(self, target: str, plant: str) -> None:
+        self.target, self.plant = urlsplit(target), plant
+
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        """Hand a call on, and its answer back, with the planted change."""
+        path, plant = handler.path, self.plant
+        if plant == "encodes paths again":
+            path = path.replace("%2F", "%252F")
+        if plant == "rewrites queries":
+            path = path.replace("%2B", "+")
+        if plant == "cuts long polls" and "/claim-work/" in path:
+            handler.close_connection = True
+            return
+        connection = http.client.HTTPConnection(str(self.target.hostname), self.target.port or 80, timeout=30)
+        with contextlib.closing(connection):
+            body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+            connection.request(handler.command, path, body, dict(handler.headers))
+            got = connection.getresponse()
+            content = got.read()
+        status, headers = got.status, dict(got.getheaders())
+        if plant == "shows a page" and path == "/":
+            status, headers, content = 200, {"Content-Type": "text/html"}, b"<html>Your app is up"
+        if plant == "has a wrong clock":
+            headers = {name: value for name, value in headers.items() if name.lower() != "date"}
+            headers["Date"] = "Thu, 01 Jan 2026 00:00:00 GMT"
+        if plant == "is down":
+            status = 503
+        handler.send_response_only(status)
+        for name in headers.keys() - {"Transfer-Encoding", "Content-Length", "Connection"}:
+            handler.send_header(name, headers[name])
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content)
+
+
+@contextlib.contextmanager
+def _behind(front: Front) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _any(self) -> None:
+            front.answer(self)
+
+        do_GET = do_POST = do_PUT = _any
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("plant", "check"),
+    [
+        ("is down", "answers"),
+        ("is down", "one-task"),
+        ("is down", "poll-rights"),
+        ("encodes paths again", "raw-paths"),
+        ("rewrites queries", "raw-queries"),
+        ("cuts long polls", "long-polls"),
+        ("shows a page", "no-homepage"),
+        ("has a wrong clock", "clocks"),
+    ],
+)
+def test_a_front_end_that_does_otherwise_is_found(stack: Stack, plant: str, check: str) -> None:
+    target = stack.environment["TASKCLUSTER_ROOT_URL"]
+    with _behind(Front(target, plant)) as root:
+        found = _outcomes({**stack.environment, "TASKCLUSTER_ROOT_URL": root}, check)
+    assert found[check].result == "differs", found
+
+
+class FakeQueue:
+    """A queue in memory that does what is planted, and otherwise what Azure does."""
+
+    def __init__(self, plant: str) -> None:
+        self.plant = plant
+        self.messages: dict[str, dict[str, Any]] = {}
+        self.serial = 0
+
+    def _refuse(self, code: str) -> None:
+        error = HttpResponseError(message=code)
+        error.error_code = code  # type: ignore[attr-defined]  # as the storage clients do
+        raise error
+
+    def _receipt(self) -> str:
+        self.serial += 1
+        return f"receipt-{self.serial}"
+
+    def send_message(self, content: str, *, visibility_timeout: int = 0, time_to_live: int = 0) -> Any:
+        if visibility_timeout > (2**31 if self.plant == "hides for longer" else queue_checks.WEEK):
+            self._refuse("OutOfRangeQueryParameterValue")
+        if time_to_live > queue_checks.WEEK and self.plant == "lives for a week":
+            self._refuse("OutOfRangeQueryParameterValue")
+        if len(content) > (2**20 if self.plant == "takes more" else queue_checks.LARGEST):
+            self._refuse("RequestBodyTooLarge")
+        made: dict[str, Any] = {
+            "id": str(len(self.messages)),
+            "receipt": self._receipt(),
+            "count": 0,
+            "hidden": visibility_timeout > 0,
+        }
+        self.messages[made["id"]] = made
+        return self._shown(made)
+
+    def _shown(self, message: Mapping[str, Any]) -> Any:
+        return SimpleNamespace(id=message["id"], pop_receipt=message["receipt"], dequeue_count=message["count"])
+
+    def receive_message(self, *, visibility_timeout: int) -> Any:
+        message = next((each for each in self.messages.values() if not each["hidden"]), None)
+        if message is None:
+            return None
+        message |= {"count": message["count"] + 1, "receipt": self._receipt(), "hidden": visibility_timeout > 0}
+        return self._shown(message)
+
+    def update_message(self, message_id: str, receipt: str, *, visibility_timeout: int, content: str) -> Any:
+        message = self._held(message_id, receipt)
+        if self.plant != "keeps receipts":
+            message["receipt"] = self._receipt()
+        if self.plant == "counts updates":
+            message["count"] += 1
+        message["hidden"] = visibility_timeout > 0
+        return self._shown(message)
+
+    def delete_message(self, message_id: str, receipt: str) -> None:
+        self._held(message_id, receipt)
+        del self.messages[message_id]
+
+    def _held(self, message_id: str, receipt: str) -> dict[str, Any]:
+        message = self.messages[message_id]
+        never_received = message["count"] == 0 and self.plant == "has no receipt of the put"
+        if message["receipt"] != receipt or never_received:
+            self._refuse("PopReceiptMismatch")
+        return message
+
+    def get_queue_properties(self) -> Any:
+        hidden = 0 if self.plant == "counts the visible" else 1
+        return SimpleNamespace(approximate_message_count=len(self.messages) * hidden)
+
+
+def _with_queue(plant: str) -> Deployment:
+    deployment = Deployment({"TASKCLUSTER_ROOT_URL": "https://queue.example.com", "STORAGE_ACCOUNT_NAME": "stabc"})
+    deployment.queue = lambda: FakeQueue(plant)  # type: ignore[method-assign, assignment, return-value]  # a stand-in
+    return deployment
+
+
+@pytest.mark.parametrize(
+    ("plant", "check"),
+    [
+        ("hides for longer", "hidden-for-a-week"),
+        ("lives for a week", "any-lifetime"),
+        ("keeps receipts", "receipts-change"),
+        ("has no receipt of the put", "receipt-of-the-put"),
+        ("counts updates", "dequeue-counts"),
+        ("counts the visible", "count-includes-hidden"),
+        ("takes more", "message-size"),
+    ],
+)
+def test_a_queue_that_does_otherwise_is_found(plant: str, check: str) -> None:
+    (right,) = run(_with_queue(""), _named(check))
+    assert right.result == "holds", right
+    (wrong,) = run(_with_queue(plant), _named(check))
+    assert wrong.result == "differs", wrong
+
+
+def test_what_a_check_needs_and_has_not_is_no_difference() -> None:
+    with Deployment({"TASKCLUSTER_ROOT_URL": "https://queue.example.com"}) as deployment:
+        outcomes = {each.check: each for each in run(deployment, _named("message-size", "topics"))}
+    assert {each.result for each in outcomes.values()} == {"not checked"}
+    assert outcomes["topics"].found == "SERVICEBUS_NAMESPACE is not set"
+
+
+def test_a_difference_is_expected_only_where_it_is_known_and_only_on_the_local_stack(stack: Stack) -> None:
+    def differ(_: Deployment) -> None:
+        raise Differs("otherwise")
+
+    checks = [Check("known", differ, emulated="known to differ"), Check("unknown", differ)]
+    with Deployment(stack.environment) as local:
+        assert [each.result for each in run(local, checks)] == ["expected", "differs"]
+    azure = Deployment({})
+    azure.emulated = False
+    assert [each.result for each in run(azure, checks)] == ["differs", "differs"]
+
+
+def test_a_refusal_with_another_code_is_a_difference() -> None:
+    def refuse() -> None:
+        FakeQueue("")._refuse("AuthorizationFailure")
+
+    with pytest.raises(Differs, match="refused with AuthorizationFailure, not OutOfRange"):
+        refused("it", refuse, "OutOfRange")
+    with pytest.raises(Differs, match="it is accepted"):
+        refused("it", lambda: None)
+    with pytest.raises(Differs):
+        expect(False, "found")
+    assert issubclass(NotChecked, Exception)
+
+
+def test_every_check_is_an_assumption_of_the_document_and_the_other_way_round() -> None:
+    rows = [line for line in DOCUMENT.splitlines() if line.startswith('| <a id="')]
+    checked = {re.search(r'<a id="([a-z-]+)">', row)[1] for row in rows if row.endswith("| `verify` |")}  # type: ignore[index]  # the row begins so
+    assert checked == {check.name for check in CHECKS}
+    for row in rows:
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+        assert len(cells) == 4, row
+        assert all(cells), row
