@@ -69,7 +69,7 @@ def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
     assert package.make(tmp_path / "third", dependencies=False, root=root).sha256 != first.sha256
 
 
-def test_azd_uploads_the_same_files() -> None:
+def test_core_tools_upload_the_same_files() -> None:
     """.funcignore leaves exactly what the package takes."""
     ignored = pathspec.GitIgnoreSpec.from_lines((ROOT / ".funcignore").read_text().splitlines())
     listing = subprocess.run(
