@@ -15,6 +15,7 @@ from shared.services import Services, assemble
 from shared.storage.counting import counting
 from shared.storage.interface import StorageUnavailable
 from shared.usecases.polling import Starvation
+from tests.simulator.scenarios import A
 from tests.simulator.world import POOL, WORKER, World, settings
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase
@@ -172,3 +173,20 @@ def test_who_waits_goes_on_waiting_when_a_message_comes_to_nothing() -> None:
 
     created, claimed = world.run(create_slowly(), wait())
     assert claimed == [created]
+
+
+def test_row_that_was_touched_since_it_was_read_keeps_its_band() -> None:
+    """The reconciler has read a status that a change of priority has overtaken."""
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A)
+        pools = world.services.stores.pools
+        ((read,), _) = await pools.pending(POOL, 10)
+        await world.services.lifecycle.change_priority(await world.services.lifecycle.known(A), "high")
+        await pools.correct_priority(POOL, read, "lowest")
+        ((row,), _) = await pools.pending(POOL, 10)
+        assert row.priority == "high"
+
+    world.run(story())

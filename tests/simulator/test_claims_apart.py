@@ -18,7 +18,7 @@ from shared.telemetry.instruments import FAILED_CLAIMS
 from tests.simulator import invariants
 from tests.simulator.scenarios import A
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
-from tests.twin.gate import Call, Killed, Phase, as_process, process_name
+from tests.twin.gate import Call, Fail, Killed, Phase, as_process, process_name
 
 COUNT = 3
 ERRORS: dict[str, Callable[[], Exception]] = {
@@ -214,3 +214,28 @@ def test_no_commit_follows_its_first_write_ahead_by_more_than_two_minutes(second
     (outcome,) = world.simulation.outcomes(world.victim(world.create(A)))
     assert isinstance(outcome, ServiceUnavailable) is not commits
     assert (A in world.tasks()) is commits
+
+
+def test_timer_of_an_expired_claim_goes_once_the_rows_of_the_next_one_are_written_by_themselves() -> None:
+    """After a defect in the transaction of all rows and the worker's each claim has its rows written alone."""
+
+    def of_all(call: Call) -> bool:
+        kinds = {key.partition("~")[0] for key in call.keys}
+        return call.target == keys.POOLS and kinds >= {"claimed", "worker"}
+
+    fail = Fail(of_all, times=0, error=RuntimeError)
+    world = World(None, fail)
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A)
+        assert await world.claim()
+        await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() + 1)
+        fail.times = 1
+        (claim,) = await world.claim()
+        assert claim.run_id == 1
+
+    world.run(story())
+    assert fail.times == 0
+    assert [body["runId"] for body, _ in world.messages("claim")] == [1]
+    assert [row.key.split("~")[-1] for row in world.rows(keys.POOLS) if row.key.startswith("claimed~")] == ["0001"]

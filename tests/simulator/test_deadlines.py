@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from shared.domain.dates import format_date
-from shared.domain.protocol import LONGEST_TIMER
+from shared.domain.protocol import LATEST_COMMIT, LONGEST_TIMER
 from shared.domain.task import Resolved, State
-from shared.storage.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE
+from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE
 from tests.simulator import world as worlds
 from tests.simulator.scenarios import GROUP, A
 from tests.simulator.world import World
@@ -133,3 +133,17 @@ def test_batches_answer_in_the_order_of_the_ids_that_were_asked_for() -> None:
         assert ([each.definition.task_id for each in found], rest) == (known, None)
 
     world.run(story())
+
+
+def test_claim_message_whose_claim_never_comes_is_looked_at_for_two_minutes() -> None:
+    """Its call died before the commit. When it was first put is passed on from one message to the next."""
+    world = _world()
+
+    async def story() -> None:
+        await world.create(A)
+        await world.services.stores.messages.put_claim(A, 0, world.clock.now())
+        await world.drain(LATEST_COMMIT.total_seconds() + 5)
+
+    world.run(story())
+    assert world.messages(CLAIM_QUEUE) == []
+    assert 10 < world.handled[CLAIM_QUEUE, A, "0", ""] <= 62

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import pairwise
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -416,3 +417,30 @@ def test_attempts_during_an_outage_do_not_count_towards_giving_up(
         assert host.outcomes[-failures - 1 :] == ["again"] * failures + ["done"]
 
     world.run(story())
+
+
+def test_back_off_of_an_outage_begins_anew_after_a_failure_of_another_kind(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The outage before it is over: what waits next waits for another one."""
+    world = a_world()
+    host = Host(app, world)
+    down = StorageUnavailable("down")
+    outcomes: list[Exception | None] = [*[down] * 8, RuntimeError(), down, down, None]
+    attempts: list[float] = []
+
+    async def work(message: object) -> None:
+        attempts.append(world.clock.elapsed)
+        if error := outcomes[len(attempts) - 1]:
+            raise error
+
+    async def story() -> None:
+        monkeypatch.setattr(world.handlers.resolution, "resolved_due", work)
+        await world.services.stores.messages.put_resolved(world.slugid(), 0)
+        await host.run(RESOLVED_QUEUE, 1000)
+
+    world.run(story())
+    assert host.outcomes == ["again"] * 11 + ["done"]
+    first, *pauses = (later - earlier for earlier, later in pairwise(attempts))
+    assert max(pauses[:7]) > 10 * first
+    assert max(pauses[7:9]) < 2 * first, "after the failure, and after the first attempt of the other outage"
