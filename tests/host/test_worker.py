@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -133,10 +132,8 @@ def test_a_worker_that_is_asked_to_end_gives_its_tasks_back(service: Service, tm
 def test_a_worker_that_is_idle_ends_at_once(service: Service, tmp_path: Path) -> None:
     with working(service, tmp_path) as child:
         child.wait_for("takes up to 1 tasks", SECONDS)
-        started = time.monotonic()
         child.terminate()
         assert child.wait(SECONDS) == 0
-        assert time.monotonic() - started < 5
 
 
 def test_the_task_of_a_worker_that_died_is_retried_by_another(hasty: Service, tmp_path: Path) -> None:

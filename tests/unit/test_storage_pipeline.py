@@ -55,7 +55,9 @@ async def _reset(request: web.Request) -> web.StreamResponse:
 
 
 async def _silence(request: web.Request) -> web.StreamResponse:
-    await asyncio.sleep(0.45)
+    """No answer until the client has closed the connection."""
+    while request.transport is not None and not request.transport.is_closing():  # noqa: ASYNC110 - no event
+        await asyncio.sleep(0.01)
     return web.Response()
 
 
@@ -123,21 +125,17 @@ async def test_what_will_not_pass_is_not_tried_again(service: _Service, status: 
 
 async def test_silence_ends_in_time(service: _Service) -> None:
     service.script = [_silence]
-    started = time.monotonic()
     async with service.account() as account:
         with pytest.raises(StorageUnavailable):
             await account.storage.queues.put("q-1", "text")
-    assert time.monotonic() - started < 1.4
     assert len(service.requests) > 1
 
 
 async def test_the_whole_is_limited_even_if_each_try_is_not(service: _Service) -> None:
     service.script = [_silence]
-    started = time.monotonic()
-    async with service.account(patience=Patience(read=5, total=0.1)) as account:
+    async with service.account(patience=Patience(read=600, total=0.1)) as account:
         with pytest.raises(StorageUnavailable, match="Timeout"):
             await account.storage.tables.get("Tasks", "p", "k")
-    assert time.monotonic() - started < 0.4
     assert len(service.requests) == 1
 
 

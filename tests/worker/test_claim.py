@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -11,18 +10,43 @@ import aiohttp
 import pytest
 from taskcluster.exceptions import TaskclusterRestFailure
 
+from tests.twin import VirtualClock
+from tests.twin.driver import Simulation
 from worker.claim import Claim, renewal_due
 from worker.queue import BackOff, Json, Queue
 
 Answer = Callable[[], Json]
 
 
-def soon(seconds: float) -> str:
-    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
+class Scene:
+    """Virtual time for a worker."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._simulation = Simulation.rounds()
+        self.clock = self._simulation.clock
+        monkeypatch.setattr("worker.claim._now", self.clock.exact)
+
+    def soon(self, seconds: float) -> str:
+        return (self.clock.exact() + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
+
+    def renewal(self, seconds: float) -> Json:
+        return {"takenUntil": self.soon(seconds), "credentials": {"clientId": f"until {seconds}"}}
+
+    def kept(self, script: Scripted, *, seconds: float, deadline: float = 3600) -> str:
+        """Keeps a claim of so many seconds; why it ended."""
+        claimed: dict[str, Any] = {
+            "task": {"deadline": self.soon(deadline)},
+            "status": {"taskId": "task"},
+            "runId": 3,
+            **self.renewal(seconds),
+        }
+        (reason,) = self._simulation.run(Claim(claimed, script.connect).keep())
+        return str(reason)
 
 
-def renewal(seconds: float) -> Json:
-    return {"takenUntil": soon(seconds), "credentials": {"clientId": f"until {seconds}"}}
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(monkeypatch)
 
 
 def refusal() -> Json:
@@ -36,7 +60,8 @@ def trouble() -> Json:
 class Scripted:
     """Answers reclaimTask as told, and remembers with whose credentials it was called, and when."""
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, clock: VirtualClock, *answers: Answer) -> None:
+        self._clock = clock
         self._answers = list(answers)
         self.calls: list[tuple[str, float]] = []
 
@@ -44,7 +69,7 @@ class Scripted:
         return cast(Queue, _Client(self, credentials["clientId"]))
 
     def answer(self, client_id: str) -> Json:
-        self.calls.append((client_id, time.monotonic()))
+        self.calls.append((client_id, self._clock.elapsed))
         return self._answers.pop(0)() if self._answers else trouble()
 
 
@@ -58,43 +83,28 @@ class _Client:
         return self._script.answer(self._client_id)
 
 
-def claim(script: Scripted, *, seconds: float, deadline: float = 3600) -> Claim:
-    claimed: dict[str, Any] = {
-        "task": {"deadline": soon(deadline)},
-        "status": {"taskId": "task"},
-        "runId": 3,
-        **renewal(seconds),
-    }
-    return Claim(claimed, script.connect)
+def test_claims_of_a_second_are_renewed_in_time_with_the_latest_credentials(scene: Scene) -> None:
+    script = Scripted(scene.clock, lambda: scene.renewal(1.2), lambda: scene.renewal(1.5), refusal)
+    assert scene.kept(script, seconds=1) == "the queue does not renew it (409)"
+    clients, moments = zip(*script.calls, strict=True)
+    assert clients == ("until 1", "until 1.2", "until 1.5")
+    assert moments == pytest.approx((2 / 3, 2 / 3 + 0.8, 2 / 3 + 0.8 + 1), abs=0.001)
 
 
-async def test_claims_of_a_second_are_renewed_in_time_with_the_latest_credentials() -> None:
-    script = Scripted(lambda: renewal(1.2), lambda: renewal(1.4), refusal)
-    started = time.monotonic()
-    reason = await claim(script, seconds=1).keep()
-    assert reason == "the queue does not renew it (409)"
-    assert [client for client, _ in script.calls] == ["until 1", "until 1.2", "until 1.4"]
-    first, second, _ = (moment - started for _, moment in script.calls)
-    assert first < 1
-    assert second - first < 1.2
+def test_a_claim_that_cannot_be_renewed_is_given_up_when_it_ends(scene: Scene) -> None:
+    assert scene.kept(Scripted(scene.clock), seconds=1) == "it could not be renewed in time"
+    assert scene.clock.elapsed == pytest.approx(1, abs=0.001)
 
 
-async def test_a_claim_that_cannot_be_renewed_is_given_up_when_it_ends() -> None:
-    script = Scripted()
-    started = time.monotonic()
-    assert await claim(script, seconds=1).keep() == "it could not be renewed in time"
-    assert 0.9 < time.monotonic() - started < 3
-
-
-async def test_trouble_that_passes_costs_nothing() -> None:
-    script = Scripted(trouble, lambda: renewal(3), refusal)
-    assert await claim(script, seconds=4).keep() == "the queue does not renew it (409)"
+def test_trouble_that_passes_costs_nothing(scene: Scene) -> None:
+    script = Scripted(scene.clock, trouble, lambda: scene.renewal(3), refusal)
+    assert scene.kept(script, seconds=4) == "the queue does not renew it (409)"
     assert len(script.calls) == 3
 
 
-async def test_at_the_deadline_it_ends() -> None:
-    script = Scripted()
-    assert await claim(script, seconds=60, deadline=0.2).keep() == "the deadline has passed"
+def test_at_the_deadline_it_ends(scene: Scene) -> None:
+    script = Scripted(scene.clock)
+    assert scene.kept(script, seconds=60, deadline=0.2) == "the deadline has passed"
     assert script.calls == []
 
 
