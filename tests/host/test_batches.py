@@ -96,3 +96,15 @@ def test_the_client_pages_by_itself(service: Service) -> None:
 
     service.queue.listTaskGroup(params={"taskGroupId": group}, paginationHandler=take, paginationLimit=2)
     assert found == task_ids
+
+
+def test_pages_of_very_large_tasks_end_where_an_answer_is_full(service: Service) -> None:
+    group = new_slugid()
+    payload = {"text": "x" * 9_000_000}
+    task_ids = sorted(service.create(taskGroupId=group, payload=payload) for _ in range(3))
+    asked = {"taskIds": ["no-slugid", *task_ids]}
+    batches = pages(lambda query: service.queue.tasks(payload=asked, query=query), "tasks", 1000)
+    assert [[each["taskId"] for each in page] for page in batches] == [[task_id] for task_id in task_ids]
+    listed = pages(lambda query: service.queue.listTaskGroup(group, query=query), "tasks", 1000)
+    assert [[each["status"]["taskId"] for each in page] for page in listed] == [[task_id] for task_id in task_ids]
+    assert all(each["task"]["payload"] == payload for page in listed for each in page)
