@@ -51,7 +51,7 @@ async def test_the_sdk_still_pauses_while_it_opens_a_sender(bus: ServiceBus, pau
         client.get_topic_sender(TOPIC, keep_alive=0),
     ):
         pass
-    assert pauses.count(THE_SDKS_PAUSE) >= 5
+    assert THE_SDKS_PAUSE in pauses
 
 
 async def test_sockets_of_links_that_do_not_open_are_closed(bus: ServiceBus) -> None:
@@ -59,7 +59,7 @@ async def test_sockets_of_links_that_do_not_open_are_closed(bus: ServiceBus) -> 
     async with ServiceBusClient.from_connection_string(bus.connection_string, retry_total=0) as client:
         with pytest.raises(Exception, match=r"not.*(found|exist)"):
             await Link.open(client.get_topic_sender("no-such-topic", keep_alive=0))
-        give_up = asyncio.get_running_loop().time() + 5
+        give_up = asyncio.get_running_loop().time() + 30
         while bus.state()["connections"]:
             assert asyncio.get_running_loop().time() < give_up, "a socket was left open"
             await asyncio.sleep(0.01)

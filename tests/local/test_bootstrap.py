@@ -128,16 +128,38 @@ def test_without_a_network_that_is_said_and_nothing_else(tmp_path: Path, reason:
     assert variable in said[-1]
 
 
+class _Seconds:
+    """A clock on which each wait takes as long as it may, and the event that comes after so many of them."""
+
+    def __init__(self, waits: int) -> None:
+        self._waits = waits
+        self._now = 0.0
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def wait(self, timeout: float) -> bool:
+        self._now += timeout
+        self._waits -= 1
+        return self._waits < 0
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "shown"),
+    [
+        (True, ["", "  1 s  resolving", "  2 s  resolving", ""]),
+        (False, ["     10 s  resolving\n     20 s  resolving\n"]),
+    ],
+)
 def test_a_long_installation_shows_how_long_it_has_taken(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    is_terminal: bool, shown: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also while the command says nothing."""
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    run_quietly([sys.executable, "-c", "import time; print('resolving', flush=True); time.sleep(2.5)"], tmp_path)
-    shown = capfd.readouterr().err.split("\r\033[K")
-    assert "  1 s  resolving" in shown
-    assert "  2 s  resolving" in shown
-    assert shown[-1] == "", "the line goes when the command has ended"
+    """Also while the command says nothing; on a terminal the line is replaced, and goes when the command has ended."""
+    seconds = _Seconds(waits=2)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    monkeypatch.setattr("local.bootstrap.time", seconds)
+    bootstrap._show_progress(["resolving"], seconds)  # type: ignore[arg-type]
+    assert capfd.readouterr().err.split("\r\033[K") == shown
 
 
 def test_node_is_looked_at_before_minutes_are_spent_on_python(
