@@ -18,12 +18,13 @@ from shared.services import Services
 from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.interface import Create, StorageUnavailable
+from shared.storage.internal_messages import EVENTS_QUEUE
 from tests.simulator import invariants
 from tests.simulator.running import finish
 from tests.simulator.scenarios import A
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
 from tests.twin.driver import Simulation
-from tests.twin.gate import Call, Killed, Phase, Resent, as_process, process_name
+from tests.twin.gate import Call, Fail, Killed, Phase, Resent, as_process, process_name
 
 ANOTHER = Worker(worker_group="group", worker_id="another")
 WAIT = 20.0
@@ -441,3 +442,21 @@ def test_rows_of_claims_answer_the_etag_of_the_workers_row() -> None:
         assert etag == row.etag
 
     world.run(story())
+
+
+def test_claim_task_that_cannot_be_announced_says_why() -> None:
+    """Neither Service Bus nor the queue for later takes the event."""
+    fail = Fail(lambda call: call.target == EVENTS_QUEUE, times=0)
+    world = World(Simulation.scripted([]), fail)
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A)
+        world.topics.is_down = True
+        fail.times = 1
+        with pytest.raises(StorageUnavailable):
+            await world.services.work.claim_task(await world.services.work.found_for_claim(A), 0, WORKER)
+        world.topics.is_down = False
+
+    world.run(story())
+    finish(world, is_acknowledged=False)

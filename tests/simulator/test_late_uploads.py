@@ -596,3 +596,20 @@ def test_repeated_creations_are_not_counted() -> None:
         assert operations.total == 3
 
     world.run(story())
+
+
+def test_artifacts_of_a_task_are_counted_once_so_many_are_new() -> None:
+    """An ordinary task pays for no count; one with many pays for one now and then."""
+    world = open_world()
+    reads: list[int] = []
+
+    async def story() -> None:
+        await running(world)
+        for number in range(2 * rules.COUNTED_EVERY + 2):
+            with counting() as operations:
+                await create(world, name=f"public/{number}", upload=Upload.RELAY)
+            reads.append(operations.counts[Kind.TABLE_READ])
+
+    world.run(story())
+    counted = [number for number, each in enumerate(reads) if number and each > min(reads)]
+    assert counted == [rules.COUNTED_EVERY, 2 * rules.COUNTED_EVERY]
