@@ -10,6 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -236,6 +237,37 @@ def test_other_callers_are_answered_while_large_definitions_are_read_and_claimed
             assert len(send(service, "GET", f"/api/queue/v1/task-group/{task_id}/list").text) > len(body) // 2
     assert watch.failures == []
     assert watch.slowest < patience()
+
+
+@pytest.mark.large
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(not Path("/proc").exists(), reason="memory is read where Linux shows it")
+def test_large_definitions_that_are_read_at_a_time_share_their_memory(alone: Service) -> None:
+    """Together the answers have 600 MB, and as much again before they are written."""
+    service, task_ids = Service(alone.running), [new_slugid() for _ in range(15)]
+    for number, task_id in enumerate(task_ids):
+        noise = random.Random(number).randbytes(5 * MEGABYTE - 2000).hex()
+        body = json.dumps(service.a_task(payload={"large": noise}), separators=(",", ":")).encode()
+        assert send(service, "PUT", f"/api/queue/v1/task/{task_id}", body).status == 200
+    before = peak(host_of(service))
+    with ThreadPoolExecutor(60) as callers:
+        paths = [f"/api/queue/v1/task/{task_id}" for task_id in task_ids * 4]
+        answers = list(callers.map(lambda path: briefly(send(service, "GET", path)), paths))
+    assert {status for status, _ in answers} <= {200, 503}
+    assert all(length > 9 * MEGABYTE for status, length in answers if status == 200)
+    assert any(status == 200 for status, _ in answers)
+    assert peak(host_of(service)) - before < 2 * GROWTH
+
+
+def briefly(answer: Answer) -> tuple[int, int]:
+    """Status and length, without the text: what the clients keep is not the service's."""
+    return answer.status, len(answer.text)
+
+
+def peak(pid: int) -> int:
+    """The most bytes of memory that a process has had."""
+    (line,) = [each for each in Path(f"/proc/{pid}/status").read_text().splitlines() if each.startswith("VmHWM")]
+    return int(line.split()[1]) * 1024
 
 
 def test_hostile_bodies_are_refused_briefly_by_every_endpoint(alone: Service) -> None:
