@@ -1,11 +1,15 @@
-"""The errors that a caller of the API may see (contract 12)."""
+"""The base of all errors of this service, and those that a caller of the API may see (contract 12)."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 
-class ApiError(Exception):
+class ServiceError(Exception):
+    """Base of every exception that the service defines."""
+
+
+class ApiError(ServiceError):
     """Base of every answer in the contract's error envelope: `code`, HTTP `status` and a message for people."""
 
     code: ClassVar[str]

@@ -14,6 +14,8 @@ from typing import Any
 
 import pydantic_core
 
+from shared.errors import ServiceError
+
 MAX_NESTING = 100
 """Arrays and objects inside of one another."""
 MAX_VALUES = 200_000
@@ -38,7 +40,7 @@ _BYTES_PER_QUOTE = 28
 _BYTES_PER_TEXT = 500
 
 
-class BeyondLimits(ValueError):
+class BeyondLimits(ServiceError, ValueError):
     """The text may be JSON, but is nested too deeply, or has too many values or too long numbers."""
 
 

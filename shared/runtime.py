@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from shared.domain.protocol import FIRST_WAIT, LONGEST_WAIT
 from shared.ids import new_slugid
 from shared.telemetry.meter import Meter
 from shared.telemetry.tracing import NoTracer, Tracer
@@ -39,6 +40,5 @@ class Runtime:
 
 
 async def pause(runtime: Runtime, attempt: int) -> None:
-    """Back-off with full jitter before the next attempt, `attempt` counting from 0: up to 50 ms, then twice as long
-    each time, up to 2 s."""
-    await runtime.sleep(runtime.jitter() * min(2.0, 0.05 * 2**attempt))
+    """Back-off with full jitter after a lost race (compare-and-swap), `attempt` counting from 0."""
+    await runtime.sleep(runtime.jitter() * min(LONGEST_WAIT, FIRST_WAIT * 2**attempt))

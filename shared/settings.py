@@ -10,10 +10,11 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from shared.domain.artifacts import UploadMode
+from shared.errors import ServiceError
 from shared.vault import Vault
 
 
-class SettingsError(ValueError):
+class SettingsError(ServiceError, ValueError):
     """The settings cannot be used; the message names each bad one and never shows a secret's value."""
 
 

@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from shared.errors import ServiceError
+
 _FORMAT = b"\x01"
 _KEY_BYTES = 32
 _KEY_NAME_BYTES = 8
 _NONCE_BYTES = 12
 
 
-class CannotOpen(Exception):
+class CannotOpen(ServiceError):
     """The token was encrypted with a key that is not among the settings, or for another client, or was changed."""
 
 

@@ -10,6 +10,7 @@ from typing import cast
 
 from shared.auth.clients import CLIENT_ID
 from shared.domain.dates import format_date, parse_date
+from shared.errors import ServiceError
 from shared.storage.interface import (
     Create,
     Delete,
@@ -32,11 +33,11 @@ _CHUNK = 30_000
 """Characters of the scopes' JSON per property; a text property holds 32 K."""
 
 
-class ClientExists(Exception):
+class ClientExists(ServiceError):
     """There is a client of that id already."""
 
 
-class ClientChanged(Exception):
+class ClientChanged(ServiceError):
     """Somebody else has changed or removed the client since it was read."""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from shared.auth.scopes import ScopeSet
+from shared.errors import ServiceError
 
 ASSUME = "assume:"
 PARAMETER = "<..>"
@@ -24,7 +25,7 @@ _CACHED_SCOPES = 200_000
 """The scopes of all expansions that a snapshot keeps."""
 
 
-class ExpansionTooLarge(Exception):
+class ExpansionTooLarge(ServiceError):
     """These scopes expand, through roles, to more than one request may cost."""
 
     def __init__(self) -> None:

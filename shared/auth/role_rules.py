@@ -23,6 +23,7 @@ from shared.auth.expansion import (
     covers_all_roles,
 )
 from shared.auth.scopes import ScopeSet
+from shared.errors import ServiceError
 
 MAX_ROLES = 10_000
 MAX_SCOPES = 100_000
@@ -41,7 +42,7 @@ _SOME_TEXT = (PARAMETER * _ASSUMED_SUFFIX)[:_ASSUMED_SUFFIX]
 """Stands for them: no role is likely to be about this very text."""
 
 
-class RolesRefused(Exception):
+class RolesRefused(ServiceError):
     """These roles may not be; the message says why."""
 
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from shared.auth.client_store import pack_scopes, unpack_scopes
 from shared.auth.expansion import Roles
 from shared.domain.dates import format_date, parse_date
+from shared.errors import ServiceError
 from shared.runtime import Runtime, pause
 from shared.storage.interface import (
     Create,
@@ -34,7 +35,7 @@ _ATTEMPTS = 10
 _UNSAFE = re.compile(r"[^A-Za-z0-9!$&()*+,.:;<=>@\[\]^_`{|}-]")
 
 
-class RolesChanged(Exception):
+class RolesChanged(ServiceError):
     """Somebody else has changed a role since the roles were read."""
 
 

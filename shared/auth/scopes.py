@@ -92,11 +92,6 @@ def _normal_order(scope: str) -> tuple[str, int]:
     return (scope[:-1], 0) if scope.endswith("*") else (scope, 1)
 
 
-def normalise(scopes: Iterable[str]) -> list[str]:
-    """The normal form: sorted with trailing stars first, scopes that a star covers dropped (contract 11.5)."""
-    return list(ScopeSet(scopes))
-
-
 def as_scope_set(scopes: Iterable[str]) -> ScopeSet:
     """The same scopes as a set that answers fast."""
     return scopes if isinstance(scopes, ScopeSet) else ScopeSet(scopes)

@@ -11,6 +11,7 @@ from datetime import datetime
 from shared.domain.events import TaskEvent
 from shared.domain.priority import Priority
 from shared.domain.task import Run, State, Task, Ticket
+from shared.errors import ServiceError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,7 +193,7 @@ class Decision:
     events: tuple[TaskEvent, ...] = field(default=())
 
 
-class NoDecision(Exception):
+class NoDecision(ServiceError):
     """A transition finds that it is not its turn; nothing changes."""
 
 

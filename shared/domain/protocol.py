@@ -66,4 +66,6 @@ TRIES = 5
 """How often a write that loses its race (compare-and-swap by ETag) is tried before the call answers 503."""
 
 FIRST_WAIT = 0.05
-"""Seconds before a lost race is tried again; doubled each time, with full jitter."""
+"""Seconds before a lost race is tried again; doubled each time up to `LONGEST_WAIT`, with full jitter."""
+
+LONGEST_WAIT = 2.0

@@ -22,6 +22,7 @@ from azure.servicebus.exceptions import (
     ServiceBusServerBusyError,
 )
 
+from shared.errors import ServiceError
 from shared.events.breaker import Breaker
 from shared.events.link import Link
 from shared.events.messages import EventMessage
@@ -54,15 +55,15 @@ REFUSALS = (
 """Service Bus answered, and the answer was no: trying again at once won't help, and other topics may do well."""
 
 
-class SendTimeout(Exception):
+class SendTimeout(ServiceError):
     """Service Bus did not answer in time."""
 
 
-class Blocked(Exception):
+class Blocked(ServiceError):
     """Not tried, since Service Bus has been failing."""
 
 
-class NotOpen(Exception):
+class NotOpen(ServiceError):
     """The connection is still being opened, or could not be."""
 
 

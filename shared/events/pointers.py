@@ -16,6 +16,7 @@ from typing import Any, cast
 from shared.domain.dates import format_date, parse_date
 from shared.domain.events import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent
 from shared.domain.task import State
+from shared.errors import ServiceError
 from shared.storage.internal_messages import MalformedMessage
 
 _VERSION = 1
@@ -24,7 +25,7 @@ _VERSION = 1
 _DIGEST = "digest"
 
 
-class OtherVersion(Exception):
+class OtherVersion(ServiceError):
     """A pointer is intact, and made by another version of this code."""
 
 

@@ -16,6 +16,7 @@ from typing import Self
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
+from shared.errors import ServiceError
 from shared.events.breaker import Breaker
 from shared.events.channel import OPEN_WAIT_SECONDS, REOPEN_SECONDS, Channel
 from shared.events.link import Link
@@ -31,7 +32,7 @@ REFUSALS_IN_A_ROW = 3
 """So many sends that a topic refused, and the next ones are not tried for a while."""
 
 
-class EventsUnavailable(Exception):
+class EventsUnavailable(ServiceError):
     """Not every message was accepted. `unsent` are those that were not, though one of them may still arrive."""
 
     def __init__(self, unsent: Sequence[EventMessage], reason: str) -> None:

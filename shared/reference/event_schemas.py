@@ -6,7 +6,7 @@ The models only describe: messages are rendered by `shared.events.messages` and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints
 
@@ -128,8 +128,3 @@ MESSAGES: Mapping[str, type[BaseModel]] = {
     "task-group-priority-changed-message": TaskGroupPriorityChangedMessage,
 }
 """The models by the name of their schema."""
-
-
-def message_schemas() -> dict[str, dict[str, Any]]:
-    """The JSON schemas by name; whoever serves them adds `$schema` and `$id`."""
-    return {name: model.model_json_schema() for name, model in MESSAGES.items()}

@@ -10,6 +10,7 @@ from typing import cast
 
 from shared.domain.artifacts import MAX_OF_TASK, MAX_RUN, Artifact, StorageType, Upload
 from shared.domain.dates import format_date, parse_date
+from shared.errors import ServiceError
 from shared.storage import keys
 from shared.storage.codec import SCHEMA, check_schema, compact
 from shared.storage.interface import (
@@ -31,11 +32,11 @@ _TRIES = 5
 _PER_TRANSACTION = MAX_OPERATIONS // 2
 
 
-class RunInactive(Exception):
+class RunInactive(ServiceError):
     """The run has no upload guard: it is not running."""
 
 
-class ArtifactChanged(Exception):
+class ArtifactChanged(ServiceError):
     """There is an artifact of that name, or it has changed since it was read."""
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from azure.core.rest import HttpRequest
 
+from shared.errors import ServiceError
 from shared.storage import limits
 from shared.storage.interface import Create, Delete, Merge, Operation, Replace, StorageUnavailable, Upsert, Value
 
@@ -27,7 +28,7 @@ _ERROR = re.compile(rb"^\{.*\}", re.MULTILINE)
 _INDEX = re.compile(r"(\d+):")
 
 
-class OperationRefused(Exception):
+class OperationRefused(ServiceError):
     """The service refused operation `index`, and with it all: HTTP `status`, and its own `code`."""
 
     def __init__(self, index: int, status: int, code: str) -> None:

@@ -17,7 +17,7 @@ from shared.domain.dates import format_date, parse_date
 from shared.domain.protocol import KEPT
 from shared.errors import ServiceUnavailable
 from shared.recent import Recent
-from shared.runtime import Runtime
+from shared.runtime import Runtime, pause
 from shared.storage import keys
 from shared.storage.codec import compact
 from shared.storage.expiry import ExpiryStore
@@ -28,8 +28,6 @@ REFRESHED_EVERY = timedelta(minutes=5)
 DECLARED_LIFE = timedelta(days=5)
 """How long something is listed that was declared without an expiration (contract 8)."""
 TRIES = 8
-FIRST_WAIT = 0.05
-"""Seconds before a refused write is tried again, doubled each time, with full jitter."""
 
 
 class Kind(StrEnum):
@@ -69,8 +67,7 @@ class DirectoryStore:
         self._tables = storage.tables
         self._expiry = expiry
         self._now = runtime.now
-        self._sleep = runtime.sleep
-        self._jitter = runtime.jitter
+        self._runtime = runtime
         self._fresh: Recent[tuple[Kind, str], tuple[datetime, datetime]] = Recent(_REMEMBERED)
         """When this process knew each row to have been written last, and its expiration."""
 
@@ -183,7 +180,7 @@ class DirectoryStore:
             try:
                 await self._tables.transact(keys.DIRECTORY, kind, [operation])
             except TransactionRefused:
-                await self._sleep(self._jitter() * FIRST_WAIT * 2**attempt)
+                await pause(self._runtime, attempt)
                 continue
             return self._remembered(kind, after)
         raise ServiceUnavailable(f"{name} is contended; send the call again")

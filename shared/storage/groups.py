@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Definition
 from shared.domain.task import Task
+from shared.errors import ServiceError
 from shared.storage import keys
 from shared.storage.codec import MEMORY, PackedDefinition, compact
 from shared.storage.group_rows import (
@@ -46,19 +47,19 @@ _SMALL_IN_MEMORY = 256 * 1024
 """Bytes that it may then take in memory: what shrinks to a thousandth is no small definition."""
 
 
-class GuardMissing(Exception):
+class GuardMissing(ServiceError):
     """The group is unknown, has another scheduler, or is sealed: its header tells which."""
 
 
-class MemberExists(Exception):
+class MemberExists(ServiceError):
     """The task has been added to the group before."""
 
 
-class GroupExists(Exception):
+class GroupExists(ServiceError):
     """Somebody else has just founded the group."""
 
 
-class GroupChanged(Exception):
+class GroupChanged(ServiceError):
     """The group's header has changed since it was read."""
 
 

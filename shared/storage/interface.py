@@ -11,11 +11,13 @@ from datetime import datetime
 from enum import Enum
 from typing import Protocol
 
+from shared.errors import ServiceError
+
 Value = str | int | bool | bytes
 """A property of an entity. Times are stored as text (contract's format), so that every digit is kept."""
 
 
-class StorageUnavailable(Exception):
+class StorageUnavailable(ServiceError):
     """A storage request failed for a reason that may pass (throttling, time-out, no connection), after retries."""
 
 
@@ -36,7 +38,7 @@ class Refusal(Enum):
     """The row has another ETag (412)."""
 
 
-class TransactionRefused(Exception):
+class TransactionRefused(ServiceError):
     """An entity-group transaction was refused and wrote nothing. `index` names the operation that failed."""
 
     def __init__(self, index: int, refusal: Refusal) -> None:
@@ -45,11 +47,11 @@ class TransactionRefused(Exception):
         self.refusal = refusal
 
 
-class ReceiptLost(Exception):
+class ReceiptLost(ServiceError):
     """The message is gone, or somebody else has taken it since (404 MessageNotFound, 400 PopReceiptMismatch)."""
 
 
-class BlobMissing(Exception):
+class BlobMissing(ServiceError):
     """There is no such blob."""
 
 

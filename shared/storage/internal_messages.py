@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from shared.domain.dates import format_date, parse_date
+from shared.errors import ServiceError
 from shared.types import Date, Id, Priority, SlugId
 
 CLAIM_QUEUE = "claim"
@@ -30,7 +31,7 @@ FIRST_DELAY = 2.0
 """Seconds until a resolved message that comes before its commit is looked at again; doubled each time."""
 
 
-class MalformedMessage(ValueError):
+class MalformedMessage(ServiceError, ValueError):
     """A message that this service did not write: to be dead-lettered at once, since no retry can help."""
 
 

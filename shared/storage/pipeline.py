@@ -22,6 +22,7 @@ from azure.core.pipeline import AsyncPipeline, PipelineRequest, PipelineResponse
 from azure.core.pipeline.policies import AsyncHTTPPolicy, ContentDecodePolicy, SansIOHTTPPolicy
 from azure.core.pipeline.transport import AioHttpTransport, AsyncHttpTransport
 
+from shared.errors import ServiceError
 from shared.storage import batch, counting
 from shared.storage.interface import StorageRefused, StorageUnavailable
 
@@ -50,7 +51,7 @@ class Patience:
     """A number in [0, 1)."""
 
 
-class Refused(Exception):
+class Refused(ServiceError):
     """The service's answer was no. Adapters give it a meaning; where it has none, it is a defect of ours.
 
     `status` is HTTP's, `code` the service's own word, `index` the operation of a transaction that it is about.

@@ -9,6 +9,7 @@ from xml.etree.ElementTree import Element, ParseError
 
 from defusedxml.ElementTree import fromstring  # type: ignore[import-untyped]  # it has no type hints
 
+from shared.errors import ServiceError
 from shared.storage.interface import Message, Receipt
 
 LONGEST = 256 * 1024
@@ -20,7 +21,7 @@ _ID = re.compile(r"[0-9A-Fa-f-]{36}")
 _RECEIPT = re.compile(r"[\x21-\x7e]{1,512}")
 
 
-class MalformedAnswer(ValueError):
+class MalformedAnswer(ServiceError, ValueError):
     """Not what Azure answers."""
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from shared.domain.definition import Definition
 from shared.domain.task import State, Task
-from shared.errors import ResourceNotFound, ServiceUnavailable
+from shared.errors import ResourceNotFound, ServiceError, ServiceUnavailable
 from shared.jsontext import memory_of, read_back
 from shared.storage import keys
 from shared.storage.artifacts import Waiting, decode_waiting
@@ -60,7 +60,7 @@ class Found:
     """About how many bytes the definition takes in memory."""
 
 
-class CommitLost(Exception):
+class CommitLost(ServiceError):
     """Another call has committed since the task was read, and the row proves that this commit did not happen.
 
     Read again and decide again.
@@ -74,7 +74,7 @@ class CommitInDoubt(ServiceUnavailable):
     """
 
 
-class TaskExists(Exception):
+class TaskExists(ServiceError):
     """createTask met a task of that id, which another call has created."""
 
     def __init__(self, existing: Loaded) -> None:

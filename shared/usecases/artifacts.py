@@ -16,9 +16,10 @@ from shared.domain import announcements
 from shared.domain import artifacts as rules
 from shared.domain.artifacts import ANNOUNCED_AT_ONCE, Artifact, StorageType, Upload, as_header, disposition
 from shared.domain.definition import Definition
-from shared.domain.protocol import FIRST_WAIT, KEPT, TRIES
+from shared.domain.protocol import KEPT, TRIES
 from shared.domain.task import State, Task
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
+from shared.runtime import pause
 from shared.storage import keys
 from shared.storage.artifacts import ArtifactChanged, ArtifactStore, RunInactive, Stored, operations_for
 from shared.storage.expiry import ExpiryStore, Filed
@@ -193,7 +194,7 @@ class Artifacts:
             await self._blobs.delete(old.container, old.path)
 
     async def _wait(self, attempt: int) -> None:
-        await self._runtime.sleep(self._runtime.jitter() * FIRST_WAIT * 2**attempt)
+        await pause(self._runtime, attempt)
 
 
 def _is_done(stored: Stored | None, wanted: Artifact) -> TypeGuard[Stored]:
@@ -286,12 +287,13 @@ class Finishing:
     async def _make_present(self, loaded: Loaded, stored: Stored, change: Callable[[Artifact], Artifact]) -> None:
         """The artifact is there, and its run no longer waits for it, in one commit."""
         run_id, name = stored.run_id, stored.artifact.name
-        for _ in range(TRIES):
+        for attempt in range(TRIES):
             artifact = replace(change(stored.artifact), is_present=True, is_settled=True)
             operations = operations_for(run_id, artifact, self._stores.runtime.now(), old=stored)
             try:
                 await self._stores.tasks.commit(loaded, without_unfinished(loaded.task, run_id, name), operations)
             except CommitLost:
+                await pause(self._stores.runtime, attempt)
                 loaded, stored = await self._read(stored.task_id, run_id, name)
                 if stored.artifact.is_present:
                     return

@@ -12,9 +12,9 @@ from datetime import datetime
 
 from shared.concurrency import both, together
 from shared.domain.effects import After, Ahead, ChangePoolRows, Decision, NoDecision, RemoveMessage, ShowPending
-from shared.domain.protocol import FIRST_WAIT, TRIES
+from shared.domain.protocol import TRIES
 from shared.errors import ApiError, ResourceNotFound, ServiceUnavailable
-from shared.runtime import Runtime
+from shared.runtime import Runtime, pause
 from shared.storage.groups import GroupStore
 from shared.storage.interface import ReceiptLost
 from shared.storage.messages import Messages
@@ -86,7 +86,7 @@ class Executor:
             try:
                 committed = await self._commit(read, decision, ahead)
             except CommitLost:
-                await self._runtime.sleep(self._runtime.jitter() * FIRST_WAIT * 2**attempt)
+                await pause(self._runtime, attempt)
                 latest = await self._stores.tasks.load_again(read)
                 if latest is None:
                     await ahead.withdraw()

@@ -11,6 +11,7 @@ from shared.domain.events import Exchange, GroupEvent
 from shared.domain.priority import Priority
 from shared.domain.protocol import TRIES
 from shared.errors import InputError, ResourceNotFound, ServiceUnavailable
+from shared.runtime import pause
 from shared.storage import keys
 from shared.storage.definitions import Share
 from shared.storage.group_rows import Group, Member
@@ -67,12 +68,13 @@ class Groups:
 
     async def seal(self, group: Group) -> Group:
         """Seals the group for good; a repeat answers the first time and announces it again."""
-        for _ in range(TRIES):
+        for attempt in range(TRIES):
             if group.sealed is None:
                 now = self._stores.runtime.now()
                 try:
                     await self._stores.groups.seal(group, now)
                 except GroupChanged:
+                    await pause(self._stores.runtime, attempt)
                     group = await self.known(group.task_group_id)
                     continue
                 group = replace(group, sealed=now)

@@ -34,7 +34,6 @@ from shared.usecases.work import Issuer
 
 UPLOAD_CREDENTIALS = timedelta(hours=24)
 DOWNLOAD_CREDENTIALS = timedelta(hours=1)
-HASHES = ("sha256", "sha512")
 _NAME = re.compile(r"t/([A-Za-z0-9_-]{22})/([0-9]{1,4})/([\x20-\x7e]+)")
 _NOT_IN_CLIENT_ID = re.compile(r"[^A-Za-z0-9!@/:.+|_-]")
 

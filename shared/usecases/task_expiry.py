@@ -12,6 +12,7 @@ from shared.domain.dates import parse_date
 from shared.domain.effects import ChangePoolRows, row_of
 from shared.domain.protocol import KEPT, LATE_TIMERS, SETTLED, TRIES
 from shared.domain.task import State
+from shared.errors import ServiceError
 from shared.storage import keys
 from shared.storage.definitions import DefinitionCache
 from shared.storage.expiry import Expiring
@@ -29,7 +30,7 @@ _MEMBERS = 300
 """Member rows read at once, to find those of tasks that expire together; a group may have others between them."""
 
 
-class OutOfTime(Exception):
+class OutOfTime(ServiceError):
     """The run has no time left; what is deleted so far need not be deleted again by the next one."""
 
 

@@ -14,7 +14,7 @@ from shared.domain.effects import Decision, NoDecision
 from shared.domain.events import Event, Exchange, TaskEvent
 from shared.domain.protocol import COMMIT_MAY_COME
 from shared.domain.task import Resolved
-from shared.errors import ResourceNotFound
+from shared.errors import ResourceNotFound, ServiceError
 from shared.events.publisher import EventsUnavailable
 from shared.storage.tasks import Loaded
 from shared.usecases.executor import Executor, Stores
@@ -96,7 +96,7 @@ SPREAD = 5.0
 """Seconds over which the pointers of one pause come back."""
 
 
-class Postponed(Exception):
+class Postponed(ServiceError):
     """The event's topic cannot be reached: not tried, or tried in vain. To be tried again after `delay` seconds."""
 
     def __init__(self, delay: float) -> None:

@@ -14,10 +14,11 @@ from datetime import datetime, timedelta
 from shared.concurrency import both, in_waves
 from shared.domain.claims import Worker
 from shared.domain.effects import ChangePoolRows, Decision, NoDecision
-from shared.domain.protocol import FIRST_WAIT, TRIES
+from shared.domain.protocol import TRIES
 from shared.domain.removal import worker_removed
 from shared.domain.task import Task
 from shared.errors import ResourceNotFound, ServiceUnavailable
+from shared.runtime import pause
 from shared.storage import keys
 from shared.storage.directory import DirectoryStore, Kind
 from shared.storage.expiry import ExpiryStore
@@ -52,6 +53,7 @@ class Presence:
         self._workers = workers
         self._directory = directory
         self._expiry = expiry
+        self._runtime = stores.runtime
         self._process = stores.runtime.slugid()
 
     async def arrived(self, task_queue_id: str, worker: Worker) -> WorkerRecord:
@@ -83,9 +85,10 @@ class Presence:
 
     async def seen(self, record: WorkerRecord) -> None:
         """A worker that has claimed nothing now. Raises StorageUnavailable."""
-        for _ in range(TRIES):
+        for attempt in range(TRIES):
             if not self._workers.is_due(record) or await self._write(record.claimed([], self._now()), []):
                 return
+            await pause(self._runtime, attempt)
             record = await self.read_again(record)
 
     async def waits(self, record: WorkerRecord, visit: Visit) -> None:
@@ -93,12 +96,13 @@ class Presence:
 
         No request when the row says so already. Raises StorageUnavailable.
         """
-        for _ in range(TRIES):
+        for attempt in range(TRIES):
             if record.etag and (record.waits_in == self._process or record.waits_from >= visit.began):
                 return
             updated = record.waiting(visit.began, self._process)
             if await self._write(updated, []):
                 return
+            await pause(self._runtime, attempt)
             record = await self.read_again(record)
 
     def latest(self, record: WorkerRecord) -> WorkerRecord:
@@ -126,7 +130,7 @@ class Presence:
         removed, or waits elsewhere by now. A row that somebody else has written is read again and judged again.
         Raises StorageUnavailable.
         """
-        for _ in range(TRIES):
+        for attempt in range(TRIES):
             if visit.ended.is_set() or not record.admits(visit.began, self._process, self._now()):
                 return False
             updated = record.claimed(tasks, self._now())
@@ -134,6 +138,7 @@ class Presence:
                 updated = updated.waiting(visit.began, self._process)
             if await self._write(updated, rows):
                 return True
+            await pause(self._runtime, attempt)
             record = await self.read_again(record)
         await self._pools.change(rows, record.task_queue_id)
         return True
@@ -225,7 +230,7 @@ class Workers:
             try:
                 written = await self._workers.quarantine(changed, entry)
             except TransactionRefused:
-                await self._runtime.sleep(self._runtime.jitter() * FIRST_WAIT * 2**attempt)
+                await pause(self._runtime, attempt)
                 continue
             return KnownWorker(record=written, history=[*history, entry])
         raise ServiceUnavailable("the worker is contended; send the call again")
@@ -247,7 +252,7 @@ class Workers:
             try:
                 written = await self._workers.put(record)
             except TransactionRefused:
-                await self._runtime.sleep(self._runtime.jitter() * FIRST_WAIT * 2**attempt)
+                await pause(self._runtime, attempt)
                 continue
             history = await self._workers.history(task_queue_id, worker.worker_group, worker.worker_id)
             return KnownWorker(record=written, history=history)
@@ -287,7 +292,7 @@ class Workers:
             try:
                 await self._workers.put(record.removed(now))
             except TransactionRefused:
-                await self._runtime.sleep(self._runtime.jitter() * FIRST_WAIT * 2**attempt)
+                await pause(self._runtime, attempt)
             else:
                 return
         raise ServiceUnavailable("the worker is contended; send the call again")

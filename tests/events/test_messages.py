@@ -15,10 +15,10 @@ from shared.domain.events import Exchange, TaskEvent
 from shared.domain.task import Resolved
 from shared.events.exchanges import TOPICS, entry_of
 from shared.events.messages import EventMessage, render, render_group
-from shared.reference.event_schemas import message_schemas
+from shared.reference.event_schemas import MESSAGES
 from tests.events.builders import GROUP_ID, TASK_ID, Life, group_event
 
-SCHEMAS = message_schemas()
+SCHEMAS = {name: model.model_json_schema() for name, model in MESSAGES.items()}
 TASK = {"tags": {"kind": "build"}}
 KEY_END = f"prov.pool.sched.{GROUP_ID}._"
 

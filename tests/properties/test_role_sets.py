@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shared.auth import expansion
 from shared.auth.expansion import ExpansionTooLarge, Roles, Work
 from shared.auth.role_rules import RolesRefused, check
-from shared.auth.scopes import normalise
+from shared.auth.scopes import ScopeSet
 from tests.selection import examples
 
 RoleSet = Mapping[str, Sequence[str]]
@@ -37,7 +37,7 @@ def is_well_formed(roles: RoleSet) -> bool:
     """Each scope of a role with a star: one parameter at most, and none right after a star."""
     for role, scopes in roles.items():
         marked = [scope.replace(PARAMETER, "\0", 1) for scope in scopes if takes_parameter(role, scope)]
-        for scope in normalise(marked):
+        for scope in list(ScopeSet(marked)):
             if PARAMETER in scope or scope.endswith("*\0"):
                 return False
     return True
@@ -81,7 +81,7 @@ def expanded(roles: RoleSet, held: Sequence[str]) -> list[str]:
                 if granted not in found:
                     found.add(granted)
                     fresh.append(granted)
-    return normalise(found)
+    return list(ScopeSet(found))
 
 
 # --- the sets

@@ -63,9 +63,9 @@ def test_what_is_missing(expression: scopes.Expression, lacking: scopes.Expressi
 
 
 def test_normal_form_has_stars_first_and_drops_what_they_cover() -> None:
-    assert scopes.normalise(["b", "a", "a*", "a:b*", "ab", "c", "c", ""]) == ["", "a*", "b", "c"]
-    assert scopes.normalise(["x", "*", "y*"]) == ["*"]
-    assert scopes.normalise(["a:b", "a", "a:*"]) == ["a", "a:*"]
+    assert list(scopes.ScopeSet(["b", "a", "a*", "a:b*", "ab", "c", "c", ""])) == ["", "a*", "b", "c"]
+    assert list(scopes.ScopeSet(["x", "*", "y*"])) == ["*"]
+    assert list(scopes.ScopeSet(["a:b", "a", "a:*"])) == ["a", "a:*"]
 
 
 CREATE_TASK: scopes.Template = {
