@@ -36,7 +36,7 @@ from shared.api.validation import check_size, is_json, validate_params, validate
 from shared.auth.authenticate import Authenticator, Caller
 from shared.auth.hawk import MacMismatch
 from shared.auth.targets import is_ambiguous, raw_target, signed_targets, target_of
-from shared.endpoints import ENDPOINTS, PREFIX, accounts, objects, relay
+from shared.endpoints import ENDPOINTS, PREFIX, accounts, index, objects, relay
 from shared.errors import ApiError, InputError, InternalServerError, ServiceUnavailable
 from shared.reference import endpoints as references
 from shared.services import Services
@@ -50,6 +50,7 @@ ROUTERS = (
     Router(PREFIX, ENDPOINTS),
     Router(accounts.PREFIX, accounts.ENDPOINTS),
     Router(objects.PREFIX, objects.ENDPOINTS),
+    Router(index.PREFIX, index.ENDPOINTS),
     Router(relay.PREFIX, relay.ENDPOINTS),
     Router("", references.ENDPOINTS),
     Router("", telemetry_export.ENDPOINTS),

@@ -19,6 +19,7 @@ TABLES: Final = (
     keys.POOLS,
     keys.DIRECTORY,
     keys.EXPIRY,
+    keys.INDEX,
     client_store.TABLE,
     role_store.TABLE,
 )

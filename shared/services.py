@@ -19,6 +19,7 @@ from shared.storage.definitions import DefinitionCache
 from shared.storage.directory import DirectoryStore
 from shared.storage.expiry import ExpiryStore
 from shared.storage.groups import GroupStore
+from shared.storage.index import IndexStore
 from shared.storage.interface import Storage
 from shared.storage.messages import Messages, Signer
 from shared.storage.pools import PoolIndex, PoolStore
@@ -37,6 +38,7 @@ from shared.usecases.group_expiry import GroupExpiry
 from shared.usecases.group_jobs import GroupJobs
 from shared.usecases.groups import Batches, Groups
 from shared.usecases.heartbeat import Ask, Heartbeat, asks_of
+from shared.usecases.index import Index
 from shared.usecases.lifecycle import Lifecycle
 from shared.usecases.membership import Membership
 from shared.usecases.objects import Objects
@@ -147,6 +149,7 @@ class Services:
     gauges: Gauges
     expiration: Expiration
     reconciler: Reconciler
+    index: Index
     keyring: TableKeyring
     clients: ClientAccounts
     roles: RoleAccounts
@@ -180,8 +183,9 @@ def assemble(
     executor = Executor(stores)
     expiry = ExpiryStore(storage)
     workers, directory = WorkerStore(storage, runtime), DirectoryStore(storage, expiry, runtime)
-    index = PoolIndex(storage)
-    standings = Standings(index, runtime)
+    pool_index = PoolIndex(storage)
+    standings = Standings(pool_index, runtime)
+    index = Index(IndexStore(storage, expiry, runtime))
     group_check = GroupCheck(stores)
     pages = Pages(stores.tasks)
     reconciler = Reconciler(stores, executor, timedelta(days=settings.pool_queues_days))
@@ -219,17 +223,18 @@ def assemble(
         poll_urls=_poll_urls(settings, runtime, storage, pools),
         back_off=back_off,
         timers=Timers(stores, executor, group_check, delay),
-        resolution=Resolution(stores, executor, group_check, artifacts.uploads),
+        resolution=Resolution(stores, executor, group_check, artifacts.uploads, index),
         redelivery=Redelivery(stores),
         groups=Groups(stores, pages),
         group_jobs=GroupJobs(stores, executor),
         batches=Batches(stores, pages),
         artifacts=artifacts,
         directory=Directory(directory),
-        workers=Workers(stores, executor, workers, directory, index, expiry),
-        pool_views=PoolViews(stores, pages, index, standings),
-        gauges=Gauges(stores, index, standings, storage.queues),
+        workers=Workers(stores, executor, workers, directory, pool_index, expiry),
+        pool_views=PoolViews(stores, pages, pool_index, standings),
+        gauges=Gauges(stores, pool_index, standings, storage.queues),
         reconciler=reconciler,
+        index=index,
         expiration=Expiration(
             expiry,
             TaskExpiry(storage, stores, artifacts.expiry, cache),
@@ -238,6 +243,7 @@ def assemble(
             directory,
             clients,
             artifacts.expiry,
+            index,
             runtime,
         ),
         keyring=keyring,

@@ -17,12 +17,14 @@ from shared.api.answer import Answer
 from shared.auth.authenticate import Authenticator, Caller
 from shared.auth.foresight import hopeless
 from shared.auth.scopes import Params, Template, params_of, render
+from shared.domain.index import LONGEST_PATH, PATH_PATTERN
 from shared.services import Services
 from shared.types import OPAQUE, SLUGID_PATTERN
 
 Stability = Literal["stable", "experimental", "deprecated"]
 
 ID_PATTERN = r"^[a-zA-Z0-9-_]{1,38}$"
+INDEX_PATTERN = rf"^(?=.{{1,{LONGEST_PATH}}}$){PATH_PATTERN.removeprefix('^')}"
 PARAMETERS: Mapping[str, str] = {
     "taskId": SLUGID_PATTERN,
     "taskGroupId": SLUGID_PATTERN,
@@ -33,6 +35,8 @@ PARAMETERS: Mapping[str, str] = {
     "workerGroup": ID_PATTERN,
     "workerId": ID_PATTERN,
     "name": r"^[\x20-\x7e]+$",
+    "indexPath": INDEX_PATTERN,
+    "namespace": INDEX_PATTERN,
     "clientId": r"^[A-Za-z0-9!@/:.+|_-]+$",
     "roleId": r"^[\x20-\x7e]+$",
 }
@@ -72,6 +76,10 @@ class Endpoint:
     waits: bool = False
     """Whether it is a long poll: the first to be given up when the process has too much to do."""
     stability: Stability = "stable"
+    authorised_late: bool = False
+    """Whether its handler authorises, though the URL has all that is needed (contract 1.5, H)."""
+    unlisted: bool = False
+    """Whether references leave it out: another form of an endpoint that they name."""
     raw_slash: bool = False
     """Whether the taskQueueId may also be written with a bare slash (contract 1.4)."""
 
@@ -90,7 +98,8 @@ class Endpoint:
     def authorised_by_url(self) -> bool:
         """Whether everything that the scope expression needs is in the URL: then authorisation comes before any
         other check (contract 1.5, U)."""
-        return self.scopes is not None and params_of(self.scopes) <= set(self.params)
+        known = self.scopes is not None and params_of(self.scopes) <= set(self.params)
+        return known and not self.authorised_late
 
 
 Model = TypeVar("Model", bound=BaseModel)

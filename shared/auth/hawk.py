@@ -132,6 +132,14 @@ def parse_bewit(target: str) -> tuple[Signed, str]:
     return Signed(id=identity, ts=expiry, mac=mac, ext=ext, bewit=True), unsigned
 
 
+def make_bewit(client_id: str, key: str, resource: str, expiry: datetime, site: Site) -> str:
+    """A bewit that lets whoever has it GET a resource until then: `?bewit=` and this (contract 11.6)."""
+    signed = Signed(id=client_id, ts=str(int(expiry.timestamp())), mac="", bewit=True)
+    mac = calculate_mac(signed, key=key, method="GET", resource=resource, site=site).decode()
+    text = "\\".join((client_id, signed.ts, mac, ""))
+    return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
 def check_mac(signed: Signed, *, keys: Sequence[str], method: str, resources: Sequence[str], site: Site) -> int:
     """Which of the keys signed this request for one of the resources. Raises MacMismatch when none did.
 

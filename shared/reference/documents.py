@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.endpoints import ENDPOINTS, accounts, objects
+from shared.endpoints import ENDPOINTS, accounts, index, objects
 from shared.reference import meta_schemas
 from shared.reference.exchanges import exchanges_reference
 from shared.reference.openapi import openapi
@@ -33,7 +33,14 @@ OBJECT = Service(
     "downloading them needs.",
     endpoints=objects.ENDPOINTS,
 )
-_OTHERS = (AUTH, OBJECT)
+INDEX = Service(
+    name="index",
+    title="Index Service",
+    description="Finds the latest task by what it built: paths that name tasks, filled by calls and by the routes of "
+    "tasks that complete.",
+    endpoints=index.ENDPOINTS,
+)
+_OTHERS = (AUTH, OBJECT, INDEX)
 _MANIFEST = "/references/manifest.json"
 _EXCHANGES = "/references/queue/v1/exchanges.json"
 _OPENAPI = "/references/queue/v1/openapi.json"

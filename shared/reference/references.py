@@ -40,7 +40,7 @@ def api_reference(service: Service) -> Json:
         "apiVersion": "v1",
         "title": service.title,
         "description": service.description,
-        "entries": [_entry(endpoint) for endpoint in service.endpoints],
+        "entries": [_entry(endpoint) for endpoint in service.endpoints if not endpoint.unlisted],
     }
 
 

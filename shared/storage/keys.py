@@ -19,6 +19,7 @@ GROUPS = "Groups"
 POOLS = "Pools"
 DIRECTORY = "Directory"
 EXPIRY = "Expiry"
+INDEX = "Index"
 
 TASK_DEFINITION = "task.definition"
 TASK_OPEN = "task.open"
@@ -195,6 +196,33 @@ def artifacts(run_id: int) -> tuple[str, str]:
 
 ARTIFACTS = ("artifact~", "artifact\x7f")
 """The range of all runs' artifacts."""
+
+
+INDEX_SWEEP = "index"
+"""The kind of expiry row that is about a namespace of the index."""
+INDEX_TASKS = ("task~", "task\x7f")
+INDEX_NAMESPACES = ("namespace~", "namespace\x7f")
+
+
+def index_partition(namespace: str) -> str:
+    """Everything right in a namespace of the index: hashed, since a path may hold what keys forbid."""
+    return digest(namespace)
+
+
+def index_task(name: str) -> str:
+    """An entry of the index."""
+    return f"{INDEX_TASKS[0]}{_index_name(name)}"
+
+
+def index_namespace(name: str) -> str:
+    """A namespace of the index, in the one that it is in."""
+    return f"{INDEX_NAMESPACES[0]}{_index_name(name)}"
+
+
+def _index_name(name: str) -> str:
+    """In the order of names; a hash ends one that gets too long when it is escaped."""
+    escaped = name.translate(_ESCAPES)
+    return escaped if len(escaped) <= _LONGEST else f"{escaped[:_LONGEST]} {digest(name)}"
 
 
 STRAYS = "artifact.strays"

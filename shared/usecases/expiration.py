@@ -20,6 +20,7 @@ from shared.storage.workers import WorkerStore
 from shared.telemetry.instruments import EXPIRATIONS_FAILED
 from shared.usecases.artifact_expiry import ArtifactExpiry
 from shared.usecases.group_expiry import GroupExpiry
+from shared.usecases.index import Index
 from shared.usecases.task_expiry import Emptied, OutOfTime, TaskExpiry
 
 log = logging.getLogger("taskcluster.expiration")
@@ -66,6 +67,7 @@ class Expiration:
         directory: DirectoryStore,
         clients: ClientStore,
         artifacts: ArtifactExpiry,
+        index: Index,
         runtime: Runtime,
     ) -> None:
         self._expiry = expiry
@@ -85,6 +87,7 @@ class Expiration:
             "client": self._client,
             "artifact": artifacts.artifact,
             "upload": artifacts.upload,
+            keys.INDEX_SWEEP: index.sweep,
         }
         """Each deletes one thing, if it can before the given time. Answers when it is due again, None if never; a task
         is deleted in two steps.

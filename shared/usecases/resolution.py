@@ -23,6 +23,7 @@ from shared.storage.internal_messages import FIRST_DELAY, ResolvedMessage, Waiti
 from shared.storage.tasks import Loaded
 from shared.telemetry.instruments import FAN_OUT_LAG
 from shared.usecases.executor import Executor, Stores
+from shared.usecases.index import Index
 from shared.usecases.uploads import Uploads
 
 log = logging.getLogger("taskcluster.resolution")
@@ -118,11 +119,14 @@ class _NotListed(NoDecision):
 class Resolution:
     """Carries a task's resolution to everybody who waits for it. Every step may be repeated."""
 
-    def __init__(self, stores: Stores, executor: Executor, group_check: GroupCheck, uploads: Uploads) -> None:
+    def __init__(
+        self, stores: Stores, executor: Executor, group_check: GroupCheck, uploads: Uploads, index: Index
+    ) -> None:
         self._stores = stores
         self._executor = executor
         self._group_check = group_check
         self._uploads = uploads
+        self._index = index
 
     async def resolved_due(self, message: ResolvedMessage) -> None:
         """Handles one message.
@@ -182,7 +186,7 @@ class Resolution:
         left = await together(
             self._fan_out(read, run, message, edges),
             self._commit(read.task, uploads),
-            *((self._settle(read.task, message, run),) if is_first else ()),
+            *((self._settle(read.task, message, run), self._enter(read, run)) if is_first else ()),
         )
         if is_first and message.end is None and not any(left):
             await self._remove_deadline(read.task, run.generation)
@@ -299,6 +303,12 @@ class Resolution:
         """
         over = [upload for upload in uploads if self._run(task, upload.run_id) is not None]
         await self._uploads.commit(task.task_id, over)
+        return False
+
+    async def _enter(self, read: Loaded, run: Run) -> bool:
+        """A task that has completed is indexed by its routes. Nothing of it is left to another message."""
+        if run.state is State.COMPLETED and run.resolved is not None:
+            await self._index.task_completed(read.definition, run.resolved)
         return False
 
     async def _settle(self, task: Task, message: ResolvedMessage, run: Run) -> bool:

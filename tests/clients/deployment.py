@@ -97,7 +97,9 @@ class Deployment:
         session = taskcluster.createSession()
         try:
             client = getattr(taskcluster, service)(self.options(credentials, **options), session)
-            keywords = {} if query is None else {"query": dict(query)}
+            keywords: dict[str, Any] = {} if query is None else {"query": dict(query)}
+            if keywords and args and isinstance(args[-1], dict):  # with options, the body goes by its name
+                *args, keywords["payload"] = args  # type: ignore[assignment] # a list will do
             return Outcome(200, getattr(client, method)(*args, **keywords))
         except (TaskclusterRestFailure, TaskclusterAuthFailure) as failure:
             return Outcome(failure.status_code, failure.body)

@@ -38,7 +38,7 @@ What a program that was written for Taskcluster may notice, in one place.
   `azureContainers`, `azureContainerSAS`, `azureTables`, `azureTableSAS`, `gcpCredentials`, `githubRepoToken`,
   `listGithubApps`, `sentryDSN`, `statsumToken`, `websocktunnelToken` (credentials for other services). What a role
   expands to is bounded, and a role may grant `*`, which Taskcluster refuses as a cycle
-  ([security-auth.md](security-auth.md)). There are no hooks, index, secrets, purge-cache, worker-manager, notify,
+  ([security-auth.md](security-auth.md)). There are no hooks, secrets, purge-cache, worker-manager, notify,
   web-server or GitHub services.
 * **Who calls comes before what is said**: a call is refused with 401 or 403 before its body is parsed if no body could
   make it allowed. Taskcluster answers 400 for a malformed body, or 404, first.

@@ -66,6 +66,10 @@ def check_handled(world: World) -> None:
     check(world)
     for task in world.tasks().values():
         _dependencies_have_fired(world, task)
+        if task.state is State.COMPLETED:
+            indexed = {row.values["path"] for row in world.rows(keys.INDEX) if row.values.get("taskId") == task.task_id}
+            missing = set(world.index_paths.get(task.task_id, ())) - indexed
+            assert not missing, f"{task.task_id} has completed and is not found as {missing}"
     _rows_fit(world)
     often = {about: times for about, times in world.handled.items() if times > MOST_HANDLED}
     assert not often, f"handlers that were called too often: {often}"

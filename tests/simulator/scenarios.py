@@ -63,6 +63,12 @@ async def running(world: World) -> None:
     assert await world.claim()
 
 
+async def running_with_index_routes(world: World) -> None:
+    """A is running, and asks for two entries of the index."""
+    await world.create(A, taskGroupId=GROUP, routes=["index.built.app", "index.built.docs"])
+    assert await world.claim()
+
+
 async def running_without_retries(world: World) -> None:
     """A is running, and would not be retried."""
     await world.create(A, taskGroupId=GROUP, retries=0)
@@ -187,6 +193,12 @@ async def reclaim(world: World) -> None:
 @_scenario(a_runs_b_waits)
 async def report_completed(world: World) -> None:
     """A dependent waits for it."""
+    await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+
+
+@_scenario(running_with_index_routes)
+async def report_completed_and_indexed(world: World) -> None:
+    """Its entries follow."""
     await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
 
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from shared.domain.claims import Worker
 from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Definition
+from shared.domain.index import paths_of
 from shared.domain.task import Task
 from shared.errors import ApiError
 from shared.events.pointers import from_json
@@ -104,6 +105,8 @@ class World:
         """Dates of a definition that is sent more than once."""
         self.handled: Counter[tuple[str, ...]] = Counter()
         """How often the handler of each queue was called about the same thing."""
+        self.index_paths: dict[str, list[str]] = {}
+        """The paths of the index that tasks which were created ask for."""
         self.claims: list[Claim] = []
         """What claimWork has answered."""
 
@@ -162,6 +165,8 @@ class World:
     async def create(self, task_id: str | None = None, **changes: Any) -> str:
         """createTask."""
         definition = self.definition(task_id, **changes)
+        if paths := paths_of(definition):
+            self.index_paths[definition.task_id] = paths
         await self.services.create_task(definition)
         return definition.task_id
 

@@ -16,7 +16,7 @@ from referencing import Registry, Resource
 
 from local import state
 from shared.reference import meta_schemas
-from shared.reference.documents import AUTH, OBJECT, PATHS, QUEUE, documents
+from shared.reference.documents import AUTH, INDEX, OBJECT, PATHS, QUEUE, documents
 from shared.reference.references import api_reference
 from shared.reference.schemas import DRAFT, SHARED, schema_of
 from tests.compatibility.matrix import DOCUMENT
@@ -26,12 +26,13 @@ DOCUMENTS = documents(ROOT_URL, "1.2.3")
 SCHEMAS = {path: document for path, document in DOCUMENTS.items() if path.startswith("/schemas/")}
 ENTRIES = {
     service.name: {entry["name"]: entry for entry in api_reference(service)["entries"]}
-    for service in (QUEUE, AUTH, OBJECT)
+    for service in (QUEUE, AUTH, OBJECT, INDEX)
 }
 PYTHON = {
     "queue": taskcluster.Queue.funcinfo,
     "auth": taskcluster.Auth.funcinfo,
     "object": taskcluster.Object.funcinfo,
+    "index": taskcluster.Index.funcinfo,
 }
 KNOWN = [(service, name) for service, entries in ENTRIES.items() for name in entries if name in PYTHON[service]]
 
@@ -189,6 +190,7 @@ def test_the_manifest_names_the_references_and_nothing_else() -> None:
         "$schema": f"{ROOT_URL}/schemas/common/manifest-v3.json#",
         "references": [
             f"{ROOT_URL}/references/auth/v1/api.json",
+            f"{ROOT_URL}/references/index/v1/api.json",
             f"{ROOT_URL}/references/object/v1/api.json",
             f"{ROOT_URL}/references/queue/v1/api.json",
             f"{ROOT_URL}/references/queue/v1/exchanges.json",

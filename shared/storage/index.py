@@ -1,0 +1,216 @@
+"""The Index table (design 9): entries and namespaces, in the partition of the namespace that they are in.
+
+Keys are in the order of names. Nothing is written to the Expiry table for an entry: each namespace with something in it
+is swept once a day.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+
+from shared.concurrency import in_waves
+from shared.domain.dates import format_date, parse_date
+from shared.domain.index import Entry, namespaces_above, replaces, split
+from shared.domain.protocol import KEPT, TRIES
+from shared.errors import ServiceUnavailable
+from shared.runtime import Runtime, pause
+from shared.storage import keys
+from shared.storage.codec import compact
+from shared.storage.expiry import ExpiryStore
+from shared.storage.interface import Create, Delete, Operation, Replace, Row, Storage, TransactionRefused, Value
+from shared.storage.partitions import delete_unchanged, read_all
+
+WIDTH = 32
+"""Entries read side by side."""
+_REMEMBERED = 50_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Namespace:
+    """A namespace as it is listed; `path` is the whole of it."""
+
+    path: str
+    expires: datetime
+
+
+class IndexStore:
+    """Reads and writes the index. Writes are conditional on what was read, so that no race decides who wins a path."""
+
+    def __init__(self, storage: Storage, expiry: ExpiryStore, runtime: Runtime) -> None:
+        self._storage = storage
+        self._tables = storage.tables
+        self._expiry = expiry
+        self._runtime = runtime
+        self._listed: OrderedDict[str, datetime] = OrderedDict()
+        """Until when this process knows a namespace to be listed at least."""
+
+    async def insert(self, entry: Entry) -> Entry:
+        """Stores an entry unless a better one is there; answers what is stored then.
+
+        The namespaces above it come first, so that no entry is ever without them. Raises StorageUnavailable,
+        ServiceUnavailable.
+        """
+        namespace, name = split(entry.path)
+        partition, key = keys.index_partition(namespace), keys.index_task(name)
+        for attempt in range(TRIES):
+            row = await self._tables.get(keys.INDEX, partition, key)
+            stored = None if row is None else _entry(row)
+            if not replaces(entry, stored, self._runtime.now()):
+                assert stored is not None, "nothing wins against nothing"
+                return stored
+            await self._list_namespaces(entry)
+            values = _values(entry)
+            operation: Operation = Create(key, values) if row is None else Replace(key, values, row.etag)
+            try:
+                await self._tables.transact(keys.INDEX, partition, [operation])
+            except TransactionRefused:
+                await pause(self._runtime, attempt)
+                continue
+            return entry
+        raise ServiceUnavailable("the path is contended; send the call again")
+
+    async def find(self, path: str) -> Entry | None:
+        """The entry of a path, unless it has expired. Raises StorageUnavailable."""
+        namespace, name = split(path)
+        row = await self._tables.get(keys.INDEX, keys.index_partition(namespace), keys.index_task(name))
+        entry = None if row is None else _entry(row)
+        return entry if entry is not None and entry.expires > self._runtime.now() else None
+
+    async def find_all(self, paths: Sequence[str]) -> list[Entry | None]:
+        """The entry of each path. Raises StorageUnavailable."""
+        return await in_waves(WIDTH, self.find, paths)
+
+    async def remove(self, path: str) -> None:
+        """Removes an entry, if there is one; namespaces stay until they expire. Raises StorageUnavailable."""
+        namespace, name = split(path)
+        try:
+            await self._tables.transact(keys.INDEX, keys.index_partition(namespace), [Delete(keys.index_task(name))])
+        except TransactionRefused:
+            return
+
+    async def entries(self, namespace: str, start: str, limit: int) -> tuple[list[Entry], str | None]:
+        """A page of the entries right in a namespace that have not expired, by name, and where the next one starts."""
+        rows, resume = await self._page(namespace, keys.INDEX_TASKS, start, limit)
+        now = self._runtime.now()
+        return [entry for row in rows if (entry := _entry(row)).expires > now], resume
+
+    async def namespaces(self, namespace: str, start: str, limit: int) -> tuple[list[Namespace], str | None]:
+        """As `entries`, of the namespaces right in a namespace."""
+        rows, resume = await self._page(namespace, keys.INDEX_NAMESPACES, start, limit)
+        now = self._runtime.now()
+        return [found for row in rows if (found := _namespace(row)).expires > now], resume
+
+    async def sweep(self, namespace: str) -> datetime | None:
+        """Deletes what has expired in a namespace; answers when to look again, None if nothing will come any more.
+
+        Nothing is added to a namespace that is not listed: who adds something lists it first, and schedules a sweep.
+        Raises StorageUnavailable.
+        """
+        now = self._runtime.now()
+        partition = keys.index_partition(namespace)
+        rows = await read_all(self._storage, keys.INDEX, partition, ("expires",))
+        over = [row for row in rows if parse_date(str(row.values["expires"])) + KEPT <= now]
+        await delete_unchanged(self._storage, keys.INDEX, partition, over)
+        if len(over) < len(rows) or not namespace or await self._is_listed(namespace):
+            return _next_sweep(now, partition)
+        return None
+
+    async def _is_listed(self, namespace: str) -> bool:
+        parent, name = split(namespace)
+        row = await self._tables.get(keys.INDEX, keys.index_partition(parent), keys.index_namespace(name))
+        return row is not None and _namespace(row).expires + KEPT > self._runtime.now()
+
+    async def _page(
+        self, namespace: str, limits: tuple[str, str], start: str, limit: int
+    ) -> tuple[Sequence[Row], str | None]:
+        first, end = limits
+        page = await self._tables.query(
+            keys.INDEX, keys.index_partition(namespace), start=min(max(first, start), end), end=end, limit=limit
+        )
+        return page.rows, page.resume
+
+    async def _list_namespaces(self, entry: Entry) -> None:
+        """Lists the namespaces above an entry for long enough, parents before children; one that is listed for long
+        enough has parents that are."""
+        missing = []
+        for namespace, expires in namespaces_above(entry.path, entry.expires):
+            if self._listed.get(namespace, datetime.min.replace(tzinfo=UTC)) >= expires:
+                break
+            parent, name = split(namespace)
+            row = await self._tables.get(keys.INDEX, keys.index_partition(parent), keys.index_namespace(name))
+            if row is not None and _namespace(row).expires >= expires:
+                self._remember(namespace, _namespace(row).expires)
+                break
+            missing.append((namespace, expires, row))
+        for namespace, expires, row in reversed(missing):
+            await self._list_namespace(namespace, expires, row)
+
+    async def _list_namespace(self, namespace: str, expires: datetime, row: Row | None) -> None:
+        """The sweeps first, so that nothing that is listed stays for ever: of the namespace, and of what it is in."""
+        parent, name = split(namespace)
+        partition, key = keys.index_partition(parent), keys.index_namespace(name)
+        await self._schedule_sweep(namespace)
+        if not parent:
+            await self._schedule_sweep(parent)
+        for attempt in range(TRIES):
+            if row is not None and _namespace(row).expires >= expires:
+                break
+            values: dict[str, Value] = {"path": namespace, "expires": format_date(expires)}
+            operation: Operation = Create(key, values) if row is None else Replace(key, values, row.etag)
+            try:
+                await self._tables.transact(keys.INDEX, partition, [operation])
+                break
+            except TransactionRefused:
+                await pause(self._runtime, attempt)
+                row = await self._tables.get(keys.INDEX, partition, key)
+        else:
+            raise ServiceUnavailable("the namespace is contended; send the call again")
+        self._remember(namespace, expires)
+
+    async def _schedule_sweep(self, namespace: str) -> None:
+        partition = keys.index_partition(namespace)
+        due = _next_sweep(self._runtime.now(), partition)
+        await self._expiry.write(due, keys.INDEX_SWEEP, (partition,), {"namespace": namespace})
+
+    def _remember(self, namespace: str, expires: datetime) -> None:
+        self._listed[namespace] = expires
+        self._listed.move_to_end(namespace)
+        if len(self._listed) > _REMEMBERED:
+            self._listed.popitem(last=False)
+
+
+def _next_sweep(now: datetime, partition: str) -> datetime:
+    """Tomorrow at an hour of the namespace's own: all who schedule it today choose the same one."""
+    hour = int.from_bytes(partition.encode()[:4]) % 24
+    return datetime.combine(now.astimezone(UTC).date(), time(hour), UTC) + timedelta(days=1)
+
+
+def _values(entry: Entry) -> dict[str, Value]:
+    return {
+        "path": entry.path,
+        "taskId": entry.task_id,
+        "rank": entry.rank,
+        "data": compact(entry.data).decode(),
+        "expires": format_date(entry.expires),
+        "at": format_date(entry.at),
+    }
+
+
+def _entry(row: Row) -> Entry:
+    values = row.values
+    return Entry(
+        path=str(values["path"]),
+        task_id=str(values["taskId"]),
+        rank=int(values["rank"]),
+        data=json.loads(str(values["data"])),
+        expires=parse_date(str(values["expires"])),
+        at=parse_date(str(values["at"])),
+    )
+
+
+def _namespace(row: Row) -> Namespace:
+    return Namespace(path=str(row.values["path"]), expires=parse_date(str(row.values["expires"])))

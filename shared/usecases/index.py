@@ -1,0 +1,92 @@
+"""The index service: entries by path, filled by calls and by tasks that complete (contract 18)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from shared.concurrency import together
+from shared.domain.definition import Definition
+from shared.domain.index import MOST_DATA, Entry, entries_of, is_path
+from shared.errors import InputError, ResourceNotFound
+from shared.storage.codec import compact
+from shared.storage.expiry import Expiring
+from shared.storage.index import IndexStore, Namespace
+
+log = logging.getLogger("taskcluster.index")
+
+AT_A_TIME = 64
+"""Paths of a batch that are looked up before it is seen whether that is enough."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """A part of the answer to a batch, and the position in it from which to go on."""
+
+    entries: Sequence[Entry]
+    resume: int | None
+
+
+class Index:
+    """The use-cases of the index."""
+
+    def __init__(self, store: IndexStore) -> None:
+        self._store = store
+
+    async def insert(self, entry: Entry) -> Entry:
+        """Stores an entry by the rules of contract 18.3; answers what is stored then, which may be another task's.
+
+        Raises InputError (data too large), ServiceUnavailable.
+        """
+        if len(compact(entry.data)) > MOST_DATA:
+            raise InputError(f"`data` may have {MOST_DATA} bytes as JSON")
+        return await self._store.insert(entry)
+
+    async def find(self, path: str) -> Entry:
+        """Raises ResourceNotFound."""
+        entry = await self._store.find(path)
+        if entry is None:
+            raise ResourceNotFound("Indexed task not found")
+        return entry
+
+    async def find_all(self, paths: Sequence[str], start: int, limit: int) -> Found:
+        """The entries of those of the paths that have one, from a position in the list on.
+
+        `paths` are all different. It is looked ahead for one more, so that the last page says that it is the last.
+        """
+        found: list[tuple[int, Entry]] = []
+        position = start
+        while position < len(paths) and len(found) <= limit:
+            some = paths[position : position + AT_A_TIME]
+            entries = await self._store.find_all([path for path in some if is_path(path)])
+            by_path = {entry.path: entry for entry in entries if entry is not None}
+            found += [(position + index, by_path[path]) for index, path in enumerate(some) if path in by_path]
+            position += len(some)
+        resume = found[limit][0] if len(found) > limit else None
+        return Found(entries=[entry for _, entry in found[:limit]], resume=resume)
+
+    async def remove(self, path: str) -> None:
+        """Removes an entry, if there is one."""
+        await self._store.remove(path)
+
+    async def entries(self, namespace: str, start: str, limit: int) -> tuple[list[Entry], str | None]:
+        """A page of the entries right in a namespace."""
+        return await self._store.entries(namespace, start, limit)
+
+    async def namespaces(self, namespace: str, start: str, limit: int) -> tuple[list[Namespace], str | None]:
+        """A page of the namespaces right in a namespace."""
+        return await self._store.namespaces(namespace, start, limit)
+
+    async def task_completed(self, definition: Definition, resolved: datetime) -> None:
+        """Indexes a task by its routes. May be repeated. Raises StorageUnavailable, ServiceUnavailable."""
+        entries = entries_of(definition, resolved)
+        if entries and len(compact(entries[0].data)) > MOST_DATA:
+            log.info("the data of a task is too large to be indexed", extra={"action": "not_indexed"})
+            return
+        await together(*(self._store.insert(entry) for entry in entries))
+
+    async def sweep(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """The expiry job's part: one namespace."""
+        return await self._store.sweep(str(expiring.values["namespace"]))

@@ -1,0 +1,286 @@
+"""The index through the public clients' Index classes and taskgraph's own look-ups, on a running deployment."""
+
+from __future__ import annotations
+
+import http.client
+import urllib.request
+import uuid
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+
+import pytest
+import taskcluster
+from taskcluster.exceptions import TaskclusterRestFailure
+from taskgraph.util import taskcluster as tools
+
+from shared.auth import hawk
+from shared.endpoints import index
+from shared.ids import new_slugid
+from tests.clients.deployment import Credentials, Deployment, Outcome, format_time, javascript
+from tests.host.service import eventually
+
+ENDPOINTS = {endpoint.name: endpoint for endpoint in index.ENDPOINTS}
+QUEUE = "index-test/linux"
+
+
+class Caller:
+    """The PyPI client's Index, with the root credentials or others."""
+
+    def __init__(self, deployment: Deployment, credentials: Credentials | None) -> None:
+        self._deployment = deployment
+        self._credentials = credentials
+
+    def __call__(self, method: str, *args: Any, query: dict[str, str] | None = None) -> Outcome:
+        outcome = self._deployment.python(
+            method, *args, service="Index", credentials=self._credentials, **({"query": query} if query else {})
+        )
+        output = ENDPOINTS[method].output
+        if outcome.status == 200 and output is not None:
+            output.model_validate(outcome.body)
+        return outcome
+
+
+@pytest.fixture
+def root(deployment: Deployment) -> Caller:
+    return Caller(deployment, deployment.root)
+
+
+@pytest.fixture
+def space() -> str:
+    """A namespace of the test's own."""
+    return f"test-{uuid.uuid4().hex}"
+
+
+def entry(
+    task_id: str | None = None, rank: int = 0, life: timedelta = timedelta(days=1), **data: Any
+) -> dict[str, Any]:
+    return {"taskId": task_id or new_slugid(), "rank": rank, "data": data, "expires": format_time(life)}
+
+
+def test_insert_find_and_delete(root: Caller, space: str) -> None:
+    path = f"{space}.v2.latest.app"
+    first, lower = entry(rank=41, v=1), entry(rank=40)
+    assert root("findTask", path).code == "ResourceNotFound"
+    stored = root("insertTask", path, first).body
+    assert stored == {**first, "namespace": path, "expires": stored["expires"]}
+    assert root("insertTask", path, lower).body == stored, "the higher rank stays"
+    assert root("findTask", path).body == stored
+    second = entry(rank=41)
+    assert root("insertTask", path, second).body["taskId"] == second["taskId"], "of equal ranks the later wins"
+    assert root("deleteTask", path).status == 200
+    assert root("deleteTask", path).status == 200
+    assert root("findTask", path).status == 404
+    listed = root("listNamespaces", space).body["namespaces"]
+    assert [one["namespace"] for one in listed] == [f"{space}.v2"], "namespaces stay"
+
+
+def test_lists_hold_what_is_right_below_in_pages(root: Caller, space: str) -> None:
+    for name in ("a", "b", "c", "b.deep", "d.deep"):
+        root("insertTask", f"{space}.{name}", entry())
+    root("insertTask", f"{space}.gone", entry(life=timedelta(seconds=-1)))
+
+    def all_of(method: str, field: str) -> list[str]:
+        found: list[str] = []
+        query = {"limit": "1"}
+        while True:
+            page = root(method, space, query=query).body
+            found += [one["namespace"] for one in page[field]]
+            if "continuationToken" not in page:
+                return found
+            query["continuationToken"] = page["continuationToken"]
+
+    assert all_of("listTasks", "tasks") == [f"{space}.{name}" for name in "abc"]
+    assert all_of("listNamespaces", "namespaces") == [f"{space}.b", f"{space}.d"]
+    assert root("listTasks", f"{space}.nothing").body == {"tasks": []}
+
+
+def test_the_forms_without_a_namespace_and_the_older_ones(deployment: Deployment, root: Caller, space: str) -> None:
+    root("insertTask", f"{space}.a", entry())
+    root("insertTask", space, entry())
+
+    def get(target: str) -> Any:
+        return deployment.request("GET", bewit(deployment, target).removeprefix(deployment.root_url)).body
+
+    assert space in [one["name"] for one in get("/api/index/v1/namespaces")["namespaces"]]
+    assert space in [one["namespace"] for one in get("/api/index/v1/tasks/")["tasks"]]
+    with deployment.auth() as auth:  # any client of the package signs any call
+        older = {"method": "post", "route": "/namespaces/<namespace>", "args": ["namespace"], "input": "x", "name": "x"}
+        index_client = taskcluster.Index(auth.options)
+        body = {"limit": 1, "continuationToken": "abc"}
+        assert index_client._makeApiCall(older, space, body) == {"namespaces": []}
+        older = {"method": "post", "route": "/tasks/<namespace>", "args": ["namespace"], "name": "x"}
+        assert [one["namespace"] for one in index_client._makeApiCall(older, space)["tasks"]] == [f"{space}.a"]
+
+
+def test_many_paths_at_once(root: Caller, space: str) -> None:
+    for name in ("x", "y", "z"):
+        root("insertTask", f"{space}.{name}", entry(rank=ord(name)))
+    wanted = {"indexes": [f"{space}.{name}" for name in ("x", "none", "y", "x", "z")] + ["not a path", space]}
+    found = root("findTasksAtIndex", wanted).body["tasks"]
+    assert sorted(one["namespace"] for one in found) == [f"{space}.{name}" for name in "xyz"]
+    pages = [root("findTasksAtIndex", wanted, query={"limit": "2"}).body]
+    token = pages[0]["continuationToken"]
+    pages.append(root("findTasksAtIndex", wanted, query={"limit": "2", "continuationToken": token}).body)
+    assert [len(page["tasks"]) for page in pages] == [2, 1]
+    assert "continuationToken" not in pages[1]
+    other = {"indexes": [f"{space}.z"]}
+    assert root("findTasksAtIndex", other, query={"continuationToken": token}).body == {"tasks": []}
+    assert root("findTasksAtIndex", {"indexes": []}).body == {"tasks": []}
+    assert root("findTasksAtIndex", wanted, query={"continuationToken": "!"}).code == "InputError"
+
+
+@pytest.mark.parametrize("path", ["a..b", ".a", "a.", "a b", "a/b", "x" * 256])
+def test_what_is_no_path_is_refused(root: Caller, path: str) -> None:
+    assert root("findTask", path).code == "InvalidRequestArguments"
+    assert root("insertTask", path, entry()).code == "InvalidRequestArguments"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"rank": 1.5}, {"rank": 2**31}, {"data": []}, {"data": None}, {"more": 1}, {"taskId": "x"}]
+)
+def test_what_is_no_entry_is_refused(root: Caller, space: str, changes: dict[str, Any]) -> None:
+    assert root("insertTask", f"{space}.a", {**entry(), **changes}).code == "InputValidationError"
+    assert root("findTask", f"{space}.a").status == 404
+
+
+def test_data_has_a_limit(root: Caller, space: str) -> None:
+    assert root("insertTask", f"{space}.a", entry(text="x" * 31_000)).status == 200
+    assert root("insertTask", f"{space}.a", entry(text="x" * 32_000)).code == "InputError"
+
+
+def test_scopes_are_needed_for_everything(deployment: Deployment, root: Caller, space: str) -> None:
+    nobody = Caller(deployment, None)
+    path = f"{space}.a"
+    root("insertTask", path, entry())
+    calls: list[tuple[str, tuple[Any, ...]]] = [
+        ("findTask", (path,)),
+        ("findTasksAtIndex", ({"indexes": [path]},)),
+        ("listTasks", (space,)),
+        ("listNamespaces", (space,)),
+        ("insertTask", (path, entry())),
+        ("deleteTask", (path,)),
+        ("findArtifactFromTask", (path, "secret/key")),
+    ]
+    assert {method: nobody(method, *args).code for method, args in calls} == {
+        method: "InsufficientScopes" for method, _ in calls
+    }
+
+
+def test_the_npm_client(deployment: Deployment, space: str) -> None:
+    one = entry(rank=-3)
+    calls = [
+        deployment.javascript_call("insertTask", f"{space}.a", one, credentials=deployment.root, service="Index"),
+        deployment.javascript_call("findTask", f"{space}.a", credentials=deployment.root, service="Index"),
+        deployment.javascript_call("listTasks", space, credentials=deployment.root, service="Index"),
+    ]
+    inserted, found, listed = javascript(*calls)
+    assert inserted == found
+    assert listed.body["tasks"] == [found.body]
+
+
+@pytest.fixture
+def built(deployment: Deployment, root: Caller, space: str) -> tuple[str, str]:
+    """A path and the task that is found there, with two artifacts."""
+    path = f"{space}.latest.app"
+    task_id = complete(deployment, [f"index.{path}"], {"index": {"rank": 5, "data": {"kind": "build"}}})
+    eventually(lambda: root("findTask", path).status == 200 or None)
+    return path, task_id
+
+
+def complete(deployment: Deployment, routes: list[str], extra: dict[str, Any]) -> str:
+    """Runs a task to its end; answers its id."""
+
+    def queue(method: str, *args: Any, credentials: Credentials | None = None) -> Any:
+        outcome = deployment.python(method, *args, service="Queue", credentials=credentials or deployment.root)
+        assert outcome.status in (200, 204), outcome
+        return outcome.body
+
+    task_id, worker = new_slugid(), f"w{uuid.uuid4().hex[:12]}"
+    definition = {
+        "taskQueueId": f"index-test/{worker}",
+        "created": format_time(timedelta()),
+        "deadline": format_time(timedelta(hours=1)),
+        "expires": format_time(timedelta(days=2)),
+        "routes": routes,
+        "extra": extra,
+        "payload": {},
+        "metadata": {"name": "n", "description": "d", "owner": "o@example.com", "source": "https://example.com"},
+    }
+    queue("createTask", task_id, definition)
+    (claim,) = queue("claimWork", f"index-test/{worker}", {"workerGroup": "g", "workerId": worker})["tasks"]
+    for name in ("public/build 1.zip", "secret/key"):
+        artifact = {"storageType": "s3", "contentType": "text/plain", "expires": format_time(timedelta(hours=2))}
+        put = queue("createArtifact", task_id, 0, name, artifact, credentials=claim["credentials"])["putUrl"]
+        request = urllib.request.Request(put, b"content", {"content-type": "text/plain"}, method="PUT")
+        urllib.request.urlopen(request).close()
+    queue("reportCompleted", task_id, 0, credentials=claim["credentials"])
+    return task_id
+
+
+def test_a_task_that_completes_is_found(root: Caller, built: tuple[str, str]) -> None:
+    path, task_id = built
+    found = root("findTask", path).body
+    assert found["taskId"] == task_id
+    assert (found["rank"], found["data"]) == (5, {"kind": "build"})
+
+
+def test_artifacts_by_path(deployment: Deployment, built: tuple[str, str]) -> None:
+    path, task_id = built
+    private = location(deployment, f"/api/index/v1/task/{path}/artifacts/secret%2Fkey")
+    assert private.startswith(f"{deployment.root_url}/api/queue/v1/task/{task_id}/artifacts/secret%2Fkey?bewit=")
+    with urllib.request.urlopen(private) as answer:
+        assert answer.read() == b"content"
+    with pytest.raises(HTTPError) as refused:
+        urllib.request.urlopen(private.replace("secret%2Fkey", "public%2Fbuild%201.zip"))
+    with refused.value:
+        assert refused.value.code == 401, "a bewit is for one address"
+
+
+def bewit(deployment: Deployment, target: str) -> str:
+    """The address with a signature of the root client's."""
+    site = hawk.Site.of(deployment.root_url)
+    expiry = datetime.now(UTC) + timedelta(minutes=5)
+    made = hawk.make_bewit(deployment.root["clientId"], deployment.root["accessToken"], target, expiry, site)
+    return f"{deployment.root_url}{target}?bewit={made}"
+
+
+def location(deployment: Deployment, target: str) -> str:
+    """Where a signed request to the target is sent on to."""
+    signed = urlsplit(bewit(deployment, target))
+    connection = http.client.HTTPConnection(str(signed.hostname), signed.port, timeout=30)
+    try:
+        connection.request("GET", f"{signed.path}?{signed.query}")
+        answer = connection.getresponse()
+        assert answer.status == 303, answer.read()
+        return str(answer.getheader("location"))
+    finally:
+        connection.close()
+
+
+def test_taskgraph_finds_tasks_by_the_index(
+    deployment: Deployment, root: Caller, built: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, task_id = built
+    for name in ("TASKCLUSTER_PROXY_URL", "TASKCLUSTER_CERTIFICATE", "TASK_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TASKCLUSTER_ROOT_URL", deployment.root_url)
+    monkeypatch.setenv("TASKCLUSTER_CLIENT_ID", deployment.root["clientId"])
+    monkeypatch.setenv("TASKCLUSTER_ACCESS_TOKEN", deployment.root["accessToken"])
+    caches = (tools.get_root_url, tools.get_taskcluster_client, tools.get_session)
+    for cache in caches:
+        cache.cache_clear()
+    try:
+        assert tools.find_task_id(path) == task_id
+        with pytest.raises(TaskclusterRestFailure, match="not found"):
+            tools.find_task_id(f"{path}.absent")
+        with closing(tools.get_artifact_from_index(path, "public/build 1.zip")) as content:
+            assert content.read() == b"content"
+        assert tools.list_tasks(path.rpartition(".")[0]) == [task_id]
+        assert tools.find_task_id_batched([path, f"{path}.absent"]) == {path: task_id}
+    finally:
+        tools.get_session().close()
+        for cache in caches:
+            cache.cache_clear()

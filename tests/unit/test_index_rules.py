@@ -1,0 +1,152 @@
+"""The rules of the index: paths, which entry wins, what a completed task asks for, how long namespaces are listed."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.domain.dates import format_date
+from shared.domain.definition import Definition
+from shared.domain.index import (
+    HIGHEST_RANK,
+    LONGEST_PATH,
+    LOWEST_RANK,
+    Entry,
+    entries_of,
+    is_path,
+    joined,
+    namespaces_above,
+    replaces,
+    split,
+)
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+TASK = "fN1SbArXTPSVFNUvaOlinQ"
+
+
+def entry(rank: int = 0, at: datetime = NOW, expires: datetime = NOW + timedelta(days=1)) -> Entry:
+    return Entry(path="a.b", task_id=TASK, rank=rank, data={}, expires=expires, at=at)
+
+
+def definition(routes: list[str], **extra: Any) -> Definition:
+    body = {"routes": routes, "extra": extra, "expires": format_date(NOW + timedelta(days=30))}
+    return Definition(task_id=TASK, body=body)
+
+
+@pytest.mark.parametrize(
+    ("path", "parts"),
+    [("foo.bar.bing", ("foo.bar", "bing")), ("foo.bar", ("foo", "bar")), ("foo", ("", "foo")), ("", ("", ""))],
+)
+def test_a_path_is_split_at_its_last_dot(path: str, parts: tuple[str, str]) -> None:
+    assert split(path) == parts
+    assert joined(*parts) == path
+
+
+@pytest.mark.parametrize("path", ["a", "a.b", "A-9_!~*'()%.x", "x" * LONGEST_PATH])
+def test_paths(path: str) -> None:
+    assert is_path(path)
+
+
+@pytest.mark.parametrize("path", ["", ".a", "a.", "a..b", "a/b", "a b", "a\n", "ä", "x" * (LONGEST_PATH + 1)])
+def test_texts_that_are_no_paths(path: str) -> None:
+    assert not is_path(path)
+
+
+def test_the_higher_rank_wins() -> None:
+    assert replaces(entry(rank=2), entry(rank=1, at=NOW + timedelta(hours=1)), NOW)
+    assert not replaces(entry(rank=1, at=NOW + timedelta(hours=1)), entry(rank=2), NOW)
+
+
+def test_of_equal_ranks_the_later_wins_and_a_repeat_of_an_earlier_one_does_not() -> None:
+    first, second = entry(at=NOW - timedelta(minutes=5)), entry(at=NOW)
+    assert replaces(second, first, NOW)
+    assert not replaces(first, second, NOW)
+    assert replaces(second, second, NOW)
+
+
+def test_an_expired_entry_is_in_nobodys_way() -> None:
+    over = entry(rank=HIGHEST_RANK, expires=NOW)
+    assert replaces(entry(rank=LOWEST_RANK), over, NOW)
+    assert not replaces(entry(rank=LOWEST_RANK), over, NOW - timedelta(milliseconds=1))
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-3, 3), st.integers(0, 5)).map(lambda pair: entry(pair[0], NOW + timedelta(pair[1]))),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_the_winner_does_not_depend_on_the_order_of_arrival(entries: list[Entry]) -> None:
+    def winner(order: list[Entry]) -> tuple[int, datetime]:
+        stored: Entry | None = None
+        for one in order:
+            if replaces(one, stored, NOW - timedelta(days=1)):
+                stored = one
+        assert stored is not None
+        return stored.rank, stored.at
+
+    assert winner(entries) == winner(entries[::-1]) == winner(sorted(entries, key=lambda one: (one.at, one.rank)))
+
+
+def test_namespaces_are_listed_a_day_longer_at_each_level() -> None:
+    found = namespaces_above("a.b.c", datetime(2026, 12, 24, 0, tzinfo=UTC))
+    assert found == [("a.b", datetime(2026, 12, 25, tzinfo=UTC)), ("a", datetime(2026, 12, 26, tzinfo=UTC))]
+    assert namespaces_above("top", NOW) == []
+
+
+def test_the_end_of_time_is_the_end_of_time_for_namespaces_too() -> None:
+    last = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    assert namespaces_above("a.b.c", last)[-1] == ("a", datetime(9999, 12, 31, tzinfo=UTC))
+
+
+def test_what_a_completed_task_asks_for() -> None:
+    routes = ["index", "index.", "index.demo.a", "index.demo.b/c", "other.x", "index.demo.a", "index.x y", "index.top"]
+    found = entries_of(definition(routes, index={"rank": 7, "data": {"k": 1}}), NOW)
+    assert [(one.path, one.rank, one.data) for one in found] == [("demo.a", 7, {"k": 1}), ("top", 7, {"k": 1})]
+    assert {one.expires for one in found} == {NOW + timedelta(days=30)}
+    assert {one.at for one in found} == {NOW}
+
+
+@pytest.mark.parametrize("extra", [{}, {"index": None}, {"index": False}, {"index": "x"}, {"index": ["x"]}])
+def test_defaults(extra: dict[str, Any]) -> None:
+    (found,) = entries_of(definition(["index.a"], **extra), NOW)
+    assert (found.rank, found.data, found.expires) == (0, {}, NOW + timedelta(days=30))
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"rank": "7"},
+        {"rank": None},
+        {"rank": True},
+        {"rank": 1.5},
+        {"rank": 2**31},
+        {"rank": -(2**31) - 1},
+        {"rank": float("inf")},
+        {"data": None},
+        {"data": "x"},
+        {"data": [1]},
+        {"expires": "soon"},
+        {"expires": None},
+        {"expires": True},
+        {"expires": 1e300},
+    ],
+)
+def test_a_value_that_cannot_be_used_leaves_the_task_out(wanted: dict[str, Any]) -> None:
+    assert entries_of(definition(["index.a"], index=wanted), NOW) == []
+
+
+@pytest.mark.parametrize(
+    ("given_expires", "expected"),
+    [
+        ("2027-01-01T02:00:00+02:00", datetime(2027, 1, 1, tzinfo=UTC)),
+        ("2027-01-01", datetime(2027, 1, 1, tzinfo=UTC)),
+        (86_400_000, datetime(1970, 1, 2, tzinfo=UTC)),
+    ],
+)
+def test_expirations_of_their_own(given_expires: Any, expected: datetime) -> None:
+    (found,) = entries_of(definition(["index.a"], index={"expires": given_expires, "rank": -4.0, "more": 1}), NOW)
+    assert (found.expires, found.rank) == (expected, -4)
