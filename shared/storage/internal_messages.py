@@ -31,6 +31,10 @@ FIRST_DELAY = 2.0
 """Seconds until a resolved message that comes before its commit is looked at again; doubled each time."""
 
 
+RunNumber = Annotated[int, Field(ge=0)]
+"""Also one that no task has: a report names any run, and its message is written before the task is read."""
+
+
 class MalformedMessage(ServiceError, ValueError):
     """A message that this service did not write: to be dead-lettered at once, since no retry can help."""
 
@@ -85,7 +89,7 @@ class ClaimBody(Body):
     queue = CLAIM_QUEUE
 
     taskId: SlugId
-    runId: Annotated[int, Field(ge=0, le=1000)]
+    runId: RunNumber
     put: Date
 
 
@@ -125,7 +129,7 @@ class ResolvedBody(Body):
     queue = RESOLVED_QUEUE
 
     taskId: SlugId
-    runId: Annotated[int, Field(ge=0, le=1000)]
+    runId: RunNumber
     put: Date
     start: str | None = None
     end: str | None = None

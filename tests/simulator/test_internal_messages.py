@@ -18,7 +18,7 @@ import pytest
 
 from shared.domain import announcements
 from shared.domain.task import Resolved
-from shared.errors import ServiceUnavailable
+from shared.errors import ResourceNotFound, ServiceUnavailable
 from shared.events.pointers import from_json, to_json
 from shared.storage.counting import Kind
 from shared.storage.interface import StorageRefused, StorageUnavailable
@@ -444,3 +444,15 @@ def test_back_off_of_an_outage_begins_anew_after_a_failure_of_another_kind(
     first, *pauses = (later - earlier for earlier, later in pairwise(attempts))
     assert max(pauses[:7]) > 10 * first
     assert max(pauses[7:9]) < 2 * first, "after the failure, and after the first attempt of the other outage"
+
+
+def test_a_report_on_a_run_that_no_task_can_have_is_refused_and_leaves_no_message() -> None:
+    world = a_world()
+
+    async def story() -> None:
+        task_id = await world.create()
+        with pytest.raises(ResourceNotFound):
+            await world.services.lifecycle.report(task_id, 123456789, Resolved.COMPLETED)
+        assert world.messages(RESOLVED_QUEUE) == []
+
+    world.run(story())
