@@ -1,0 +1,68 @@
+"""A call that loses its race again and again gives up, and leaves nothing behind that it has written ahead."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.domain.priority import PRIORITIES
+from shared.errors import ServiceUnavailable
+from shared.storage import keys
+from shared.storage.counting import Kind
+from shared.storage.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE
+from shared.storage.messages import pending_queue
+from shared.usecases.executor import TRIES
+from tests.simulator import races
+from tests.simulator.races import Party
+from tests.simulator.running import VICTIM, finish
+from tests.simulator.scenarios import A, Step, completed, pending, running
+from tests.simulator.world import POOL, World
+from tests.twin.driver import Simulation
+from tests.twin.gate import Call, Phase, as_process, process_name
+
+
+class Overtake:
+    """A gate: right before each commit of the victim another one comes."""
+
+    def __init__(self) -> None:
+        self.world: World | None = None
+        self.times = 0
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        is_commit = call.kind is Kind.TABLE_WRITE and keys.TASK_STATUS in call.keys
+        if self.world is None or phase is not Phase.BEFORE or process_name() != VICTIM or not is_commit:
+            return
+        self.times += 1
+        await as_process("other", self._commit(self.world))
+
+    @staticmethod
+    async def _commit(world: World) -> None:
+        """Without anything ahead, so that all that is left is the victim's."""
+        tasks = world.services.stores.tasks
+        read = await tasks.known(A)
+        await tasks.commit(read, read.task)
+
+
+def _messages(world: World) -> list[object]:
+    queues = (RESOLVED_QUEUE, DEADLINE_QUEUE, *(pending_queue(POOL, band) for band in PRIORITIES))
+    return [body for queue in queues for body, _ in world.messages(queue)]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "party"),
+    [(running, races.cancel(A)), (pending, races.change_priority(A, "high")), (completed, races.rerun(A))],
+    ids=["cancelTask", "changeTaskPriority", "rerunTask"],
+)
+def test_call_that_is_overtaken_too_often_rolls_back(prepare: Step, party: Party) -> None:
+    gate = Overtake()
+    world = World(Simulation.scripted([]), gate)
+    world.is_ordered = False
+    world.run(prepare(world))
+    messages, rows = _messages(world), {row.key for row in (*world.rows(keys.POOLS), *world.rows(keys.GROUPS))}
+    gate.world = world
+    (outcome,) = world.simulation.outcomes(world.victim(party(world, world.services)))
+    assert isinstance(outcome, ServiceUnavailable)
+    assert gate.times == TRIES
+    assert _messages(world) == messages
+    assert {row.key for row in (*world.rows(keys.POOLS), *world.rows(keys.GROUPS))} == rows
+    gate.world = None
+    finish(world, is_acknowledged=False)
