@@ -12,6 +12,7 @@ from azure.servicebus.management import SqlRuleFilter
 
 from admin.verification.core import PREFIX, Check, Deployment, expect
 from shared.events.exchanges import TOPICS
+from shared.settings import Settings
 
 WAIT = 5
 """Seconds after which nothing more is expected in a subscription."""
@@ -65,7 +66,7 @@ def _received(deployment: Deployment, topic: str, subscription: str) -> int:
             count += len(messages)
             for message in messages:
                 receiver.complete_message(message)
-        return count
+    return count
 
 
 def duplicates(deployment: Deployment) -> None:
@@ -106,9 +107,22 @@ def default_rule(deployment: Deployment) -> None:
         expect(rules == ["$Default"], f"a new subscription has the rules {rules}")
 
 
+def event_size(deployment: Deployment) -> str:
+    """A message may have as many bytes as the app lets an event have by default."""
+    client, admin = deployment.bus
+    size = int(Settings.model_fields["event_size_limit"].default)
+    with _topic(deployment) as topic:
+        admin.create_subscription(topic, "all")
+        with client.get_topic_sender(topic) as sender:
+            sender.send_messages(ServiceBusMessage(bytes(size)))
+        expect(_received(deployment, topic, "all") == 1, f"a message of {size} bytes does not arrive")
+    return f"{size} bytes"
+
+
 CHECKS = (
     Check("topics", topics),
     Check("duplicates", duplicates),
     Check("sql-filters", filters),
     Check("default-rule", default_rule),
+    Check("event-size", event_size),
 )

@@ -29,6 +29,7 @@ from admin.connection import credentials, root_url
 
 PREFIX = "verify"
 """How the names begin of what is made for the checks, and removed after them."""
+MANAGEMENT = "https://management.azure.com"
 SECONDS = 60
 """How long a check waits for an answer."""
 
@@ -168,9 +169,18 @@ class Deployment:
             self._undo.enter_context(ServiceBusAdministrationClient(name, self._identity)),
         )
 
-    def later(self, undo: Callable[[], object]) -> None:
-        """Do something when the checks are over."""
-        self._undo.callback(undo)
+    def arm(self, method: str, path: str, version: str, query: Mapping[str, str] | None = None) -> Any:
+        """The answer of Azure's management plane. Raises requests' errors for those that it answers with."""
+        token = self._identity.get_token(f"{MANAGEMENT}/.default").token
+        answer = self.session.request(
+            method,
+            f"{MANAGEMENT}{path}",
+            params={"api-version": version, **(query or {})},
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=SECONDS,
+        )
+        answer.raise_for_status()
+        return answer.json()
 
 
 def _transport(connection_string: str) -> dict[str, Any]:

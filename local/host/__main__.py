@@ -33,11 +33,11 @@ def main() -> int:
 def run(arguments: argparse.Namespace) -> None:
     """Load the app and serve it. Raises HostError if that is not possible."""
     directory = arguments.app_dir.resolve()
-    config = _read_config(directory)
-    configure_logs(config.log_level)
     # The environment wins over the file, as with Core Tools; the app reads os.environ, as deployed.
     for name, value in _read_settings(directory, arguments.settings).items():
         os.environ.setdefault(name, value)
+    config = _read_config(directory)
+    configure_logs(config.log_level)
     os.chdir(directory)
     functions = index(load_app(directory))
     options = HostOptions(
@@ -64,7 +64,7 @@ async def _serve(functions: list[IndexedFunction], config: HostConfig, options: 
 
 def _read_config(directory: Path) -> HostConfig:
     try:
-        return parse_host_json((directory / "host.json").read_text(encoding="utf-8-sig"))
+        return parse_host_json((directory / "host.json").read_text(encoding="utf-8-sig"), os.environ)
     except OSError as error:
         raise HostError(f"{directory / 'host.json'}: {error.strerror}") from None
 

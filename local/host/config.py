@@ -6,7 +6,8 @@ an error: a setting that deployed Functions would obey must not be ignored in si
 
 import json
 import logging
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +42,8 @@ _HARMLESS = frozenset(
 )
 """Sections without meaning on one machine with one kind of storage."""
 
+_OVERRIDES = "azurefunctionsjobhost"
+"""How the names of app settings begin that replace values of host.json, in lower case."""
 _MIN_POLLING_SECONDS = 0.1
 _MAX_VISIBILITY_SECONDS = 7 * 86_400
 
@@ -71,12 +74,19 @@ class HostConfig:
     log_level: int = logging.INFO
 
 
-def parse_host_json(text: str) -> HostConfig:
-    """Read the text of a host.json. Raises HostError on anything that is wrong or that this host does not support."""
+def parse_host_json(text: str, settings: Mapping[str, str] | None = None) -> HostConfig:
+    """Read the text of a host.json, with what app settings say in its place (`AzureFunctionsJobHost__…`).
+
+    Raises HostError on anything that is wrong or that this host does not support.
+    """
     try:
         document = json.loads(text)
     except ValueError as error:
         raise HostError(f"host.json is not JSON: {error}") from None
+    for name, value in sorted((settings or {}).items()):
+        words = name.split("__")
+        if words[0].lower() == _OVERRIDES and len(words) > 1:
+            _override(_mapping(document, ""), words[1:], value)
     top = _section(document, "", {"version", "functionTimeout", "logging", "extensions"} | _HARMLESS)
     if top.get("version") != "2.0":
         raise HostError('host.json must say "version": "2.0"')
@@ -88,6 +98,20 @@ def parse_host_json(text: str) -> HostConfig:
         function_timeout=_timeout(top),
         log_level=_log_level(top.get("logging", {})),
     )
+
+
+def _override(section: Any, words: Sequence[str], value: str) -> None:
+    """Put one value in, by names without regard to case; a text that is a number or a boolean becomes one."""
+    name = next((each for each in section if each.lower() == words[0].lower()), words[0])
+    if len(words) > 1:
+        inner = section.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise HostError(f"host.json: an app setting is about {'.'.join(words)}, and {name} is no object")
+        _override(inner, words[1:], value)
+    elif value.lower() in ("true", "false"):
+        section[name] = value.lower() == "true"
+    else:
+        section[name] = int(value) if re.fullmatch(r"\d+", value) else value
 
 
 def _queues(value: object) -> QueueOptions:

@@ -1,11 +1,14 @@
-"""Fixtures for the hooks of azd."""
+"""Fixtures: a stage for the hooks of azd, and the package."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from local import package
+from tests.infra.packages import PYTHON
 from tests.infra.play import Play, stage
 
 
@@ -13,3 +16,14 @@ from tests.infra.play import Play, stage
 def play(tmp_path: Path) -> Play:
     """A stage on which everything is in place."""
     return stage(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The whole package in an empty folder."""
+    made = package.make(tmp_path_factory.mktemp("package"), python=PYTHON)
+    folder = tmp_path_factory.mktemp("app")
+    package.unpack(made.zip, folder)
+    assert made.bill is not None
+    shutil.copy(made.bill, folder / "bill.json")
+    return folder

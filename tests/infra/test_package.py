@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pathspec
 import pytest
@@ -25,27 +23,14 @@ from local import demo, package, python313, sbom, state
 from local.stack import Stack, StackOptions
 from local.state import ROOT
 from tests.infra import templates
+from tests.infra.packages import NEEDS_PYTHON, PYTHON
 from tests.local import python313 as library
 from tests.local.stacks import free_ports
-
-PYTHON = python313.find()
-NEEDS_PYTHON = pytest.mark.skipif(PYTHON is None, reason="no Python 3.13 found, which Azure runs the app on")
 
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> package.Package:
     return package.make(tmp_path_factory.mktemp("sources"), dependencies=False)
-
-
-@pytest.fixture(scope="module")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The whole package in an empty folder."""
-    made = package.make(tmp_path_factory.mktemp("package"), python=PYTHON)
-    folder = tmp_path_factory.mktemp("app")
-    package.unpack(made.zip, folder)
-    assert made.bill is not None
-    shutil.copy(made.bill, folder / "bill.json")
-    return folder
 
 
 def test_it_holds_the_app_and_nothing_else(sources: package.Package, tmp_path: Path) -> None:
@@ -236,62 +221,6 @@ def _it_has_made_nothing_that_the_infrastructure_does_not(stack: Stack) -> None:
     with BlobServiceClient.from_connection_string(connection) as blobs:
         containers = {container.name for container in blobs.list_containers()}
     assert containers <= {*entities["containers"], "azure-webjobs-hosts", "azure-webjobs-secrets"}
-
-
-NOWHERE = "InstrumentationKey=00000000-0000-0000-0000-000000000000;IngestionEndpoint=http://127.0.0.1:1/"
-"""Telemetry is on, as deployed, and goes nowhere."""
-
-_INDEX = """
-import json, os, sys
-from pathlib import Path
-from tests.local.worker_library import WorkerLibrary
-folder = Path(sys.argv[1])
-sys.path.insert(0, str(folder))
-found = WorkerLibrary(folder)
-import function_app, shared.services, pydantic
-files = [module.__file__ for module in (function_app, shared.services, pydantic)]
-bindings = {name: [json.loads(raw) for raw in found.metadata(name).raw_bindings] for name in found.names()}
-print(json.dumps({"files": files, "bindings": bindings}), flush=True)
-os._exit(0)  # without a farewell of the exporters
-"""
-
-
-@NEEDS_PYTHON
-@pytest.mark.large
-@pytest.mark.parametrize("profile", templates.PROFILES)
-def test_the_platforms_own_library_indexes_it_with_the_settings_of_the_infrastructure(
-    unpacked: Path, profile: str
-) -> None:
-    python = library.python_with_library()
-    assert python is not None
-    environment = {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": os.pathsep.join((str(unpacked / package.SITE_PACKAGES), str(ROOT))),
-        **{name: value for name, value in templates.settings(f"{profile}, bare").items() if value},
-        "APPLICATIONINSIGHTS_CONNECTION_STRING": NOWHERE,
-        "APPLICATIONINSIGHTS_AUTHENTICATION_STRING": "",
-    }
-    done = subprocess.run(
-        [str(python), "-c", _INDEX, str(unpacked)],
-        env=environment,
-        cwd=unpacked,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert all(file.startswith(str(unpacked)) for file in found["files"])
-    triggers = [binding for bindings in found["bindings"].values() for binding in bindings]
-    kinds = {binding["type"] for binding in triggers}
-    assert {"httpTrigger", "queueTrigger", "timerTrigger"} <= kinds
-    settings = templates.settings(f"{profile}, bare")
-    for binding in triggers:
-        if binding["type"] == "queueTrigger":
-            assert binding["queueName"] in templates.document("entities.json")["queues"]
-            assert f"{binding['connection']}__queueServiceUri" in settings
-    ready = {group["name"].partition(":")[2] for group in templates.document(f"profiles/{profile}.json")["alwaysReady"]}
-    assert ready - {""} <= found["bindings"].keys()
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -35,6 +35,34 @@ def test_the_defaults_are_the_platforms() -> None:
     )
 
 
+def test_app_settings_replace_values_of_host_json() -> None:
+    text = json.dumps({"version": "2.0", "extensions": {"queues": {"batchSize": 16, "maxDequeueCount": 7}}})
+    settings = {
+        "AzureFunctionsJobHost__extensions__queues__batchSize": "8",
+        "AZUREFUNCTIONSJOBHOST__Extensions__Queues__maxdequeuecount": "9",
+        "AzureFunctionsJobHost__extensions__http__routePrefix": "v1",
+        "AzureFunctionsJobHost__functionTimeout": "00:01:00",
+        "extensions__queues__batchSize": "32",
+    }
+    config = parse_host_json(text, settings)
+    assert (config.queues.batch_size, config.queues.new_batch_threshold, config.queues.max_dequeue_count) == (8, 4, 9)
+    assert (config.route_prefix, config.function_timeout) == ("v1", 60)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "names"),
+    [
+        ("extensions__queues__batchSize", "64", "batchSize"),
+        ("extensions__queues__batchSize", "many", "batchSize"),
+        ("extensions__queues__batchSizes", "8", "extensions.queues.batchSizes"),
+        ("version__major", "2", "version is no object"),
+    ],
+)
+def test_a_wrong_replacement_is_named(name: str, value: str, names: str) -> None:
+    with pytest.raises(HostError, match=names):
+        parse_host_json('{"version": "2.0"}', {f"AzureFunctionsJobHost__{name}": value})
+
+
 def test_everything_that_the_host_acts_on_is_read() -> None:
     queues = {
         "batchSize": 32,

@@ -17,10 +17,12 @@ import pytest
 
 from local.host.config import parse_host_json
 from local.host.settings import read_settings
+from tests.infra import templates
 from tests.local import python313
 from tests.local.fidelity import HOST, TRACE, Document
 
 ROOT = Path(__file__).resolve().parents[2]
+NOWHERE = {"APPLICATIONINSIGHTS_CONNECTION_STRING": "", "APPLICATIONINSIGHTS_AUTHENTICATION_STRING": ""}
 SAMPLE = Path(__file__).parent / "sample_app"
 SAMPLE_SETTINGS = {"SEEN_FILE": os.devnull}
 
@@ -188,30 +190,53 @@ def test_the_sample_app_is_indexed_and_invoked_as_by_the_worker_library(python: 
     assert all(result["seen"] for result in expected["results"])
 
 
-def test_the_repositorys_own_app_is_indexed_and_invoked_as_by_the_worker_library(python: Path) -> None:
-    if not (ROOT / "function_app.py").exists():
-        pytest.skip("there is no function_app.py yet")
-    settings = read_settings(ROOT / "local.settings.example.json")
+OWN_SETTINGS = {
+    "local": read_settings(ROOT / "local.settings.example.json"),
+    "deployed": {**templates.settings("large, closed"), **NOWHERE},
+}
+"""Those of the example, and those that the templates set; telemetry goes nowhere."""
+
+
+@pytest.mark.parametrize("name", OWN_SETTINGS)
+def test_the_repositorys_own_app_is_indexed_and_invoked_as_by_the_worker_library(python: Path, name: str) -> None:
+    settings = OWN_SETTINGS[name]
     listed = observe(python, "library", ROOT, {"stimuli": [], "prefix": ""}, settings)["functions"]
-    stimuli = [stimulus for name, function in listed.items() for stimulus in generic_stimuli(name, function)]
-    kinds = {function["decoded as"] for function in listed.values()}
-    assert kinds >= {"httpTrigger", "queueTrigger"}
+    stimuli = [stimulus for function in listed for stimulus in generic_stimuli(function, listed[function])]
+    assert {function["decoded as"] for function in listed.values()} >= {"httpTrigger", "queueTrigger", "timerTrigger"}
+    assert {stimulus["function"] for stimulus in stimuli} == listed.keys(), "each function, not one of each kind"
     compare(python, ROOT, stimuli, settings)
 
 
+def test_the_local_host_obeys_what_the_templates_put_in_the_place_of_host_json() -> None:
+    text = (ROOT / "host.json").read_text()
+    batches = {
+        profile: parse_host_json(text, templates.settings(f"{profile}, bare")).queues for profile in templates.PROFILES
+    }
+    assert {name: (each.batch_size, each.new_batch_threshold) for name, each in batches.items()} == {
+        "small": (8, 4),
+        "large": (32, 16),
+    }
+
+
 def generic_stimuli(name: str, function: Document) -> list[Document]:
-    """What every function of a kind must be able to take."""
+    """What every function of a kind must be able to take, and each way in which it may end."""
     trigger = next(binding for binding in function["bindings"] if binding["name"] == function["parameter"])
     match trigger["type"]:
         case "httpTrigger":
             prefix = parse_host_json((ROOT / "host.json").read_text()).route_prefix
-            return _generic_requests(
-                name, f"{prefix}/{trigger['route']}".strip("/"), (trigger["methods"] or ["GET"])[-1]
-            )
+            template = f"{prefix}/{trigger['route']}".strip("/")
+            methods = trigger["methods"] or ["GET"]
+            found = [each for method in methods for each in _generic_requests(name, template, method)]
+            return [*found, *({**found[0], "result": result} for result in ("none", "raise", "text"))]
         case "queueTrigger":
-            return [message(name), message(name, result="raise")]
+            return [message(name, result) for result in ("none", "raise", "text")]
         case _:
-            return [timer(name, past_due=False, status=None), timer(name, past_due=True, status=None)]
+            status = ("2026-11-21T00:00:00+00:00", "2026-11-21T00:05:00+00:00", "2026-11-21T00:00:01+00:00")
+            return [
+                timer(name, past_due=past_due, status=known, result=result)
+                for past_due, known in ((False, None), (True, None), (True, status))
+                for result in ("none", "raise")
+            ]
 
 
 def _generic_requests(name: str, template: str, method: str) -> list[Document]:

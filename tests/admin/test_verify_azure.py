@@ -1,0 +1,69 @@
+"""`verify` on what Azure's management plane says of an app."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from admin.verification import azure_checks
+from admin.verification.core import Deployment, run
+from tests.infra import templates
+
+APP = {"AZURE_SUBSCRIPTION_ID": "s", "AZURE_RESOURCE_GROUP": "rg-test", "AZURE_FUNCTION_APP_NAME": "func-abc"}
+
+
+def _managed(settings: Mapping[str, str], states: Mapping[str, str], roles: Iterable[str]) -> Deployment:
+    """A deployment of which Azure's management plane says this."""
+
+    def arm(method: str, path: str, version: str, query: Mapping[str, str] | None = None) -> Any:
+        assert path.startswith("/subscriptions/s/resourceGroups/rg-test/providers/")
+        if path.endswith("/config/appsettings/list"):
+            return {"properties": {**settings}}
+        if path.endswith("/configreferences/appsettings"):
+            return {"value": [{"name": name, "properties": {"status": state}} for name, state in states.items()]}
+        if path.endswith("/roleAssignments"):
+            assert query == {"$filter": "assignedTo('principal')"}
+            return {"value": [{"properties": {"roleDefinitionId": f"/x/{role}"}} for role in roles]}
+        client = settings["MANAGED_IDENTITY_CLIENT_ID"]
+        identities = {
+            "a": {"clientId": "other", "principalId": "p"},
+            "b": {"clientId": client, "principalId": "principal"},
+        }
+        return {"identity": {"userAssignedIdentities": identities}}
+
+    deployment = Deployment(APP)
+    deployment.arm = arm  # type: ignore[method-assign]  # a stand-in
+    return deployment
+
+
+RIGHT = templates.raw_settings("small, bare")
+RESOLVED = dict.fromkeys(templates.references("small, bare"), "Resolved")
+ROLE_IDS = [templates.document("roles.json")[name] for name in azure_checks.APP_ROLES]
+
+
+@pytest.mark.parametrize(
+    ("check", "settings", "states", "roles", "found"),
+    [
+        ("settings", RIGHT, RESOLVED, ROLE_IDS, None),
+        ("roles", RIGHT, RESOLVED, ROLE_IDS, None),
+        ("settings", {**RIGHT, "TASKCLUSTER_ROOT_URL": ""}, RESOLVED, ROLE_IDS, "not set: TASKCLUSTER_ROOT_URL"),
+        (
+            "settings",
+            RIGHT,
+            {**RESOLVED, "ACCESS_TOKEN_KEYS": "Denied"},
+            ROLE_IDS,
+            "TOKEN_KEYS: Denied",
+        ),
+        ("settings", RIGHT, {}, ROLE_IDS, "no setting refers"),
+        ("roles", RIGHT, RESOLVED, ROLE_IDS[1:], "does not have the roles storageBlobDataOwner"),
+        ("roles", RIGHT, RESOLVED, [*ROLE_IDS, "8e3af657"], "more roles than it needs: 8e3af657"),
+    ],
+)
+def test_settings_and_roles_as_azure_has_them(
+    check: str, settings: Mapping[str, str], states: Mapping[str, str], roles: list[str], found: str | None
+) -> None:
+    (outcome,) = run(_managed(settings, states, roles), [each for each in azure_checks.CHECKS if each.name == check])
+    assert outcome.result == ("differs" if found else "holds"), outcome
+    assert found is None or found in outcome.found
