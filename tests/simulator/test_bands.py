@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from shared.domain.claims import Worker
+from shared.domain.effects import SetRowPriority, row_of
 from shared.domain.priority import PRIORITIES
 from shared.runtime import Runtime
 from shared.services import Services, assemble
@@ -188,5 +189,22 @@ def test_row_that_was_touched_since_it_was_read_keeps_its_band() -> None:
         await pools.correct_priority(POOL, read, "lowest")
         ((row,), _) = await pools.pending(POOL, 10)
         assert row.priority == "high"
+
+    world.run(story())
+
+
+def test_change_of_priority_that_is_rolled_back_leaves_a_later_one_alone() -> None:
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A)
+        stores, row = world.services.stores, row_of(world.tasks()[A], 0)
+        ahead = stores.write_ahead()
+        await ahead.ensure([SetRowPriority(task_queue_id=POOL, row=row, priority="high")])
+        assert await stores.pools.set_priority(POOL, row, "low")
+        await ahead.withdraw()
+        ((found,), _) = await stores.pools.pending(POOL, 10)
+        assert found.priority == "low"
 
     world.run(story())

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from shared.domain.priority import PRIORITIES
+from shared.domain.protocol import TRIES
 from shared.errors import ServiceUnavailable
 from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE
 from shared.storage.messages import pending_queue
-from shared.usecases.executor import TRIES
 from tests.simulator import races
 from tests.simulator.races import Party
 from tests.simulator.running import VICTIM, finish
