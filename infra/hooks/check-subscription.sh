@@ -24,7 +24,7 @@ fi
 # Flex Consumption is not offered everywhere, zone-redundant in fewer regions.
 set -- functionapp list-flexconsumption-locations --query '[].name' --output tsv
 [ "${QUEUE_PROFILE:-small}" != large ] || set -- "$@" --zone-redundant
-if regions=$(az "$@"); then
+if regions=$(az "$@") && [ -n "$regions" ]; then
     wanted=$(echo "$AZURE_LOCATION" | tr -d ' ' | tr '[:upper:]' '[:lower:]')
     echo "$regions" | tr -d ' ' | tr '[:upper:]' '[:lower:]' | grep -qx "$wanted" ||
         fail "the profile ${QUEUE_PROFILE:-small} cannot run in $AZURE_LOCATION; these regions have its plan:

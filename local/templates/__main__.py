@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from local.state import ROOT
-from local.templates import flex, meaning, names, naming, scenarios, syntax
+from local.templates import app_settings, flex, meaning, names, naming, scenarios, syntax
 from local.templates.deployment import Deployed, deploy
 from local.templates.values import Finding
 
@@ -26,6 +26,7 @@ def findings(deployed: Deployed) -> Iterator[Finding]:
     """Everything that is wrong with one deployment."""
     yield from deployed.all_findings()
     yield from flex.problems(deployed)
+    yield from app_settings.problems(deployed)
     yield from meaning.problems(deployed)
     for resource in deployed.all_resources():
         yield from naming.problems(resource)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from local.state import ROOT
-from local.templates import scenarios, syntax
+from local.templates import app_settings, scenarios, syntax
 from local.templates.__main__ import evaluate
 from local.templates.deployment import Deployed, Resource
 from local.templates.expressions import File
@@ -18,16 +17,6 @@ INFRA = ROOT / "infra"
 FILES = sorted(INFRA.rglob("*.bicep"))
 PROFILES = scenarios.PROFILES
 SCENARIOS = scenarios.scenarios()
-
-SECRETS = {
-    "root-access-token": scenarios.SECRETS["QUEUE_NEW_ROOT_ACCESS_TOKEN"],
-    "root-access-token-previous": "earlier-token-of-the-tests-only-44",
-    "message-signing-keys": scenarios.SECRETS["QUEUE_NEW_MESSAGE_SIGNING_KEYS"],
-    "access-token-keys": scenarios.SECRETS["QUEUE_NEW_ACCESS_TOKEN_KEYS"],
-    "storage-account-key": "a2V5IG9mIHRoZSB0ZXN0cyBvbmx5",
-}
-"""What the vault has, by secret."""
-_REFERENCE = re.compile(r"@Microsoft\.KeyVault\(SecretUri=https://kv-\w+\.vault\.azure\.net/secrets/([a-z-]+)/\)")
 
 
 @functools.cache
@@ -61,14 +50,13 @@ def raw_settings(scenario: str) -> dict[str, str]:
 
 def references(scenario: str) -> dict[str, str]:
     """The secret that each setting refers to."""
-    found = {name: _REFERENCE.fullmatch(value) for name, value in raw_settings(scenario).items()}
+    found = {name: app_settings.REFERENCE.fullmatch(value) for name, value in raw_settings(scenario).items()}
     return {name: match[1] for name, match in found.items() if match}
 
 
 def settings(scenario: str) -> dict[str, str]:
     """The app settings as the app sees them."""
-    resolved = {name: SECRETS[secret] for name, secret in references(scenario).items()}
-    return {**raw_settings(scenario), **resolved}
+    return app_settings.resolved(raw_settings(scenario))
 
 
 def document(name: str) -> Any:

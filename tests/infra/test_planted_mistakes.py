@@ -18,6 +18,10 @@ ROLES, NETWORK, VAULT = "modules/roles.bicep", "modules/network.bicep", "modules
 UNUSED = "resource unused 'Microsoft.Insights/components@2020-02-02' existing = {\n  name: 'x'\n}\n\n"
 
 
+OVERRIDES = '"settingOverrides": {\n      "value": {}'
+WRONG = '"settingOverrides": {\n      "value": {"LONG_POLL_SECONDS": "60"}'
+
+
 @dataclass(frozen=True)
 class Mistake:
     """A replacement in one file, and words of the finding."""

@@ -10,6 +10,7 @@ import pytest
 
 from local import settings_docs
 from local.state import ROOT
+from local.templates.app_settings import PLATFORM
 from shared.settings import Settings
 from tests.infra import templates
 
@@ -23,20 +24,6 @@ SECRETS = {
 }
 PUT_BY_HAND = {"root-access-token-previous"}
 """While the token is rotated."""
-PLATFORM = {
-    "AzureWebJobsStorage__credential": "identity of the host's own connection",
-    "AzureWebJobsStorage__clientId": "identity of the host's own connection",
-    "AzureWebJobsStorage__blobServiceUri": "leases of the timers",
-    "AzureWebJobsStorage__queueServiceUri": "queue triggers",
-    "AzureWebJobsStorage__tableServiceUri": "the host's diagnostics",
-    "AzureWebJobsDisableHomepage": "the root answers 204 instead of a page about Azure Functions",
-    "APPLICATIONINSIGHTS_AUTHENTICATION_STRING": "identity instead of the key in the connection string",
-    "OTEL_TRACES_SAMPLER": "OpenTelemetry's own: a share of the traces",
-    "OTEL_TRACES_SAMPLER_ARG": "OpenTelemetry's own: a share of the traces",
-    "AzureFunctionsJobHost__extensions__queues__batchSize": "host.json, by profile",
-    "AzureFunctionsJobHost__extensions__queues__newBatchThreshold": "host.json, by profile",
-}
-"""What the infrastructure sets for others than the app's code, and what for."""
 SCENARIO = pytest.mark.parametrize("scenario", templates.SCENARIOS)
 
 
