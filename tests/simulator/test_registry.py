@@ -12,10 +12,12 @@ from shared.domain.claims import Worker
 from shared.domain.dates import parse_date
 from shared.domain.task import Resolved
 from shared.errors import InputError, ResourceNotFound, ServiceUnavailable
+from shared.runtime import Runtime
 from shared.services import Services, assemble
 from shared.storage import keys
 from shared.storage.counting import Kind, counting
 from shared.storage.directory import Declaration
+from shared.storage.workers import WorkerStore
 from shared.usecases.workers import KnownWorker
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation
@@ -455,3 +457,23 @@ def test_declarations_that_differ_all_come_through() -> None:
     world.run(*(declare(number) for number in range(8)))
     (entry,) = world.run(world.services.directory.task_queue(POOL))
     assert entry.expires >= after(world, 8 * DAY - MINUTE)
+
+
+def test_worker_that_was_seen_since_it_was_read_is_not_removed() -> None:
+    world = World()
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create()
+        assert await world.claim()
+        runtime = Runtime(now=world.clock.now, sleep=world.clock.sleep)
+        store = WorkerStore(world.account.connect(), runtime)
+        read = await store.existing(POOL, WORKER.worker_group, WORKER.worker_id)
+        assert read is not None
+        await store.put(replace(read, last_active=world.clock.now()))
+        assert not await store.remove(read)
+        latest = await store.existing(POOL, WORKER.worker_group, WORKER.worker_id)
+        assert latest is not None
+        assert await store.remove(latest)
+
+    world.run(story())
