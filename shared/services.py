@@ -23,6 +23,7 @@ from shared.storage.index import IndexStore
 from shared.storage.interface import Storage
 from shared.storage.messages import Messages, Signer
 from shared.storage.pools import PoolIndex, PoolStore
+from shared.storage.recent_groups import RecentGroupStore
 from shared.storage.tasks import TaskStore
 from shared.storage.workers import WorkerStore
 from shared.usecases.announcer import Announcer, Publisher
@@ -47,6 +48,7 @@ from shared.usecases.poll_urls import PollUrls
 from shared.usecases.polling import Poller, PollIntervals, Starvation
 from shared.usecases.pool_views import Directory, PoolViews
 from shared.usecases.reading import Reading
+from shared.usecases.recent_groups import RecentGroups
 from shared.usecases.reconciler import Reconciler
 from shared.usecases.resolution import GroupCheck, Resolution
 from shared.usecases.roles import RoleAccounts
@@ -140,6 +142,7 @@ class Services:
     resolution: Resolution
     redelivery: Redelivery
     groups: Groups
+    recent_groups: RecentGroups
     group_jobs: GroupJobs
     batches: Batches
     artifacts: ArtifactServices
@@ -186,6 +189,7 @@ def assemble(
     pool_index = PoolIndex(storage)
     standings = Standings(pool_index, runtime)
     index = Index(IndexStore(storage, expiry, runtime))
+    recent = RecentGroupStore(storage, runtime)
     group_check = GroupCheck(stores)
     pages = Pages(stores.tasks)
     reconciler = Reconciler(stores, executor, timedelta(days=settings.pool_queues_days))
@@ -205,7 +209,7 @@ def assemble(
         end_polls=poller.end_waits,
         create_task=CreateTask(
             stores,
-            Membership(stores.groups, expiry),
+            Membership(stores.groups, expiry, recent),
             expiry,
             timedelta(days=settings.max_task_deadline_days),
         ),
@@ -226,6 +230,7 @@ def assemble(
         resolution=Resolution(stores, executor, group_check, artifacts.uploads, index),
         redelivery=Redelivery(stores),
         groups=Groups(stores, pages),
+        recent_groups=RecentGroups(stores.groups, recent),
         group_jobs=GroupJobs(stores, executor),
         batches=Batches(stores, pages),
         artifacts=artifacts,
@@ -238,7 +243,7 @@ def assemble(
         expiration=Expiration(
             expiry,
             TaskExpiry(storage, stores, artifacts.expiry, cache),
-            GroupExpiry(storage, runtime),
+            GroupExpiry(storage, stores.groups, recent, runtime),
             workers,
             directory,
             clients,

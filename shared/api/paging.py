@@ -38,3 +38,8 @@ def start_of(query: Mapping[str, str]) -> str:
 def token_of(start: str) -> str:
     """The token, safe in URLs, of the page that starts at this key."""
     return base64.urlsafe_b64encode(start.encode("ascii")).rstrip(b"=").decode()
+
+
+def continued(resume: str | None) -> dict[str, str]:
+    """The token of the next page, if there is one."""
+    return {} if resume is None else {"continuationToken": token_of(resume)}

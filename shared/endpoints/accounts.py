@@ -11,7 +11,7 @@ from typing import Any
 
 from shared.api.answer import Answer, json_answer
 from shared.api.endpoint import PAGING, Call, Endpoint
-from shared.api.paging import limit_of, start_of
+from shared.api.paging import continued, limit_of, start_of
 from shared.auth.authenticate import Authenticator
 from shared.auth.clients import Client, StaticClients
 from shared.auth.expansion import ExpansionTooLarge
@@ -34,7 +34,6 @@ from shared.endpoints.account_models import (
     TestAuthenticateRequest,
     TestAuthenticateResponse,
 )
-from shared.endpoints.pools import continued
 from shared.errors import AuthenticationFailed, InputError
 from shared.services import Services
 from shared.usecases.clients import NEVER, Authorise, ClientRequest

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from shared.api.endpoint import PAGING, Call, Endpoint
-from shared.api.paging import limit_of, start_of, token_of
+from shared.api.paging import continued, limit_of, start_of, token_of
 from shared.domain.dates import format_date
 from shared.endpoints.task_models import TaskDefinitionAndStatus, TaskResponse, TaskStatus
 from shared.errors import InputError, RequestConflict
@@ -19,6 +19,7 @@ from shared.storage.group_rows import Group
 from shared.types import SLUGID_PATTERN, Closed, Date, Id, Priority, SlugId, Unique, Whole, optional
 from shared.usecases.group_jobs import GroupJob
 from shared.usecases.groups import ListedTasks
+from shared.usecases.recent_groups import RecentGroup
 
 Count = Annotated[int, Whole, Field(ge=0)]
 
@@ -70,6 +71,22 @@ class ListTaskGroupResponse(TaskGroupResponse):
     """A page of a task group."""
 
     tasks: list[TaskDefinitionAndStatus]
+    continuationToken: str = optional()
+
+
+class RecentTaskGroup(TaskGroupResponse):
+    """A task group, with what the metadata of its first task say."""
+
+    created: Date
+    name: str
+    owner: str
+    source: str
+
+
+class ListTaskGroupsResponse(Closed):
+    """A page of task groups, latest first."""
+
+    taskGroups: list[RecentTaskGroup]
     continuationToken: str = optional()
 
 
@@ -130,6 +147,12 @@ async def list_task_group(services: Services, call: Call) -> Mapping[str, Any]:
         call.params["taskGroupId"], start=start_of(call.query), limit=limit_of(call.query)
     )
     return {**_group(group), **_page(listed)}
+
+
+async def list_task_groups(services: Services, call: Call) -> Mapping[str, Any]:
+    """A page of all groups."""
+    found, resume = await services.recent_groups.page(start=start_of(call.query), limit=limit_of(call.query))
+    return {"taskGroups": [_recent(group) for group in found], **continued(resume)}
 
 
 async def get_task_group(services: Services, call: Call) -> Mapping[str, Any]:
@@ -226,6 +249,17 @@ def _group(group: Group) -> dict[str, Any]:
     return shown if group.sealed is None else {**shown, "sealed": format_date(group.sealed)}
 
 
+def _recent(group: RecentGroup) -> dict[str, Any]:
+    founded = group.founded
+    return {
+        **_group(group.header),
+        "created": format_date(founded.created),
+        "name": founded.name,
+        "owner": founded.owner,
+        "source": founded.source,
+    }
+
+
 def _page(listed: ListedTasks) -> dict[str, Any]:
     page: dict[str, Any] = {"tasks": [{"task": each.task, "status": each.status} for each in listed.tasks]}
     return page if listed.resume is None else {**page, "continuationToken": token_of(listed.resume)}
@@ -276,6 +310,22 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         query=PAGING,
         output=ListTaskGroupResponse,
         output_schema="list-task-group-response",
+    ),
+    Endpoint(
+        name="listTaskGroups",
+        method="GET",
+        route="/task-groups",
+        handler=list_task_groups,
+        title="List Task Groups",
+        description="Lists the task groups that have not expired, the latest first, each with the name, owner and "
+        "source of its first task; at most 100 a page. A page may be short while there are more. Not part of the "
+        "public API.",
+        category="Task Groups",
+        scopes="queue:list-task-groups",
+        query=PAGING,
+        output=ListTaskGroupsResponse,
+        output_schema="list-task-groups-response",
+        stability="experimental",
     ),
     Endpoint(
         name="getTaskGroup",

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from shared.api.endpoint import PAGING, Call, Endpoint
-from shared.api.paging import limit_of, start_of, token_of
+from shared.api.paging import continued, limit_of, start_of
 from shared.concurrency import both
 from shared.domain.dates import format_date, parse_date
 from shared.endpoints.pool_models import (
@@ -163,11 +163,6 @@ def new_task_queue_of(params: Mapping[str, str]) -> str:
 def with_actions(actions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Declared actions of a worker type or a worker, where there are any: today's clients do not know of them."""
     return {"actions": list(actions)} if actions else {}
-
-
-def continued(resume: str | None) -> dict[str, str]:
-    """The token of the next page, if there is one."""
-    return {} if resume is None else {"continuationToken": token_of(resume)}
 
 
 def _page(

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 from pydantic import StringConstraints
 
 from shared.api.endpoint import PAGING, Call, Endpoint
-from shared.api.paging import limit_of, start_of
+from shared.api.paging import continued, limit_of, start_of
 from shared.concurrency import both
 from shared.domain.claims import Worker
 from shared.domain.dates import format_date, parse_date
 from shared.endpoints.pool_models import Action
-from shared.endpoints.pools import continued, declared, new_task_queue_of, task_queue_of, with_actions
+from shared.endpoints.pools import declared, new_task_queue_of, task_queue_of, with_actions
 from shared.services import Services
 from shared.storage.workers import WorkerRecord
 from shared.types import Closed, Date, Id, ProvisionerId, RunId, SlugId, TaskQueueId, Unique, WorkerType, optional

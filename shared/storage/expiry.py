@@ -46,11 +46,11 @@ class Expiring:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Filed:
-    """A row that was not there before."""
+    """Rows of one bucket that were not there before."""
 
     bucket: str
-    key: str
-    etag: str
+    rows: tuple[tuple[str, str], ...]
+    """Keys and ETags."""
 
 
 class ExpiryStore:
@@ -77,9 +77,17 @@ class ExpiryStore:
         """A group; it is due again for as long as its header tells a later expiration."""
         await self.write(expires, "group", (task_group_id,), {})
 
-    async def new_group(self, task_group_id: str, expires: datetime) -> Filed | None:
-        """As `group`, to be taken back unless it stood already."""
-        return await self._create_or_touch(expires, "group", (task_group_id,), {})
+    async def new_group(self, task_group_id: str, expires: datetime, listed: str) -> Filed | None:
+        """As `group`, to be taken back unless it stood already; and the row of the list of groups with the key
+        `listed`, which is due until the group is gone. One request, as they are of one hour."""
+        bucket = _bucket(expires)
+        group, entry = keys.expiring("group", task_group_id), Upsert(keys.expiring("listed", task_group_id, listed), {})
+        try:
+            etags = await self._tables.transact(keys.EXPIRY, bucket, [Create(group, {}), entry])
+        except TransactionRefused:
+            await self._tables.transact(keys.EXPIRY, bucket, [Upsert(group, {}), entry])
+            return None
+        return Filed(bucket=bucket, rows=((group, etags[0]), (entry.key, etags[1])))
 
     async def worker(self, task_queue_id: str, worker_group: str, worker_id: str, expires: datetime) -> None:
         """A worker; it is its row that says whether it has been seen since."""
@@ -144,7 +152,7 @@ class ExpiryStore:
     async def take_back(self, filed: Filed) -> None:
         """What was filed for something that was refused, unless somebody else has come to rely on it: he touches it."""
         try:
-            await self._tables.transact(keys.EXPIRY, filed.bucket, [Delete(filed.key, filed.etag)])
+            await self._tables.transact(keys.EXPIRY, filed.bucket, [Delete(*row) for row in filed.rows])
         except TransactionRefused:
             return
 
@@ -159,7 +167,7 @@ class ExpiryStore:
             (etag,) = await self._tables.transact(keys.EXPIRY, bucket, [Create(key, values)])
         except TransactionRefused:
             return None
-        return Filed(bucket=bucket, key=key, etag=etag)
+        return Filed(bucket=bucket, rows=((key, etag),))
 
     async def _create_or_touch(
         self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]

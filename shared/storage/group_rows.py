@@ -26,6 +26,8 @@ class Group:
     sealed: datetime | None
     due: str
     """Task and generation whose resolution has yet to be checked for being the group's last; "" when none."""
+    listed: str
+    """The key of its row in the list of groups; "" for a group that was founded before there was one."""
     etag: str
 
 
@@ -69,6 +71,7 @@ def decode_group(row: Row) -> Group:
         expires=parse_date(str(row.values["expires"])),
         sealed=parse_date(sealed) if sealed else None,
         due=str(row.values["due"]),
+        listed=str(row.values.get("listed", "")),
         etag=row.etag,
     )
 

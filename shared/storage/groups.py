@@ -90,13 +90,20 @@ class GroupStore:
         etags = await self._add(definition.task_group_id, operations)
         return Joined(member=etags[1], active=etags[2])
 
-    async def found(self, definition: Definition, packed: PackedDefinition) -> Joined:
-        """Makes the group with its first member. Raises GroupExists, MemberExists."""
+    async def found(self, definition: Definition, packed: PackedDefinition, listed: str) -> Joined:
+        """Makes the group with its first member; `listed` is the key of its row in the list of groups.
+
+        Raises GroupExists, MemberExists.
+        """
+        header = {
+            "schedulerId": definition.scheduler_id,
+            "expires": group_expires(definition),
+            "sealed": "",
+            "due": "",
+            "listed": listed,
+        }
         operations: list[Operation] = [
-            Create(
-                keys.GROUP,
-                {"schedulerId": definition.scheduler_id, "expires": group_expires(definition), "sealed": "", "due": ""},
-            ),
+            Create(keys.GROUP, header),
             Create(keys.member(definition.task_id), _member_values(packed)),
             Create(keys.active(definition.task_id, 0), {}),
             Create(keys.scheduler(definition.scheduler_id), {}),

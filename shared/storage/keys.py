@@ -120,8 +120,7 @@ WORKERS = ("worker~", "worker\x7f")
 
 def quarantine(worker_group: str, worker_id: str, moment: datetime, slugid: str) -> str:
     """One entry of a worker's quarantine history; the latest comes first."""
-    latest_first = 10**15 - int(moment.timestamp() * 1000)
-    return f"{quarantines(worker_group, worker_id)[0]}{latest_first:015d}~{slugid}"
+    return f"{quarantines(worker_group, worker_id)[0]}{_latest_first(moment)}~{slugid}"
 
 
 def quarantines(worker_group: str, worker_id: str) -> tuple[str, str]:
@@ -142,6 +141,20 @@ def of_provisioner(provisioner_id: str) -> tuple[str, str]:
 
 
 LISTED = ("", "\x7f")
+
+
+def founded(moment: datetime, slugid: str) -> str:
+    """A task group in the list of groups, of which the latest comes first. `slugid`: who founds a group has a row of
+    its own, so that rolling it back is no other call's matter."""
+    return f"{_latest_first(moment)}~{slugid}"
+
+
+FOUNDED = ("0", "\x7f")
+"""The range of task groups in the partition of the directory that lists them."""
+
+
+def _latest_first(moment: datetime) -> str:
+    return f"{10**15 - int(moment.timestamp() * 1000):015d}"
 
 
 def hour(moment: datetime) -> str:

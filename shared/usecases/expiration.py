@@ -81,6 +81,7 @@ class Expiration:
             "task": tasks.empty,
             "definition": tasks.definition,
             "group": groups.group,
+            "listed": groups.listed,
             "worker": self._worker,
             Kind.TASK_QUEUE: self._task_queue,
             Kind.PROVISIONER: self._provisioner,

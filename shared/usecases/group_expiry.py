@@ -10,15 +10,19 @@ from shared.domain.protocol import KEPT, SETTLED, TRIES
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.expiry import Expiring
+from shared.storage.groups import GroupStore
 from shared.storage.interface import Row, Storage
 from shared.storage.partitions import delete_together, delete_unchanged, read_all
+from shared.storage.recent_groups import RecentGroupStore
 
 
 class GroupExpiry:
     """Handles the rows of the Expiry table that are about groups. Every step may be repeated."""
 
-    def __init__(self, storage: Storage, runtime: Runtime) -> None:
+    def __init__(self, storage: Storage, groups: GroupStore, recent: RecentGroupStore, runtime: Runtime) -> None:
         self._storage = storage
+        self._groups = groups
+        self._recent = recent
         self._now = runtime.now
 
     async def group(self, expiring: Expiring, until: datetime) -> datetime | None:
@@ -44,6 +48,17 @@ class GroupExpiry:
                 rows = [row for row in rows if row.key not in gone]
             return await self._delete_rest(task_group_id, rows)
         return self._now()
+
+    async def listed(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """Deletes a row of the list of groups once its group is gone, or does not name it: a call that died has left
+        it. Answers when to look again while the group is there."""
+        task_group_id, *key = expiring.words
+        listed = "~".join(key)
+        header = await self._groups.header(task_group_id)
+        if header is not None and header.listed == listed:
+            return max(header.expires, self._now())
+        await self._recent.remove(listed)
+        return None
 
     async def _delete_rest(self, task_group_id: str, rows: Sequence[Row]) -> datetime | None:
         """Members of a group without a header; a young row may be of a call that makes the group just now."""

@@ -14,7 +14,8 @@ from shared.recent import Recent
 from shared.storage.codec import PackedDefinition
 from shared.storage.expiry import ExpiryStore, Filed
 from shared.storage.group_rows import Group, Joined
-from shared.storage.groups import GroupChanged, GroupExists, GroupStore, GuardMissing
+from shared.storage.groups import GroupChanged, GroupExists, GroupStore, GuardMissing, MemberExists
+from shared.storage.recent_groups import RecentGroupStore
 
 MARGIN = timedelta(hours=1)
 """How far ahead a group's expiration is set, so that the next tasks need not move it again (contract 3.4)."""
@@ -35,9 +36,10 @@ class _Known:
 class Membership:
     """Adds tasks to groups, making a group with its first task."""
 
-    def __init__(self, groups: GroupStore, expiry: ExpiryStore) -> None:
+    def __init__(self, groups: GroupStore, expiry: ExpiryStore, recent: RecentGroupStore) -> None:
         self._groups = groups
         self._expiry = expiry
+        self._recent = recent
         self._known: Recent[str, _Known] = Recent(_REMEMBERED)
 
     async def join(self, definition: Definition, packed: PackedDefinition) -> Leave:
@@ -76,14 +78,16 @@ class Membership:
     def _leave(self, definition: Definition, joined: Joined) -> Leave:
         return lambda group_stays: self._groups.leave(definition.task_group_id, definition.task_id, joined)
 
-    def _dissolve(self, definition: Definition, joined: Joined, filed: Filed | None) -> Leave:
+    def _dissolve(self, definition: Definition, joined: Joined, listed: str, filed: Filed | None) -> Leave:
         async def dissolve(group_stays: bool) -> None:
             if not group_stays:
                 self._known.pop(definition.task_group_id)
             if group_stays or not await self._groups.dissolve(definition, joined):
                 await self._groups.leave(definition.task_group_id, definition.task_id, joined)
-            elif filed is not None:
-                # Whoever has founded the group again since has touched this row, too.
+                return
+            await self._recent.remove(listed)
+            if filed is not None:
+                # A call that has founded the group again since has touched this row, too.
                 await self._expiry.take_back(filed)
 
         return dissolve
@@ -92,11 +96,7 @@ class Membership:
         header = await self._groups.header(definition.task_group_id)
         expires = definition.expires + MARGIN
         if header is None:
-            # First what will delete the group: one that is made, and not known to the expiry job, would stay for ever.
-            filed = await self._expiry.new_group(definition.task_group_id, expires)
-            joined = await self._groups.found(definition, packed)
-            self._remember(definition.task_group_id, definition.scheduler_id, expires)
-            return self._dissolve(definition, joined, filed)
+            return await self._found(definition, packed, expires)
         _refuse(definition, header)
         if header.expires >= definition.expires:
             joined = await self._groups.join(definition, packed)
@@ -108,6 +108,20 @@ class Membership:
         )
         self._remember(definition.task_group_id, header.scheduler_id, expires)
         return self._leave(definition, joined)
+
+    async def _found(self, definition: Definition, packed: PackedDefinition, expires: datetime) -> Leave:
+        """First what will delete the group and its row in the list of groups: what is made, and not known to the expiry
+        job, would stay for ever. Raises GroupExists, MemberExists."""
+        entry = self._recent.entry(definition)
+        filed = await self._expiry.new_group(definition.task_group_id, expires, entry.key)
+        await self._recent.add(entry)
+        try:
+            joined = await self._groups.found(definition, packed, entry.key)
+        except (GroupExists, MemberExists):
+            await self._recent.remove(entry.key)
+            raise
+        self._remember(definition.task_group_id, definition.scheduler_id, expires)
+        return self._dissolve(definition, joined, entry.key, filed)
 
     def _remember(self, task_group_id: str, scheduler_id: str, expires: datetime) -> None:
         self._known[task_group_id] = _Known(scheduler_id, expires)

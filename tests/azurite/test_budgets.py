@@ -56,9 +56,16 @@ async def create_in_a_group(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.create_task(bench.definition()))
 
 
-@budget("createTask, first of a group", 8, 4)
+@budget("createTask, first of a group", 9, 5)
 async def create_a_group(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.create_task(bench.definition(taskGroupId=new_slugid())))
+
+
+@budget("listTaskGroups, 3 groups", 1 + 3, 2)
+async def list_groups(bench: Bench) -> Operations:
+    for _ in range(3):
+        await bench.create(taskGroupId=new_slugid())
+    return await bench.measure(bench.calls.recent_groups.page(start="", limit=3))
 
 
 @budget("createTask, group raised", 8, 3)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+
 from shared.ids import new_slugid
 from tests.host.events import Event
 from tests.host.service import Service, eventually, in_future, refused
@@ -50,6 +52,41 @@ def test_a_group_and_its_tasks(service: Service) -> None:
         "tasks": [{"task": service.queue.task(each), "status": service.status(each)} for each in members],
     }
     assert service.queue.getTaskGroup(group) == header
+
+
+@pytest.mark.endpoint("listTaskGroups")
+def test_groups_are_listed_latest_first(service: Service) -> None:
+    first = service.create(schedulerId="me")
+    second, group = service.create(), new_slugid()
+    for _ in range(2):
+        service.create(taskGroupId=group)
+    service.queue.sealTaskGroup(second)
+    wanted = [group, second, first]
+    listed = [each for each in _all_groups(service) if each["taskGroupId"] in wanted]
+    assert [each["taskGroupId"] for each in listed] == wanted
+    for each in listed:
+        header = service.queue.getTaskGroup(each["taskGroupId"])
+        assert {name: each[name] for name in header} == header
+        assert each.keys() - header.keys() == {"created", "name", "owner", "source"}
+    metadata = service.queue.task(first)["metadata"]
+    assert {name: listed[-1][name] for name in ("name", "owner", "source")} == {
+        name: metadata[name] for name in ("name", "owner", "source")
+    }
+    with refused(403, "InsufficientScopes"):
+        service.anonymous._makeHttpRequest("GET", "task-groups", None)
+
+
+def _all_groups(service: Service) -> list[dict[str, Any]]:
+    """Pages of two, to the end."""
+    found: list[dict[str, Any]] = []
+    token = ""
+    while True:
+        page = service.call("GET", f"task-groups?limit=2{token}")
+        assert len(page["taskGroups"]) <= 2
+        found.extend(page["taskGroups"])
+        if "continuationToken" not in page:
+            return found
+        token = f"&continuationToken={page['continuationToken']}"
 
 
 def test_unknown_groups(service: Service) -> None:

@@ -79,7 +79,7 @@ def left(world: World) -> set[str]:
     found = {f"task {row.partition}" for row in world.rows(keys.TASKS)}
     found |= {f"group {row.partition}" for row in world.rows(keys.GROUPS)}
     found |= {row.key.split("~")[0] for row in world.rows(keys.POOLS) if row.key != keys.POOL}
-    found |= {f"listed {row.partition}" for row in world.rows(keys.DIRECTORY) if "expires" in row.values}
+    found |= {f"listed {row.partition}" for row in world.rows(keys.DIRECTORY) if {"expires", "created"} & {*row.values}}
     found |= {f"client {row.key}" for row in world.rows(CLIENTS)}
     found |= {f"definition of {path.split('/')[0]}" for path in world.account.committed(keys.DEFINITIONS)}
     for container in (keys.PUBLIC, keys.PRIVATE):

@@ -112,6 +112,7 @@ def check_finished(world: World) -> None:
     assert not left, "messages that nobody needs any more"
     offered = [held for band in PRIORITIES for held in world.messages(pending_queue(POOL, band))]
     assert all(visible > world.clock.now() for _, visible in offered), "pending messages that a poll has not removed"
+    _groups_are_listed(world)
     _group_rows_belong(world)
     check_groups(world)
 
@@ -177,6 +178,14 @@ def _rows_fit(world: World) -> None:
             assert size <= ROOM * limits.MAX_ENTITY, f"{row.key} in {table} has {size} bytes"
             texts = [name for name, value in row.values.items() if isinstance(value, str)]
             assert all(len(str(row.values[name])) <= ROOM * limits.MAX_TEXT for name in texts), f"{row.key} in {table}"
+
+
+def _groups_are_listed(world: World) -> None:
+    """The row that a group's header names is there: written ahead of it, and not removed before it is gone."""
+    listed = {row.key: row.values["taskGroupId"] for row in world.rows(keys.DIRECTORY, keys.GROUP)}
+    for row in world.rows(keys.GROUPS):
+        if row.key == keys.GROUP:
+            assert listed.get(str(row.values["listed"])) == row.partition, f"{row.partition} is not listed"
 
 
 def _group_rows_belong(world: World) -> None:

@@ -48,7 +48,7 @@ def writes(target: str, key: str = "", subject: str = "") -> Chosen:
 
 UNDELETABLE: dict[str, tuple[Chosen, set[str]]] = {
     "task": (writes(keys.TASKS, keys.TASK_STATUS, A), {f"task {A}"}),
-    "group": (writes(keys.GROUPS, keys.GROUP, GROUP), {f"group {GROUP}"}),
+    "group": (writes(keys.GROUPS, keys.GROUP, GROUP), {f"group {GROUP}", "listed group"}),
     "member": (writes(keys.GROUPS, keys.member(A), GROUP), {f"task {A}", f"group {GROUP}"}),
     "definition": (writes(keys.DEFINITIONS), {f"definition of {B}"}),
     "task with a large definition": (writes(keys.TASKS, keys.TASK_STATUS, B), {f"task {B}", f"definition of {B}"}),

@@ -54,6 +54,7 @@ def test_group_goes_after_a_call_that_died(phase: Phase, is_raised: bool, is_rep
             world.run(world.process().create_task(definition))
         world.run(to_the_end(world))
         assert world.rows(keys.GROUPS) == [], f"killed {phase.value} {kill.calls[number - 1]}"
+        assert world.rows(keys.DIRECTORY, keys.GROUP) == [], f"killed {phase.value} {kill.calls[number - 1]}"
         assert world.tasks() == {}
     assert 5 < number < MOST - 1
 

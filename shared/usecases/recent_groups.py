@@ -1,0 +1,51 @@
+"""The task groups that were founded last (contract 2.5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared.concurrency import in_waves
+from shared.storage import keys
+from shared.storage.group_rows import Group
+from shared.storage.groups import GroupStore
+from shared.storage.recent_groups import FoundedGroup, RecentGroupStore
+from shared.usecases.groups import page_start
+from shared.usecases.pages import READS
+
+MOST = 100
+"""Groups on a page: each costs a read of its header, which knows its expiration and its seal."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecentGroup:
+    """A group as it is now, and as its first task described it."""
+
+    founded: FoundedGroup
+    header: Group
+
+
+class RecentGroups:
+    """Lists task groups."""
+
+    def __init__(self, groups: GroupStore, recent: RecentGroupStore) -> None:
+        self._groups = groups
+        self._recent = recent
+
+    async def page(self, *, start: str, limit: int) -> tuple[list[RecentGroup], str | None]:
+        """A page of at most MOST groups, latest first, and the key at which the next one starts.
+
+        Groups that never came to be are left out, so a page may be short. Raises InputError for a start outside of the
+        listing, StorageUnavailable.
+        """
+        first = page_start(start, keys.FOUNDED)
+        if limit == 0:
+            return [], None
+        founded, resume = await self._recent.page(first, min(limit, MOST))
+        found = await in_waves(READS, self._find, founded)
+        return [group for group in found if group is not None], resume
+
+    async def _find(self, founded: FoundedGroup) -> RecentGroup | None:
+        header = await self._groups.header(founded.task_group_id)
+        if header is None or header.listed != founded.key:
+            return None
+        return RecentGroup(founded=founded, header=header)

@@ -1,0 +1,106 @@
+"""The list of task groups: complete and without groups that never came to be, whatever became of the calls."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from shared.errors import InputError, RequestConflict
+from shared.ids import new_slugid
+from shared.services import Services
+from shared.storage import keys
+from shared.usecases.recent_groups import MOST, RecentGroup
+from tests.simulator.scenarios import GROUP, A, B
+from tests.simulator.world import World
+from tests.twin.driver import Simulation
+from tests.twin.gate import Gate, Kill, Phase
+
+
+def open_world(*gates: Gate) -> World:
+    world = World(Simulation.scripted([]), *gates)
+    world.is_ordered = False
+    return world
+
+
+async def listed(services: Services, limit: int = 1000) -> list[RecentGroup]:
+    """All groups, page by page."""
+    found: list[RecentGroup] = []
+    start: str | None = ""
+    while start is not None:
+        page, start = await services.recent_groups.page(start=start, limit=limit)
+        found.extend(page)
+    return found
+
+
+def test_pages_in_order_of_time() -> None:
+    world = open_world()
+    groups = []
+    for _ in range(5):
+        world.clock.advance(1)
+        groups.append(new_slugid())
+        world.run(world.create(None, taskGroupId=groups[-1]))
+        world.run(world.create(None, taskGroupId=groups[0]))
+    (found,) = world.run(listed(world.services, limit=2))
+    assert [each.header.task_group_id for each in found] == groups[::-1]
+    assert [found[index].founded.created - found[index + 1].founded.created for index in range(4)] == [
+        timedelta(seconds=1)
+    ] * 4
+
+
+def test_a_page_costs_a_bounded_number_of_requests() -> None:
+    world = open_world()
+    for _ in range(MOST + 1):
+        world.run(world.create(None, taskGroupId=new_slugid()))
+    ((page, start),) = world.run(world.services.recent_groups.page(start="", limit=1000))
+    assert len(page) == MOST
+    assert start is not None
+    assert world.run(world.services.recent_groups.page(start="", limit=0)) == [([], None)]
+
+
+def test_a_token_of_another_listing_is_refused() -> None:
+    world = open_world()
+    with pytest.raises(InputError):
+        world.run(world.services.recent_groups.page(start="\x7f", limit=1))
+
+
+def test_a_group_that_never_came_to_be_is_not_listed() -> None:
+    """Killed at each request: the group is listed if and only if it has a header, and once."""
+    for number in range(1, 40):
+        kill = Kill(number=number, phase=Phase.AFTER, process="victim")
+        world = open_world(kill)
+        definition = world.definition(A, taskGroupId=GROUP)
+        world.simulation.outcomes(world.victim(world.services.create_task(definition)))
+        headers = [row.partition for row in world.rows(keys.GROUPS) if row.key == keys.GROUP]
+        (found,) = world.run(listed(world.process()))
+        assert [each.header.task_group_id for each in found] == headers
+        world.run(world.process().create_task(definition))
+        (found,) = world.run(listed(world.process()))
+        assert [each.header.task_group_id for each in found] == [GROUP]
+        if kill.calls[-1:] and len(kill.calls) < number:
+            break
+    assert number < 39
+
+
+def test_a_refused_founder_leaves_no_row() -> None:
+    """The task exists in another group: the group that its repeat has founded is dissolved."""
+    world = open_world()
+    world.run(world.create(A))
+    definition = world.definition(A, taskGroupId=GROUP)
+    (outcome,) = world.simulation.outcomes(world.process().create_task(definition))
+    assert isinstance(outcome, RequestConflict)
+    (found,) = world.run(listed(world.services))
+    assert [each.header.task_group_id for each in found] == [A]
+    assert len(world.rows(keys.DIRECTORY, keys.GROUP)) == 1
+    assert not [row.key for row in world.rows(keys.EXPIRY) if GROUP in row.key]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_two_founders_list_their_group_once(seed: int) -> None:
+    world = World(Simulation.seeded(seed))
+    definitions = [world.definition(task_id, taskGroupId=GROUP) for task_id in (A, B)]
+    outcomes = world.simulation.outcomes(*(world.process().create_task(definition) for definition in definitions))
+    assert not [each for each in outcomes if isinstance(each, BaseException)]
+    (found,) = world.run(listed(world.services))
+    assert [each.header.task_group_id for each in found] == [GROUP]
+    assert len(world.rows(keys.DIRECTORY, keys.GROUP)) == 1
