@@ -21,7 +21,7 @@ from tests.simulator.scenarios import GROUP, A, B, C, Step
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import Killed, as_process
 
-OTHER_GROUP = f"{'e' * 10}RAQ{'e' * 8}A"
+OTHER_GROUP = f"{'e' * 8}ReC{'e' * 10}A"
 NEW = {"which": "new"}
 """The payload of a task that uses an id again."""
 Party = Callable[[World, Services], Awaitable[object]]
