@@ -78,7 +78,7 @@ param operatorPrincipalId string = ''
 ])
 param operatorPrincipalType string = 'User'
 
-@description('Who is told of alerts: addresses, separated by commas.')
+@description('Who receives alerts: addresses, separated by commas.')
 param alertEmails string = ''
 
 @description('Put the app into a virtual network, and reach its services by private endpoints. Closing any door below implies it.')

@@ -131,7 +131,7 @@ def test_the_app_cannot_write_the_container_that_it_is_deployed_from(scenario: s
     ]
     assert storage["authentication"]["userAssignedIdentityResourceId"].rpartition("/")[2].startswith("id-deploy-")
     deployment = templates.deployed(scenario).modules["deploymentIdentity"].outputs["clientId"]
-    assert deployment not in templates.settings(scenario).values(), "no code is told"
+    assert deployment not in templates.settings(scenario).values(), "no code knows it"
 
 
 def test_ids_of_roles_are_in_one_file() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from local.templates import __main__ as command
 from local.templates import flex, meaning, names, naming, scenarios
 from local.templates.__main__ import NOT_CHECKED, check, evaluate
 from local.templates.deployment import Deployed, Resource
@@ -113,3 +115,13 @@ def test_the_command_says_what_is_wrong_and_where(tmp_path: Path) -> None:
     ]
     (tmp_path / "main.bicep").write_text("param x string = \n")
     assert check(tmp_path, {"one": {}}) == ["main.bicep:1: this cannot be parsed"]
+
+
+def test_the_command_lists_what_was_not_checked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["python -m local.templates", "--unchecked"])
+    assert command.main() == 0
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first.startswith("0 findings. Not checked: ")
+    assert rest == [line for line in rest if line.startswith("storagekey.bicep:")] != []
