@@ -66,10 +66,12 @@ def _constant(path: Path, argument: ast.expr) -> str | None:
 
 
 def test_every_queue_trigger_has_its_queue_and_its_poison_queue() -> None:
-    text = "".join(path.read_text() for path in (ROOT / "functions").glob("*.py"))
+    text = "".join(path.read_text() for path in (ROOT / "functions").rglob("*.py"))
     triggers = set(re.findall(r"queue_trigger\([^)]*queue_name=(\w+)", text))
-    messages = (ROOT / "shared" / "storage" / "messages.py").read_text()
-    queues = {re.search(rf'^{name} = "([^"]+)"', messages, re.MULTILINE)[1] for name in triggers}  # type: ignore[index]  # fails if absent, as it should
+    constants = "".join(path.read_text() for path in (ROOT / "shared").rglob("*.py"))
+    found = {name: re.findall(rf'^{name} = "([^"]+)"', constants, re.MULTILINE) for name in triggers}
+    assert all(len(names) == 1 for names in found.values()), found
+    queues = {name for names in found.values() for name in names}
     assert {*queues, *(f"{queue}-poison" for queue in queues)} == set(ENTITIES["queues"])
 
 
