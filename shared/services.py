@@ -38,6 +38,7 @@ from shared.usecases.gauges import Gauges
 from shared.usecases.group_expiry import GroupExpiry
 from shared.usecases.group_jobs import GroupJobs
 from shared.usecases.groups import Batches, Groups
+from shared.usecases.health import Health
 from shared.usecases.heartbeat import Ask, Heartbeat, asks_of
 from shared.usecases.index import Index
 from shared.usecases.lifecycle import Lifecycle
@@ -131,6 +132,7 @@ class Services:
     stores: Stores
     authenticator: Authenticator
     heartbeat: Heartbeat
+    health: Health
     end_polls: Callable[[], None]
     """Lets every long poll of this process end now, with what it has."""
     create_task: CreateTask
@@ -191,6 +193,9 @@ def assemble(
     index = Index(IndexStore(storage, expiry, runtime))
     recent = RecentGroupStore(storage, runtime)
     group_check = GroupCheck(stores)
+    heartbeat = Heartbeat(
+        asks_of(storage) | ({} if ask_events is None else {"Service Bus": ask_events}), time.monotonic
+    )
     pages = Pages(stores.tasks)
     reconciler = Reconciler(stores, executor, timedelta(days=settings.pool_queues_days))
     clients, roles = ClientStore(storage.tables), RoleStore(storage.tables, runtime)
@@ -203,9 +208,8 @@ def assemble(
         runtime=runtime,
         stores=stores,
         authenticator=Authenticator(keyring, settings.root_url, runtime.now),
-        heartbeat=Heartbeat(
-            asks_of(storage) | ({} if ask_events is None else {"Service Bus": ask_events}), time.monotonic
-        ),
+        heartbeat=heartbeat,
+        health=Health(heartbeat, storage.queues, expiry, runtime.now, time.monotonic),
         end_polls=poller.end_waits,
         create_task=CreateTask(
             stores,

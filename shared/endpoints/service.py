@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import asdict
+from typing import Any, Literal
 
 from shared.api.answer import version_of
 from shared.api.endpoint import Call, Endpoint
@@ -22,6 +23,22 @@ class PingResponse(Closed):
 
 class HeartbeatResponse(Closed):
     """An empty object: this process answers."""
+
+
+class HealthFinding(Closed):
+    """Something that is wrong, and what to do about it. `code` is stable when the wording changes."""
+
+    code: str
+    severity: Literal["warning", "critical"]
+    message: str
+    remedy: str
+
+
+class HealthResponse(Closed):
+    """Whether the deployment is well, and what is wrong if it is not."""
+
+    healthy: bool
+    findings: list[HealthFinding]
 
 
 class VersionResponse(Closed):
@@ -52,6 +69,12 @@ async def heartbeat(services: Services, call: Call) -> Mapping[str, Any]:
     if silent:
         raise ServiceUnavailable(f"no answer in time from: {', '.join(silent)}")
     return {}
+
+
+async def health(services: Services, call: Call) -> Mapping[str, Any]:
+    """health."""
+    findings = await services.health.findings()
+    return {"healthy": not findings, "findings": [asdict(finding) for finding in findings]}
 
 
 async def version(services: Services, call: Call) -> Mapping[str, Any]:
@@ -92,6 +115,20 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         category="Monitoring",
         output=HeartbeatResponse,
         takes_any_load=True,
+    ),
+    Endpoint(
+        name="health",
+        method="GET",
+        route="/health",
+        handler=health,
+        title="Health",
+        description="Returns what is wrong with the deployment, and what to do about it: storage or Service Bus that "
+        "does not respond, late timers, dead-lettered messages, waiting events. Not part of the public API.",
+        category="Monitoring",
+        scopes="queue:health",
+        output=HealthResponse,
+        output_schema="health-response",
+        stability="experimental",
     ),
     Endpoint(
         name="version",

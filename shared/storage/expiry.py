@@ -140,9 +140,13 @@ class ExpiryStore:
 
     async def next_hour(self, now: datetime) -> datetime:
         """The first hour whose bucket is not finished."""
+        return await self.cursor() or _hour(now - FIRST_LOOK_BACK)
+
+    async def cursor(self) -> datetime | None:
+        """As `next_hour`; None until the job has finished an hour for the first time."""
         row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
         if row is None:
-            return _hour(now - FIRST_LOOK_BACK)
+            return None
         return datetime.strptime(str(row.values["hour"]), "%Y-%m-%dT%H").replace(tzinfo=UTC)
 
     async def finished_before(self, hour: datetime) -> None:

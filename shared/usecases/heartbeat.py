@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
+from shared.kept import Kept
 from shared.storage import keys
 from shared.storage.interface import Storage
 from shared.storage.internal_messages import CLAIM_QUEUE
@@ -34,22 +35,15 @@ class Heartbeat:
     ) -> None:
         """`asks` by the names of the services; times in seconds."""
         self._asks = asks
-        self._monotonic = monotonic
         self._limit = limit
-        self._kept = kept
-        self._found_at = 0.0
-        self._asking: asyncio.Task[list[str]] | None = None
+        self._found = Kept(self._ask_all, monotonic, kept)
 
     async def silent(self) -> list[str]:
         """The names of the services that do not answer in time."""
-        asking = self._asking
-        if asking is None or (asking.done() and self._monotonic() - self._found_at > self._kept):
-            asking = self._asking = asyncio.create_task(self._ask_all())
-        return await asyncio.shield(asking)
+        return await self._found()
 
     async def _ask_all(self) -> list[str]:
         answers = await asyncio.gather(*(self._answers(name, ask) for name, ask in self._asks.items()))
-        self._found_at = self._monotonic()
         return [name for name, answered in zip(self._asks, answers, strict=True) if not answered]
 
     async def _answers(self, name: str, ask: Ask) -> bool:

@@ -20,6 +20,7 @@ from shared.runtime import utc_now
 from shared.storage.artifacts import ArtifactStore
 from shared.storage.counting import Operations, counting
 from shared.storage.interface import Storage
+from shared.storage.internal_messages import INTERNAL_QUEUES
 from shared.storage.messages import pending_queue
 from shared.usecases.group_jobs import GroupJob
 from shared.usecases.uploads import BLOCK
@@ -66,6 +67,13 @@ async def list_groups(bench: Bench) -> Operations:
     for _ in range(3):
         await bench.create(taskGroupId=new_slugid())
     return await bench.measure(bench.calls.recent_groups.page(start="", limit=3))
+
+
+@budget("health", 15, 3)
+async def health(bench: Bench) -> Operations:
+    for queue in INTERNAL_QUEUES:
+        await bench.storage.queues.create(queue)
+    return await bench.measure(bench.process().health.findings())
 
 
 @budget("createTask, group raised", 8, 3)

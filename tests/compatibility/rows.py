@@ -141,6 +141,7 @@ _ROWS = (
         is_supported=False,
     ),
     Row("workerRemoved", f"POST {_WORKER}/removed", "A", "not of Taskcluster: reports that a worker is gone"),
+    Row("health", "GET /health", "A", "not of Taskcluster: what is wrong with the deployment"),
     Row("listTaskGroups", "GET /task-groups", "A", "not of Taskcluster: the task groups that were founded last"),
 )
 ROWS = tuple(replace(row, number=number) for number, row in enumerate(_ROWS, start=1))

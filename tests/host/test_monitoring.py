@@ -6,7 +6,7 @@ import pytest
 
 from shared.api.answer import at_root, fixed_headers
 from shared.version import VERSION
-from tests.host.service import Service
+from tests.host.service import Service, refused
 from tests.host.wire import API, send
 
 
@@ -17,6 +17,16 @@ def test_by_the_public_client(service: Service) -> None:
     version = service.anonymous.version()
     assert version.keys() == {"version", "commit", "source", "build"}
     assert (version["version"], version["build"]) == (VERSION, "development")
+
+
+@pytest.mark.endpoint("health")
+def test_health(service: Service) -> None:
+    found = service.call("GET", "health")
+    assert found.keys() == {"healthy", "findings"}
+    assert found["healthy"] == (found["findings"] == [])
+    assert not {finding["code"] for finding in found["findings"]} & {"tables-silent", "storage-slow"}
+    with refused(403, "InsufficientScopes"):
+        service.anonymous._makeHttpRequest("GET", "health", None)
 
 
 def test_every_service_tells_how_it_is(service: Service) -> None:

@@ -60,7 +60,7 @@ OURS: dict[str, Any] = {
 OLDER = {"defineTask", "pollTaskUrls", "declareProvisioner", "declareWorkerType"}
 """Calls of older clients (contract 2.1)."""
 
-ONLY_HERE = {"workerRemoved", "listTaskGroups"}
+ONLY_HERE = {"workerRemoved", "listTaskGroups", "health"}
 """Endpoints that Taskcluster does not have."""
 
 NEWER_OR_OLDER: dict[str, Any] = {

@@ -1,0 +1,189 @@
+"""A verdict on the whole deployment with what to do, from what storage knows of it (contract 2.5).
+
+No process knows of the others, so nothing but storage is asked: a bounded number of small requests, for all who ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Literal
+
+from shared.concurrency import in_waves
+from shared.domain.protocol import SETTLED
+from shared.kept import Kept
+from shared.storage.expiry import ExpiryStore
+from shared.storage.interface import Queues, StorageUnavailable
+from shared.storage.internal_messages import (
+    CLAIM_QUEUE,
+    DEADLINE_QUEUE,
+    EVENTS_QUEUE,
+    GROUP_QUEUE,
+    INTERNAL_QUEUES,
+    RESOLVED_QUEUE,
+)
+from shared.storage.messages import poison_queue
+from shared.usecases.heartbeat import Heartbeat
+
+KEPT_SECONDS = 10.0
+"""How long a verdict is given to others."""
+LIMIT_SECONDS = 5.0
+"""How long storage may take to answer everything."""
+WAITS = timedelta(minutes=1)
+"""A message that is visible for so long, and that no function has received, is late."""
+JOB_LATE = timedelta(hours=2)
+"""How far the expiry job may be behind the hour that it could have finished: it runs every ten minutes, and goes on for
+longer where much expires at once."""
+BACKLOG = 100
+"""Events that wait for Service Bus without anything being wrong: sends fail now and then, and are retried."""
+WIDTH = 16
+
+_TIMED = (CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, GROUP_QUEUE)
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """Something that is wrong, and what to do about it."""
+
+    code: str
+    """Stable when the wording changes."""
+    severity: Literal["warning", "critical"]
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Front:
+    """The message at the front of a queue."""
+
+    message_id: str
+    received: int
+    seen: datetime
+    """When it was seen there first."""
+
+
+class Health:
+    """Looks for what an operator should know of."""
+
+    def __init__(
+        self,
+        heartbeat: Heartbeat,
+        queues: Queues,
+        expiry: ExpiryStore,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._heartbeat = heartbeat
+        self._queues = queues
+        self._expiry = expiry
+        self._now = now
+        self._fronts: dict[str, _Front] = {}
+        self._kept = Kept(self._look, monotonic, KEPT_SECONDS)
+
+    async def findings(self) -> Sequence[Finding]:
+        """What is wrong, critical things first; nothing when all is well."""
+        return await self._kept()
+
+    async def _look(self) -> Sequence[Finding]:
+        silent = await self._heartbeat.silent()
+        found = [_silence(service) for service in silent]
+        if {"tables", "queues"}.isdisjoint(silent):
+            try:
+                async with asyncio.timeout(LIMIT_SECONDS):
+                    found += await self._stored()
+            except (StorageUnavailable, TimeoutError):
+                found.append(_SLOW)
+        return sorted(found, key=lambda finding: (finding.severity, finding.code))
+
+    async def _stored(self) -> list[Finding]:
+        looks: list[Callable[[], Awaitable[Finding | None]]] = [self._poisoned, self._backlog, self._job]
+        looks += [partial(self._late, queue) for queue in _TIMED]
+        found = await in_waves(WIDTH, lambda look: look(), looks)
+        return [finding for finding in found if finding is not None]
+
+    async def _poisoned(self) -> Finding | None:
+        counts = await in_waves(WIDTH, lambda queue: self._queues.length(poison_queue(queue)), INTERNAL_QUEUES)
+        queues = [queue for queue, count in zip(INTERNAL_QUEUES, counts, strict=True) if count]
+        if not queues:
+            return None
+        return Finding(
+            code="poison-messages",
+            severity="critical",
+            message=f"{_counted(sum(counts), 'internal message')} could not be handled and were dead-lettered, "
+            f"in the queues of {', '.join(queues)}.",
+            remedy=f"Read the error of each in the logs, then send them again: ./dev admin queues poison redrive "
+            f"{queues[0]}",
+        )
+
+    async def _backlog(self) -> Finding | None:
+        events = await self._queues.length(EVENTS_QUEUE)
+        if events < BACKLOG:
+            return None
+        return Finding(
+            code="event-backlog",
+            severity="warning",
+            message=f"About {_counted(events, 'event')} wait for Service Bus; calls are not affected.",
+            remedy="Check the health and the throttling of the Service Bus namespace; the backlog drains by itself.",
+        )
+
+    async def _job(self) -> Finding | None:
+        hour = await self._expiry.cursor()
+        behind = timedelta() if hour is None else self._now() - (hour + _HOUR + SETTLED)
+        if behind < JOB_LATE:
+            return None
+        return Finding(
+            code="expiry-late",
+            severity="warning",
+            message=f"The expiry job is {behind // _HOUR} hours late: nothing that has expired is deleted.",
+            remedy="Check in the logs that the timer function expire runs, and with what it fails.",
+        )
+
+    async def _late(self, queue: str) -> Finding | None:
+        """Whether the same message is at the front as a minute ago, without having been received meanwhile."""
+        front, now = await self._queues.peek(queue), self._now()
+        if not front:
+            self._fronts.pop(queue, None)
+            return None
+        message_id, received = front[0].receipt.message_id, front[0].dequeue_count
+        seen = self._fronts.get(queue)
+        if seen is None or (seen.message_id, seen.received) != (message_id, received):
+            self._fronts[queue] = _Front(message_id=message_id, received=received, seen=now)
+            return None
+        if now - seen.seen < WAITS:
+            return None
+        waits = _counted((now - seen.seen) // _MINUTE, "minute")
+        return Finding(
+            code=f"{queue}-late",
+            severity="critical",
+            message=f"A message of the queue {queue} has been due for {waits} without being handled: claims, deadlines "
+            "or dependents are late.",
+            remedy="Check in the logs that the functions with queue triggers run, and that they are not throttled.",
+        )
+
+
+_MINUTE = timedelta(minutes=1)
+_SLOW = Finding(
+    code="storage-slow",
+    severity="critical",
+    message="Storage does not answer in time.",
+    remedy="Check the storage account's availability and throttling (Azure Monitor, Transactions by response type).",
+)
+
+
+def _silence(service: str) -> Finding:
+    is_bus = service == "Service Bus"
+    return Finding(
+        code=f"{service.lower().replace(' ', '-')}-silent",
+        severity="warning" if is_bus else "critical",
+        message=f"{service if is_bus else f'Storage ({service})'} does not answer"
+        f"{': events wait, calls are not affected' if is_bus else ''}.",
+        remedy="Check its health in Azure, its network rules, and the role assignments of the app's identity.",
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
