@@ -27,10 +27,15 @@ function App({ problem }) {
     return () => ends.forEach((end) => end());
   }, []);
   useEffect(() => {
-    if (!found) return;
+    if (!found) return undefined;
+    let left = false; // what is loaded after one has gone on to another page must not take its place
     setError(null);
     document.title = "Taskcluster Queue";
-    found.load().then(({ default: component }) => setPage({ key: found.key, component }), setError);
+    found.load().then(
+      ({ default: component }) => left || setPage({ key: found.key, component }),
+      (caught) => left || setError(caught),
+    );
+    return () => void (left = true);
   }, [found?.key]);
   const shown = found && page?.key === found.key ? page.component : null;
   return html`

@@ -6,7 +6,9 @@ import { isFinal, STATES } from "./words.js";
 /** @typedef {import("./types").Member} Member */
 /** @typedef {import("./types").Status} Status */
 
+// The whole list is read for tasks that were added and for tasks that were rerun: of a large group more seldom.
 const WHOLE_EVERY = 30_000;
+const WHOLE_EVERY_PER_TASK = 150;
 
 /**
  * @typedef {object} GroupTasks
@@ -25,7 +27,7 @@ const WHOLE_EVERY = 30_000;
  * @returns {Promise<GroupTasks>}
  */
 export async function readGroup(groupId, signal, previous, progress) {
-  if (previous && Date.now() - previous.readAt < WHOLE_EVERY) return refreshed(previous, signal);
+  if (previous && Date.now() - previous.readAt < wholeEvery(previous)) return refreshed(previous, signal);
   /** @type {Member[]} */
   const members = [];
   /** @type {import("./types").GroupSummary | undefined} */
@@ -41,6 +43,14 @@ export async function readGroup(groupId, signal, previous, progress) {
   if (!previous || fingerprint(previous) !== fingerprint(next)) return next;
   previous.readAt = next.readAt;
   return previous;
+}
+
+/** @param {GroupTasks} of */
+const wholeEvery = ({ members }) => Math.min(WHOLE_EVERY, members.length * WHOLE_EVERY_PER_TASK);
+
+/** Have the whole list read next time, after an action that may have changed any task. @param {GroupTasks | undefined} of */
+export function distrust(of) {
+  if (of) of.readAt = 0;
 }
 
 /**

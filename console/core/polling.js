@@ -38,10 +38,15 @@ export function usePolled(read, dependencies, { interval = 3000, until } = {}) {
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let timer;
     let busy = false;
+    let asked = false; // for a look that begins after the one that is going on
     setState({ loading: true });
 
     const look = async () => {
-      if (busy || control.signal.aborted) return;
+      if (control.signal.aborted) return;
+      if (busy) {
+        asked = true;
+        return;
+      }
       if (document.hidden && data !== undefined) return;
       busy = true;
       clearTimeout(timer);
@@ -58,6 +63,10 @@ export function usePolled(read, dependencies, { interval = 3000, until } = {}) {
         setState({ ...(data === undefined ? {} : { data }), error: seen, loading: false });
       } finally {
         busy = false;
+      }
+      if (asked && !control.signal.aborted) {
+        asked = false;
+        return void look();
       }
       if (control.signal.aborted || (data !== undefined && latest.current.until?.(data))) return;
       timer = setTimeout(look, Math.min(Math.max(pause, (performance.now() - started) * SHARE), LONGEST));

@@ -1,7 +1,7 @@
 // A task group: how far it is, what failed, and what to do about many tasks at once.
 
-import { html, useEffect, useMemo, useState } from "../core/html.js";
-import { blockedTasks, countByState, readGroup } from "../core/group.js";
+import { html, useEffect, useMemo, useRef, useState } from "../core/html.js";
+import { blockedTasks, countByState, distrust, readGroup } from "../core/group.js";
 import { useNow, usePolled } from "../core/polling.js";
 import { setQuery, to } from "../core/router.js";
 import { duration } from "../core/time.js";
@@ -29,11 +29,17 @@ export default function GroupPage({ params, query }) {
     [groupId],
   );
   const data = polled.data ?? partial;
+  const latest = useRef(polled.data);
+  latest.current = polled.data;
+  const refresh = () => {
+    distrust(latest.current);
+    polled.refresh();
+  };
   useTitle(data);
   return html`<article>
-    <h1>Task group <${Id}>${groupId}<//> <${Copy} text=${groupId} /></h1>
+    <div class="title"><h1>Task group <${Id}>${groupId}<//></h1> <${Copy} text=${groupId} /></div>
     <${Loaded} of=${{ ...polled, data }} label="Loading the group">
-      ${(/** @type {GroupTasks} */ found) => html`<${Group} found=${found} view=${view} query=${query} refresh=${polled.refresh} />`}
+      ${(/** @type {GroupTasks} */ found) => html`<${Group} found=${found} view=${view} query=${query} refresh=${refresh} />`}
     <//>
   </article>`;
 }

@@ -17,8 +17,7 @@ export default function SignInPage({ query }) {
   return html`<article>
     <h1>${current ? "Who you are" : "Sign in"}</h1>
     ${current ? html`<${Who} clientId=${current.clientId} until=${current.until} />` : html`<${Choices} then=${then} />`}
-    <h2>What you may do</h2>
-    <${Held} who=${current?.clientId ?? ""} />
+    ${current && html`<h2>What you may do</h2><${Held} who=${current.clientId} />`}
   </article>`;
 }
 

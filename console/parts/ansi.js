@@ -16,7 +16,7 @@ export function colored(line) {
   const tail = rest > 0 ? html`<span class="cut"> … ${rest.toLocaleString()} more characters</span>` : null;
   if (!cut.includes(ESCAPE)) return [cut, tail];
   const spans = createAnsiSequenceParser()
-    .parse(cut)
+    .parse(onlyColors(cut))
     .map(({ value, foreground, background, decorations }) => {
       const classes = [...decorations];
       if (foreground?.type === "named") classes.push(/** @type {any} */ (`fg-${foreground.name}`));
@@ -35,6 +35,9 @@ const SEQUENCES = new RegExp(
   `${ESCAPE}\\[[0-?]*[ -/]*[@-~]|${ESCAPE}\\][^\\u0007${ESCAPE}]*(?:\\u0007|${ESCAPE}\\\\)`,
   "g",
 );
+
+/** A line of whose escape sequences those remain that set colours: the parser shows others as text. @param {string} line */
+const onlyColors = (line) => line.replace(SEQUENCES, (found) => (/^.\[.*m$/.test(found) ? found : ""));
 
 /** A line without its escape sequences. @param {string} line */
 export const plain = (line) => line.replace(SEQUENCES, "");

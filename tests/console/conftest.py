@@ -1,0 +1,96 @@
+"""A stack and a browser for the tests of the console, and pages that fail their test when they did what none may."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from local import state
+from local.stack import Stack, StackOptions
+from tests.clients.deployment import Credentials, Deployment
+from tests.console.browser import WAIT_MILLISECONDS, Watch, launched, program, storage_of
+from tests.console.scene import LOG, Scene, lines
+from tests.host.conftest import QUICK
+from tests.local.stacks import free_ports
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """A browser. Ends with this folder's tests: Playwright's loop would stop asynchronous tests that came later."""
+    program()
+    expect.set_options(timeout=WAIT_MILLISECONDS)
+    with sync_playwright() as playwright, launched(playwright) as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def deployment(browser: Browser) -> Iterator[Deployment]:
+    """A running deployment, started only if there is a browser. Tests use task queues of their own in it."""
+    options = StackOptions(free_ports(), in_memory=True, app_settings=QUICK)
+    try:
+        with Stack.start(options) as stack:
+            yield Deployment.of(stack)
+    finally:
+        shutil.rmtree(state.folder(options.ports.api), ignore_errors=True)
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    """What the pages of the test did wrong: nothing, or the test fails."""
+    watching = Watch()
+    yield watching
+    assert watching.problems == []
+
+
+OpenPage = Callable[..., Page]
+
+
+@pytest.fixture
+def open_page(browser: Browser, deployment: Deployment, watch: Watch) -> Iterator[OpenPage]:
+    """Opens a page in a browser of its own, by default one in which root has signed in."""
+    contexts: list[BrowserContext] = []
+
+    def new(path: str, credentials: Credentials | None = deployment.root, **options: Any) -> Page:
+        if credentials is not None:
+            options["storage_state"] = storage_of(deployment.root_url, credentials)
+        context = browser.new_context(base_url=deployment.root_url, **options)
+        contexts.append(context)
+        context.set_default_timeout(WAIT_MILLISECONDS)
+        watch.follow(context)
+        page = context.new_page()
+        page.goto(path)
+        return page
+
+    yield new
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def scene(deployment: Deployment) -> Scene:
+    """A group of the test's own, without tasks."""
+    return Scene(deployment)
+
+
+@pytest.fixture(scope="package")
+def settled(deployment: Deployment) -> Scene:
+    """A group in which there is something of everything, for tests that only look."""
+    scene = Scene(deployment)
+    scene.create("decision", task_id=scene.group)
+    for number in (1, 2):
+        scene.create(f"build-{number}", ["decision"], tags={"kind": "build"})
+        scene.create(f"test-{number}", [f"build-{number}"], tags={"kind": "test"}, priority="high")
+    scene.create("package", ["test-1", "test-2"])
+    scene.create("windows", ["decision"], taskQueueId=scene.task_queue.replace("linux", "windows"))
+    scene.run("decision")
+    scene.claim("build-1", "build-2")
+    scene.upload("build-1", "public/build.zip", b"PK" + bytes(3000), "application/zip")
+    scene.upload("build-2", LOG, lines())
+    scene.complete("build-1")
+    scene.fail("build-2")
+    scene.claim("test-1", worker="worker-2")
+    return scene

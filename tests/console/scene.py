@@ -1,0 +1,113 @@
+"""Task groups for tests of the console: created, claimed and resolved with the public client, as people's are."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import requests
+import taskcluster
+
+from shared.ids import new_slugid
+from tests.clients.deployment import Deployment, a_task, format_time
+
+LOG = "public/logs/live.log"
+WORKER_GROUP = "here"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A group whose tasks go to a task queue of its own."""
+
+    deployment: Deployment
+    task_queue: str = field(default_factory=lambda: f"test-{uuid.uuid4().hex[:12]}/linux")
+    group: str = field(default_factory=new_slugid)
+    ids: dict[str, str] = field(default_factory=dict)
+    """taskIds by name."""
+    claims: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Claims that are not resolved yet, by the task's name."""
+
+    def client(self, credentials: Any = None) -> Any:
+        """The public client, as root or with these credentials."""
+        options = self.deployment.options(credentials or self.deployment.root)
+        return taskcluster.Queue({**options, "maxRetries": 3})
+
+    def create(
+        self, name: str, needs: Sequence[str] = (), task_id: str | None = None, description: str = "", **changes: Any
+    ) -> str:
+        """Create a task; `needs` are names of tasks that were created before."""
+        self.ids[name] = task_id or new_slugid()
+        metadata = {
+            "name": name,
+            "description": description or f"Runs {name}",
+            "owner": "me@example.com",
+            "source": "https://example.com/repository",
+        }
+        definition = a_task(
+            self.task_queue,
+            schedulerId="tests",
+            taskGroupId=self.group,
+            dependencies=[self.ids[one] for one in needs],
+            metadata=metadata,
+        )
+        self.client().createTask(self.ids[name], {**definition, **changes})
+        return self.ids[name]
+
+    def claim(self, *names: str, worker: str = "worker-1") -> None:
+        """Claim pending tasks of the task queue until those with these names are among them."""
+        while not set(names) <= set(self.claims):
+            request = {"workerGroup": WORKER_GROUP, "workerId": worker, "tasks": 4}
+            for claim in self.client().claimWork(self.task_queue, request)["tasks"]:
+                self.claims[claim["task"]["metadata"]["name"]] = claim
+
+    def upload(self, name: str, artifact: str, content: bytes, content_type: str = "text/plain; charset=utf-8") -> str:
+        """Upload an artifact of a claimed task as its worker does; the URL that it was sent to."""
+        claim = self.claims[name]
+        made = self.client(claim["credentials"]).createArtifact(
+            claim["status"]["taskId"],
+            claim["runId"],
+            artifact,
+            {"storageType": "s3", "contentType": content_type, "expires": format_time(timedelta(minutes=50))},
+        )
+        url = str(made["putUrl"])
+        put(url, content, content_type)
+        return url
+
+    def complete(self, *names: str) -> None:
+        """Report success of claimed tasks."""
+        for name in names:
+            self._report(name, "reportCompleted")
+
+    def fail(self, *names: str) -> None:
+        """Report failure of claimed tasks."""
+        for name in names:
+            self._report(name, "reportFailed")
+
+    def run(self, *names: str) -> None:
+        """Claim tasks, and report their success."""
+        self.claim(*names)
+        self.complete(*names)
+
+    def _report(self, name: str, method: str) -> None:
+        claim = self.claims.pop(name)
+        getattr(self.client(claim["credentials"]), method)(claim["status"]["taskId"], claim["runId"])
+
+
+def put(url: str, content: bytes, content_type: str = "text/plain; charset=utf-8") -> None:
+    """Write the content of an artifact, or write it anew."""
+    headers = {"content-type": content_type, "x-ms-blob-type": "BlockBlob"}
+    requests.put(url, data=content, headers=headers, timeout=60).raise_for_status()
+
+
+def lines(count: int = 300, errors: Sequence[int] = (58, 212)) -> bytes:
+    """A log with colours; errors at these lines, counted from 1."""
+    written = [
+        f"\x1b[31mstep {number} error: it broke\x1b[0m"
+        if number in errors
+        else f"\x1b[32m[info]\x1b[0m step {number} <b>of many</b>"
+        for number in range(1, count + 1)
+    ]
+    return "\n".join(written).encode() + b"\n"

@@ -1,0 +1,66 @@
+"""Addresses that people have in mails, checks and dashboards lead where they always led."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.conftest import OpenPage
+from tests.console.scene import LOG, WORKER_GROUP, Scene
+
+
+@pytest.mark.parametrize(
+    ("path", "heading"),
+    [
+        ("/tasks/groups/{group}", "Task group {group}"),
+        ("/tasks/groups/{group}/timeline", "Task group {group}"),
+        ("/tasks/groups/{group}/graph", "Task group {group}"),
+        ("/tasks/{task}", "build-2 failed"),
+        ("/tasks/{task}/runs/0", "build-2 failed"),
+        ("/tasks/{task}/runs/0/logs/{log}", LOG),
+        ("/tasks/{task}/runs/0/logs/live/{log}", LOG),
+        ("/tasks/{task}/runs/0/logs/{artifact_url}", LOG),
+        ("/tasks/{task}/runs/0/{log}", LOG),
+        ("/tasks/{task}/create", "Create a task"),
+        ("/tasks/create", "Create a task"),
+        ("/provisioners", "Task queues"),
+        ("/provisioners/{provisioner}", "Task queues of {provisioner}"),
+        ("/provisioners/{provisioner}/worker-types/linux", "{provisioner}/linux"),
+        ("/provisioners/{provisioner}/worker-types/linux/pending-tasks", "{provisioner}/linux"),
+        ("/provisioners/{provisioner}/worker-types/linux/workers/{worker}", "{worker}"),
+        ("/worker-manager/{provisioner}%2Flinux", "{provisioner}/linux"),
+        ("/auth/clients", "Clients"),
+        ("/auth/clients/static%2Ftaskcluster%2Froot", "Client static/taskcluster/root"),
+        ("/auth/roles", "Roles"),
+        ("/auth/scopes", "Scopes"),
+        ("/history", "History"),
+        ("/profile", "Who you are"),
+    ],
+)
+def test_the_address_of_a_page(path: str, heading: str, settled: Scene, open_page: OpenPage) -> None:
+    names = {
+        "group": settled.group,
+        "task": settled.ids["build-2"],
+        "log": quote(LOG, safe=""),
+        "provisioner": settled.task_queue.split("/")[0],
+        "worker": f"{WORKER_GROUP}/worker-2",
+    }
+    site = settled.deployment.root_url
+    url = f"{site}/api/queue/v1/task/{names['task']}/runs/0/artifacts/{names['log']}"
+    page = open_page(path.format(**names, artifact_url=quote(url, safe="")))
+    expect(page.get_by_role("heading", level=1)).to_have_text(heading.format(**names))
+
+
+def test_an_id_is_found(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page("/tasks")
+    field = page.get_by_label("Find a task, task group, task queue or worker")
+    field.fill(settled.ids["build-1"])
+    field.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("build-1")
+
+
+def test_an_address_without_a_page_says_so(open_page: OpenPage) -> None:
+    page = open_page("/auth/nothing/here/")
+    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()

@@ -1,0 +1,131 @@
+"""The page of a task group: it follows the group by itself, and acts on many tasks at once."""
+
+import re
+
+from playwright.sync_api import Page, Route, expect
+
+from tests.console.conftest import OpenPage
+from tests.console.scene import Scene
+
+
+def _has(page: Page, **counts: int) -> None:
+    """The page counts so many tasks by state."""
+    bar = page.get_by_role("group", name="Filter by state")
+    for state, count in counts.items():
+        expect(bar.get_by_role("button", name=f"{count} {state}", exact=True)).to_be_visible()
+
+
+def _yes(page: Page) -> None:
+    page.get_by_role("dialog").get_by_role("button", name="Yes").click()
+
+
+def test_a_group_is_followed_from_its_creation_to_its_end_without_a_reload(scene: Scene, open_page: OpenPage) -> None:
+    scene.create("build", task_id=scene.group)
+    page = open_page(f"/tasks/groups/{scene.group}")
+    _has(page, pending=1, completed=0)
+    page.evaluate("window.notReloaded = true")
+    scene.create("test", ["build"])
+    scene.claim("build")
+    _has(page, running=1)
+    scene.complete("build")
+    _has(page, completed=1, running=0)
+    scene.claim("test")
+    scene.fail("test")
+    _has(page, completed=1, failed=1, running=0, pending=0)
+    expect(page.get_by_text("1 task failed")).to_be_visible()
+    expect(page).to_have_title(re.compile(r"^1 failed · 2/2 · "))
+    assert page.evaluate("window.notReloaded") is True
+
+
+def test_filters_and_order_are_in_the_address(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page(f"/tasks/groups/{settled.group}")
+    page.get_by_label("Filter by name").fill("build")
+    page.get_by_role("group", name="Filter by state").get_by_role("button", name="1 failed").click()
+    page.get_by_role("button", name="Name").click()
+    expect(page.get_by_text("1 of 7 tasks")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"name=build&state=failed&sort=name$"))
+
+    again = open_page(page.url)
+    expect(again.get_by_role("link", name="build-2").last).to_be_visible()
+    expect(again.get_by_role("link", name="build-1")).to_have_count(0)
+
+
+def test_what_is_wrong_is_said_first(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page(f"/tasks/groups/{settled.group}")
+    expect(page.get_by_text("1 task failed; 2 wait for it.")).to_be_visible()
+    expect(page.get_by_text("has no worker")).to_be_visible()
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="package", exact=True))
+    expect(row).to_contain_text("waits for a task that failed")
+
+
+def test_tasks_chosen_by_a_filter_are_cancelled_together(scene: Scene, open_page: OpenPage) -> None:
+    for name in ("build-1", "build-2", "build-3", "test"):
+        scene.create(name)
+    page = open_page(f"/tasks/groups/{scene.group}?name=build")
+    page.get_by_label("Select all that are listed").check()
+    expect(page.get_by_text("3 tasks selected")).to_be_visible()
+    page.get_by_role("button", name="Cancel 3").click()
+    _yes(page)
+    expect(page.get_by_text("Cancel: 3 of 3 tasks done.")).to_be_visible()
+    _has(page, exception=3, pending=1)
+
+
+def test_all_that_failed_is_rerun(scene: Scene, open_page: OpenPage) -> None:
+    for name in ("build-1", "build-2", "build-3"):
+        scene.create(name)
+    scene.claim("build-1", "build-2", "build-3")
+    scene.fail("build-1", "build-2")
+    scene.complete("build-3")
+    page = open_page(f"/tasks/groups/{scene.group}")
+    _has(page, failed=2, completed=1)
+    page.get_by_role("button", name="Rerun all that failed").click()
+    _yes(page)
+    _has(page, failed=0, pending=2, completed=1)
+
+
+def test_what_a_task_refuses_is_named(scene: Scene, open_page: OpenPage) -> None:
+    scene.create("mine")
+    may_read = scene.deployment.new_client("queue:list-task-group:*", "queue:get-task:*", "queue:status:*")
+    page = open_page(f"/tasks/groups/{scene.group}", may_read)
+    page.get_by_label(f"Select {scene.ids['mine']}").check()
+    page.get_by_role("button", name="Cancel 1").click()
+    _yes(page)
+    expect(page.get_by_text("Cancel: 0 of 1 task done, 1 failed.")).to_be_visible()
+    page.get_by_text("What failed").click()
+    expect(page.get_by_text("queue:cancel-task").first).to_be_visible()
+
+
+def test_a_sealed_group_is_cancelled(scene: Scene, open_page: OpenPage) -> None:
+    scene.create("build", task_id=scene.group)
+    scene.create("test", ["build"])
+    page = open_page(f"/tasks/groups/{scene.group}")
+    actions = page.get_by_role("group", name="Actions on the group")
+    expect(actions.get_by_role("button", name="Cancel")).to_be_disabled()
+    actions.get_by_role("button", name="Seal").click()
+    _yes(page)
+    actions.get_by_role("button", name="Cancel").click()
+    _yes(page)
+    _has(page, exception=2, pending=0, unscheduled=0)
+
+
+def test_dependencies_are_drawn_and_can_be_followed(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page(f"/tasks/groups/{settled.group}")
+    page.get_by_role("link", name="Graph").click()
+    page.get_by_role("link", name="build-2: failed").click()
+    expect(page).to_have_url(re.compile(f"/tasks/{settled.ids['build-2']}$"))
+    page.go_back()
+    page.get_by_role("link", name="Timeline").click()
+    expect(page.get_by_role("row").filter(has=page.get_by_role("link", name="build-1"))).to_contain_text("worker-1")
+
+
+def test_one_may_go_back_before_the_next_page_has_loaded(settled: Scene, open_page: OpenPage) -> None:
+    held: list[Route] = []
+    page = open_page(f"/tasks/groups/{settled.group}")
+    page.route("**/pages/task.js", lambda route: held.append(route))
+    with page.expect_request("**/pages/task.js") as asked:
+        page.get_by_label("What is wrong").get_by_role("link", name="build-2").click()
+    page.go_back()
+    expect(page.get_by_text("1 task failed; 2 wait for it.")).to_be_visible()
+    held[0].continue_()
+    page.evaluate("(module) => import(module).then(() => true)", asked.value.url)
+    expect(page.get_by_role("heading", name="Task group")).to_be_visible()

@@ -1,0 +1,78 @@
+"""The page of a log: colours, search, errors, links to lines, and following it while it is written."""
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.console.conftest import OpenPage
+from tests.console.scene import LOG, Scene, lines, put
+
+ENCODED = LOG.replace("/", "%2F")
+
+
+def _line(page: Page, number: int) -> Locator:
+    """A line by its number."""
+    return page.locator(".log .line").filter(has=page.get_by_role("link", name=str(number), exact=True))
+
+
+def test_the_log_of_a_failed_task_is_found_and_read(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page(f"/tasks/groups/{settled.group}")
+    page.get_by_label("What is wrong").get_by_role("link", name="build-2").click()
+    page.get_by_role("link", name=LOG).click()
+    expect(page.get_by_text("300 lines")).to_be_visible()
+    page.get_by_role("button", name="Next error").click()
+    expect(_line(page, 58)).to_be_in_viewport()
+    expect(_line(page, 58)).to_contain_text("step 58 error: it broke")
+    expect(_line(page, 58).locator(".fg-red")).to_be_visible()
+    page.get_by_role("button", name="Next error").click()
+    expect(_line(page, 212)).to_be_in_viewport()
+    expect(_line(page, 58)).to_have_count(0)
+
+
+def test_a_text_is_searched(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page(f"/tasks/{settled.ids['build-2']}/runs/0/logs/{ENCODED}")
+    search = page.get_by_label("Search in the log")
+    search.fill("STEP 12")
+    expect(page.get_by_text("0 of 11")).to_be_visible()
+    search.press("Enter")
+    expect(page.get_by_text("1 of 11")).to_be_visible()
+    expect(_line(page, 12)).to_be_in_viewport()
+    search.press("Shift+Enter")
+    expect(page.get_by_text("11 of 11")).to_be_visible()
+    expect(_line(page, 129)).to_be_in_viewport()
+
+
+def test_lines_are_linked(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page(f"/tasks/{settled.ids['build-2']}/runs/0/logs/{ENCODED}#L120-122")
+    expect(_line(page, 120)).to_be_in_viewport()
+    expect(page.locator(".line.chosen")).to_have_count(3)
+    _line(page, 125).get_by_role("link").click()
+    expect(page).to_have_url(re.compile("#L125$"))
+    _line(page, 127).get_by_role("link").click(modifiers=["Shift"])
+    expect(page).to_have_url(re.compile("#L125-127$"))
+    expect(page.locator(".line.chosen")).to_have_count(3)
+
+
+def test_a_log_is_followed_until_its_run_ends(scene: Scene, open_page: OpenPage) -> None:
+    scene.create("build")
+    scene.claim("build")
+    url = scene.upload("build", LOG, lines(100, errors=()))
+    page = open_page(f"/tasks/{scene.ids['build']}/runs/0/logs/live/{ENCODED}")
+    expect(page.get_by_text("100 lines, live")).to_be_visible()
+    expect(_line(page, 100)).to_be_in_viewport()
+
+    put(url, lines(200, errors=()))
+    expect(page.get_by_text("200 lines, live")).to_be_visible()
+    expect(_line(page, 200)).to_be_in_viewport()
+
+    page.get_by_role("region", name="Log").evaluate("(log) => log.scrollTo(0, 0)")
+    expect(page.get_by_label("Follow")).not_to_be_checked()
+    put(url, lines(300, errors=()))
+    scene.complete("build")
+    expect(page.get_by_text("300 lines", exact=True)).to_be_visible()
+    expect(_line(page, 1)).to_be_in_viewport()
+
+
+def test_a_log_that_is_missing_says_so(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page(f"/tasks/{settled.ids['build-1']}/runs/0/logs/{ENCODED}")
+    expect(page.get_by_role("alert")).to_contain_text("It may have expired, or the address is mistyped.")

@@ -1,0 +1,212 @@
+"""Signing in and out, and the page with which `taskcluster signin` gets credentials for a command line."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from shared.ids import new_slugid
+from tests.clients.deployment import Credentials, Deployment, temporary
+from tests.console.browser import SESSION_KEY, Watch
+from tests.console.conftest import OpenPage
+
+
+def _is(page: Page, client_id: str) -> None:
+    """The console says who one is."""
+    expect(page.get_by_role("banner").get_by_role("link", name=client_id, exact=True)).to_be_visible()
+
+
+def _is_nobody(page: Page) -> None:
+    expect(page.get_by_role("banner").get_by_role("link", name="Sign in")).to_be_visible()
+    assert page.evaluate("(key) => localStorage.getItem(key)", SESSION_KEY) is None
+
+
+def test_credentials_are_given_by_hand_and_forgotten(deployment: Deployment, open_page: OpenPage, watch: Watch) -> None:
+    client = deployment.new_client("queue:get-task:*", "auth:current-scopes")
+    page = open_page("/provisioners", None)
+    page.get_by_role("banner").get_by_role("link", name="Sign in").click()
+    page.get_by_label("Client id").fill(client["clientId"])
+    page.get_by_label("Access token").fill(client["accessToken"])
+    page.get_by_role("button", name="Sign in").click()
+    _is(page, client["clientId"])
+    expect(page).to_have_url(f"{deployment.root_url}/provisioners")
+    page.get_by_role("link", name=client["clientId"]).click()
+    expect(page.get_by_text("queue:get-task:*")).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    _is_nobody(page)
+    assert watch.sent(client["accessToken"]) == []
+
+
+def test_temporary_credentials_are_given_by_hand(deployment: Deployment, open_page: OpenPage) -> None:
+    given = temporary(deployment.root, "auth:current-scopes", "queue:get-task:*")
+    page = open_page("/login", None)
+    page.get_by_label("Client id").fill(given["clientId"])
+    page.get_by_label("Access token").fill(given["accessToken"])
+    page.get_by_label("Certificate").fill(given["certificate"])
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("link", name=given["clientId"]).click()
+    expect(page.get_by_text("queue:get-task:*")).to_be_visible()
+
+
+def test_a_wrong_token_says_what_to_do(deployment: Deployment, open_page: OpenPage) -> None:
+    page = open_page("/profile", {**deployment.root, "accessToken": "x" * 44})
+    expect(page.get_by_role("alert")).to_contain_text("The credentials are not accepted. Sign in again.")
+
+
+def test_expired_credentials_are_refused_at_once(deployment: Deployment, open_page: OpenPage) -> None:
+    given = temporary(deployment.root, "queue:get-task:*", start=timedelta(hours=-2), expiry=timedelta(hours=-1))
+    page = open_page("/login", None)
+    page.get_by_label("Client id").fill(given["clientId"])
+    page.get_by_label("Access token").fill(given["accessToken"])
+    page.get_by_label("Certificate").fill(given["certificate"])
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_have_text("These credentials have expired.")
+    _is_nobody(page)
+
+
+def test_the_fragment_signs_in_and_is_removed(deployment: Deployment, open_page: OpenPage, watch: Watch) -> None:
+    page = open_page(f"/provisioners#credentials={quote(json.dumps(dict(deployment.root)))}", None)
+    _is(page, deployment.root["clientId"])
+    assert page.url == f"{deployment.root_url}/provisioners"
+    page.get_by_role("link", name="History").click()
+    page.go_back()
+    assert deployment.root["accessToken"] not in page.url
+    assert watch.sent(deployment.root["accessToken"]) == []
+
+
+@pytest.mark.parametrize("given", ["nonsense", "{}", '{"clientId": "a", "accessToken": ""}'])
+def test_a_fragment_that_holds_no_credentials_is_removed_and_said(given: str, open_page: OpenPage) -> None:
+    page = open_page(f"/provisioners#credentials={quote(given)}", None)
+    expect(page.get_by_role("alert").first).to_contain_text("The credentials of this link cannot be used")
+    assert "#" not in page.url
+    _is_nobody(page)
+
+
+def test_signing_out_reaches_the_other_tabs(deployment: Deployment, open_page: OpenPage) -> None:
+    page = open_page("/profile")
+    other = page.context.new_page()
+    other.goto("/provisioners")
+    _is(other, deployment.root["clientId"])
+    page.get_by_role("button", name="Sign out").click()
+    _is_nobody(other)
+
+
+class _CommandLine(HTTPServer):
+    """What `taskcluster signin` listens with: it keeps the queries that it gets."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.got: list[dict[str, list[str]]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://localhost:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        assert isinstance(self.server, _CommandLine)
+        parts = urlsplit(self.path)
+        if parts.query:
+            self.server.got.append(parse_qs(parts.query))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"You may close this tab.")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: tests do not read it."""
+
+
+@pytest.fixture
+def command_line() -> Iterator[_CommandLine]:
+    with _CommandLine() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def _asked(callback: str, *scopes: str) -> str:
+    """The address that `taskcluster signin` opens."""
+    query = [("scope", scope) for scope in scopes]
+    query += [("name", "my-laptop-x1"), ("expires", "1d"), ("callback_url", callback), ("description", "a laptop")]
+    return f"/auth/clients/create?{urlencode(query)}"
+
+
+@pytest.fixture
+def person(deployment: Deployment) -> Credentials:
+    """Somebody who may make clients below a name of their own."""
+    return deployment.new_client("queue:get-task:*", "auth:current-scopes", "auth:create-client:test/*")
+
+
+def test_a_command_line_gets_a_client_of_its_own(
+    deployment: Deployment, person: Credentials, command_line: _CommandLine, open_page: OpenPage, watch: Watch
+) -> None:
+    page = open_page(_asked(command_line.url, "queue:get-task:*", "queue:cancel-task:*"), person)
+    client_id = f"{person['clientId']}/my-laptop-x1"
+    expect(page.get_by_label("Client id")).to_have_value(client_id)
+    expect(page.get_by_label("Scopes")).to_have_value("queue:get-task:*")  # what the person lacks is left out
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_text("You may close this tab.")).to_be_visible()
+    [got] = command_line.got
+    made = {"clientId": got["clientId"][0], "accessToken": got["accessToken"][0]}
+    assert made["clientId"] == client_id
+    definition = deployment.python("client", client_id, credentials=deployment.root).body
+    assert definition["scopes"] == ["queue:get-task:*"]
+    assert definition["description"] == "a laptop"
+    assert definition["deleteOnExpiration"] is True
+    task_id = new_slugid()
+    assert deployment.python("task", task_id, service="Queue", credentials=made).status == 404  # neither 401 nor 403
+    assert watch.sent(person["accessToken"]) == []
+    assert all(address.startswith(f"GET {command_line.url}") for address in watch.sent(made["accessToken"]))
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [
+        "https://evil.example/",
+        "http://localhost.evil.example:1234/",
+        "http://localhost@evil.example/",
+        "http://localhost:1234@evil.example/",
+        "//evil.example/",
+        "javascript:alert(1)//localhost",
+    ],
+)
+def test_no_credentials_go_to_another_machine(
+    callback: str, deployment: Deployment, person: Credentials, open_page: OpenPage
+) -> None:
+    page = open_page(_asked(callback, "queue:get-task:*"), person)
+    expect(page.get_by_role("alert")).to_contain_text("Only addresses of this machine (localhost) are allowed")
+    expect(page.get_by_role("button", name="Create")).to_have_count(0)
+    made = deployment.python("client", f"{person['clientId']}/my-laptop-x1", credentials=deployment.root)
+    assert made.status == 404
+
+
+def test_who_must_sign_in_first_comes_back(
+    person: Credentials, command_line: _CommandLine, open_page: OpenPage
+) -> None:
+    page = open_page(_asked(command_line.url, "queue:get-task:*"), None)
+    page.get_by_role("main").get_by_role("link", name="Sign in").click()
+    page.get_by_label("Client id").fill(person["clientId"])
+    page.get_by_label("Access token").fill(person["accessToken"])
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_label("Client id")).to_have_value(f"{person['clientId']}/my-laptop-x1")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_text("You may close this tab.")).to_be_visible()
+
+
+def test_sign_in_leads_to_no_other_site(deployment: Deployment, person: Credentials, open_page: OpenPage) -> None:
+    page = open_page(f"/login?then={quote('//evil.example/')}", None)
+    page.get_by_label("Client id").fill(person["clientId"])
+    page.get_by_label("Access token").fill(person["accessToken"])
+    page.get_by_role("button", name="Sign in").click()
+    _is(page, person["clientId"])
+    expect(page).to_have_url(f"{deployment.root_url}/")

@@ -1,0 +1,104 @@
+"""The page of a task: what can be done with it, and what it shows of its runs."""
+
+import re
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Page, expect
+
+from tests.console.conftest import OpenPage
+from tests.console.scene import LOG, Scene
+
+
+def _act(page: Page, name: str) -> None:
+    """Press a button among the task's actions, and answer its question with yes."""
+    page.get_by_role("group", name="Actions on the task").get_by_role("button", name=name, exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Yes").click()
+
+
+def _is(page: Page, state: str) -> None:
+    expect(page.get_by_role("heading", level=1)).to_contain_text(state)
+
+
+def test_a_failed_task_is_rerun(scene: Scene, open_page: OpenPage) -> None:
+    scene.create("build")
+    scene.claim("build")
+    scene.fail("build")
+    page = open_page(f"/tasks/{scene.ids['build']}")
+    _is(page, "failed")
+    expect(page.get_by_text("The worker reported that the task failed.")).to_be_visible()
+    _act(page, "Rerun")
+    _is(page, "pending")
+    expect(page.get_by_text("rerun by hand")).to_be_visible()
+    expect(page.get_by_text("It is the next one in")).to_be_visible()
+
+
+def test_a_task_is_cancelled_after_a_question(scene: Scene, open_page: OpenPage) -> None:
+    scene.create("build")
+    page = open_page(f"/tasks/{scene.ids['build']}")
+    _is(page, "pending")
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="No").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    _is(page, "pending")
+    _act(page, "Cancel")
+    _is(page, "exception")
+    expect(page.get_by_text("The task was cancelled.")).to_be_visible()
+
+
+def test_a_task_is_scheduled_and_gets_another_priority(scene: Scene, open_page: OpenPage) -> None:
+    scene.create("build")
+    scene.create("test", ["build"])
+    page = open_page(f"/tasks/{scene.ids['test']}")
+    _is(page, "unscheduled")
+    _act(page, "Schedule")
+    _is(page, "pending")
+    page.get_by_role("group", name="Actions on the task").get_by_role("combobox").select_option("very-high")
+    _act(page, "Set priority")
+    expect(page.locator("dd", has_text="very-high")).to_be_visible()
+
+
+def test_a_task_is_retriggered_as_a_copy(scene: Scene, open_page: OpenPage) -> None:
+    scene.create("build", tags={"kind": "build"})
+    scene.run("build")
+    page = open_page(f"/tasks/{scene.ids['build']}")
+    _act(page, "Retrigger")
+    expect(page).not_to_have_url(re.compile(scene.ids["build"]))
+    _is(page, "pending")
+    copy = urlsplit(page.url).path.split("/")[2]
+    made = scene.client().task(copy)
+    assert made["taskGroupId"] == scene.group
+    assert made["tags"] == {"kind": "build"}
+
+
+def test_a_task_is_created_from_an_edited_definition(scene: Scene, open_page: OpenPage) -> None:
+    scene.create("build")
+    page = open_page(f"/tasks/{scene.ids['build']}")
+    page.get_by_role("link", name="Edit").click()
+    field = page.get_by_label("Definition")
+    expect(field).to_have_value(re.compile("name: build"))
+    field.fill(field.input_value().replace("name: build", "name: changed"))
+    page.get_by_role("button", name="Create", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("changed")
+    expect(page).to_have_url(re.compile("/tasks/[A-Za-z0-9_-]{22}$"))
+
+
+def test_a_refused_definition_is_kept_with_what_is_wrong(scene: Scene, open_page: OpenPage) -> None:
+    page = open_page("/tasks/create")
+    page.get_by_label("Definition").fill("taskQueueId: no slash")
+    page.get_by_role("button", name="Create", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("taskQueueId")
+    expect(page.get_by_label("Definition")).to_have_value("taskQueueId: no slash")
+
+
+def test_dependencies_and_dependents_are_links_with_states(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page(f"/tasks/{settled.ids['test-2']}")
+    expect(page.get_by_role("listitem").filter(has_text="build-2")).to_contain_text("failed")
+    expect(page.get_by_role("listitem").filter(has_text="package")).to_contain_text("unscheduled")
+
+
+def test_a_copied_link_names_the_artifact_and_no_credentials(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page(f"/tasks/{settled.ids['build-2']}", permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy link").click()
+    copied = page.wait_for_function("navigator.clipboard.readText()").json_value()
+    assert urlsplit(copied).path == f"/tasks/{settled.ids['build-2']}/runs/0/{LOG.replace('/', '%2F')}"
+    assert urlsplit(copied).query == ""

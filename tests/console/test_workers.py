@@ -1,0 +1,60 @@
+"""The pages of task queues and workers."""
+
+from playwright.sync_api import expect
+
+from tests.console.conftest import OpenPage
+from tests.console.scene import WORKER_GROUP, Scene
+
+
+def _queue(scene: Scene) -> str:
+    return f"/provisioners/{scene.task_queue.replace('/', '/worker-types/')}"
+
+
+def test_a_worker_is_quarantined_and_released(scene: Scene, open_page: OpenPage) -> None:
+    scene.create("build")
+    scene.run("build")
+    page = open_page(_queue(scene))
+    page.get_by_role("link", name=f"{WORKER_GROUP}/worker-1").click()
+    expect(page.get_by_text("takes work")).to_be_visible()
+    expect(page.get_by_role("link", name="build")).to_be_visible()
+    expect(page.get_by_role("button", name="Quarantine", exact=True)).to_be_disabled()
+    page.get_by_label("Reason").fill("its disk is <b>full</b>")
+    page.get_by_role("button", name="Quarantine", exact=True).click()
+    release = page.get_by_role("button", name="Release")
+    expect(release).to_be_visible()
+    expect(page.get_by_text("its disk is <b>full</b>")).to_be_visible()
+    asked = {"workerGroup": WORKER_GROUP, "workerId": "worker-1", "tasks": 1}
+    scene.create("test")
+    assert scene.client().claimWork(scene.task_queue, asked)["tasks"] == []
+
+    page.get_by_label("Reason").fill("cleaned")
+    release.click()
+    expect(page.get_by_text("takes work")).to_be_visible()
+    scene.run("test")
+
+
+def test_what_waits_and_what_runs_is_listed(scene: Scene, open_page: OpenPage) -> None:
+    for name, priority in (("later", "low"), ("next", "high"), ("running", "highest")):
+        scene.create(name, priority=priority)
+    asked = {"workerGroup": WORKER_GROUP, "workerId": "worker-1", "tasks": 1}
+    [claim] = scene.client().claimWork(scene.task_queue, asked)["tasks"]
+    assert claim["task"]["metadata"]["name"] == "running"
+    page = open_page(_queue(scene))
+    page.get_by_role("link", name="Pending", exact=True).click()
+    expect(page.get_by_role("row").nth(1)).to_contain_text("next")
+    expect(page.get_by_role("row").nth(2)).to_contain_text("later")
+    page.get_by_role("link", name="Running", exact=True).click()
+    expect(page.get_by_role("row").nth(1)).to_contain_text("running")
+    expect(page.get_by_role("row").nth(1)).to_contain_text(f"{WORKER_GROUP}/worker-1")
+
+
+def test_task_queues_are_listed_with_what_runs(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page(f"/provisioners?name={settled.task_queue.split('/')[0]}")
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name=settled.task_queue))
+    expect(row.get_by_role("cell").nth(2)).to_have_text("1")
+
+
+def test_a_task_queue_without_workers_says_so(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page(f"/worker-manager/{settled.task_queue.replace('/linux', '%2Fwindows')}")
+    expect(page.get_by_text("No worker has asked this task queue for work lately")).to_be_visible()
+    expect(page.locator("dl").get_by_text("1", exact=True)).to_be_visible()
