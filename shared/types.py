@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, StringConstraints
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -66,6 +66,9 @@ Date = Annotated[str, AfterValidator(_normalise), Field(json_schema_extra={"form
 Unique = Annotated[list[T], AfterValidator(_distinct), Field(json_schema_extra={"uniqueItems": True})]
 RunId = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1000)]
 Whole = BeforeValidator(_whole)
+Count = Annotated[int, Whole, Field(ge=0)]
+Stability = Literal["experimental", "stable", "deprecated"]
+"""Of an endpoint, and of what is declared: a provisioner, a task queue (contract 2.3)."""
 
 
 def optional() -> Any:

@@ -49,6 +49,9 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+NO_CONTENT = Answer(status=204)
+
+
 def fixed_headers(root_url: str) -> dict[str, str]:
     """Headers of every answer of a deployment; HTTPS is demanded where the root URL is one of HTTPS."""
     return {**ALWAYS, **CORS, **(HTTPS_ONLY if root_url.startswith("https:") else {})}

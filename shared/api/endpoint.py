@@ -6,7 +6,7 @@ An endpoint is one row of the one table behind routes, references and the OpenAP
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypeVar
@@ -19,9 +19,7 @@ from shared.auth.foresight import hopeless
 from shared.auth.scopes import Params, Template, params_of, render
 from shared.domain.index import LONGEST_PATH, PATH_PATTERN
 from shared.services import Services
-from shared.types import OPAQUE, SLUGID_PATTERN
-
-Stability = Literal["stable", "experimental", "deprecated"]
+from shared.types import OPAQUE, SLUGID_PATTERN, Stability
 
 ID_PATTERN = r"^[a-zA-Z0-9-_]{1,38}$"
 INDEX_PATTERN = rf"^(?=.{{1,{LONGEST_PATH}}}$){PATH_PATTERN.removeprefix('^')}"
@@ -172,3 +170,14 @@ class Call:
         expression = render(self.endpoint.scopes, {**self.params, **(params or {})})
         if expression is not None:
             (await self.caller()).require(expression)
+
+    def authorise_with(self, param: str) -> Callable[[Sequence[str]], Awaitable[None]]:
+        """Authorises with values of `param` that only the use-case finds: the scopes that are given away, for example.
+
+        The function raises AuthenticationFailed, InsufficientScopes.
+        """
+
+        async def authorise(values: Sequence[str]) -> None:
+            await self.authorise({param: list(values)})
+
+        return authorise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.api.endpoint import Endpoint
-from shared.endpoints import artifacts, groups, pools, service, tasks, work, workers
+from shared.endpoints import artifacts, groups, provisioners, service, task_queues, tasks, work, workers
 
 PREFIX = "/api/queue/v1"
 
@@ -13,6 +13,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *groups.ENDPOINTS,
     *work.ENDPOINTS,
     *artifacts.ENDPOINTS,
-    *pools.ENDPOINTS,
+    *provisioners.ENDPOINTS,
+    *task_queues.ENDPOINTS,
     *workers.ENDPOINTS,
 )

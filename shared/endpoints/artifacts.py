@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shared.api.answer import Answer, json_answer
+from shared.api.answer import NO_CONTENT, Answer, json_answer
 from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.paging import limit_of, start_of, token_of
 from shared.domain.artifacts import OPAQUE, Artifact, StorageType, as_header
@@ -64,7 +64,7 @@ async def finish_artifact(services: Services, call: Call) -> Answer:
         await services.artifacts.finishing.finish(task_id, run_id, name, request.uploadId)
     else:
         await services.artifacts.finishing.complete(task_id, run_id, name, request.etags)
-    return Answer(status=204)
+    return NO_CONTENT
 
 
 async def get_artifact(services: Services, call: Call) -> Answer:

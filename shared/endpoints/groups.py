@@ -5,23 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field
 
 from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.paging import continued, limit_of, start_of, token_of
 from shared.domain.dates import format_date
-from shared.endpoints.task_models import TaskDefinitionAndStatus, TaskResponse, TaskStatus
+from shared.endpoints.task_models import (
+    ChangeTaskPriorityRequest,
+    TaskDefinitionAndStatus,
+    TaskResponse,
+    TaskStatus,
+)
 from shared.errors import InputError, RequestConflict
 from shared.services import Services
 from shared.storage.group_rows import Group
-from shared.types import SLUGID_PATTERN, Closed, Date, Id, Priority, SlugId, Unique, Whole, optional
+from shared.types import SLUGID_PATTERN, Closed, Count, Date, Id, Priority, SlugId, Unique, optional
 from shared.usecases.group_jobs import GroupJob
 from shared.usecases.groups import ListedTasks
 from shared.usecases.recent_groups import RecentGroup
-
-Count = Annotated[int, Whole, Field(ge=0)]
 
 
 class TasksRequest(Closed):
@@ -97,12 +100,6 @@ class CancelTaskGroupResponse(Closed):
     taskGroupSize: Count
     cancelledCount: Count
     taskIds: Unique[SlugId]
-
-
-class ChangeTaskPriorityRequest(Closed):
-    """The priority to have from now on."""
-
-    newPriority: Priority
 
 
 class TaskGroupPriorityChangeResponse(Closed):

@@ -6,11 +6,21 @@ from typing import Annotated, Literal
 
 from pydantic import Field, RootModel, StringConstraints
 
-from shared.endpoints.groups import Count
 from shared.endpoints.task_models import TaskResponse
-from shared.types import Closed, Date, ProvisionerId, RunId, SlugId, TaskQueueId, Unique, WorkerType, optional
+from shared.types import (
+    Closed,
+    Count,
+    Date,
+    ProvisionerId,
+    RunId,
+    SlugId,
+    Stability,
+    TaskQueueId,
+    Unique,
+    WorkerType,
+    optional,
+)
 
-Stability = Literal["experimental", "stable", "deprecated"]
 Description = Annotated[str, StringConstraints(max_length=10240)]
 
 

@@ -124,6 +124,12 @@ class TaskStatus(Closed):
     runs: list[RunStatus]
 
 
+class ChangeTaskPriorityRequest(Closed):
+    """The priority to have from now on."""
+
+    newPriority: Priority
+
+
 class TaskStatusResponse(Closed):
     """Answer of the calls that answer a task's status."""
 

@@ -10,8 +10,7 @@ from shared.auth.scopes import Params
 from shared.domain.dates import a_year_after, format_date, parse_date
 from shared.domain.definition import Definition
 from shared.domain.priority import PRIORITIES, at_least
-from shared.endpoints.groups import ChangeTaskPriorityRequest
-from shared.endpoints.task_models import CreateTaskRequest, TaskResponse, TaskStatusResponse
+from shared.endpoints.task_models import ChangeTaskPriorityRequest, CreateTaskRequest, TaskResponse, TaskStatusResponse
 from shared.errors import InputError
 from shared.services import Services
 from shared.storage.tasks import Loaded

@@ -14,7 +14,7 @@ from shared.concurrency import both
 from shared.domain.claims import Worker
 from shared.domain.dates import format_date, parse_date
 from shared.endpoints.pool_models import Action
-from shared.endpoints.pools import declared, new_task_queue_of, task_queue_of, with_actions
+from shared.endpoints.provisioners import declared, new_task_queue_of, task_queue_of, with_actions
 from shared.services import Services
 from shared.storage.workers import WorkerRecord
 from shared.types import Closed, Date, Id, ProvisionerId, RunId, SlugId, TaskQueueId, Unique, WorkerType, optional

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, StringConstraints
 
+from shared.domain.artifacts import StorageType
 from shared.endpoints.task_models import TaskStatus
-from shared.types import Closed, Date, Id, Priority, RunId, SlugId, Whole, optional
+from shared.types import Closed, Count, Date, Id, OneOf, Priority, RunId, SlugId, optional
 
 
 class TaskSummary(Closed):
@@ -23,7 +24,7 @@ class TaskSummary(Closed):
 class Artifact(Closed):
     """The artifact that was created."""
 
-    storageType: Literal["s3", "object", "reference", "link", "error"]
+    storageType: Annotated[str, OneOf(tuple(StorageType))]
     name: Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]+$", max_length=1024)]
     expires: Date
     contentType: Annotated[str, StringConstraints(max_length=255)]
@@ -112,7 +113,7 @@ class TaskGroupPriorityChangedMessage(Closed):
     taskGroupId: SlugId
     schedulerId: Id
     newPriority: Priority
-    tasksAffected: Annotated[int, Whole, Field(ge=0)]
+    tasksAffected: Count
 
 
 MESSAGES: Mapping[str, type[BaseModel]] = {

@@ -13,7 +13,7 @@ import pytest
 
 from local import state
 from shared.auth.scopes import ScopeSet, render, scopes_of
-from shared.endpoints import pools
+from shared.endpoints import provisioners, task_queues
 from tests.clients.deployment import Credentials, Deployment
 
 # How paths travel makes no difference here.
@@ -81,7 +81,7 @@ def test_a_client(deployment: Deployment) -> None:
 
 POOL_VIEWS = [
     endpoint.scopes
-    for endpoint in pools.ENDPOINTS
+    for endpoint in (*provisioners.ENDPOINTS, *task_queues.ENDPOINTS)
     if endpoint.method == "GET" and endpoint.scopes is not None and set(endpoint.params) <= {"taskQueueId"}
 ]
 

@@ -104,9 +104,9 @@ class Life:
     def rerun(self) -> list[EventMessage]:
         return self.apply(transitions.rerun(self.task, self.now, "hint"))
 
-    def create_artifact(self, name: str = "public/build.log") -> list[EventMessage]:
+    def create_artifact(self, name: str = "public/build.log", storage_type: str = "reference") -> list[EventMessage]:
         artifact = ArtifactEvent(
-            storage_type="reference", name=name, expires=self.task.expires, content_type="text/plain"
+            storage_type=storage_type, name=name, expires=self.task.expires, content_type="text/plain"
         )
         event = TaskEvent(
             exchange=Exchange.ARTIFACT_CREATED,

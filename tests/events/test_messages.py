@@ -11,6 +11,7 @@ import jsonschema  # type: ignore[import-untyped] # no types are shipped
 import pytest
 
 from shared.domain import announcements
+from shared.domain.artifacts import ANNOUNCED_AT_ONCE, FINISHED_LATER, StorageType
 from shared.domain.events import Exchange, TaskEvent
 from shared.domain.task import Resolved
 from shared.events.exchanges import TOPICS, entry_of
@@ -144,6 +145,14 @@ def test_the_events_of_a_full_life() -> None:
     assert message.topic == "task-completed"
     assert body(message) == {"version": 1, "status": status("completed", [run]), "runId": 0, **worker, "task": TASK}
     assert message.properties["routingKey"] == f"primary.{TASK_ID}.0.group-1.worker-1.{KEY_END}"
+
+
+@pytest.mark.parametrize("storage_type", sorted(ANNOUNCED_AT_ONCE | FINISHED_LATER))
+def test_artifacts_of_every_announced_storage_type_fit_the_published_schema(storage_type: StorageType) -> None:
+    life = Life.begin()
+    life.claim()
+    message = only(life.create_artifact(storage_type=storage_type.value))
+    assert body(message)["artifact"]["storageType"] == storage_type.value
 
 
 def test_failure_names_the_worker() -> None:
