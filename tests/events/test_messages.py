@@ -150,6 +150,7 @@ def test_the_events_of_a_full_life() -> None:
 @pytest.mark.parametrize("storage_type", sorted(ANNOUNCED_AT_ONCE | FINISHED_LATER))
 def test_artifacts_of_every_announced_storage_type_fit_the_published_schema(storage_type: StorageType) -> None:
     life = Life.begin()
+    life.schedule()
     life.claim()
     message = only(life.create_artifact(storage_type=storage_type.value))
     assert body(message)["artifact"]["storageType"] == storage_type.value
