@@ -24,10 +24,12 @@ from shared.storage.connection import AzureStorage, Endpoints
 from shared.storage.definitions import DefinitionCache
 from shared.storage.expiry import ExpiryStore
 from shared.storage.groups import GroupStore
+from shared.storage.index import IndexStore
 from shared.storage.interface import Storage, StorageUnavailable
 from shared.storage.messages import Messages, Signer
 from shared.storage.pools import PoolStore
 from shared.storage.tasks import TaskStore
+from shared.usecases.index import Index
 
 CONNECTION_STRINGS = ("STORAGE_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING")
 SETTLED = timedelta(minutes=15)
@@ -48,11 +50,13 @@ class Records:
     pools: PoolStore
     messages: Messages
     expiry: ExpiryStore
+    index: Index
     settled: timedelta = SETTLED
 
     @classmethod
     def of(cls, storage: Storage, runtime: Runtime, deadline_delay: timedelta = timedelta(minutes=1)) -> Records:
         """The records in a storage account. No pending message is ever signed here, so no keys are needed."""
+        expiry = ExpiryStore(storage)
         return cls(
             storage=storage,
             runtime=runtime,
@@ -60,7 +64,8 @@ class Records:
             groups=GroupStore(storage),
             pools=PoolStore(storage, runtime),
             messages=Messages(storage, runtime, Signer([]), deadline_delay),
-            expiry=ExpiryStore(storage),
+            expiry=expiry,
+            index=Index(IndexStore(storage, expiry, runtime)),
         )
 
 

@@ -12,7 +12,7 @@ import taskcluster
 import typer
 from taskcluster.exceptions import TaskclusterFailure
 
-from admin import key_commands, pool_commands, storage_commands
+from admin import index_commands, key_commands, pool_commands, storage_commands
 from admin.connection import VARIABLES, auth_api, credentials, root_url
 from admin.durations import duration, expiry
 from admin.output import fail, show
@@ -36,11 +36,15 @@ app.add_typer(pool_commands.pools, name="pool")
 app.add_typer(storage_commands.tasks, name="task")
 app.add_typer(storage_commands.groups, name="group")
 app.add_typer(storage_commands.queues, name="queue")
+app.add_typer(index_commands.index, name="index")
 app.add_typer(storage_commands.backups, name="backup")
 app.add_typer(key_commands.keys, name="key")
 app.command("verify")(verify)
 
 PUBLIC_SCOPES = (
+    "index:find-task:*",
+    "index:list-namespaces:*",
+    "index:list-tasks:*",
     "queue:claimed-count:*",
     "queue:claimed-list:*",
     "queue:get-artifact:public/*",

@@ -66,6 +66,13 @@ def queue_api() -> Iterator[Any]:
 
 
 @contextmanager
+def index_api() -> Iterator[Any]:
+    """The deployment's index API, in the same way."""
+    with _api("Index") as index:
+        yield index
+
+
+@contextmanager
 def _api(name: str) -> Iterator[Any]:
     url = root_url()
     options = {"rootUrl": url, "credentials": credentials()}

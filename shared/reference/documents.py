@@ -43,14 +43,19 @@ INDEX = Service(
 _OTHERS = (AUTH, OBJECT, INDEX)
 _MANIFEST = "/references/manifest.json"
 _EXCHANGES = "/references/queue/v1/exchanges.json"
-_OPENAPI = "/references/queue/v1/openapi.json"
+
+
+def openapi_path(service: Service) -> str:
+    """Where a service's OpenAPI document lies."""
+    return f"/references/{service.name}/v1/openapi.json"
+
 
 PATHS: tuple[str, ...] = (
     _MANIFEST,
     QUEUE.reference_path,
     _EXCHANGES,
-    _OPENAPI,
-    *(service.reference_path for service in _OTHERS),
+    openapi_path(QUEUE),
+    *(path for service in _OTHERS for path in (service.reference_path, openapi_path(service))),
     *(schema_path(QUEUE.name, name) for name in queue_models(QUEUE.endpoints)),
     *(schema_path(service.name, name) for service in _OTHERS for name in models_of(service.endpoints)),
     *meta_schemas.PATHS,
@@ -63,13 +68,14 @@ def documents(root_url: str, version: str) -> Mapping[str, Any]:
     others: dict[str, Any] = {}
     for service in _OTHERS:
         others[service.reference_path] = api_reference(service)
+        others[openapi_path(service)] = openapi(service, root_url, version)
         others |= service_schemas(root_url, service.name, models_of(service.endpoints))
     references = (QUEUE.reference_path, _EXCHANGES, *(service.reference_path for service in _OTHERS))
     return {
         _MANIFEST: manifest(root_url, references),
         QUEUE.reference_path: api_reference(QUEUE),
         _EXCHANGES: exchanges_reference(),
-        _OPENAPI: openapi(QUEUE, root_url, version),
+        openapi_path(QUEUE): openapi(QUEUE, root_url, version),
         **service_schemas(root_url, QUEUE.name, queue_models(QUEUE.endpoints)),
         **others,
         **meta_schemas.meta_schemas(root_url),

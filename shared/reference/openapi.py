@@ -31,6 +31,8 @@ def openapi(service: Service, root_url: str, version: str) -> Json:
     """The document. `version` is the project's."""
     paths: dict[str, Json] = {}
     for endpoint in service.endpoints:
+        if endpoint.unlisted:
+            continue  # another form of one that is there: operation ids must be unique
         operations = paths.setdefault(_path(endpoint), {})
         method = endpoint.method.lower()
         operations[method] = _merged(operations[method], endpoint) if method in operations else _operation(endpoint)

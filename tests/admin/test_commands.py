@@ -23,6 +23,7 @@ from admin.key_commands import KINDS
 from local.stack import Stack
 from local.state import ROOT
 from shared.vault import Vault
+from tests.host.service import eventually
 
 GUIDE = ROOT / "docs" / "operations.md"
 PLAYED = ("az", "azd", "azcopy", "gh")
@@ -78,7 +79,11 @@ class Operator:
         """The public client."""
         return taskcluster.Queue(self._options)
 
-    def create(self) -> str:
+    def index(self) -> Any:
+        """The public client of the index."""
+        return taskcluster.Index(self._options)
+
+    def create(self, **changes: Any) -> str:
         task_id: str = taskcluster.slugId()
         now = datetime.datetime.now(datetime.UTC)
         self.queue().createTask(
@@ -94,6 +99,7 @@ class Operator:
                     "owner": "c@example.com",
                     "source": "https://example.com",
                 },
+                **changes,
             },
         )
         return task_id
@@ -117,6 +123,27 @@ def test_tasks_and_groups(operator: Operator) -> None:
     assert finding == {"finding": "there is no such task", "repairable": False, "repaired": False}
     code, _, messages = operator.run("task", "check")
     assert (code, messages) == (1, "name tasks, or say --all\n")
+
+
+def test_the_index(operator: Operator) -> None:
+    """A task that completed is entered once more after its entry was deleted."""
+    path = f"admin-{uuid.uuid4().hex}.a"
+    task_id = operator.create(routes=[f"index.{path}"])
+    (claim,) = operator.claim()
+    operator.queue().reportCompleted(task_id, claim["runId"])
+    eventually(lambda: operator.run("index", "show", path)[0] == 0 or None)
+    operator.index().deleteTask(path)
+    code, output, messages = operator.run("index", "show", path)
+    assert (code, output, messages) == (1, "", "ResourceNotFound: Indexed task not found\n")
+    assert operator.result("index", "fill", "--since", "2099-01-01T00:00:00Z")["indexed"] == 0
+    assert operator.result("index", "fill")["indexed"] >= 1
+    assert operator.result("index", "show", path)["taskId"] == task_id
+    namespace = path.partition(".")[0]
+    listed = operator.result("index", "list", namespace)
+    assert (listed["namespaces"], [one["taskId"] for one in listed["tasks"]]) == ([], [task_id])
+    assert namespace in [one["name"] for one in operator.result("index", "list")["namespaces"]]
+    code, _, messages = operator.run("index", "fill", "--since", "yesterday")
+    assert (code, messages) == (1, "'yesterday' is no time: write it as 2026-01-31T00:00:00Z\n")
 
 
 def test_quarantine_drain_and_refill(operator: Operator) -> None:

@@ -12,7 +12,7 @@ import schemathesis
 import taskcluster
 
 from shared.ids import new_slugid
-from shared.reference.documents import AUTH, OBJECT, QUEUE
+from shared.reference.documents import AUTH, INDEX, OBJECT, QUEUE
 from shared.reference.openapi import openapi
 from shared.reference.references import Service
 from tests.clients.deployment import Credentials, Deployment, a_task, format_time
@@ -20,7 +20,8 @@ from tests.clients.fuzzing import Fuzzer, Known, Sent
 from tests.clients.stored import Storage
 
 POOL = "fuzz/pool"
-OPEN_TO_ALL = {"tasks", "statuses", "taskQueueCountsBatch"}
+INDEX_PATH = "fuzz.v2.latest"
+OPEN_TO_ALL = {"tasks", "statuses", "taskQueueCountsBatch", "findTasksAtIndex"}
 """What anybody may call as long as it asks for nothing."""
 
 
@@ -52,6 +53,8 @@ class World:
             self.queue.createArtifact(completed, 0, name, {**reference, "expires": format_time(timedelta(hours=1))})
         self.queue.reportCompleted(completed, 0)
         self.queue.reportFailed(failed, 0)
+        entry = {"taskId": completed, "rank": 0, "data": {}, "expires": format_time(timedelta(hours=1))}
+        taskcluster.Index(self.deployment.options(self.deployment.root)).insertTask(INDEX_PATH, entry)
         tasks = [pending, running, completed, failed, unscheduled]
         return Known(
             parameters={
@@ -64,6 +67,8 @@ class World:
                 "workerGroup": ["g"],
                 "workerId": [worker],
                 "name": ["public/log", "private/x", "public/new"],
+                "indexPath": [INDEX_PATH, f"{INDEX_PATH}.absent"],
+                "namespace": [INDEX_PATH, INDEX_PATH.partition(".")[0]],
                 "clientId": [self.deployment.new_client("a:*")["clientId"]],
                 "roleId": [self.deployment.new_role("a:*")],
             },
@@ -83,6 +88,8 @@ class World:
                 # Not the worker that quarantineWorker is called for: it is answered 503, so that old workers leave
                 # the message to others.
                 "claimTask": [{"workerGroup": "g", "workerId": "free"}],
+                "insertTask": [{"taskId": completed, "expires": format_time(timedelta(minutes=50))}],
+                "findTasksAtIndex": [{"indexes": [INDEX_PATH]}],
             },
         )
 
@@ -183,9 +190,8 @@ def test_the_queue(undisturbed: Deployment, chosen_seed: int) -> None:
 
 @pytest.mark.large
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("service", [QUEUE, AUTH, OBJECT], ids=lambda service: service.name)
+@pytest.mark.parametrize("service", [QUEUE, AUTH, OBJECT, INDEX], ids=lambda service: service.name)
 def test_every_service_for_long(undisturbed: Deployment, chosen_seed: int, service: Service) -> None:
-    """All three have a document of the same making, of which only the queue's is published."""
     schema = schemathesis.openapi.from_dict(openapi(service, undisturbed.root_url, "test"))
     fuzzer = fuzz(undisturbed, schema, chosen_seed, examples=20, chunk=10)
     check(fuzzer, undisturbed)

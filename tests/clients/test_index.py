@@ -130,6 +130,32 @@ def test_many_paths_at_once(root: Caller, space: str) -> None:
     assert root("findTasksAtIndex", other, query={"continuationToken": token}).body == {"tasks": []}
     assert root("findTasksAtIndex", {"indexes": []}).body == {"tasks": []}
     assert root("findTasksAtIndex", wanted, query={"continuationToken": "!"}).code == "InputError"
+    assert root("findTasksAtIndex", wanted, query={"limit": "0"}).code == "InputError"
+
+
+def test_asking_for_no_path_needs_no_scope(deployment: Deployment) -> None:
+    nobody = Caller(deployment, None)
+    assert nobody("findTasksAtIndex", {}).body == {"tasks": []}
+    assert nobody("findTasksAtIndex", {"indexes": []}).body == {"tasks": []}
+
+
+@pytest.mark.parametrize("indexes", [[1], [None], "a", [["a"]]])
+def test_what_is_no_list_of_paths_is_refused(root: Caller, indexes: Any) -> None:
+    assert root("findTasksAtIndex", {"indexes": indexes}).code == "InputValidationError"
+
+
+def test_texts_of_any_kind_are_looked_for_and_not_found(root: Caller) -> None:
+    odd = ["", " ", ".", "a/b", "\n", "é", "x" * 5000, "\u2028", "~", "a\x00b"]
+    assert root("findTasksAtIndex", {"indexes": odd}).body == {"tasks": []}
+    assert root("findTasksAtIndex", {"indexes": ["\ud800"]}).status in (200, 400), "half a character"
+
+
+def test_a_percent_sign_and_quotes_are_plain_characters(root: Caller, space: str) -> None:
+    path = f"{space}.a%b.c'(d)~*!"
+    root("insertTask", path, entry())
+    assert root("findTask", path).body["namespace"] == path
+    assert [one["namespace"] for one in root("listTasks", f"{space}.a%b").body["tasks"]] == [path]
+    assert root("findTasksAtIndex", {"indexes": [path]}).body["tasks"][0]["namespace"] == path
 
 
 @pytest.mark.parametrize("path", ["a..b", ".a", "a.", "a b", "a/b", "x" * 256])
@@ -167,6 +193,25 @@ def test_scopes_are_needed_for_everything(deployment: Deployment, root: Caller, 
     assert {method: nobody(method, *args).code for method, args in calls} == {
         method: "InsufficientScopes" for method, _ in calls
     }
+    assert root("findTask", path).status == 200
+
+
+def test_who_may_not_call_learns_nothing_of_a_path_but_lists_check_it_first(deployment: Deployment) -> None:
+    nobody = Caller(deployment, None)
+    assert nobody("findTask", "a..b").code == "InsufficientScopes"
+    assert nobody("findTask", "a.b.absent").code == "InsufficientScopes"
+    assert nobody("listTasks", "a..b").code == "InvalidRequestArguments"
+    assert nobody("listNamespaces", "a..b").code == "InvalidRequestArguments"
+
+
+def test_an_expired_entry_is_gone_and_in_nobodys_way(root: Caller, space: str) -> None:
+    path = f"{space}.a"
+    assert root("insertTask", path, entry(rank=9, life=timedelta(seconds=-1))).status == 200
+    assert root("findTask", path).status == 404
+    assert root("findTasksAtIndex", {"indexes": [path]}).body == {"tasks": []}
+    assert root("findArtifactFromTask", path, "public/x").status == 404
+    lower = entry(rank=1)
+    assert root("insertTask", path, lower).body["taskId"] == lower["taskId"]
 
 
 def test_the_npm_client(deployment: Deployment, space: str) -> None:

@@ -24,7 +24,7 @@ it with success, and the answer kept the schema that the deployment publishes; f
 was answered as the table says.
 
 A deployment publishes what it serves, for generators of clients: `/references/manifest.json`, the references below it,
-`/schemas/queue/v1/…`, and an OpenAPI 3.1 document at `/references/queue/v1/openapi.json`.
+`/schemas/<service>/v1/…`, and for each service an OpenAPI 3.1 document at `/references/<service>/v1/openapi.json`.
 """
 _DIFFERENCES = """
 ## Differences from Taskcluster

@@ -21,7 +21,7 @@ import pytest
 
 from local.state import StackState
 from shared.api.endpoint import Endpoint
-from shared.endpoints import ENDPOINTS, accounts, objects
+from shared.endpoints import ENDPOINTS, accounts, index, objects
 from shared.ids import new_slugid
 from tests.host.conftest import start
 from tests.host.service import Service
@@ -35,7 +35,12 @@ GROWTH = 150 * MEGABYTE
 REFUSAL = 64 * 1024
 """Bytes that the answer to a refused call may have."""
 
-SERVICES = (("queue", ENDPOINTS), ("auth", accounts.ENDPOINTS), ("object", objects.ENDPOINTS))
+SERVICES = (
+    ("queue", ENDPOINTS),
+    ("auth", accounts.ENDPOINTS),
+    ("object", objects.ENDPOINTS),
+    ("index", index.ENDPOINTS),
+)
 TAKE_BODIES = [
     (f"/api/{service}/v1", endpoint)
     for service, endpoints in SERVICES

@@ -198,6 +198,14 @@ def test_the_manifest_names_the_references_and_nothing_else() -> None:
     }
 
 
+@pytest.mark.parametrize("path", [path for path in PATHS if path.endswith("/openapi.json")])
+def test_operations_have_names_of_their_own(path: str) -> None:
+    operations = [
+        operation["operationId"] for methods in DOCUMENTS[path]["paths"].values() for operation in methods.values()
+    ]
+    assert len(operations) == len(set(operations))
+
+
 def test_every_document_has_its_path() -> None:
     assert set(PATHS) == set(DOCUMENTS)
     assert len(PATHS) == len(set(PATHS))

@@ -1,0 +1,71 @@
+"""Commands on the index: `index show` and `index list` through the API, `index fill` in the storage account."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from admin import backup, index_fill
+from admin.account import Records, with_account
+from admin.connection import index_api
+from admin.output import fail, say, show
+from shared.domain.dates import parse_date
+from shared.runtime import Runtime
+from shared.storage.connection import AzureStorage
+
+index = typer.Typer(help="The index: which task a path names.", no_args_is_help=True)
+
+Path = Annotated[str, typer.Argument(metavar="PATH", show_default=False)]
+Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="By default the top.")]
+
+
+@index.command("show")
+def show_path(path: Path) -> None:
+    """Show which task a path names."""
+    with index_api() as api:
+        show(api.findTask(path))
+
+
+@index.command("list")
+def list_namespace(namespace: Namespace = "") -> None:
+    """List the namespaces and the entries right below a namespace."""
+    namespaces: list[Any] = []
+    tasks: list[Any] = []
+    with index_api() as api:
+        api.listNamespaces(namespace, paginationHandler=lambda page: namespaces.extend(page["namespaces"]))
+        api.listTasks(namespace, paginationHandler=lambda page: tasks.extend(page["tasks"]))
+    show({"namespaces": namespaces, "tasks": tasks})
+
+
+@index.command("fill")
+def fill(
+    since: Annotated[
+        str | None, typer.Option("--since", help="Only tasks that completed since then, such as 2026-01-31T00:00:00Z.")
+    ] = None,
+) -> None:
+    """Index all tasks that have completed already, by their routes: reads the whole table of tasks.
+
+    May be repeated, and beside calls: ranks and times of completion decide as ever. Entries that were deleted by hand
+    come back. Needs the storage account: STORAGE_ACCOUNT_NAME (with `az login`) or STORAGE_CONNECTION_STRING.
+    """
+    moment = None if since is None else _moment(since)
+
+    async def work(account: AzureStorage) -> index_fill.Filled:
+        records = Records.of(account.storage, Runtime())
+        return await index_fill.fill(records, backup.all_tasks(account), moment, _say)
+
+    show(asdict(with_account(work)))
+
+
+def _say(done: index_fill.Filled) -> None:
+    say(f"{done.tasks} tasks read, {done.indexed} indexed")
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return parse_date(text)
+    except ValueError:
+        fail(f"{text!r} is no time: write it as 2026-01-31T00:00:00Z")

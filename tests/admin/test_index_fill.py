@@ -1,0 +1,138 @@
+"""`admin index fill`: tasks that completed before the index existed are entered, once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from admin import index_fill
+from admin.account import Records
+from shared.domain.task import Resolved
+from shared.errors import ResourceNotFound
+from shared.runtime import Runtime
+from shared.storage import keys
+from tests.simulator.world import World
+
+
+async def ended(world: World, routes: list[str], resolution: Resolved = Resolved.COMPLETED, **changes: Any) -> str:
+    """A task that has ended, and everything that follows from it; the index is as it was before."""
+    task_id = await world.create(routes=routes, **changes)
+    (claim,) = await world.claim()
+    await world.services.lifecycle.report(task_id, claim.run_id, resolution)
+    await world.drain(10)
+    await forget(world)
+    return task_id
+
+
+async def forget(world: World) -> None:
+    """The index as it was before there was one."""
+    for row in world.rows(keys.INDEX):
+        if row.key.startswith(keys.INDEX_TASKS[0]):
+            await world.services.index.remove(str(row.values["path"]))
+
+
+async def fill(world: World, task_ids: Sequence[str], since: datetime | None = None) -> index_fill.Filled:
+    records = Records.of(world.memory.storage, Runtime(now=world.clock.now, sleep=world.clock.sleep))
+
+    async def ids() -> AsyncIterator[str]:
+        for task_id in task_ids:
+            yield task_id
+
+    return await index_fill.fill(records, ids(), since, lambda done: None)
+
+
+async def named(world: World, path: str) -> str | None:
+    try:
+        return (await world.services.index.find(path)).task_id
+    except ResourceNotFound:
+        return None
+
+
+def test_completed_tasks_are_entered_and_a_repeat_changes_nothing() -> None:
+    world = World()
+
+    async def story() -> None:
+        first = await ended(world, ["index.a.b", "other"])
+        second = await ended(world, ["index.a.b", "index.a.c"])
+        higher = await ended(world, ["index.a.c"], extra={"index": {"rank": 5}})
+        failed = await ended(world, ["index.a.failed"], Resolved.FAILED)
+        plain = await ended(world, [])
+        waiting = await world.create(routes=["index.a.waiting"])
+        everything = [second, failed, higher, plain, waiting, first, world.slugid()]
+        found = []
+        for _ in range(2):
+            done = await fill(world, everything)
+            assert (done.tasks, done.indexed) == (7, 3)
+            found.append([(row.partition, row.key, dict(row.values)) for row in world.rows(keys.INDEX)])
+        assert found[0] == found[1]
+        paths = {path: await named(world, path) for path in ("a.b", "a.c", "a.failed", "a.waiting")}
+        assert paths == {"a.b": second, "a.c": higher, "a.failed": None, "a.waiting": None}
+
+    world.run(story())
+
+
+def test_only_those_that_completed_since() -> None:
+    world = World()
+
+    async def story() -> None:
+        old = await ended(world, ["index.old"])
+        await world.clock.sleep(3600)
+        since = world.clock.now()
+        new = await ended(world, ["index.new"])
+        assert (await fill(world, [old, new], since)).indexed == 1
+        assert (await named(world, "old"), await named(world, "new")) == (None, new)
+
+    world.run(story())
+
+
+def test_a_rerun_that_failed_leaves_the_path_to_the_run_that_completed() -> None:
+    world = World()
+
+    async def story() -> None:
+        task_id = await ended(world, ["index.a"])
+        await world.services.lifecycle.rerun(await world.services.lifecycle.known(task_id))
+        (claim,) = await world.claim()
+        await world.services.lifecycle.report(task_id, claim.run_id, Resolved.FAILED)
+        await world.drain(10)
+        await fill(world, [task_id])
+        assert await named(world, "a") == task_id
+
+    world.run(story())
+
+
+def test_what_has_been_entered_since_is_not_overwritten() -> None:
+    world = World()
+
+    async def story() -> None:
+        old = await ended(world, ["index.a"])
+        task_id = await world.create(routes=["index.a"])
+        (claim,) = await world.claim()
+        await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
+        await world.drain(10)
+        assert (await fill(world, [old])).indexed == 1
+        assert await named(world, "a") == task_id
+
+    world.run(story())
+
+
+def test_progress_is_reported_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_fill, "PAGE", 2)
+    world = World()
+
+    async def story() -> None:
+        ids = [await ended(world, [f"index.a.n{number}"]) for number in range(5)]
+        reported: list[index_fill.Filled] = []
+
+        async def listed() -> AsyncIterator[str]:
+            for task_id in ids:
+                yield task_id
+
+        records = Records.of(world.memory.storage, Runtime(now=world.clock.now, sleep=world.clock.sleep))
+        done = await index_fill.fill(records, listed(), None, reported.append)
+        assert [(one.tasks, one.indexed) for one in reported] == [(2, 2), (4, 4)]
+        assert (done.tasks, done.indexed) == (5, 5)
+
+    world.run(story())
