@@ -159,6 +159,10 @@ class Bench:
         await self.complete(claim)
         await self.resolved_due(claim.task.task_id)
 
+    async def finish_indexed(self, routes: Sequence[str]) -> None:
+        """A task that is in the index by now, so that the namespaces of its routes are known."""
+        await self.resolved_due(await self.completed(routes=list(routes)))
+
     async def complete(self, claim: Claim) -> None:
         """reportCompleted."""
         await self.calls.lifecycle.report(claim.task.task_id, claim.run_id, Resolved.COMPLETED)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from shared.domain.artifacts import Artifact, StorageType, Upload
+from shared.domain.index import Entry
 from shared.domain.task import Resolved
 from shared.ids import new_slugid
 from shared.runtime import utc_now
@@ -236,6 +237,13 @@ async def resolved_frees(bench: Bench, count: int) -> Operations:
     return await bench.measure(bench.resolved_due(task_id))
 
 
+@budget("resolved message, indexed under 4 paths", 7 + 2 * 4, 7)
+async def resolved_indexed(bench: Bench) -> Operations:
+    routes = [f"index.bench.v2.n{number}" for number in range(4)]
+    await bench.finish_indexed(routes)
+    return await bench.measure(bench.resolved_due(await bench.completed(routes=routes)))
+
+
 @budget("claim message due", 5, 4)
 async def claim_due(bench: Bench) -> Operations:
     task_id = await bench.running()
@@ -264,6 +272,51 @@ async def deadline_of_resolved(bench: Bench) -> Operations:
     task_id = await bench.completed()
     bench.ahead = timedelta(hours=4)
     return await deadline(bench, task_id)
+
+
+# The index
+
+
+def entry(path: str, rank: int = 0) -> Entry:
+    now = utc_now()
+    return Entry(path=path, task_id=new_slugid(), rank=rank, data={}, expires=now + timedelta(hours=1), at=now)
+
+
+@budget("insertTask, namespaces known", 2, 2)
+async def insert(bench: Bench) -> Operations:
+    await bench.calls.index.insert(entry("bench.v2.a"))
+    return await bench.measure(bench.calls.index.insert(entry("bench.v2.b")))
+
+
+@budget("insertTask, a lower rank", 1, 1)
+async def insert_lower(bench: Bench) -> Operations:
+    await bench.calls.index.insert(entry("bench.v2.a", rank=2))
+    return await bench.measure(bench.calls.index.insert(entry("bench.v2.a", rank=1)))
+
+
+@budget("insertTask, 2 new namespaces", 2 + 2 * 3 + 1, 9)
+async def insert_first(bench: Bench) -> Operations:
+    await bench.calls.index.insert(entry("other.v2.a"))  # the table is there
+    return await bench.measure(bench.calls.index.insert(entry("bench.v2.a")))
+
+
+@budget("findTask", 1, 1)
+async def find_indexed(bench: Bench) -> Operations:
+    await bench.calls.index.insert(entry("bench.v2.a"))
+    return await bench.measure(bench.calls.index.find("bench.v2.a"))
+
+
+@budget("findTasksAtIndex, 20 paths", 20, 1)
+async def find_many(bench: Bench) -> Operations:
+    await bench.calls.index.insert(entry("bench.v2.a"))
+    paths = ["bench.v2.a", *(f"bench.v2.absent{number}" for number in range(19))]
+    return await bench.measure(bench.calls.index.find_all(paths, 0, 1000))
+
+
+@budget("listTasks", 1, 1)
+async def list_entries(bench: Bench) -> Operations:
+    await bench.calls.index.insert(entry("bench.v2.a"))
+    return await bench.measure(bench.calls.index.entries("bench.v2", "", 1000))
 
 
 # Life cycle
