@@ -72,7 +72,7 @@ function Details({ id, worker, recent, refresh }) {
             : html`<${ActionButton} kind="primary" disabled=${!reason} title=${reason ? "" : "Say why, for those who find it"} action=${() => set(Date.now() + FOR_EVER)}>Quarantine<//>
               <${ActionButton} disabled=${!reason} action=${() => set(Date.now() + 86_400_000)}>Quarantine for a day<//>`
         }
-        <${ActionButton} action=${() => workerRemoved(id, worker.workerGroup, worker.workerId).then(refresh)} confirm="Report that this worker is gone? The tasks that it runs are retried at once.">It is gone<//>
+        <${ActionButton} action=${() => workerRemoved(id, worker.workerGroup, worker.workerId).then(refresh)} confirm="Report that this worker is gone? The tasks that it runs are retried at once.">Report that it is gone<//>
       </div>
       ${
         (worker.quarantineDetails ?? []).length > 0 &&
@@ -95,7 +95,7 @@ function Details({ id, worker, recent, refresh }) {
         ${recent.map(
           ({ taskId, runId, name, status }) => html`<li key=${`${taskId}/${runId}`}>
           <a href=${to.task(taskId, runId)}>${name}</a> ${status ? html`<${State} state=${status.runs[runId]?.state ?? status.state} reason=${shortReason(status)} />` : html`<span class="reason">expired</span>`}
-          <span class="reason"><${Time} at=${status?.runs[runId]?.started} now=${now} /></span></li>`,
+          ${" "}<span class="reason"><${Time} at=${status?.runs[runId]?.started} now=${now} /></span></li>`,
         )}
       </ul>`
       }

@@ -8,6 +8,7 @@ import { Empty, Loading } from "./feedback.js";
 /** @typedef {{x: number, y: number, width: number, height: number}} View */
 
 const MOST = 1500;
+const NAME_SHOWN = 26;
 const NODE = { width: 180, height: 34 };
 
 /**
@@ -48,11 +49,11 @@ function Node({ node, member, blocked }) {
     event.preventDefault();
     navigate(to.task(node.id));
   };
-  return html`<a href=${to.task(node.id)} aria-label=${`${name}: ${state}${blocked ? ", waits for a task that failed" : ""}`} onClick=${open}>
+  return html`<a href=${to.task(node.id)} onClick=${open}>
     <g transform=${`translate(${node.x - NODE.width / 2} ${node.y - NODE.height / 2})`} class=${`node ${state} ${blocked ? "blocked" : ""}`}>
-      <title>${name}</title>
+      ${name.length > NAME_SHOWN && html`<title>${name}</title>`}
       <rect width=${NODE.width} height=${NODE.height} rx="4" />
-      <text x="8" y="15">${name.length > 26 ? `${name.slice(0, 25)}…` : name}</text>
+      <text x="8" y="15">${name.length > NAME_SHOWN ? `${name.slice(0, NAME_SHOWN - 1)}…` : name}</text>${" "}
       <text x="8" y="28" class="small">${state}${blocked ? ", blocked" : ""}</text>
     </g>
   </a>`;
