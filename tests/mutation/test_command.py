@@ -1,6 +1,8 @@
 """./dev mutate: how mutants are named, chosen and judged, and whole runs over a tiny project."""
 
+import subprocess
 import textwrap
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from local.mutation import command
 from local.mutation.explanations import Explanations
 from local.mutation.mutants import Mutant, change_of, choose, forget_removed, read_mutants
 from local.mutation.type_check import mutated_file
+from local.state import ROOT
 
 
 def _mutant(number: int, *, function: str = "app.sums.add", status: str = "survived") -> Mutant:
@@ -152,6 +155,14 @@ FILES = {
             assert text(3)
         """,
 }
+
+
+def test_quick_tests_find_the_whole_repository_beside_the_mutants() -> None:
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    tracked = {path.partition("/")[0] for path in listed.splitlines()}
+    by_itself = {"tests", "pyproject.toml"}
+    assert {*options["also_copy"], *options["source_paths"], *by_itself} == tracked
 
 
 @pytest.mark.timeout(600)
