@@ -113,6 +113,9 @@ NEWER_OR_OLDER: dict[str, Any] = {
             },
         ]
     },
+    "workerRemoved": "queue:worker-removed:<provisionerId>/<workerType>/<workerGroup>/<workerId>",
+    "listTaskGroups": "queue:list-task-groups",
+    "health": "queue:health",
     "taskQueueCountsBatch": {
         "AllOf": [
             {"for": "taskQueueId", "in": "taskQueueIds", "each": "queue:pending-count:<taskQueueId>"},
@@ -169,6 +172,11 @@ def test_the_javascript_client_agrees() -> None:
                 assert _plain(shown) == _plain(wanted), name
                 compared += 1
     assert compared > 35
+
+
+def test_scopes_of_every_endpoint_have_something_to_agree_with() -> None:
+    for service, entries in ENTRIES.items():
+        assert set(entries) - set(javascript_reference(service)) <= set(NEWER_OR_OLDER)
 
 
 @pytest.mark.parametrize("name", NEWER_OR_OLDER)
