@@ -12,7 +12,7 @@ from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.interface import StorageUnavailable
 from shared.storage.pools import Counts, Standing
-from shared.telemetry.instruments import PENDING
+from shared.telemetry.instruments import OLDEST_PENDING, PENDING
 from shared.usecases import gauges, standings
 from tests.simulator.world import POOL, World
 from tests.twin.gate import Call, Phase
@@ -127,6 +127,28 @@ def test_what_is_kept_of_pools_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     kept = world.services.pool_views._standings
     world.run(*(world.services.pool_views.counts(f"p/w{number}") for number in range(50)))
     assert len(kept._pools) <= 10
+
+
+def test_copy_of_a_large_pool_outlasts_readings_of_many_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standings, "MOST_COPIES", 1)
+    world, readings = a_world()
+
+    async def script() -> None:
+        await fill(world, standings.LARGE)
+        await count(world)
+        await world.services.pool_views.counts("p/w")
+        assert await count(world) == standings.LARGE
+        assert readings.of[keys.pool(POOL)] == 1
+
+    world.run(script())
+
+
+def test_run_that_has_just_become_pending_has_almost_no_age() -> None:
+    world, _ = a_world()
+    world.run(world.create())
+    world.run(world.handlers.gauges.refresh())
+    ages = world.handlers.runtime.meter.of(OLDEST_PENDING)
+    assert 0 <= ages[tuple(POOL.split("/"))] < 1
 
 
 def test_gauges_of_very_many_pools_are_read_in_turn_and_the_busy_ones_each_time(
