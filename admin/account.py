@@ -33,7 +33,7 @@ from shared.usecases.index import Index
 
 CONNECTION_STRINGS = ("STORAGE_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING")
 SETTLED = timedelta(minutes=15)
-"""What has stood for so long is not being worked on: a message that a dying instance had taken hides for 10 min."""
+"""What was present for so long is not being worked on: a message that a dying instance had taken hides for 10 min."""
 _CACHE_BYTES = 16 * 1024 * 1024
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ def with_account(work: Callable[[AzureStorage], Awaitable[T]]) -> T:
 def _explained(failure: StorageUnavailable) -> str:
     match failure.__cause__:
         case ClientAuthenticationError(response=None):
-            return "nobody is signed in who could read the storage account: run `az login`"
+            return "no one is signed in who could read the storage account: run `az login`"
         case ServiceRequestError() as error:
             return f"the storage account cannot be reached: {reason(error)}"
         case _:

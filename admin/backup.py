@@ -39,7 +39,7 @@ class BackupError(ValueError):
 
 
 async def export_tables(account: AzureStorage, tables: Sequence[str], folder: Path) -> dict[str, int]:
-    """Writes each table to `<table>.jsonl.gz`, in order; answers how many entities each has.
+    """Writes each table to `<table>.jsonl.gz`, in order; returns how many entities each has.
 
     Only the owner of the files can read them: they hold scopes, encrypted tokens and all definitions.
     Raises BackupError when the folder has such files already.
@@ -109,7 +109,7 @@ async def occupied(account: AzureStorage, tables: Sequence[str]) -> list[str]:
 
 
 async def import_tables(storage: Storage, tables: Sequence[str], folder: Path) -> dict[str, int]:
-    """Inserts or replaces every entity of the files; answers how many. Raises BackupError if one is missing or bad.
+    """Inserts or replaces every entity of the files; returns how many. Raises BackupError if one is missing or bad.
 
     Entities that are there and not in the files stay.
     """

@@ -246,7 +246,7 @@ def sign(
     path: Annotated[str, typer.Argument(help="Path and query below the root URL, such as /metrics.")],
     expires_in: ExpiresIn = "1h",
 ) -> None:
-    """Print a signed URL: whoever has it may read it with your scopes. Nothing is sent: it is signed here."""
+    """Print a signed URL: anyone who has it may read it with your scopes. Nothing is sent: it is signed here."""
     try:
         typer.echo(signed_url(credentials(), f"{root_url()}/{path.lstrip('/')}", duration(expires_in)))
     except TaskclusterFailure as failure:
@@ -269,5 +269,5 @@ def expand(scope: Annotated[list[str], typer.Argument(metavar="SCOPE", show_defa
 
 def main() -> None:
     """Runs the command that the arguments name."""
-    logging.getLogger("azure.identity").setLevel(logging.ERROR)  # what it warns of is told in one line
+    logging.getLogger("azure.identity").setLevel(logging.ERROR)  # what it warns of is reported in one line
     app(prog_name=os.environ.get("STARTED_AS", "./dev admin"))

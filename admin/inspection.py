@@ -1,7 +1,7 @@
 """Whether a task's rows agree with each other, and how to put right what does not (design 2, 7).
 
 The status row is the only truth; everything else must follow from it. What a call or a handler may still be at is left
-alone: only what has stood for `Records.settled` counts. Messages can't be looked up in Azure's queues, so a lost one
+alone: only what was present for `Records.settled` counts. Messages can't be looked up in Azure's queues, so a lost one
 shows only when it is overdue.
 """
 
@@ -182,7 +182,7 @@ async def _unnoticed(
     resolved = required.last_run.resolved
     if resolved is None or records.runtime.now() - resolved < records.settled:
         return []
-    return [Finding(f"{required_id} is resolved, and it was not told", _again(records, required))]
+    return [Finding(f"{required_id} is resolved, and it was not notified", _again(records, required))]
 
 
 async def inspect_group(records: Records, task_group_id: str) -> list[Finding]:
@@ -210,13 +210,13 @@ async def _look_at_group(records: Records, task_group_id: str) -> _Look:
     for row in active:
         task = await records.tasks.status(row.task_id)
         if task is None and now - row.written > records.settled:
-            found.append(Finding(f"it counts {row.task_id}, which does not exist", _surplus(records, group.due)))
+            found.append(Finding(f"it counts {row.task_id}, which does not exist", _remove_orphans(records, group.due)))
     if group.due and not active and start is None:
         found += await _unannounced(records, group.due, now)
     return _Look(group.etag, found)
 
 
-def _surplus(records: Records, due: str) -> Repair | None:
+def _remove_orphans(records: Records, due: str) -> Repair | None:
     """The check that follows any resolution removes such rows; one that is due can be called for."""
     return (lambda: _check_again(records, due)) if due else None
 

@@ -80,7 +80,7 @@ class TaskRepairs:
         return self._unless_changed(add)
 
     def wake_from(self, required_id: str) -> Repair:
-        """The edge in a required task; who was resolved before it stood is handled again."""
+        """The edge in a required task; one that was resolved before the edge existed is handled again."""
 
         async def add() -> None:
             await self._records.tasks.touch_edge(required=required_id, dependent=self._task.task_id)

@@ -17,7 +17,7 @@ class _AnyUrl(taskcluster.Queue):  # type: ignore[misc]  # the public client has
 
 
 def signed_url(credentials: Mapping[str, str], url: str, lifetime: timedelta) -> str:
-    """The URL with a signature (`bewit`): whoever has it may GET it with the signer's scopes until the time is over.
+    """The URL with a signature (`bewit`): anyone who has it may GET it with the signer's scopes until the time is over.
 
     Raises TaskclusterFailure for credentials that cannot sign.
     """

@@ -227,7 +227,7 @@ class Model:
         }
 
     def idle_cost(self) -> dict[str, float]:
-        """Nobody calls, nothing is kept: what is paid for being there."""
+        """The idle cost: no calls, no data kept."""
         sku = self.profile["storageSku"]
         polls = self.millions(self._trigger_polls()) * self.prices["queue_per_million"][sku]
         return {

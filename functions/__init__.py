@@ -1,1 +1,1 @@
-"""Triggers: parse, authorise, call one use-case, answer."""
+"""Triggers: parse, authorise, call one use-case, respond."""

@@ -55,7 +55,7 @@ ROUTERS = (
     Router("", references.ENDPOINTS),
     Router("", telemetry_export.ENDPOINTS),
 )
-"""One for each API; the first that knows a path answers."""
+"""One for each API; the first that knows a path handles the request."""
 
 LOAD = Load(process.SETTINGS.max_calls_in_hand, process.SETTINGS.max_long_polls)
 BODIES = Bodies()
@@ -78,7 +78,7 @@ async def http(req: func.HttpRequest, context: func.Context) -> func.HttpRespons
 
 
 async def respond(request: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-    """Answers a request with the first API that knows its path."""
+    """Handles a request with the first API that knows its path."""
     headers = {name.lower(): value for name, value in request.headers.items()}
     target = raw_target(request.url, headers) or target_of(request.url)
     path, _, query = target.partition("?")

@@ -1,7 +1,7 @@
 """What one process takes on at a time: calls, long polls, and large bodies. What is more is refused at once.
 
-A call that waits without end for its turn is worse than one that is refused: its client gives up and sends it again,
-while the process still works on what nobody waits for.
+A call that waits without end for its turn is worse than one that is refused: its client times out and sends it again,
+while the process still works on what no client waits for.
 """
 
 from __future__ import annotations

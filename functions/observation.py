@@ -1,4 +1,4 @@
-"""What is told of each call and each message: one line in the log, one span, how long it took and what it cost."""
+"""Observes each call and each message: one log line, one span, duration and cost (requests to storage)."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def main(arguments: list[str]) -> None:
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command()(show_filter if only_filter else listen)
     name = os.environ.get("STARTED_AS", "python -m listen")
-    logging.getLogger("azure.identity").setLevel(logging.ERROR)  # what it warns of is told in one line
+    logging.getLogger("azure.identity").setLevel(logging.ERROR)  # what it warns of is reported in one line
     try:
         app(arguments[only_filter:], prog_name=f"{name} filter" if only_filter else name)
     except (ValueError, Trouble) as error:

@@ -1,4 +1,4 @@
-"""Where the topics are: a connection string, or a namespace and the identity of whoever runs the command."""
+"""Where the topics are: a connection string, or a namespace and the identity of the user who runs the command."""
 
 from __future__ import annotations
 

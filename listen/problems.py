@@ -35,7 +35,7 @@ def in_words(error: AzureError, *, topic: str, existing: str, namespace: str) ->
         case ServiceBusAuthorizationError():
             return f"{namespace} refuses: these credentials have no right to listen to {topic}"
         case ClientAuthenticationError() if not error.response:  # there is no token to be had: a dozen lines why
-            return f"nobody is signed in who could read {namespace}: run `az login`, or give --connection-string"
+            return f"no one is signed in who could read {namespace}: run `az login`, or give --connection-string"
         case ClientAuthenticationError() | ServiceBusAuthenticationError():
             return f"{namespace} does not accept these credentials: {first}"
         case ServiceRequestError() | ServiceBusConnectionError():

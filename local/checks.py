@@ -73,7 +73,7 @@ def clean_environment() -> dict[str, str]:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The exit code; a Ctrl-C reaches the command as well, which ends in its own time and with its own last words."""
+    """The exit code; a Ctrl-C reaches the command as well, which ends in its own time and prints its own last lines."""
     whole = [sys.executable, "-m", "local.check_module", *command]
     with subprocess.Popen(whole, cwd=ROOT, env=environment) as process:
         interrupted = False

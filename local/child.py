@@ -1,6 +1,6 @@
 """Child processes of the local stack: started with a log file, watched until ready, ended by pid.
 
-A child must not outlive its parent, however the parent ends. So each child's standard input is a pipe that nobody
+A child must not outlive its parent, however the parent ends. So each child's standard input is a pipe that no one
 writes to, and the child ends when it reads the end of it: Azurite through its preload, Python modules through
 `local.tethered`. The alternative, PR_SET_PDEATHSIG, is Linux only and fires when the starting *thread* ends.
 """
@@ -100,7 +100,7 @@ class Child:
             return None
 
     def terminate(self) -> None:
-        """Ask the process to end; asked again, it is left to end in its own time (a second signal means haste)."""
+        """Ask the process to end; asked again, it ends in its own time (a second signal means haste)."""
         if not self._asked_to_end and self.poll() is None:
             self._asked_to_end = True
             self._process.send_signal(signal.SIGTERM)

@@ -156,7 +156,7 @@ def expected_events(statuses: Sequence[Status]) -> Counter[str]:
 def unannounced_claims(statuses: Sequence[Status]) -> Counter[str]:
     """How many events may be missing where a host was killed: those of claims that it had not answered yet.
 
-    Nobody was told of such a claim, so its event is not owed (design 7): the claim expires, and the run is retried.
+    No worker received such a claim, so its event is not owed (design 7): the claim expires, and the run is retried.
     """
     lost = [run for status in statuses for run in status["runs"] if run.get("reasonResolved") == CLAIM_EXPIRED]
     return Counter({"task-running": len(lost)})

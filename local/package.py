@@ -143,7 +143,7 @@ def _version(root: Path) -> str:
 
 
 def unpack(package: Path, folder: Path) -> Sequence[str]:
-    """Into an empty folder, as Azure does. Answers the names."""
+    """Into an empty folder, as Azure does. Returns the names."""
     with zipfile.ZipFile(package) as archive:
         archive.extractall(folder)
         return archive.namelist()

@@ -122,7 +122,7 @@ def interruptible() -> Iterator[None]:
 
 
 def end_with_parent() -> None:
-    """End this process in order when its parent ends: whoever started it cannot end it any more."""
+    """End this process in order when its parent ends: the process that started it cannot end it any more."""
     parent = os.getppid()
 
     def watch() -> None:

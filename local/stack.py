@@ -85,7 +85,7 @@ class Stack:
     def start(cls, options: StackOptions, say: Callable[[str], None] = lambda _: None) -> Self:
         """Start everything and wait until the hosts answer.
 
-        Raises PortTakenError, AppSettingsError or ChildError (a part did not start; its last words are in the
+        Raises PortTakenError, AppSettingsError or ChildError (a part did not start; its last output is in the
         message); nothing is left running then.
         """
         ports = options.ports
@@ -200,7 +200,7 @@ class Stack:
             say(f"the host on port {port} is back")
 
     def _is_back(self, host: Child) -> bool:
-        """Wait until the host answers; False if somebody ended it before. Raises ChildError if it cannot start."""
+        """Wait until the host responds; False if somebody ended it before. Raises ChildError if it cannot start."""
         try:
             host.wait_for(HOST_READY, HOST_READY_SECONDS)
         except ChildError:

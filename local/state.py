@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """A process that is told from a later one with the same id by the time at which it started."""
+    """A process, distinguished from a later one with the same id by the time at which it started."""
 
     pid: int
     started: str

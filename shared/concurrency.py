@@ -39,7 +39,7 @@ def _raise_first(outcomes: list[Any]) -> None:
 
 
 async def in_waves(width: int, work: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:
-    """Applies `work` to every item, at most `width` at a time, and answers in the items' order."""
+    """Applies `work` to every item, at most `width` at a time, and returns the results in the items' order."""
     gate = asyncio.Semaphore(width)
 
     async def bounded(item: S) -> T:
@@ -50,7 +50,7 @@ async def in_waves(width: int, work: Callable[[S], Awaitable[T]], items: Iterabl
 
 
 async def comes_within(event: asyncio.Event, seconds: float) -> bool:
-    """Waits for an event so long at the most, and tells whether it has come."""
+    """Waits for an event so long at the most, and returns whether it was set."""
     with suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)
     return event.is_set()

@@ -308,7 +308,7 @@ class Settings(BaseSettings):
         return timedelta(seconds=self.first_claim_seconds or self.claim_timeout_seconds)
 
     def warnings(self) -> list[str]:
-        """What works, but not as whoever set it may expect: for the log, at the start."""
+        """What works, but not as an operator may expect: for the log, at the start."""
         return [
             f"{name} is {seconds:g}: generic-worker never renews claims shorter than {SHORTEST_FOR_WORKERS} s, and "
             "loses every task that takes longer"
@@ -336,7 +336,7 @@ def _refuse_weak(secret: str) -> None:
 
 
 def _parts(connection_string: SecretStr) -> set[str]:
-    """What a connection string tells, without the values."""
+    """The parts of a connection string, without the values."""
     return {part.partition("=")[0].strip() for part in connection_string.get_secret_value().split(";")}
 
 

@@ -1,4 +1,4 @@
-"""Access tokens encrypted at rest: whoever reads the table, or a copy of it, cannot sign anything."""
+"""Access tokens encrypted at rest: a reader of the table, or a copy of it, cannot sign anything."""
 
 from __future__ import annotations
 

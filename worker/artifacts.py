@@ -1,4 +1,4 @@
-"""Uploads files as artifacts: createArtifact answers a URL to which the file is PUT (contract 7)."""
+"""Uploads files as artifacts: createArtifact returns a URL to which the file is PUT (contract 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims by claimWork alone: the simple way. The queue looks for work, and answers after 20 s if there is none."""
+"""Claims by claimWork alone: the simple way. The queue looks for work, and returns after 20 s if there is none."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class TimedOut(Exception):
 async def execute(
     command: Sequence[str], *, folder: Path, env: Mapping[str, str], log: Path, seconds: float | None
 ) -> int:
-    """Runs the command in the folder, its output added to the log; answers its exit code, negative for a signal.
+    """Runs the command in the folder, its output added to the log; returns its exit code, negative for a signal.
 
     When this returns, raises or is cancelled, no process of the group is left.
     Raises SpawnError; TimedOut after so many seconds.

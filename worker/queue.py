@@ -18,9 +18,9 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 TROUBLE = (TaskclusterConnectionError, aiohttp.ClientError, TimeoutError)
-"""The service could not be reached or answered 5xx, also after the client's own retries: it may pass."""
+"""The service could not be reached or returned 5xx, also after the client's own retries: it may pass."""
 REFUSED = (TaskclusterRestFailure, TaskclusterAuthFailure)
-"""The service answered 4xx: the same call will not succeed."""
+"""The service returned 4xx: the same call will not succeed."""
 
 REQUEST_SECONDS = 60
 """Longer than the 20 s that claimWork waits."""

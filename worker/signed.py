@@ -58,7 +58,7 @@ class SignedUrls:
         return max(self._idle.next(), self._advice.take())
 
     async def _poll(self, url: str, count: int) -> str | None:
-        """What the queue answers; None when it does not take the URL (any more)."""
+        """What the queue returns; None when it does not take the URL (any more)."""
         async with self._session.get(URL(f"{url}&numofmessages={count}", encoded=True)) as answer:
             if answer.status in (401, 403):
                 log.info("a poll URL is not taken any more (%s)", answer.status)

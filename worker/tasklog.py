@@ -39,7 +39,7 @@ class TaskLog:
             file.writelines(f"[taskcluster {now}] {line}\n" for line in text.splitlines())
 
     async def stream(self) -> None:
-        """Uploads what there is, at growing intervals, until cancelled. Trouble is left to the next time."""
+        """Uploads what there is, at growing intervals, until cancelled. A failed upload is retried the next time."""
         pause = FIRST_PAUSE
         while True:
             await asyncio.sleep(pause)

@@ -16,14 +16,14 @@ from admin.signing import signed_url
 from admin.verification.core import PREFIX, SECONDS, Check, Deployment, Differs, expect
 
 POOL = f"{PREFIX}/{PREFIX}"
-"""The pool that the checks use. Its queues go when nobody has used them for 30 days."""
+"""The pool that the checks use. Its queues are deleted when they were not used for 30 days."""
 SKEW = 30
 """Seconds that clocks may differ; Hawk allows a minute and more, signed URLs start in the past."""
 CONTENT = b"what verify uploads\n"
 
 
 def answers(deployment: Deployment) -> str:
-    """The app answers, and says what it is."""
+    """The app responds, and says what it is."""
     found = deployment.session.get(f"{deployment.root_url}/api/queue/v1/__version__", timeout=SECONDS)
     expect(found.status_code == 200, f"__version__ answers {found.status_code}")
     return json.dumps(found.json())
@@ -64,7 +64,7 @@ def clocks(deployment: Deployment) -> str:
 
 
 def long_polls(deployment: Deployment) -> str:
-    """A claim that finds nothing is held until the app answers it: nothing on the way cuts it off."""
+    """A claim that finds nothing is held until the app responds: nothing on the way cuts it off."""
     began = time.monotonic()
     found = deployment.api("Queue").claimWork(POOL, _worker())
     expect(found["tasks"] == [], "there are tasks in the pool of the checks")
@@ -140,7 +140,7 @@ def _claimed(queue: Any, task_id: str) -> Any:
                 return claim
             # Of an earlier run that was cut off.
             queue.cancelTask(claim["status"]["taskId"])
-    raise Differs(f"nobody is given the task {task_id} within {SECONDS} s")
+    raise Differs(f"no worker is given the task {task_id} within {SECONDS} s")
 
 
 def _artifact(deployment: Deployment, queue: Any, task_id: str, expires: str) -> int:

@@ -14,7 +14,7 @@ Schedule = Callable[[str], Awaitable[None]]
 
 
 class Graph:
-    """The tasks by what they need. After a restart, hand over the completed ones again (listTaskGroup tells them)."""
+    """The tasks by what they need. After a restart, hand over the completed ones again (listTaskGroup lists them)."""
 
     def __init__(self, needs: Mapping[str, Iterable[str]], schedule: Schedule) -> None:
         self._needs = {task_id: frozenset(needed) for task_id, needed in needs.items()}

@@ -14,7 +14,7 @@ TOPICS = ("task-pending", "task-running", "task-exception")
 
 
 class PendingRuns:
-    """The runs that are pending, as far as messages have told: repeated and out of order, as they may come."""
+    """The runs that are pending, as far as messages have said: repeated and out of order, as they may come."""
 
     def __init__(self) -> None:
         self._pending: set[tuple[str, int]] = set()

@@ -18,7 +18,7 @@ MODES = ("signed", "claim-work")
 PAUSE = (0.5, 2.0)
 """Seconds between two faults."""
 FREEZE = (0.5, 6.0)
-"""Seconds for which storage, the broker or a host answers nothing: shorter and longer than a storage request waits."""
+"""Seconds for which storage, the broker or a host does not respond: shorter and longer than a storage request waits."""
 
 
 class Fleet:

@@ -114,7 +114,7 @@ class Host:
         return TimerListener(function, schedule, self._invoker)
 
     async def serve(self, stop: asyncio.Event, ready: Callable[[int], None]) -> None:
-        """Serve until `stop` is set, then let running functions end. `ready` is told the port once requests are taken.
+        """Serve until `stop` is set, then let running functions end. `ready` gets the port once requests are taken.
 
         Raises HostError if the port is taken.
         """

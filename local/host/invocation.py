@@ -86,7 +86,7 @@ class Invoker:
         return await asyncio.get_running_loop().run_in_executor(self._executor, in_context.run, call)
 
     def close(self) -> None:
-        """Take no more calls; threads that are still running are left to end by themselves."""
+        """Take no more calls; threads that are still running end by themselves."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 

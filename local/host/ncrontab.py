@@ -38,7 +38,7 @@ class CronSchedule:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises ValueError if the expression is not NCRONTAB, or never comes true."""
+        """Raises ValueError if the expression is not NCRONTAB, or never matches."""
         fields = text.split()
         if len(fields) == 5:
             fields.insert(0, "0")
@@ -49,7 +49,7 @@ class CronSchedule:
         )
         schedule = cls(seconds, minutes, hours, frozenset(days), frozenset(months), frozenset(weekdays))
         if next(schedule._days(datetime(2000, 1, 1)), None) is None:
-            raise ValueError(f"{text!r} never comes true")
+            raise ValueError(f"{text!r} never matches")
         return schedule
 
     def next(self, after: datetime) -> datetime:

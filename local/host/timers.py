@@ -1,6 +1,6 @@
 """Timer triggers.
 
-Schedules are read in UTC, as deployed Functions do unless told otherwise. The schedule status lives in memory: it
+Schedules are read in UTC, as deployed Functions do unless configured otherwise. The schedule status lives in memory: it
 starts anew with the process.
 """
 

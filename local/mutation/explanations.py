@@ -31,7 +31,7 @@ class Explanations:
         return cls(survivors, elsewhere)
 
     def reason(self, mutant: Mutant) -> str | None:
-        """Why this mutant may survive; None if nobody has explained it."""
+        """Why this mutant may survive; None if it is not explained."""
         return self.survivors.get(mutant.key)
 
     def is_tested_elsewhere(self, mutant: Mutant) -> bool:

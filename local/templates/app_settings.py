@@ -44,14 +44,14 @@ def resolved(settings: dict[str, str]) -> dict[str, str]:
 
 
 def problems(root: Deployed) -> Iterator[Finding]:
-    """Settings that nobody reads, and values that the app would refuse at its start."""
+    """Settings that nothing reads, and values that the app would refuse at its start."""
     for each in root.all_resources():
         if each.type != "Microsoft.Web/sites/config":
             continue
         settings = each.body["properties"]
         known = {name.upper() for name in Settings.model_fields} | PLATFORM.keys()
         for name in sorted(settings.keys() - known):
-            yield Finding(each.place, f"nobody reads the setting {name}")
+            yield Finding(each.place, f"nothing reads the setting {name}")
         if any(isinstance(value, Unknown) for value in settings.values()):
             continue
         values = {name.lower(): value for name, value in resolved(settings).items() if value and name in known}

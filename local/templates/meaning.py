@@ -55,7 +55,7 @@ def _existing(resource: Resource, by_id: dict[str, Resource]) -> Iterator[Findin
     if target is None:
         yield Finding(resource.place, f"{resource.symbol} is taken to exist, and nothing deploys {resource.name}")
     elif target.within is resource.within:
-        yield Finding(resource.place, f"{resource.symbol} is declared in this file: nobody waits for an existing one")
+        yield Finding(resource.place, f"{resource.symbol} is declared in this file: nothing waits for an existing one")
     elif target.id.lower() not in _before_module(resource.within):
         yield Finding(resource.place, f"{resource.name} is used before it is deployed ({target.place})")
 

@@ -44,7 +44,7 @@ PAGING: Mapping[str, str] = {"continuationToken": r".+", "limit": r"^[0-9]+$"}
 """Query options of endpoints that answer pages (contract 13)."""
 
 Handler = Callable[[Services, "Call"], Awaitable[Answer | Mapping[str, Any]]]
-"""Calls one use-case; answers the JSON object of a 200, or an Answer."""
+"""Calls one use-case; returns the JSON object of a 200, or an Answer."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Who calls, and what he may do: from a request to a Caller (contract 11.4, 11.7)."""
+"""Authentication of a call: from a request to a Caller, who it is and what it may do (contract 11.4, 11.7)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Authenticator:
         issuer = await self._keyring.client(certificate.issuer or signed.id if certificate else signed.id)
         if issuer is None:
             raise hawk.MacMismatch
-        # The MAC comes first: only who holds a key learns more, and only for him more is computed.
+        # The MAC comes first: only a client that holds a key learns more, and only for it more is computed.
         keys = [issuer.access_token]
         if certificate is not None:
             keys = [credentials.temporary_access_token(token, certificate.seed) for token in issuer.issuing_tokens]
@@ -140,7 +140,7 @@ def _check_active(client: Client, now: datetime) -> None:
 
 
 def _check_issuer(certificate: credentials.Certificate, client_id: str, issuing: ScopeSet) -> None:
-    """Nobody issues what he has not, nor a name that he may not create (contract 11.3)."""
+    """An issuer grants only scopes that it has, and only a name that it may create (contract 11.3)."""
     if certificate.issuer is not None:
         if certificate.issuer == client_id:
             raise AuthenticationFailed("ext.certificate.issuer must differ from the client id")

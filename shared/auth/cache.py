@@ -28,7 +28,7 @@ class StaleCache(Generic[T]):
 
     @property
     def changes(self) -> int:
-        """How often something was forgotten so far. Taken before a write, it tells `put` what came in between."""
+        """How often something was forgotten so far. Read before a write, it shows `put` what came in between."""
         return self._changes
 
     async def get(self, key: str, read: Callable[[], Awaitable[T]]) -> T:
@@ -52,7 +52,7 @@ class StaleCache(Generic[T]):
             value = await read()
         except Exception as error:
             reading.set_exception(error)
-            reading.exception()  # nobody else may be waiting, which is fine
+            reading.exception()  # perhaps no one else waits for it, which is fine
             raise
         else:
             self.put(key, value, since=changes, read=started)

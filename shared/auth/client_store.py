@@ -66,7 +66,7 @@ class ClientStore:
         self._tables = tables
 
     async def load(self, client_id: str) -> ClientRecord | None:
-        """The client, or None, also for what cannot be a client's id: whoever calls chooses it."""
+        """The client, or None, also for what cannot be a client's id: the caller chooses it."""
         if not is_client_id(client_id):
             return None
         row = await self._tables.get(TABLE, _PARTITION, row_key(client_id))
@@ -107,7 +107,7 @@ class ClientStore:
             assert refused.refusal is Refusal.MISSING, "an unconditional removal has no other reason to be refused"
 
     async def delete_expired(self, client_id: str, now: datetime) -> bool:
-        """Removes the client if it has expired and asked for that. Answers whether it is gone.
+        """Removes the client if it has expired and asked for that. Returns whether it is gone.
 
         For the cleaning up of what the Expiry table says is due; a client that was prolonged stays, as it has a later
         row there. One that was changed meanwhile is judged again: a change need not prolong it.

@@ -119,7 +119,7 @@ class Roles:
     def shown(self, scopes: Iterable[str]) -> list[str]:
         """The expansion as descriptions of clients and roles show it; the scopes themselves where it is too large.
 
-        Whoever could mend such a client or role must be able to look at it.
+        Those who could mend such a client or role must be able to look at it.
         """
         try:
             return list(self.expand(scopes))

@@ -56,7 +56,7 @@ class Site:
 
 @dataclass(frozen=True, kw_only=True)
 class Signed:
-    """What a caller sent to prove who he is. Texts are as sent: they are what was signed."""
+    """What a caller sent to prove its identity. Texts are as sent: they are what was signed."""
 
     id: str
     ts: str
@@ -133,7 +133,7 @@ def parse_bewit(target: str) -> tuple[Signed, str]:
 
 
 def make_bewit(client_id: str, key: str, resource: str, expiry: datetime, site: Site) -> str:
-    """A bewit that lets whoever has it GET a resource until then: `?bewit=` and this (contract 11.6)."""
+    """A bewit that lets anyone who has it GET a resource until then: `?bewit=` and this (contract 11.6)."""
     signed = Signed(id=client_id, ts=str(int(expiry.timestamp())), mac="", bewit=True)
     mac = calculate_mac(signed, key=key, method="GET", resource=resource, site=site).decode()
     text = "\\".join((client_id, signed.ts, mac, ""))
@@ -144,7 +144,7 @@ def check_mac(signed: Signed, *, keys: Sequence[str], method: str, resources: Se
     """Which of the keys signed this request for one of the resources. Raises MacMismatch when none did.
 
     `resources` are the request targets (path and query, percent-encoding as on the request line) that mean the routed
-    request; all are tried, so that the time taken tells nothing of which one it was.
+    request; all are tried, so that the time taken does not disclose which one it was.
     """
     given = signed.mac.encode()
     matching = [

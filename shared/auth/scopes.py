@@ -93,7 +93,7 @@ def _normal_order(scope: str) -> tuple[str, int]:
 
 
 def as_scope_set(scopes: Iterable[str]) -> ScopeSet:
-    """The same scopes as a set that answers fast."""
+    """The same scopes as a set with fast lookups."""
     return scopes if isinstance(scopes, ScopeSet) else ScopeSet(scopes)
 
 

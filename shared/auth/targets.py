@@ -41,10 +41,10 @@ def target_of(url: str) -> str:
 
 
 def raw_target(url: str, headers: Mapping[str, str]) -> str | None:
-    """The target as it stood on the request line, if the platform passes it on; header names in lower case.
+    """The target as it was on the request line, if the platform passes it on; header names in lower case.
 
-    Whoever can reach the app directly can send these headers himself. Therefore one counts only if it means the same
-    as the URL that was routed.
+    A client that can reach the app directly can send these headers itself. Therefore one counts only if it means the
+    same as the URL that was routed.
     """
     routed = target_of(url)
     for name in _RAW_HEADERS:
@@ -71,7 +71,7 @@ def signed_targets(url: str, headers: Mapping[str, str], *, route: str = "", par
     """
     raw = raw_target(url, headers)
     if raw is not None:
-        # Node's client signs what url.parse answers, in which an apostrophe is encoded, and sends it as it is.
+        # Node's client signs what url.parse returns, in which an apostrophe is encoded, and sends it as it is.
         return list(dict.fromkeys([raw, raw.replace("'", "%27")]))
     routed = target_of(url)
     _, mark, query = routed.partition("?")

@@ -80,7 +80,7 @@ def exception(task: Task, run_id: int) -> TaskEvent:
 
 
 def priority_changed(task: Task, old: Priority) -> TaskEvent:
-    """taskPriorityChanged: may happen more than once a run, so the sequence number tells occasions apart."""
+    """taskPriorityChanged: may happen more than once a run, so the sequence number distinguishes occasions."""
     return TaskEvent(
         exchange=Exchange.TASK_PRIORITY_CHANGED,
         task_id=task.task_id,
@@ -93,7 +93,7 @@ def priority_changed(task: Task, old: Priority) -> TaskEvent:
 
 
 def artifact_created(task: Task, run_id: int, artifact: Artifact) -> TaskEvent:
-    """artifactCreated: the name tells the artifacts of a run apart."""
+    """artifactCreated: the name distinguishes the artifacts of a run."""
     return TaskEvent(
         exchange=Exchange.ARTIFACT_CREATED,
         task_id=task.task_id,

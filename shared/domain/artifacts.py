@@ -85,7 +85,7 @@ class Artifact:
     content_type: str
     expires: datetime
     version: str = ""
-    """Tells the place of its content from that of others that had this name in this run."""
+    """Distinguishes the place of its content from that of others that had this name in this run."""
     operation_id: str = ""
     """The call that created it, or created it again, so that a call whose answer was lost knows its own."""
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Artifact:
     content_length: int | None = None
     """Bytes of the content before any encoding, as the first request stated."""
     sent_length: int | None = None
-    """The same, as the latest request stated: by it an encoding is told."""
+    """The same, as the latest request stated: an encoding is recognised by it."""
     is_present: bool = False
     """Whether the content is known to be there."""
     is_settled: bool = False
@@ -165,7 +165,7 @@ def check_unfinished(run: Run) -> None:
 
 
 def known_run(task: Task | None, run_id: int) -> Run:
-    """The run that an artifact is for. Raises InputError if there is none, or nobody has claimed it (trap 8)."""
+    """The run that an artifact is for. Raises InputError if there is none, or it was never claimed (trap 8)."""
     if task is None:
         raise InputError("there is no such task")
     if run_id > task.last_run_id:

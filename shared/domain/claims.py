@@ -152,7 +152,7 @@ def exhaust(task: Task, ticket: Ticket, now: datetime) -> Decision:
     """The last run's claim has expired and no retry is left: the task is resolved, then the message removed."""
     decision = resolve(task, task.last_run_id, Resolved.CLAIM_EXPIRED, now)
     after = ((*_removal(task.tickets.claim), RemoveMessage(ticket=ticket)),)
-    return replace(told_from_its_claim_on(task, task.last_run_id, decision, now), after=after)
+    return replace(announced_with_its_claim(task, task.last_run_id, decision, now), after=after)
 
 
 def claim_by_task(
@@ -213,9 +213,9 @@ def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare
 
 
 def hand_back(task: Task, run_id: int, worker: Worker, taken_until: datetime) -> Decision:
-    """Undoes a claim that nobody has received: the run is pending again, at once and without a retry.
+    """Undoes a claim that no worker has received: the run is pending again, at once and without a retry.
 
-    So a worker that was quarantined, removed, or has called again while its claim was being made costs nobody a wait.
+    So a worker that was quarantined, removed, or has called again while its claim was made does not delay the task.
     The index rows have been put right before. Raises NoDecision when the run is not in that claim any more.
     """
     run = task.runs[run_id]
@@ -267,7 +267,7 @@ class NotExpired(NoDecision):
 def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id: str) -> Decision:
     """A claim message, put at that time, is due (design 4): the claim expires if it was not renewed.
 
-    After the deadline an expired claim is left to the deadline message. A run that was retried or exhausted before has
+    After the deadline the deadline message handles an expired claim. A run that was retried or exhausted before has
     its index rows put right and its events announced again, since its claim message goes only after them.
     Raises NotExpired.
     """
@@ -279,16 +279,16 @@ def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id:
             raise NotExpired(None)
         if run.taken_until > now:
             raise NotExpired(run.taken_until)
-        return told_from_its_claim_on(task, run_id, _expired(task, run_id, now, spare_hint_id), now)
+        return announced_with_its_claim(task, run_id, _expired(task, run_id, now, spare_hint_id), now)
     if run_id < task.last_run_id and task.runs[run_id + 1].reason_created in RETRY_OF.values():
-        return told_from_its_claim_on(task, run_id, _audit_retried(task, run_id), now)
+        return announced_with_its_claim(task, run_id, _audit_retried(task, run_id), now)
     if run.reason_resolved is Resolved.CLAIM_EXPIRED and run_id == task.last_run_id:
-        return told_from_its_claim_on(task, run_id, resolved_again(task, run_id, now), now)
+        return announced_with_its_claim(task, run_id, resolved_again(task, run_id, now), now)
     raise NotExpired(None)
 
 
-def told_from_its_claim_on(task: Task, run_id: int, decision: Decision, now: datetime) -> Decision:
-    """The same, announced with the run's claim before its end: perhaps nobody received that claim, nor its event."""
+def announced_with_its_claim(task: Task, run_id: int, decision: Decision, now: datetime) -> Decision:
+    """The same, announced with the run's claim before its end: the claim and its event may not have been received."""
     return replace(decision, events=(*_claim_of(task, run_id, now), *decision.events))
 
 

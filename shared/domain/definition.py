@@ -27,7 +27,7 @@ class Requires(StrEnum):
 class Definition:
     """What createTask was given, with every default filled in and every date normalised (contract 3.1).
 
-    `body` is the object that the `task` endpoint answers, except that its priority is the one at creation.
+    `body` is the object that the `task` endpoint returns, except that its priority is the one at creation.
     """
 
     task_id: str
@@ -102,7 +102,7 @@ class Definition:
 
 def same_json(left: Any, right: Any) -> bool:
     """Deep equality of JSON values (contract 3.5): 1 equals 1.0, but no boolean equals a number (trap 24)."""
-    # Compiled code finds differences first; what is left to do is to tell booleans from numbers.
+    # Compiled code finds differences first; what remains is to distinguish booleans from numbers.
     return bool(left == right) and _same_booleans(left, right)
 
 

@@ -47,7 +47,7 @@ class HoldPending:
 class TakeLease:
     """Hide the message in hand until takenUntil, as the one of the run after the claimed one.
 
-    When it is not in hand any more, the claim must not happen: whoever has it claims.
+    When it is not in hand any more, the claim must not happen: the call that has the message claims.
     """
 
     ticket: Ticket = field(compare=False)
@@ -198,7 +198,7 @@ class NoDecision(ServiceError):
 
 
 def row_of(task: Task, run_id: int) -> PoolRow:
-    """The index row that stands, or stood last, for a run of the task."""
+    """The index row that a run of the task has, or had last."""
     run: Run = task.runs[run_id]
     if run.started is None:
         return PoolRow(

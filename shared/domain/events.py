@@ -80,7 +80,7 @@ class GroupEvent:
     task_group_id: str
     scheduler_id: str
     occasion: str
-    """Tells occasions of the same kind apart: what the group's `due` said, or when it was asked for."""
+    """Distinguishes occasions of the same kind: what the group's `due` said, or when it was asked for."""
     expires: datetime | None = None
     sealed: datetime | None = None
     new_priority: Priority | None = None

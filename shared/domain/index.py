@@ -59,7 +59,7 @@ def replaces(new: Entry, stored: Entry | None, now: datetime) -> bool:
     """Whether an entry takes the place of the stored one (contract 18.3).
 
     The higher rank wins, of equal ranks what was asked for later: a completion whose message is handled twice, or
-    late, does not take the path back from what came after it. An expired entry is in nobody's way.
+    late, does not take the path back from what came after it. An expired entry blocks none.
     """
     if stored is None or stored.expires <= now:
         return True

@@ -12,7 +12,7 @@ CLOCKS_APART = timedelta(seconds=1)
 """By how much the clock of the storage, which dates rows, may differ from ours."""
 
 LATEST_COMMIT = timedelta(minutes=2)
-"""No commit is sent later than this after its call's first write ahead; the call answers 503 instead (design 2)."""
+"""No commit is sent later than this after its call's first write ahead; the call returns 503 instead (design 2)."""
 
 COMMIT_MAY_COME = timedelta(minutes=5)
 """For so long the commit that a row or message was written ahead of may still come (design 4).
@@ -41,7 +41,7 @@ REPEATS_RECOGNISED = timedelta(hours=1)
 """For so long the topics recognise a repeated event by its MessageId (duplicate detection in infra/profiles)."""
 
 LATE_TIMERS = timedelta(hours=6)
-"""For so long an expired task that is not resolved is left to its deadline message,: that one is late."""
+"""For so long an expired task that is not resolved waits for its deadline message: that one is late."""
 
 CLOCK_DRIFT = timedelta(minutes=15)
 """How far a date that a client sends may be off: `created`, a deadline beyond its limit, `expires` (contract 3.3)."""
@@ -63,7 +63,7 @@ LONGEST_TIMER = timedelta(days=7) - timedelta(hours=1)
 """A message can be hidden for 7 days; a longer timer is put again when it comes up (design 3)."""
 
 TRIES = 5
-"""How often a write that loses its race (compare-and-swap by ETag) is tried before the call answers 503."""
+"""How often a write that loses its race (compare-and-swap by ETag) is tried before the call returns 503."""
 
 FIRST_WAIT = 0.05
 """Seconds before a lost race is tried again; doubled each time up to `LONGEST_WAIT`, with full jitter."""

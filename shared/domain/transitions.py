@@ -96,7 +96,7 @@ def interrupt(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hi
 def _retry(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_id: str) -> Decision:
     """The run is resolved and the next one pending, in one commit. The lease becomes the new run's message.
 
-    The index rows move after the commit, before the lease is shown: whoever claims the new run finds its row there.
+    The index rows move after the commit, before the lease is shown: a call that claims the run finds its row.
     The claim message goes last: until then it is the timer that repairs the rows (its handler audits), so the row of
     the new run need not be written ahead in a request of its own.
     """

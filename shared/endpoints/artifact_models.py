@@ -259,7 +259,7 @@ Request = S3Request | ObjectRequest | AzureRequest | BlobRequest | ReferenceRequ
 
 
 def from_request(name: str, request: Request, mode: UploadMode, new_upload_id: Callable[[], str]) -> Artifact:
-    """The artifact that is wanted. The project of an `object` is left to be filled in.
+    """The artifact that is wanted. The project of an `object` is filled in later.
 
     Raises InputError for lengths that storage cannot take.
     """

@@ -57,7 +57,7 @@ async def create_artifact(services: Services, call: Call) -> Mapping[str, Any]:
 
 
 async def finish_artifact(services: Services, call: Call) -> Answer:
-    """finishArtifact, and completeArtifact of 2019: the body tells."""
+    """finishArtifact, and completeArtifact of 2019: the body decides which."""
     task_id, run_id, name = call.params["taskId"], call.run_id, call.params["name"]
     request = call.payload(FinishArtifactRequest).root
     if isinstance(request, FinishRequest):

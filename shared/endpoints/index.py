@@ -126,7 +126,7 @@ async def list_tasks(services: Services, call: Call) -> Mapping[str, Any]:
 
 
 async def insert_task(services: Services, call: Call) -> Mapping[str, Any]:
-    """insertTask: answers what is stored afterwards, which may be another task."""
+    """insertTask: returns what is stored afterwards, which may be another task."""
     request = call.payload(InsertTaskRequest)
     entry = Entry(
         path=call.params["namespace"],
@@ -160,7 +160,7 @@ async def find_artifact(services: Services, call: Call) -> Answer:
 
 
 async def _is_public(services: Services, name: str) -> bool:
-    """Whether callers without credentials may read an artifact of this name; no if that cannot be told."""
+    """Whether callers without credentials may read an artifact of this name; no if that is unknown."""
     try:
         scopes = (await services.keyring.roles()).expand([ANONYMOUS])
     except (StorageUnavailable, ExpansionTooLarge):

@@ -130,7 +130,7 @@ class GetObjectResponse(Closed):
 
 
 _SENDS_CHUNKS = "Go-http-client/"
-"""How the public Go client calls itself. It sends the data of objects without its length, whatever it is told."""
+"""How the public Go client calls itself. It sends the data of objects without its length, whatever the headers are."""
 
 
 async def create_upload(services: Services, call: Call) -> Mapping[str, Any]:

@@ -73,7 +73,7 @@ async def declare_worker_type(services: Services, call: Call) -> Mapping[str, An
 async def declared(call: Call, request: BaseModel) -> Declaration:
     """What a request declares, authorised property by property.
 
-    Raises InputError for nothing: nobody needs a scope for that, and it must not make anything.
+    Raises InputError for nothing: that needs no scope, and it must not make anything.
     """
     properties = request.model_dump(exclude_none=True)
     await call.authorise({"properties": sorted(properties)})

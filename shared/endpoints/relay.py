@@ -9,7 +9,7 @@ from shared.usecases.uploads import RELAY_PREFIX
 
 
 async def upload_artifact(services: Services, call: Call) -> Answer:
-    """Stores the body; answers 200 without a body, as S3 does."""
+    """Stores the body; returns 200 without a body, as S3 does."""
     encoding = call.headers.get("content-encoding", "")
     await services.artifacts.relay.put(call.params, call.query, call.content, encoding)
     return Answer(status=200, content_type="text/plain; charset=utf-8")

@@ -19,7 +19,7 @@ RoleId = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]+$")]
 
 
 class CreateRoleRequest(Closed):
-    """What a role is for, and what it grants to whoever assumes it."""
+    """What a role is for, and what it grants to clients that assume it."""
 
     scopes: Unique[Scope]
     description: Description

@@ -22,7 +22,7 @@ class PingResponse(Closed):
 
 
 class HeartbeatResponse(Closed):
-    """An empty object: this process answers."""
+    """An empty object: this process responds."""
 
 
 class HealthFinding(Closed):

@@ -41,7 +41,7 @@ class Breaker:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Around an attempt that `blocks` allowed; outcomes are told by `succeeded` and `failed`."""
+        """Around an attempt that `blocks` allowed; outcomes are reported by `succeeded` and `failed`."""
         token = object()
         if self.is_open:
             self._probe = token

@@ -104,7 +104,7 @@ class Channel:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def send(self, messages: Sequence[EventMessage], timeout: float) -> list[tuple[EventMessage, Exception]]:
-        """Sends the messages and answers those that were not accepted, with the reason."""
+        """Sends the messages and returns those that were not accepted, with the reason."""
         if self._connectivity.blocks() or self._refusals.blocks():
             return [(message, Blocked()) for message in messages]
         with self._connectivity.attempt(), self._refusals.attempt():

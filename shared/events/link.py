@@ -41,7 +41,7 @@ class Link:
         return cls(sender, handlers[-1]._connection._transport)
 
     async def send(self, messages: Sequence[EventMessage]) -> int:
-        """Sends as many of the messages, in order, as fit into one batch, and answers how many.
+        """Sends as many of the messages, in order, as fit into one batch, and returns how many.
 
         It is 0 if the first alone is too large. Raises what the SDK raises.
         """
@@ -85,7 +85,7 @@ def _until_ready(ready: Callable[[], Awaitable[bool]]) -> Callable[[], Awaitable
     """Looks until the handler is ready, for the SDK sleeps for 50 ms after each of some ten looks at a handshake."""
 
     async def until_ready() -> bool:
-        while not await ready():  # noqa: ASYNC110  # each look reads a frame; nobody else could set an event
+        while not await ready():  # noqa: ASYNC110  # each look reads a frame; no other task could set an event
             await asyncio.sleep(POLL_SECONDS)
         return True
 

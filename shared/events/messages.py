@@ -228,7 +228,7 @@ def _message(event: Event, body: Mapping[str, Any], properties: Mapping[str, str
 
 
 def _message_id(event: Event) -> str:
-    """Task or group, run, kind, and what tells apart what may happen more than once a run."""
+    """Task or group, run, kind, and what distinguishes occasions of what may happen more than once a run."""
     kind = event.exchange.value
     if isinstance(event, GroupEvent):
         occasion = event.occasion if len(event.occasion) <= _MAX_OCCASION else _digest(event.occasion)

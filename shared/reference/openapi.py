@@ -88,7 +88,7 @@ def _operation(endpoint: Endpoint) -> Json:
 
 
 def _merged(operation: Json, endpoint: Endpoint) -> Json:
-    """An operation that stands for one more endpoint of the same method and path, told apart by its body."""
+    """An operation that stands for one more endpoint of the same method and path, distinguished by its body."""
     other = _operation(endpoint)
     schemas = [each["requestBody"]["content"]["application/json"]["schema"] for each in (operation, other)]
     return {

@@ -21,7 +21,7 @@ log = logging.getLogger("taskcluster.storage")
 _NO_CONTAINER = "ContainerNotFound"
 _LEASED = "LeaseIdMissing"
 _LEASES_BROKEN = 3
-"""How often a request breaks a lease: whoever holds a URL for uploads may take another one at once."""
+"""How often a request breaks a lease: a client that holds a URL for uploads may take another one at once."""
 _BLOCK_BLOB = "BlockBlob"
 T = TypeVar("T")
 

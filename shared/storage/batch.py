@@ -68,7 +68,7 @@ def statuses(body: bytes) -> list[int]:
 def decode(body: bytes, operations: Sequence[Operation]) -> list[str]:
     """The new ETag of each row ("" where it was deleted).
 
-    Raises OperationRefused; StorageUnavailable for what is no whole answer, since then nobody knows the outcome.
+    Raises OperationRefused; StorageUnavailable for what is no whole answer, since then the outcome is unknown.
     """
     starts = [found.start() for found in _PART.finditer(body)]
     parts = [body[start:end] for start, end in pairwise((*starts, len(body)))]

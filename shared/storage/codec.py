@@ -31,7 +31,7 @@ _UNPACKED_BESIDE_ABOVE = 512 * 1024
 _QUICK = 2
 """zlib's level for large definitions: a few per cent larger than by default, three times as fast."""
 MEMORY = "memory"
-"""Property that tells about how many bytes a definition takes in memory."""
+"""Property with the approximate number of bytes that a definition takes in memory."""
 _UNPACKED = 8
 """Bytes in memory for a packed one, of rows that do not tell: they were written before it was noted."""
 _SPILL_ABOVE = 480_000

@@ -58,7 +58,7 @@ class Endpoints:
 
 
 class AzureStorage:
-    """A storage account. `storage` is what the use-cases see; `names` tells the names with their prefix.
+    """A storage account. `storage` is what the use-cases see; `names` has the names with their prefix.
 
     Opens no connection until the first request, which must come from the event loop that will make all others.
     `close` ends the connections; the credential stays the caller's.

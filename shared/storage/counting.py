@@ -76,7 +76,7 @@ class Operations:
         return max((request.level for request in self.requests), default=0)
 
     def begin(self, kind: Kind, target: str) -> int:
-        """Record a request that starts now; answers its level for `end`."""
+        """Record a request that starts now; returns its level for `end`."""
         level = self._finished + 1
         self.requests.append(Request(kind, target, level))
         return level

@@ -36,16 +36,16 @@ class NoRoom(ServiceUnavailable):
 class Room:
     """Bytes of memory for the large definitions of a process, in use or kept.
 
-    What is taken for a definition is free again when nobody refers to it any more. So no call gives back what it uses,
+    What is taken for a definition is free again when nothing refers to it any more. So no call gives back what it uses,
     and none uses what it has given back.
     """
 
     def __init__(self, size: int, make_room: Callable[[], bool]) -> None:
-        """`make_room` forgets a definition that is kept; it answers whether there was one."""
+        """`make_room` forgets a definition that is kept; it returns whether there was one."""
         self._size = size
         self._make_room = make_room
         self._taken = 0
-        # Objects may end in the middle of anything and in any thread; what they free is counted by whoever comes next.
+        # Objects may end in the middle of anything and in any thread; what they free is counted by the next call.
         self._freed: deque[int] = deque()
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -58,7 +58,7 @@ class Room:
         return self._taken
 
     def try_take(self, size: int) -> bool:
-        """Takes so many bytes if they are free and nobody waits for them. One that is larger than all the room may
+        """Takes so many bytes if they are free and no call waits for them. One that is larger than all the room may
         have it to itself."""
         return not self._waiting and self._fits(size)
 

@@ -24,7 +24,7 @@ from shared.storage.expiry import ExpiryStore
 from shared.storage.interface import Create, Delete, Merge, Operation, Replace, Row, Storage, TransactionRefused, Value
 
 REFRESHED_EVERY = timedelta(minutes=5)
-"""A row that is seen again is written this often at most, whoever sees it: what it tells is so old at the most."""
+"""A row that is seen again is written this often at most, whatever sees it: what it says is so old at the most."""
 DECLARED_LIFE = timedelta(days=5)
 """How long something is listed that was declared without an expiration (contract 8)."""
 TRIES = 8
@@ -94,7 +94,7 @@ class DirectoryStore:
         )
 
     async def declare(self, kind: Kind, name: str, declaration: Declaration) -> Entry:
-        """Makes or changes an entry, and answers it. Raises StorageUnavailable, ServiceUnavailable."""
+        """Makes or changes an entry, and returns it. Raises StorageUnavailable, ServiceUnavailable."""
 
         def change(before: Entry | None) -> Entry:
             now = self._now()
@@ -122,7 +122,7 @@ class DirectoryStore:
         return entries, page.resume
 
     async def expire(self, kind: Kind, name: str) -> datetime | None:
-        """Removes an entry that has expired; answers when to look again, None if never. Raises StorageUnavailable.
+        """Removes an entry that has expired; returns when to look again, None if never. Raises StorageUnavailable.
 
         The row of a task queue stays: its pool may still hold work for the reconciler.
         """

@@ -24,7 +24,7 @@ LAST_RETRY = timedelta(days=1)
 _CURSOR = "cursor"
 _FAILURES = "failures"
 _NEVER = datetime(9999, 12, 31, tzinfo=UTC)
-"""Nothing can be added to the last moments that a date can tell."""
+"""Nothing can be added to the last moments that a date can express."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,8 +45,8 @@ class Expiring:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Filed:
-    """Rows of one bucket that were not there before."""
+class Scheduled:
+    """Scheduled deletions that this call alone has added: rows of one bucket."""
 
     bucket: str
     rows: tuple[tuple[str, str], ...]
@@ -64,21 +64,21 @@ class ExpiryStore:
         """A task, with its group membership, edges and artifacts."""
         await self.write(definition.expires, "task", _task_words(definition), _task_values(definition))
 
-    async def new_task(self, definition: Definition) -> Filed | None:
-        """As `task`, unless it stands already: then `task` keeps it."""
+    async def new_task(self, definition: Definition) -> Scheduled | None:
+        """As `task`, unless it exists already: then `task` keeps it."""
         return await self._create(definition.expires, "task", _task_words(definition), _task_values(definition))
 
     async def definition(self, task_id: str, path: str, expires: datetime) -> None:
         """The blob of a definition that is too large for a row. Its path names the content, expiration included, so
-        that no other task comes to rely on it later. It is due after its task, whose readers need it."""
+        that no other task refers to it later. It is due after its task, whose readers need it."""
         await self.write(min(expires, _NEVER) + BLOB_AFTER_TASK, "definition", (task_id, digest(path)), {"path": path})
 
     async def group(self, task_group_id: str, expires: datetime) -> None:
-        """A group; it is due again for as long as its header tells a later expiration."""
+        """A group; it is due again for as long as its header has a later expiration."""
         await self.write(expires, "group", (task_group_id,), {})
 
-    async def new_group(self, task_group_id: str, expires: datetime, listed: str) -> Filed | None:
-        """As `group`, to be taken back unless it stood already; and the row of the list of groups with the key
+    async def new_group(self, task_group_id: str, expires: datetime, listed: str) -> Scheduled | None:
+        """As `group`, to be rolled back unless it existed already; and the row of the list of groups with the key
         `listed`, which is due until the group is gone. One request, as they are of one hour."""
         bucket = _bucket(expires)
         group, entry = keys.expiring("group", task_group_id), Upsert(keys.expiring("listed", task_group_id, listed), {})
@@ -87,7 +87,7 @@ class ExpiryStore:
         except TransactionRefused:
             await self._tables.transact(keys.EXPIRY, bucket, [Upsert(group, {}), entry])
             return None
-        return Filed(bucket=bucket, rows=((group, etags[0]), (entry.key, etags[1])))
+        return Scheduled(bucket=bucket, rows=((group, etags[0]), (entry.key, etags[1])))
 
     async def worker(self, task_queue_id: str, worker_group: str, worker_id: str, expires: datetime) -> None:
         """A worker; it is its row that says whether it has been seen since."""
@@ -98,8 +98,8 @@ class ExpiryStore:
         """A client of the auth API that asked to be deleted on its expiration."""
         await self.write(expires, "client", (key,), {"clientId": client_id})
 
-    async def new_artifact(self, task_id: str, run_id: int, name: str, expires: datetime) -> Filed | None:
-        """An artifact that expires before its task, to be taken back unless it stood already; its row says whether
+    async def new_artifact(self, task_id: str, run_id: int, name: str, expires: datetime) -> Scheduled | None:
+        """An artifact that expires before its task, to be rolled back unless it existed already; its row says whether
         this is its latest expiration."""
         words = (task_id, str(run_id), digest(name))
         return await self._create_or_touch(expires, "artifact", words, {"name": name})
@@ -109,7 +109,7 @@ class ExpiryStore:
         await self.write(until, "upload", (task_id, str(run_id), digest(name)), {"name": name})
 
     async def orphans_of(self, task_id: str, now: datetime) -> None:
-        """What refused calls may have left in the partition of a task that does not exist: to be looked at soon."""
+        """What refused calls may have left in the partition of a task that does not exist: due soon."""
         await self.write(now, "task", (task_id, "orphans"), {"taskGroupId": task_id})
 
     async def write(self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]) -> None:
@@ -126,7 +126,7 @@ class ExpiryStore:
         await self._upsert(_bucket(expires), expiring.key, expiring.values)
 
     async def retry_later(self, expiring: Expiring, now: datetime) -> int:
-        """It could not be deleted: it is due again after a back-off. Answers how many failures in a row that makes."""
+        """It could not be deleted: it is due again after a back-off. Returns how many failures in a row that makes."""
         failures = expiring.failures + 1
         delay = min(FIRST_RETRY * 2 ** min(expiring.failures, 10), LAST_RETRY)
         await self._upsert(_bucket(now + delay - KEPT), expiring.key, {**expiring.values, _FAILURES: failures})
@@ -153,10 +153,10 @@ class ExpiryStore:
         """The buckets of all earlier hours are empty for good."""
         await self._tables.transact(keys.EXPIRY, _CURSOR, [Upsert(_CURSOR, {"hour": keys.hour(hour)})])
 
-    async def take_back(self, filed: Filed) -> None:
-        """What was filed for something that was refused, unless somebody else has come to rely on it: he touches it."""
+    async def roll_back(self, scheduled: Scheduled) -> None:
+        """Removes what a refused call has scheduled, unless another call relies on it (and so has touched it)."""
         try:
-            await self._tables.transact(keys.EXPIRY, filed.bucket, [Delete(*row) for row in filed.rows])
+            await self._tables.transact(keys.EXPIRY, scheduled.bucket, [Delete(*row) for row in scheduled.rows])
         except TransactionRefused:
             return
 
@@ -165,21 +165,21 @@ class ExpiryStore:
 
     async def _create(
         self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]
-    ) -> Filed | None:
+    ) -> Scheduled | None:
         bucket, key = _bucket(expires), keys.expiring(kind, *words)
         try:
             (etag,) = await self._tables.transact(keys.EXPIRY, bucket, [Create(key, values)])
         except TransactionRefused:
             return None
-        return Filed(bucket=bucket, rows=((key, etag),))
+        return Scheduled(bucket=bucket, rows=((key, etag),))
 
     async def _create_or_touch(
         self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]
-    ) -> Filed | None:
-        filed = await self._create(expires, kind, words, values)
-        if filed is None:
+    ) -> Scheduled | None:
+        scheduled = await self._create(expires, kind, words, values)
+        if scheduled is None:
             await self.write(expires, kind, words, values)
-        return filed
+        return scheduled
 
 
 def _task_words(definition: Definition) -> tuple[str, ...]:

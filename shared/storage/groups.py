@@ -48,7 +48,7 @@ _SMALL_IN_MEMORY = 256 * 1024
 
 
 class GuardMissing(ServiceError):
-    """The group is unknown, has another scheduler, or is sealed: its header tells which."""
+    """The group is unknown, has another scheduler, or is sealed: its header says which."""
 
 
 class MemberExists(ServiceError):
@@ -166,8 +166,8 @@ class GroupStore:
             return
 
     async def dissolve(self, definition: Definition, joined: Joined) -> bool:
-        """As `leave`, and takes back the group that was founded with it. False: nothing, since somebody has joined it
-        or changed it; whoever joins touches the scheduler's guard."""
+        """As `leave`, and rolls back the group that was founded with it. False: nothing, since another call has joined
+        or changed it; a call that joins touches the scheduler's guard."""
         assert joined.founded is not None, "only who has founded a group can dissolve it"
         header, scheduler = joined.founded
         operations = [
@@ -185,8 +185,8 @@ class GroupStore:
     async def add_active(self, task_group_id: str, task_id: str, generation: int) -> str | None:
         """Counts a task that is being opened again. The ETag if the row is new, None if it existed: touched.
 
-        The member row says so, too: whoever lists the group knows from that row alone whether its final status is the
-        latest one.
+        The member row says so, too: a call that lists the group knows from that row alone whether its final status
+        is the latest one.
         """
         key, opened = keys.active(task_id, generation), {_opened(generation): True}
         member: Operation = Merge(keys.member(task_id), opened)
@@ -279,7 +279,7 @@ class GroupStore:
                 return
 
     async def seal(self, group: Group, now: datetime) -> None:
-        """Seals the group: its scheduler's guard goes, so that nobody can join. Raises GroupChanged."""
+        """Seals the group: its scheduler's guard goes, so that no task can join. Raises GroupChanged."""
         operations: list[Operation] = [
             Merge(keys.GROUP, {"sealed": format_date(now)}, group.etag),
             Delete(keys.scheduler(group.scheduler_id)),
@@ -290,7 +290,7 @@ class GroupStore:
             raise GroupChanged from refused
 
     async def note_job(self, task_group_id: str, kind: str, asked: datetime) -> None:
-        """Notes the latest call of a kind on all tasks of the group: jobs of earlier ones have nothing left to do."""
+        """Notes the latest call of a kind on all tasks of the group: jobs of earlier ones have no more to do."""
         await self._tables.transact(keys.GROUPS, task_group_id, [Upsert(keys.job(kind), {"asked": format_date(asked)})])
 
     async def latest_job(self, task_group_id: str, kind: str) -> datetime | None:

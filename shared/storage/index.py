@@ -49,7 +49,7 @@ class IndexStore:
         """Until when this process knows a namespace to be listed at least."""
 
     async def insert(self, entry: Entry) -> Entry:
-        """Stores an entry unless a better one is there; answers what is stored then.
+        """Stores an entry unless a better one is there; returns what is stored then.
 
         The namespaces above it come first, so that no entry is ever without them. Raises StorageUnavailable,
         ServiceUnavailable.
@@ -105,7 +105,7 @@ class IndexStore:
         return [found for row in rows if (found := _namespace(row)).expires > now], resume
 
     async def sweep(self, namespace: str) -> datetime | None:
-        """Deletes what has expired in a namespace; answers when to look again, None if nothing will come any more.
+        """Deletes what has expired in a namespace; returns when to look again, None if nothing will come any more.
 
         Nothing is added to a namespace that is not listed: who adds something lists it first, and schedules a sweep.
         Raises StorageUnavailable.

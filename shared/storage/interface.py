@@ -23,7 +23,7 @@ class StorageUnavailable(ServiceError):
 
 class StorageRefused(StorageUnavailable):
     """Storage refuses the request (401, 403, and other answers that no repeat changes): access is missing, or the
-    request is one that it never takes. Callers are told the same; who tries again by itself does not do so for ever.
+    request is one that it never takes. For callers it is the same; code that retries by itself does not do so for ever.
     """
 
 
@@ -150,7 +150,7 @@ class Tables(Protocol):
         ...
 
     async def transact(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
-        """All of 1..100 operations on distinct rows of one partition, or nothing. Answers new ETags ("" if deleted).
+        """All of 1..100 operations on distinct rows of one partition, or nothing. Returns new ETags ("" if deleted).
 
         One operation is sent as a plain request, more as an entity-group transaction: one request either way.
         Raises TransactionRefused, StorageUnavailable; ValueError for what Azure would refuse (sizes, counts, keys).
@@ -192,7 +192,7 @@ class Queues(Protocol):
         ...
 
     async def put(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
-        """Add a message that nobody sees for `visible_in` seconds; a missing queue is made first.
+        """Add a message that stays hidden for `visible_in` seconds; a missing queue is made first.
 
         Raises StorageUnavailable, also while the queue is being deleted; ValueError (text over 64 KiB, delay over 7
         days).

@@ -170,7 +170,7 @@ class ResolvedMessage:
     start: str | None = None
     """Where the fan-out goes on: this page alone."""
     end: str | None = None
-    """Where it ends: what follows is left to another message. None for the end of all."""
+    """Where it ends: another message has what follows. None for the end of all."""
     waiting: WaitingEdges | None = None
     """These edges alone."""
     group_only: bool = False

@@ -62,7 +62,7 @@ def check_key(key: str) -> None:
 
 
 def check_values(partition: str, key: str, values: Mapping[str, Value]) -> int:
-    """The properties of one entity: names, types, number and sizes. Answers its `entity_size`."""
+    """The properties of one entity: names, types, number and sizes. Returns its `entity_size`."""
     if len(values) > MAX_PROPERTIES:
         raise ValueError(f"an entity has {len(values)} properties, more than {MAX_PROPERTIES}")
     for name, value in values.items():

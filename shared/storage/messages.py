@@ -221,7 +221,7 @@ class Messages:
         await self._queues.put(poison_queue(queue), base64.b64encode(content).decode())
 
     async def remove(self, ticket: Ticket) -> None:
-        """Removes a message; when it is gone or somebody holds it, its reader will know that it is surplus."""
+        """Removes a message; when it is gone or another call holds it, its reader will recognise it as an orphan."""
         try:
             await self._queues.delete(ticket.queue, _receipt(ticket))
         except ReceiptLost:

@@ -98,7 +98,7 @@ class Transport(AioHttpTransport):  # type: ignore[misc]  # the SDK exports it l
 
 
 class RequestPolicy(AsyncHTTPPolicy[Any, Any]):
-    """Tells the SDKs what they expect of their own pipelines: options taken off, the location, the range header."""
+    """Adapts requests of the SDKs as their own pipelines would: options taken off, the location, the range header."""
 
     async def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
         """Prepare the request once, whatever retries follow."""
@@ -145,7 +145,7 @@ class RetryPolicy(AsyncHTTPPolicy[Any, Any]):
                 if not may_pass(response.http_response.status_code):
                     return response
             except (ServiceRequestError, ServiceResponseError):
-                pass  # the next try tells; the last one, below, is not caught
+                pass  # the next try shows it; the last one, below, is not caught
             await asyncio.sleep(pause * (0.5 + self._patience.jitter()))
             pause *= 3
             request.context.options.update(options)

@@ -35,7 +35,7 @@ def parse_poll_answer(text: str, now: datetime) -> list[Message]:
         raise MalformedAnswer(f"longer than {LONGEST} characters")
     try:
         root = fromstring(text.removeprefix("\ufeff").encode(), forbid_dtd=True)
-    except (ParseError, ValueError, LookupError) as error:  # LookupError: it declares an encoding that nobody knows
+    except (ParseError, ValueError, LookupError) as error:  # LookupError: it declares an unknown encoding
         raise MalformedAnswer("not XML, or with a document type") from error
     if root.tag != "QueueMessagesList":
         raise MalformedAnswer("not a QueueMessagesList")

@@ -1,13 +1,13 @@
 """The queues of a pool, and its header: which bands are in use, and when anybody last used them (design 3).
 
-Queues of a pool that nobody has used for a while are deleted, and made again with the next use. No message is lost:
+Queues of a pool that was not used for a while are deleted, and made again with the next use. No message is lost:
 
-* Whoever uses a pool's queues has read its header within the last hour, and whoever reads one that says "last used more
+* A call that uses a pool's queues has read its header within the last hour, and one that reads "last used more
   than a day ago" says first that it is used now, by the header's ETag.
-* Queues are deleted only after the header was replaced, by its ETag, while it said "not used for days". So nobody has
+* Queues are deleted only after the header was replaced, by its ETag, while it said "not used for days". So no call has
   put a message since, or will put one that relies on what was read before.
-* From then on the header says since when they are being deleted. For two minutes nobody makes them again: Azure refuses
-  to for about 40 s, and a delete that is under way could meet the new queue.
+* From then on the header says since when they are being deleted. For two minutes no call makes them again: Azure
+  refuses to for about 40 s, and a delete that is under way could meet the new queue.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NOTED_EVERY = timedelta(days=1)
 DELETED_WITHIN = timedelta(minutes=2)
 """From the note in the header on, queues are deleted for no longer than half of that, and not made again before."""
 WAIT_FOR_DELETION = 20
-"""Seconds that a call waits for it before it answers that storage is not available."""
+"""Seconds that a call waits for it before it reports that storage is not available."""
 LOOK_AGAIN = timedelta(days=1)
 _REMEMBERED = 10_000
 """Pools."""
@@ -143,9 +143,9 @@ class PoolQueues:
             return
 
     async def retire(self, task_queue_id: str, unused_for: timedelta) -> datetime:
-        """Deletes the queues of a pool that nobody has used for so long and that has no pending or running run.
+        """Deletes the queues of a pool that was not used for so long and that has no pending or running run.
 
-        Answers when to look again. A deletion that was interrupted is taken up again. Raises StorageUnavailable.
+        Returns when to look again. A deletion that was interrupted is taken up again. Raises StorageUnavailable.
         """
         began = self._now()
         header = await self._header(task_queue_id)

@@ -1,6 +1,6 @@
 """The Pools table: the index of a pool's pending and running runs, written and read (design 3, contract 9).
 
-Projections only: whoever acts on a row judges by the task's status row. A run may have more than one row for a moment,
+Projections only: callers act by the task's status row. A run may have more than one row for a moment,
 and a row may have outlived its task: readers remove duplicates and look at the task.
 """
 
@@ -54,7 +54,7 @@ class PoolStore:
         self.queues = PoolQueues(storage, runtime)
 
     async def add_pending(self, task_queue_id: str, row: PoolRow) -> str | None:
-        """Indexes a pending run. The ETag if the row is new, None if it stood already: touched."""
+        """Indexes a pending run. The ETag if the row is new, None if it existed already: touched."""
         partition, key, values = keys.pool(task_queue_id), keys.pending(row), _values(row)
         try:
             return (await self._tables.transact(keys.POOLS, partition, [Create(key, values)]))[0]
@@ -63,7 +63,7 @@ class PoolStore:
             return None
 
     async def remove(self, task_queue_id: str, row: PoolRow, etag: str) -> None:
-        """Removes a row that was written, if nobody has touched it since."""
+        """Removes a row that was written, if no call has touched it since."""
         try:
             await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Delete(_key(row), etag)])
         except TransactionRefused:
@@ -91,7 +91,7 @@ class PoolStore:
             return
 
     async def remove_read(self, task_queue_id: str, row: PendingRow) -> None:
-        """Removes a row that was read, if nobody has touched it since."""
+        """Removes a row that was read, if no call has touched it since."""
         try:
             await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Delete(row.key, row.etag)])
         except TransactionRefused:
@@ -121,7 +121,7 @@ class PoolStore:
         return await self._set_priority(task_queue_id, keys.pending(row), priority, etag)
 
     async def correct_priority(self, task_queue_id: str, row: PendingRow, priority: Priority) -> None:
-        """Notes in a row that was read the band in which the message of its run is, if nobody has touched it since."""
+        """Notes in a row that was read the band in which the message of its run is, if no call has touched it since."""
         await self._set_priority(task_queue_id, row.key, priority, row.etag)
 
     async def _set_priority(self, task_queue_id: str, key: str, priority: Priority, etag: str | None) -> str | None:
@@ -134,7 +134,7 @@ class PoolStore:
     async def change(
         self, changes: Sequence[ChangePoolRows], task_queue_id: str, worker: Sequence[Operation] = ()
     ) -> str:
-        """Replaces rows of one pool in one transaction, with an operation on a worker's row if given: then answers
+        """Replaces rows of one pool in one transaction, with an operation on a worker's row if given: then returns
         that row's ETag.
 
         A row to remove that is not there fails the whole transaction, so it is sent once more with the row of the

@@ -68,7 +68,7 @@ class CommitLost(ServiceError):
 
 
 class CommitInDoubt(ServiceUnavailable):
-    """The answer to a commit was lost, and the row does not tell any more whether it happened.
+    """The answer to a commit was lost, and the row does not show any more whether it happened.
 
     What the commit needed must stay: if it did not happen, the readers of what is left recognise it as an orphan.
     """
@@ -183,7 +183,7 @@ class TaskStore:
     async def create(self, definition: Definition, packed: PackedDefinition, task: Task, *, own_edge: bool) -> Loaded:
         """Commits a new task. `own_edge`: it depends on itself.
 
-        Answers the task as this commit has left it; `etag` is empty if others have followed already.
+        Returns the task as this commit has left it; `etag` is empty if others have followed already.
 
         Raises TaskExists when another call has created it, CommitInDoubt, StorageUnavailable (in doubt as well).
         """
@@ -211,7 +211,7 @@ class TaskStore:
     async def commit(self, loaded: Loaded, task: Task, beside: Sequence[Operation] = ()) -> Loaded:
         """Commits the next state of a task that was read, and with it `beside`, on other rows.
 
-        Answers the task as this commit has left it, even if others have followed: `etag` is then a stale one.
+        Returns the task as this commit has left it, even if others have followed: `etag` is then a stale one.
         Raises CommitLost, CommitInDoubt, StorageUnavailable (in doubt as well).
         """
         before = loaded.task
@@ -238,7 +238,7 @@ class TaskStore:
         return latest
 
     async def touch_edge(self, required: str, dependent: str) -> str | None:
-        """Writes the edge "required unblocks dependent". The ETag if it is new, None if it stood already: touched."""
+        """Writes the edge "required unblocks dependent". The ETag if it is new, None if it existed already: touched."""
         key = keys.dependent(dependent)
         try:
             return (await self._tables.transact(keys.TASKS, required, [Create(key, {})]))[0]

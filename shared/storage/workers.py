@@ -160,7 +160,7 @@ class WorkerStore:
         return not record.etag or self._now() - record.last_active >= SEEN_EVERY
 
     def write(self, record: WorkerRecord) -> Operation:
-        """The operation that writes the worker, on condition that nobody has written it since it was read."""
+        """The operation that writes the worker, on condition that no one has written it since it was read."""
         key = keys.worker(record.worker_group, record.worker_id)
         values = _encode(record)
         return Replace(key, values, record.etag) if record.etag else Create(key, values)

@@ -35,7 +35,7 @@ from shared.telemetry.tracing import Attributes, Kind, Span
 
 _Take = Callable[[float, dict[str, str]], None]
 GAUGE_SECONDS = 150.0
-"""For so long a gauge is told after it was read: they are read every minute."""
+"""For so long a gauge is reported after it was read: they are read every minute."""
 _SCOPE = "taskcluster-queue"
 _KINDS = {
     "server": SpanKind.SERVER,
@@ -157,7 +157,7 @@ def _log_exporters(settings: Settings) -> Iterator[LogRecordExporter]:
 
 
 def _quiet_azure_monitor() -> None:
-    """Its exporter sends statistics about itself to Microsoft unless it is told not to."""
+    """Its exporter sends statistics about itself to Microsoft unless it is configured not to."""
     os.environ.setdefault("APPLICATIONINSIGHTS_STATSBEAT_DISABLED_ALL", "true")
 
 
@@ -184,7 +184,7 @@ def _taker(meter: metrics.Meter, instrument: Instrument) -> _Take:
 
 
 class _Gauge:
-    """Values that are told only while they are fresh: tomorrow another process may read them."""
+    """Values that are reported only while they are fresh: tomorrow another process may read them."""
 
     def __init__(self) -> None:
         self._values: dict[tuple[tuple[str, str], ...], tuple[float, float]] = {}

@@ -60,7 +60,7 @@ class Meter:
         self._tell(histogram, value, labels)
 
     def listen(self, listener: Listener) -> None:
-        """Tells what has been counted so far, and every measurement from now on."""
+        """Reports what was counted so far, and every measurement from now on."""
         for instrument, series in list(self._numbers.items()):
             for labels, value in list(series.items()):
                 listener(instrument, value, labels)

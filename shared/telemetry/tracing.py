@@ -39,10 +39,10 @@ class Tracer(Protocol):
 
 class _NoSpan:
     def note(self, attributes: Attributes) -> None:
-        """Nobody looks."""
+        """Does nothing."""
 
     def fail(self, reason: str) -> None:
-        """Nobody looks."""
+        """Does nothing."""
 
 
 class NoTracer:
@@ -54,5 +54,5 @@ class NoTracer:
     def span(
         self, name: str, kind: Kind, attributes: Attributes, *, parent: str | None = None
     ) -> AbstractContextManager[Span]:
-        """The span that nobody looks at."""
+        """A span that records nothing."""
         return nullcontext(self._span)

@@ -1,4 +1,4 @@
-"""What a committed transition means to whoever watches: counters, lateness, one line a run."""
+"""Telemetry of committed transitions: counters, lateness, one log line a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write ahead: what a state needs is put before it commits, and taken back if the call is refused (design 2.2)."""
+"""Write ahead: what a state needs is written before it commits, and rolled back if the call is refused (design 2.2)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from shared.storage.pools import PoolStore
 class _Written:
     ticket: Ticket | None = None
     hint_id: str | None = None
-    take_back: Callable[[], Awaitable[None]] | None = None
+    roll_back: Callable[[], Awaitable[None]] | None = None
     """Undoes the write; None when this call did not make the row or message, so that it is not its to remove."""
 
 
@@ -86,16 +86,16 @@ class WriteAhead:
         written = self._written.get(effect)
         return None if written is None else written.ticket
 
-    def stood_before(self, effect: Ahead) -> bool:
-        """Whether another call had put already what the effect puts: it was only touched."""
+    def existed_before(self, effect: Ahead) -> bool:
+        """Whether what the effect writes existed already, written by another call: it was only touched."""
         written = self._written.get(effect)
-        return written is not None and written.take_back is None
+        return written is not None and written.roll_back is None
 
     async def withdraw(self, keep: Sequence[Ahead] = ()) -> None:
-        """Takes back what this call alone has put ahead, but for what is to be kept."""
-        surplus = [effect for effect in self._written if effect not in keep]
-        undone = [self._written.pop(effect).take_back for effect in surplus]
-        await together(*(take_back() for take_back in undone if take_back is not None))
+        """Rolls back what this call alone has written ahead, but for what is to be kept."""
+        orphans = [effect for effect in self._written if effect not in keep]
+        undone = [self._written.pop(effect).roll_back for effect in orphans]
+        await together(*(roll_back() for roll_back in undone if roll_back is not None))
 
     async def _write(self, effect: Ahead) -> None:
         self._written[effect] = await self._carry_out(effect)
@@ -127,7 +127,7 @@ class WriteAhead:
                 return await self._add_active(effect)
 
     def _new(self, ticket: Ticket, hint_id: str | None = None) -> _Written:
-        return _Written(ticket=ticket, hint_id=hint_id, take_back=lambda: self._messages.remove(ticket))
+        return _Written(ticket=ticket, hint_id=hint_id, roll_back=lambda: self._messages.remove(ticket))
 
     async def _put_pending(self, effect: PutPending | HoldPending, hint_id: str) -> _Written:
         await self._pools.queues.ensure_band(effect.task_queue_id, effect.priority)
@@ -161,7 +161,7 @@ class WriteAhead:
         etag = await self._pools.add_pending(effect.task_queue_id, effect.row)
         if etag is None:
             return _Written()
-        return _Written(take_back=lambda: self._pools.remove(effect.task_queue_id, effect.row, etag))
+        return _Written(roll_back=lambda: self._pools.remove(effect.task_queue_id, effect.row, etag))
 
     async def _set_row_priority(self, effect: SetRowPriority) -> _Written:
         pool, row = effect.task_queue_id, effect.row
@@ -169,15 +169,15 @@ class WriteAhead:
         if etag is None:
             return _Written()
 
-        async def take_back() -> None:
+        async def roll_back() -> None:
             await self._pools.set_priority(pool, row, row.priority, etag)
 
-        return _Written(take_back=take_back)
+        return _Written(roll_back=roll_back)
 
     async def _add_active(self, effect: AddActive) -> _Written:
         etag = await self._groups.add_active(effect.task_group_id, effect.task_id, effect.generation)
         if etag is None:
             return _Written()
         return _Written(
-            take_back=lambda: self._groups.remove_active(effect.task_group_id, effect.task_id, effect.generation, etag)
+            roll_back=lambda: self._groups.remove_active(effect.task_group_id, effect.task_id, effect.generation, etag)
         )

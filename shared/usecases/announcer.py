@@ -26,7 +26,7 @@ class Announcer:
     """Announces what has been committed."""
 
     def __init__(self, publisher: Publisher, messages: Messages, wake: Callable[[str], None], size_limit: int) -> None:
-        """`wake` is told each task queue that got a pending run in this process; `size_limit` in bytes an event."""
+        """`wake` gets each task queue that got a pending run in this process; `size_limit` in bytes an event."""
         self._publisher = publisher
         self._messages = messages
         self._wake = wake

@@ -1,4 +1,4 @@
-"""The expiry job's part for artifacts: what has expired goes, and what nobody else would commit is committed."""
+"""The expiry job's part for artifacts: deletes what has expired, commits uploads that no other would."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ArtifactExpiry:
         self._now = runtime.now
 
     async def artifact(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """An artifact that expires before its task; answers its expiration if it is a later one by now.
+        """An artifact that expires before its task; returns its expiration if it is a later one by now.
 
         The row goes first, on condition that it is as read: a repeated creation may prolong it. If the job dies in
         between, the blob goes with the task.
@@ -58,8 +58,8 @@ class ArtifactExpiry:
         await self._uploads.commit_one(*_words(expiring))
 
     async def delete_blobs(self, task_id: str, rows: Sequence[Row]) -> dict[str, Exception]:
-        """Deletes the blobs of all artifacts among the rows of a task, and with the row that tells of strays every blob
-        of the task. Answers the keys of those rows whose blobs could not be deleted, and why."""
+        """Deletes the blobs of all artifacts among the rows of a task, and with the row that marks strays every blob
+        of the task. Returns the keys of those rows whose blobs could not be deleted, and why."""
         first, end = keys.ARTIFACTS
         failed: dict[str, Exception] = {}
 

@@ -22,14 +22,14 @@ from shared.errors import InputError, RequestConflict, ResourceNotFound, Service
 from shared.runtime import pause
 from shared.storage import keys
 from shared.storage.artifacts import ArtifactChanged, ArtifactStore, RunInactive, Stored, operations_for
-from shared.storage.expiry import ExpiryStore, Filed
+from shared.storage.expiry import ExpiryStore, Scheduled
 from shared.storage.interface import Blobs
 from shared.storage.tasks import CommitLost, Loaded
 from shared.usecases.artifact_quota import ArtifactQuota
 from shared.usecases.executor import Stores
 
 _NEEDS_TASK = ANNOUNCED_AT_ONCE | {StorageType.OBJECT}
-"""Types whose answer or event tells of the task."""
+"""Types whose answer or event shows the task."""
 _UPLOAD_LIFE: Mapping[StorageType, timedelta] = {
     StorageType.BLOB: timedelta(minutes=15),
     StorageType.AZURE: timedelta(minutes=30),
@@ -45,7 +45,7 @@ class Created:
     upload_until: datetime
     """In whole seconds."""
     loaded: Loaded | None
-    """The task, where the type's answer tells of it."""
+    """The task, where the type's answer shows it."""
 
 
 class Artifacts:
@@ -84,13 +84,13 @@ class Artifacts:
             wanted = replace(wanted, details={**wanted.details, "projectId": definition.project_id})
         # Nothing may come after the job that deletes the expired artifact.
         until = min(now + self._upload_life(wanted), wanted.expires + KEPT)
-        filed = await self._file(definition, run_id, wanted, until)
+        scheduled = await self._schedule_expiry(definition, run_id, wanted, until)
         try:
             artifact, loaded = await self._commit(task_id, run_id, wanted, until)
         except (InputError, RequestConflict):
             # The row has shown that this call wrote nothing; after other failures it may have.
-            if filed is not None:
-                await self._expiry.take_back(filed)
+            if scheduled is not None:
+                await self._expiry.roll_back(scheduled)
             raise
         if artifact.version == call:
             self._quota.add(task_id)
@@ -108,14 +108,16 @@ class Artifacts:
             return rules.upload_life(wanted.sent_length, self._put)
         return _UPLOAD_LIFE.get(wanted.storage_type, self._put)
 
-    async def _file(self, definition: Definition, run_id: int, wanted: Artifact, until: datetime) -> Filed | None:
+    async def _schedule_expiry(
+        self, definition: Definition, run_id: int, wanted: Artifact, until: datetime
+    ) -> Scheduled | None:
         """What the expiry job has to know is written ahead; the task's own row covers what expires with it."""
-        filed = None
+        scheduled = None
         if keys.hour(wanted.expires) < keys.hour(definition.expires):
-            filed = await self._expiry.new_artifact(definition.task_id, run_id, wanted.name, wanted.expires)
+            scheduled = await self._expiry.new_artifact(definition.task_id, run_id, wanted.name, wanted.expires)
         if wanted.upload is Upload.DIRECT and rules.outlives_blocks(definition.deadline, self._runtime.now()):
             await self._expiry.upload(definition.task_id, run_id, wanted.name, until)
-        return filed
+        return scheduled
 
     async def _commit(
         self, task_id: str, run_id: int, wanted: Artifact, until: datetime
@@ -178,7 +180,7 @@ class Artifacts:
         """Whether a run without a guard is running by now.
 
         Raises InputError, RequestConflict (contract 7.1). But this call may have been acknowledged by storage with an
-        answer that was lost, and was sent again after the run was resolved: then nothing is left to write.
+        answer that was lost, and was sent again after the run was resolved: then there is nothing to write.
         """
         run = rules.known_run(await self._stores.tasks.status(task_id), run_id)
         try:
@@ -189,7 +191,7 @@ class Artifacts:
         return run.state is State.RUNNING
 
     async def _remove_replaced(self, old: Stored | None, artifact: Artifact) -> None:
-        """The content of an artifact that comes another way from now on has a new place; nobody finds the old one."""
+        """The content of an artifact that comes another way from now on has a new place; no one finds the old one."""
         if old is not None and old.artifact.has_blob and old.artifact.version != artifact.version:
             await self._blobs.delete(old.container, old.path)
 
@@ -222,7 +224,7 @@ class Finishing:
             try:
                 await self._make_present(loaded, stored, lambda artifact: replace(artifact, length=length))
             except (ResourceNotFound, ServiceUnavailable):
-                # If it has expired meanwhile, nobody would delete what has just been assembled.
+                # If it has expired meanwhile, no job would delete what has just been assembled.
                 if await self._store.get(task_id, run_id, name) is None:
                     await self._blobs.delete(stored.container, stored.path)
                 raise
@@ -249,7 +251,7 @@ class Finishing:
         return loaded, stored
 
     async def _assemble(self, stored: Stored, etags: Sequence[str]) -> int:
-        """The blob as it was announced: its parts put together, or the whole one. Answers its length."""
+        """The blob as it was announced: its parts put together, or the whole one. Returns its length."""
         artifact, details = stored.artifact, stored.artifact.details
         parts = int(details.get("partCount", 0))
         if len(etags) != max(parts, 1):
@@ -273,7 +275,7 @@ class Finishing:
         expected = details.get("transferLength", details["contentLength"])
         if found.length != expected:
             raise InputError(f"{found.length} bytes have been uploaded, not {expected}")
-        if found.content_encoding != as_header(artifact.encoding, ""):  # its client was told to set it, and did not
+        if found.content_encoding != as_header(artifact.encoding, ""):  # its client was asked to set it, and did not
             await self._blobs.set_headers(
                 stored.container,
                 stored.path,

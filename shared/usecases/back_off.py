@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 WINDOW = timedelta(seconds=10)
 FREE = 20
-"""Vain requests for a pool in one window that cost nobody a pause."""
+"""Vain requests for a pool in one window that lead to no pause."""
 HIGHEST = 7
 LONGEST = 2 ** (HIGHEST - 1)
 """Seconds of the longest advice."""
@@ -34,7 +34,7 @@ class BackOff:
         self._pools: dict[str, _Traffic] = {}
 
     def in_vain(self, task_queue_id: str) -> int:
-        """Another request has found nothing, or has only asked for URLs. Answers the advice in seconds, 0 for none."""
+        """Another request has found nothing, or has only asked for URLs. Returns the advice in seconds, 0 for none."""
         now = self._now()
         traffic = self._pools.get(task_queue_id)
         if traffic is None:

@@ -41,12 +41,12 @@ class _Claimed:
         return self.loaded.task.task_id, self.loaded.task.last_run_id
 
     def before_running(self) -> _Claimed:
-        """The same, to be told of as if the run had not been claimed, but had become pending if it has."""
+        """The same, to be announced as if the run had not been claimed, but had become pending if it has."""
         events = tuple(event for event in self.decision.events if event.exchange is not Exchange.TASK_RUNNING)
         return replace(self, decision=replace(self.decision, events=events))
 
     def rows_before_running(self) -> ChangePoolRows:
-        """The index rows as if the run had not been claimed: before it is handed back, since then nobody knows them."""
+        """The index rows as if the run had not been claimed: before it is handed back, then no call knows them."""
         task, run_id = self.loaded.task, self.loaded.task.last_run_id
         pending = claims.unclaimed(task, run_id)
         gone = [row for change in self.rows for row in change.remove]
@@ -164,7 +164,7 @@ class Claiming:
         return _Claimed(loaded=committed, decision=decision)
 
     async def _let_go(self, at: _Attempt, seconds: float) -> None:
-        """The attempt failed: the message says again what it said, and whoever polls next may try.
+        """The attempt failed: the message says again what it said, and the next poller may try.
 
         If the attempt did commit, the next poller will see that, and hide the message.
         """
@@ -234,11 +234,11 @@ class Claiming:
         visit: Visit,
         unavailable: list[Exception],
     ) -> list[_Claimed]:
-        """What follows the commits; answers the claims that may be delivered: those that are announced.
+        """What follows the commits; returns the claims that may be delivered: those that are announced.
 
-        Index rows of all claims and the worker's row go in one transaction, which tells whether the worker may be given
+        Index rows of all claims and the worker's row go in one transaction, which shows whether the worker may be given
         runs at all: only then is it announced that they run; else the visit ends. Rows are projections that later
-        visitors repair, so that their failure costs nobody a claim.
+        visitors repair, so that their failure costs no worker a claim.
         """
         indexed = await self._write_rows(task_queue_id, claimed, record, visit)
         is_welcome = indexed is not None and not visit.ended.is_set()
@@ -254,7 +254,7 @@ class Claiming:
         return [each for each, is_announced in zip(claimed, outcomes, strict=True) if is_announced]
 
     async def _hand_back(self, claimed: _Claimed) -> None:
-        """Nobody has received the claim: its run is pending again. Where that fails, it is so at takenUntil."""
+        """Undoes a claim that no worker has received: its run is pending again, at takenUntil where that fails."""
         task_id, run_id = claimed.run
         run = claimed.loaded.task.last_run
         worker = Worker(worker_group=run.worker_group or "", worker_id=run.worker_id or "")
@@ -283,7 +283,7 @@ class Claiming:
     async def _write_rows(
         self, task_queue_id: str, claimed: list[_Claimed], record: WorkerRecord, visit: Visit
     ) -> list[_Claimed] | None:
-        """Answers the claims whose rows are written; None when the worker may not be given them."""
+        """Returns the claims whose rows are written; None when the worker may not be given them."""
         rows = [change for each in claimed for change in each.rows]
         try:
             if not await self._presence.claimed(record, visit, [each.run for each in claimed], rows):
@@ -297,7 +297,7 @@ class Claiming:
         return claimed
 
     async def _write_each(self, claimed: list[_Claimed]) -> list[_Claimed]:
-        """Index rows of each claim on its own, without the worker's; answers those that are written."""
+        """Index rows of each claim on its own, without the worker's; returns those that are written."""
         outcomes = await together(*map(self._write_rows_of, claimed))
         return [each for each, is_written in zip(claimed, outcomes, strict=True) if is_written]
 
@@ -310,12 +310,12 @@ class Claiming:
         return True
 
     async def _finish(self, claimed: _Claimed) -> None:
-        """The later stages: they only remove what is surplus."""
+        """The later stages: they only remove orphans."""
         _, *later = claimed.decision.after
         try:
             await self._executor.follow_up(claimed.loaded, Decision(task=None, after=((), *later)))
         except StorageUnavailable:
-            return  # what is left is surplus, which its readers recognise
+            return  # what is left are orphans, which their readers recognise
         except Exception:
             self._note_defect("clean up after the claim of", claimed.run[0], claimed.loaded.task.task_queue_id)
 

@@ -1,4 +1,4 @@
-"""Clients as the auth API manages them: who may make, change and remove them, and what is told of them."""
+"""Clients as the auth API manages them: who may make, change and remove them, and what is shown of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REPEATABLE = timedelta(minutes=15)
 PAGE_TEXT = 4_000_000
 """Characters of scopes after which a page ends early."""
 ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
-"""What static clients have for the times that nobody notes of them."""
+"""What static clients have for the times that are not recorded for them."""
 NEVER = datetime(3000, 1, 1, tzinfo=UTC)
 """When clients expire that work for good: a client of the API has to have a time."""
 _ATTEMPTS = 5
@@ -112,9 +112,9 @@ class ClientAccounts:
         return await self._described(record)
 
     async def create(self, client_id: str, request: ClientRequest, authorise: Authorise) -> dict[str, Any]:
-        """Makes a client and answers it with its token, which nobody can read again.
+        """Makes a client and returns it with its token, which cannot be read again.
 
-        A repeat within 15 minutes answers the same. Raises InputError, InsufficientScopes, RequestConflict.
+        A repeat within 15 minutes returns the same. Raises InputError, InsufficientScopes, RequestConflict.
         """
         self._refuse_static(client_id)
         if not is_client_id(client_id):
@@ -248,7 +248,7 @@ class ClientAccounts:
         raise RequestConflict(f"There is a client {record.client_id} already, and it is another one")
 
     async def _schedule_deletion(self, record: ClientRecord) -> None:
-        """Ahead of the client itself: whoever cleans up looks at the client before he removes it."""
+        """Ahead of the client itself: the expiry job looks at the client before it removes it."""
         if record.delete_on_expiration:
             due = max(record.expires, self._runtime.now())
             await self._expiry.client(record.client_id, row_key(record.client_id), due)

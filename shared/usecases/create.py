@@ -37,27 +37,27 @@ EDGES_AT_A_TIME = 64
 
 @dataclass
 class _Attempt:
-    """One call of createTask: what it makes, and what it has to take back if it is refused."""
+    """One call of createTask: what it makes, and what it has to roll back if it is refused."""
 
     definition: Definition
     packed: PackedDefinition
     task: Task
     ahead: WriteAhead
     now: datetime
-    take_back: list[Callable[[], Awaitable[None]]]
+    roll_back: list[Callable[[], Awaitable[None]]]
     leave: Leave | None = None
     group_stays: bool = False
     """Whether the group that the task has founded stays when the task is refused."""
-    member_stood: bool = False
+    member_existed: bool = False
     """A call before this one has added the member: its task may exist, or its commit be under way."""
     touched: set[str] = field(default_factory=set)
     """Dependencies whose edges another call had written before: not this call's to remove."""
-    filed_before: bool = False
+    expiry_row_existed: bool = False
     """The same for the row of the Expiry table."""
 
     async def withdraw(self) -> None:
         """Rolls back what this call alone has written ahead: as many edges at a time as were written."""
-        undone = list(self.take_back)
+        undone = list(self.roll_back)
         if (leave := self.leave) is not None:
             undone.append(lambda: leave(self.group_stays))
         await both(self.ahead.withdraw(), in_waves(EDGES_AT_A_TIME, lambda undo: undo(), undone))
@@ -73,7 +73,7 @@ class CreateTask:
         self._max_deadline = max_deadline
 
     async def __call__(self, definition: Definition) -> Task:
-        """Creates the task, or finds it created with an equal definition; answers its present status.
+        """Creates the task, or finds it created with an equal definition; returns its present status.
 
         Raises InputError, RequestConflict, ServiceUnavailable, StorageUnavailable.
         """
@@ -89,7 +89,7 @@ class CreateTask:
             task=task,
             ahead=self._stores.write_ahead(),
             now=now,
-            take_back=[],
+            roll_back=[],
         )
         try:
             return await self._create(attempt)
@@ -101,12 +101,12 @@ class CreateTask:
 
     async def _create(self, attempt: _Attempt) -> Task:
         found = await self._put_ahead(attempt)
-        if attempt.member_stood:
+        if attempt.member_existed:
             existing = await self._stores.tasks.load(attempt.definition.task_id)
             if existing is not None:
                 return await self._found(attempt, existing)
             await self._membership.touch(attempt.definition, attempt.packed, attempt.now)
-        if attempt.filed_before:
+        if attempt.expiry_row_existed:
             await self._expiry.task(attempt.definition)
         if found:
             try:
@@ -122,7 +122,7 @@ class CreateTask:
         return await self._commit(attempt)
 
     async def _put_ahead(self, attempt: _Attempt) -> Mapping[str, Task | None]:
-        """Everything that the task needs, in parallel; answers its dependencies as they were read.
+        """Everything that the task needs, in parallel; returns its dependencies as they were read.
 
         Once so many are missing as a refusal names, the rest are not looked for.
         """
@@ -141,7 +141,7 @@ class CreateTask:
         await together(
             attempt.ahead.ensure(self._needs(attempt.task)),
             self._join(attempt),
-            self._file(attempt),
+            self._schedule_expiry(attempt),
             self._spill(attempt),
             in_waves(EDGES_AT_A_TIME, link, required),
         )
@@ -159,15 +159,15 @@ class CreateTask:
         try:
             attempt.leave = await self._membership.join(definition, attempt.packed)
         except MemberExists:
-            attempt.member_stood = True
+            attempt.member_existed = True
 
-    async def _file(self, attempt: _Attempt) -> None:
+    async def _schedule_expiry(self, attempt: _Attempt) -> None:
         """What the expiry job has to know of the task."""
-        filed = await self._expiry.new_task(attempt.definition)
-        if filed is None:
-            attempt.filed_before = True
+        scheduled = await self._expiry.new_task(attempt.definition)
+        if scheduled is None:
+            attempt.expiry_row_existed = True
         else:
-            attempt.take_back.append(lambda: self._expiry.take_back(filed))
+            attempt.roll_back.append(lambda: self._expiry.roll_back(scheduled))
 
     async def _spill(self, attempt: _Attempt) -> None:
         """A definition that does not fit into a row. Another call may rely on the same blob, so it stays whatever
@@ -184,7 +184,7 @@ class CreateTask:
         if etag is None:
             attempt.touched.add(required)
         else:
-            attempt.take_back.append(lambda: self._stores.tasks.remove_edge(required, dependent, etag))
+            attempt.roll_back.append(lambda: self._stores.tasks.remove_edge(required, dependent, etag))
         return await self._stores.tasks.status(required)
 
     async def _leave_edges_to_expiry(self, attempt: _Attempt, found: Mapping[str, Task | None]) -> None:
@@ -218,7 +218,7 @@ class CreateTask:
         return created.task
 
     async def _found(self, attempt: _Attempt, existing: Loaded) -> Task:
-        """The task is there already: if it is the same one, announce it again and take back what this call put."""
+        """The task is there already: if it is the same one, announce it again and roll back what this call put."""
         await self._drop_shared_row(attempt, existing.task)
         refuse_other_definition(attempt.definition, existing.definition, existing.task)
         await self._announce(existing)
@@ -226,14 +226,14 @@ class CreateTask:
         return existing.task
 
     async def _drop_shared_row(self, attempt: _Attempt, existing: Task) -> None:
-        """Two calls of one millisecond share a pending row; who finds it touches it, and who made it cannot take it
-        back then. If the task came to be by a third one, at another time, the row is nobody's."""
+        """Two calls of one millisecond share a pending row; the one that finds it touches it, and the one that made it
+        cannot roll it back then. If a third one has created the task, at another time, the row is an orphan."""
         for effect in self._needs(attempt.task):
-            if isinstance(effect, AddPendingRow) and attempt.ahead.stood_before(effect):
+            if isinstance(effect, AddPendingRow) and attempt.ahead.existed_before(effect):
                 if existing.runs and existing.runs[0].scheduled == effect.row.scheduled:
                     return
-                surplus = ChangePoolRows(task_queue_id=effect.task_queue_id, remove=(effect.row,))
-                await self._stores.pools.change([surplus], effect.task_queue_id)
+                orphan = ChangePoolRows(task_queue_id=effect.task_queue_id, remove=(effect.row,))
+                await self._stores.pools.change([orphan], effect.task_queue_id)
 
     async def _announce(self, loaded: Loaded) -> None:
         events: list[TaskEvent] = [announcements.defined(loaded.task)]

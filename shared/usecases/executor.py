@@ -52,7 +52,7 @@ class Executor:
         self._runtime = stores.runtime
 
     async def run(self, task_id: str, decide: Decide, *, beside_read: Sequence[Ahead] = ()) -> Loaded:
-        """Reads the task, decides, and carries the decision out; answers the task as it is then.
+        """Reads the task, decides, and carries the decision out; returns the task as it is then.
 
         `beside_read` is what every outcome but a refusal needs, put while the task is being read.
         Raises ResourceNotFound, what `decide` raises, ServiceUnavailable, StorageUnavailable.
@@ -73,7 +73,7 @@ class Executor:
     async def commit(self, read: Loaded, decide: Decide, ahead: WriteAhead) -> tuple[Loaded, Decision]:
         """Decides and commits, again when a race is lost; what is ahead of a refused call is rolled back.
 
-        Answers the task as this commit has left it. Raises what `decide` raises, ReceiptLost, ResourceNotFound,
+        Returns the task as this commit has left it. Raises what `decide` raises, ReceiptLost, ResourceNotFound,
         ServiceUnavailable, StorageUnavailable.
         """
         for attempt in range(TRIES):
@@ -129,4 +129,4 @@ class Executor:
                 effect.ticket, effect.task_queue_id, effect.task_id, effect.run_id, effect.hint_id, None
             )
         except ReceiptLost:
-            return  # whoever holds the lease lets it go, or it shows itself at takenUntil
+            return  # the call that holds the lease lets it go, or it becomes visible at takenUntil

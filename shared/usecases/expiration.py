@@ -90,14 +90,14 @@ class Expiration:
             "upload": artifacts.upload,
             keys.INDEX_SWEEP: index.sweep,
         }
-        """Each deletes one thing, if it can before the given time. Answers when it is due again, None if never; a task
+        """Each deletes one thing, if it can before the given time. Returns when it is due again, None if never; a task
         is deleted in two steps.
 
         Raises OutOfTime when a later run has to go on.
         """
 
     async def run(self, seconds: float) -> int:
-        """Deletes what is due, for about so many seconds; answers how many things were looked at.
+        """Deletes what is due, for about so many seconds; returns how many things were looked at.
 
         Raises StorageUnavailable when nothing could be done: everything that was due failed, or the Expiry table
         itself cannot be read or written. The next run goes on from there.

@@ -26,10 +26,10 @@ class GroupExpiry:
         self._now = runtime.now
 
     async def group(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes a group that has not been raised; answers its expiration if it is later by now.
+        """Deletes a group that has not been raised; returns its expiration if it is later by now.
 
-        The header and the guard of its scheduler go first, in one transaction that holds only if nobody has raised,
-        sealed or joined the group since it was read. After that nobody can join it: the next task of the group makes
+        The header and the guard of its scheduler go first, in one transaction that holds only if no call has raised,
+        sealed or joined the group since it was read. After that no task can join it: the next task of the group makes
         it anew, with young rows, which stay.
         """
         (task_group_id,) = expiring.words
@@ -51,7 +51,7 @@ class GroupExpiry:
 
     async def listed(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Deletes a row of the list of groups once its group is gone, or does not name it: a call that died has left
-        it. Answers when to look again while the group is there."""
+        it. Returns when to look again while the group is there."""
         task_group_id, *key = expiring.words
         listed = "~".join(key)
         header = await self._groups.header(task_group_id)

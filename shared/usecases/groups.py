@@ -67,7 +67,7 @@ class Groups:
         return group, ListedTasks(tasks=tasks, resume=resume if rest is None else keys.member(members[rest].task_id))
 
     async def seal(self, group: Group) -> Group:
-        """Seals the group for good; a repeat answers the first time and announces it again."""
+        """Seals the group for good; a repeat returns the first time and announces it again."""
         for attempt in range(TRIES):
             if group.sealed is None:
                 now = self._stores.runtime.now()

@@ -1,4 +1,4 @@
-"""Whether what the service needs answers, for those who watch it."""
+"""Heartbeat: whether the services that this one needs respond (Service Bus, storage)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ask = Callable[[], Awaitable[object]]
 LIMIT_SECONDS = 3.0
 """How long each service may take to answer."""
 KEPT_SECONDS = 5.0
-"""How long what was found is told to others: whoever asks often asks us, and not the services."""
+"""How long a result is reused: frequent callers ask this process, and not the services."""
 
 
 class Heartbeat:

@@ -36,7 +36,7 @@ class Index:
         self._store = store
 
     async def insert(self, entry: Entry) -> Entry:
-        """Stores an entry by the rules of contract 18.3; answers what is stored then, which may be another task's.
+        """Stores an entry by the rules of contract 18.3; returns what is stored then, which may be another task's.
 
         Raises InputError (data too large), ServiceUnavailable.
         """

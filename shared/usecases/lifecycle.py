@@ -13,7 +13,7 @@ from shared.usecases.executor import Decide, Executor, Stores
 
 
 class Lifecycle:
-    """Each method answers the task as it is after the call. All raise ResourceNotFound, RequestConflict,
+    """Each method returns the task as it is after the call. All raise ResourceNotFound, RequestConflict,
     ServiceUnavailable, StorageUnavailable."""
 
     def __init__(self, stores: Stores, executor: Executor) -> None:

@@ -12,7 +12,7 @@ from shared.domain.protocol import COMMIT_MAY_COME, TRIES
 from shared.errors import RequestConflict, ServiceUnavailable
 from shared.recent import Recent
 from shared.storage.codec import PackedDefinition
-from shared.storage.expiry import ExpiryStore, Filed
+from shared.storage.expiry import ExpiryStore, Scheduled
 from shared.storage.group_rows import Group, Joined
 from shared.storage.groups import GroupChanged, GroupExists, GroupStore, GuardMissing, MemberExists
 from shared.storage.recent_groups import RecentGroupStore
@@ -78,7 +78,7 @@ class Membership:
     def _leave(self, definition: Definition, joined: Joined) -> Leave:
         return lambda group_stays: self._groups.leave(definition.task_group_id, definition.task_id, joined)
 
-    def _dissolve(self, definition: Definition, joined: Joined, listed: str, filed: Filed | None) -> Leave:
+    def _dissolve(self, definition: Definition, joined: Joined, listed: str, scheduled: Scheduled | None) -> Leave:
         async def dissolve(group_stays: bool) -> None:
             if not group_stays:
                 self._known.pop(definition.task_group_id)
@@ -86,9 +86,9 @@ class Membership:
                 await self._groups.leave(definition.task_group_id, definition.task_id, joined)
                 return
             await self._recent.remove(listed)
-            if filed is not None:
+            if scheduled is not None:
                 # A call that has founded the group again since has touched this row, too.
-                await self._expiry.take_back(filed)
+                await self._expiry.roll_back(scheduled)
 
         return dissolve
 
@@ -113,7 +113,7 @@ class Membership:
         """First what will delete the group and its row in the list of groups: what is made, and not known to the expiry
         job, would stay for ever. Raises GroupExists, MemberExists."""
         entry = self._recent.entry(definition)
-        filed = await self._expiry.new_group(definition.task_group_id, expires, entry.key)
+        scheduled = await self._expiry.new_group(definition.task_group_id, expires, entry.key)
         await self._recent.add(entry)
         try:
             joined = await self._groups.found(definition, packed, entry.key)
@@ -121,7 +121,7 @@ class Membership:
             await self._recent.remove(entry.key)
             raise
         self._remember(definition.task_group_id, definition.scheduler_id, expires)
-        return self._dissolve(definition, joined, entry.key, filed)
+        return self._dissolve(definition, joined, entry.key, scheduled)
 
     def _remember(self, task_group_id: str, scheduler_id: str, expires: datetime) -> None:
         self._known[task_group_id] = _Known(scheduler_id, expires)

@@ -122,16 +122,16 @@ class Objects:
         life = upload_life(content_length, self._put)
         expires = min(now + life, stored.artifact.expires.replace(microsecond=0) + KEPT)
         headers = _headers(stored.artifact)
-        told = {"Content-Length": str(content_length), "Content-Type": headers["content_type"]}
+        stated = {"Content-Length": str(content_length), "Content-Type": headers["content_type"]}
         if is_chunked or (self._mode == "relay" and content_length <= self._relay.limit):
             url = self._relay.url(stored.task_id, stored.run_id, stored.artifact, expires)
-            return PutUrl(url=url, expires=expires, headers=told)
+            return PutUrl(url=url, expires=expires, headers=stated)
         url = await self._access.write_blob(stored.container, stored.path, start=now - CLOCK_SKEW, expiry=expires)
         return PutUrl(
             url=url,
             expires=expires,
             headers={
-                **told,
+                **stated,
                 "x-ms-blob-type": "BlockBlob",
                 "x-ms-blob-content-type": headers["content_type"],
                 "x-ms-blob-content-disposition": headers["content_disposition"],

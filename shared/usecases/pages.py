@@ -25,7 +25,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listed:
-    """A task in an answer with others. It has the definition itself, whose room is free when nobody refers to it."""
+    """A task in an answer with others. It has the definition itself, whose room is free when nothing refers to it."""
 
     definition: Definition
     priority: Priority

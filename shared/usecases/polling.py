@@ -165,7 +165,7 @@ class Poller:
                 pool.wake.clear()
                 if not await self._look(task_queue_id, pool) and pool.waiters:
                     await self._pause(pool)
-        except Exception as error:  # every waiter is told; nobody would see it in this task
+        except Exception as error:  # every waiter gets it; no one would see it in this task
             self._serve_begun(pool)
             for waiter in pool.waiters:
                 waiter.served.set_exception(error)
@@ -207,7 +207,7 @@ class Poller:
 
     @staticmethod
     def _serve_begun(pool: _Pool) -> None:
-        """Nobody who has got a message waits for more: only the first can have got some, but not its fill."""
+        """Serves a waiter that has got a message and waits for more: only the first can have some, but not all."""
         if pool.waiters and pool.waiters[0].messages:
             pool.waiters.popleft().served.set_result(None)
 

@@ -1,6 +1,6 @@
 """Restores what a pool's index says should be there (design 4).
 
-Whoever holds a poll URL can hide messages for a week, or delete them; calls that died leave index rows behind.
+A worker that holds a poll URL can hide messages for a week, or delete them; calls that died leave index rows behind.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Reconciler:
     """Compares index rows with what is visible in the bands, and both with the status rows."""
 
     def __init__(self, stores: Stores, executor: Executor, unused_for: timedelta) -> None:
-        """Queues of pools that nobody has used for `unused_for` are deleted."""
+        """Queues of pools that were not used for `unused_for` are deleted."""
         self._stores = stores
         self._executor = executor
         self._now = stores.runtime.now
@@ -60,7 +60,7 @@ class Reconciler:
             await self._check_rows(task_queue_id, (await self._stores.pools.pending(task_queue_id, ROWS))[0])
 
     async def check_all(self) -> int:
-        """Every pool of the directory; answers how many rows were looked into.
+        """Every pool of the directory; returns how many rows were looked into.
 
         What fails for one pool costs no other its check. Raises StorageUnavailable when the directory cannot be read.
         """
@@ -82,7 +82,7 @@ class Reconciler:
         return 0
 
     async def check_pool(self, task_queue_id: str) -> int:
-        """One pool; answers how many rows were looked into: none, unless there is evidence that a message is lost.
+        """One pool; returns how many rows were looked into: none, unless there is evidence that a message is lost.
 
         Bounded work: the oldest page of rows each time, and where there are more, some pages from where the last check
         ended, so that every row has its turn. Raises StorageUnavailable.
@@ -111,7 +111,7 @@ class Reconciler:
     async def _check_rows(self, task_queue_id: str, rows: Sequence[PendingRow]) -> int:
         """Rows in the order in which their runs were scheduled. A band's messages are taken in about that order, too.
 
-        A row is written again when its message is put again, so that its age tells that of its message.
+        A row is written again when its message is put again, so that its age is that of its message.
         """
         bands: dict[Priority, list[PendingRow]] = defaultdict(list)
         for row in rows:

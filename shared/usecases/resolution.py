@@ -43,7 +43,7 @@ class GroupCheck:
     async def check(self, task_group_id: str, due: str | None = None) -> float | None:
         """Announces the group if a check is due and no active row is left.
 
-        Answers the seconds after which to check again, where a row must grow old enough to be removed as an orphan,
+        Returns the seconds after which to check again, where a row must grow old enough to be removed as an orphan,
         or where there are more orphans than one check removes; None where the handler of a later resolution will
         check: the header does not name the caller's, `due`, any more. Raises StorageUnavailable.
         """
@@ -132,7 +132,7 @@ class Resolution:
         """Handles one message.
 
         The edges and uploads are read only after the resolution was seen in the status row, never beside that read:
-        whoever adds an edge reads the status afterwards, so one of the two sees the other. Read side by side, the
+        a call that adds an edge reads the status afterwards, so one of the two sees the other. Read side by side, the
         edges may be older than the status, and a dependent that was added in between would wait for ever.
         Raises StorageUnavailable, ServiceUnavailable: then it is to be handled again.
         """
@@ -155,8 +155,8 @@ class Resolution:
     async def _page(self, read: Loaded, run: Run, message: ResolvedMessage) -> None:
         """A page of edges and uploads, and the message of the next page ahead of it.
 
-        A page that fails is left to a message that ends where the next page starts. If it was tried again as it is,
-        every try would lead to the next page once more, and every try of that one to the page after it.
+        A page that fails is put again, as a message that ends where the next page starts. If it was tried again as
+        it is, every try would lead to the next page once more, and every try of that one to the page after it.
         """
         edges, uploads, rest = await self._stores.tasks.edges_and_uploads(
             message.task_id, start=message.start, end=message.end, limit=PAGE
@@ -179,8 +179,8 @@ class Resolution:
     ) -> None:
         """What a page asks for; the first one settles the task, too, even if an edge cannot be followed.
 
-        The deadline message is the timer behind all of this, so it goes last, and only where nothing is left to other
-        messages, which may still fail for good: at the deadline it has everything done once more.
+        The deadline message is the timer behind all of this, so it goes last, and only where no other message has work
+        left that may still fail for good: at the deadline it has everything done once more.
         """
         is_first = message.start is None
         left = await together(
@@ -299,14 +299,14 @@ class Resolution:
     async def _commit(self, task: Task, uploads: Sequence[Waiting]) -> bool:
         """What workers have put straight into storage becomes the blobs of their artifacts, run by run.
 
-        Nothing of it is left to another message.
+        No other message has a part of it.
         """
         over = [upload for upload in uploads if self._run(task, upload.run_id) is not None]
         await self._uploads.commit(task.task_id, over)
         return False
 
     async def _enter(self, read: Loaded, run: Run) -> bool:
-        """A task that has completed is indexed by its routes. Nothing of it is left to another message."""
+        """A task that has completed is indexed by its routes. No other message has a part of it."""
         if run.state is State.COMPLETED and run.resolved is not None:
             await self._index.task_completed(read.definition, run.resolved)
         return False
@@ -314,7 +314,7 @@ class Resolution:
     async def _settle(self, task: Task, message: ResolvedMessage, run: Run) -> bool:
         """Clears what belonged to the unresolved task, then sees whether its group is resolved.
 
-        Answers whether that has to be seen again later.
+        Returns whether that has to be seen again later.
         """
         await together(
             self._stores.groups.settle(task, run.generation),

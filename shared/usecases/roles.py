@@ -1,4 +1,4 @@
-"""Roles as the auth API manages them: nobody grants what he has not, and no role leads back to itself."""
+"""Roles as the auth API manages them: callers grant only what they have, and no role leads back to itself."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class RoleAccounts:
         return _described(snapshot, _existing(snapshot, role_id))
 
     async def create(self, role_id: str, request: RoleRequest, authorise: Authorise) -> dict[str, Any]:
-        """Makes a role; a repeat answers the same. Raises InsufficientScopes, InputError, RequestConflict."""
+        """Makes a role; a repeat returns the same. Raises InsufficientScopes, InputError, RequestConflict."""
         await authorise(request.scopes)
 
         async def attempt(snapshot: RoleSnapshot) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class TaskExpiry:
         """Begins to delete a task: the content of its artifacts goes, and all rows beyond what a transaction holds.
 
         If the task is not there, or is of another group, a call that died has left the row of the Expiry table.
-        Answers the task, for `leave_groups` and `delete`; else when to look again, None if never. Raises OutOfTime.
+        Returns the task, for `leave_groups` and `delete`; else when to look again, None if never. Raises OutOfTime.
         """
         task_id, task_group_id = expiring.words[0], str(expiring.values["taskGroupId"])
         for _ in range(TRIES):
@@ -92,7 +92,7 @@ class TaskExpiry:
     async def leave_groups(self, emptied: Sequence[Emptied]) -> None:
         """Deletes the member rows of tasks that expire together in one group: two requests for all of them.
 
-        What does not go here is left to `delete`, one by one, and so is a failure.
+        What does not go here `delete` handles, one by one, and failures too.
         """
         by_group: dict[str, list[Emptied]] = {}
         for task in emptied:
@@ -109,7 +109,7 @@ class TaskExpiry:
 
         The rows that make it a task go last, in one transaction that holds only if nothing has changed since they
         were read. So an id that is used again, even while this runs, keeps everything of its new task.
-        Answers when to look again, None if never.
+        Returns when to look again, None if never.
         """
         task_id = emptied.task_id
         if not emptied.has_left:
@@ -132,7 +132,7 @@ class TaskExpiry:
         return None
 
     async def _give_up(self, task_id: str) -> bool:
-        """Whether a task that is not resolved goes all the same, without its dependents or anybody else being told.
+        """Whether a task that is not resolved goes all the same, without an event or its dependents being resolved.
 
         Its deadline message should have been handled long ago. While handlers may only be late, it is put again and
         the task stays; later the task's index row, which a handler would have removed, goes first.
@@ -182,7 +182,7 @@ class TaskExpiry:
             raise next(iter(failed.values()))
 
     async def _delete_others(self, task_id: str, rows: Sequence[Row]) -> list[Exception]:
-        """Deletes rows that can go before their task, with their blobs; answers what could not be deleted, and why."""
+        """Deletes rows that can go before their task, with their blobs; returns what could not be deleted, and why."""
         failed = await self._artifacts.delete_blobs(task_id, rows)
         deletable = [row for row in rows if row.key not in failed]
         await delete_unchanged(self._storage, keys.TASKS, task_id, deletable)
@@ -191,7 +191,7 @@ class TaskExpiry:
     async def _delete_leftovers(self, task_id: str, rows: Sequence[Row]) -> datetime | None:
         """Deletes rows in the partition of a task that is not there: edges of calls that were refused, or died.
 
-        A young row may be of a call that creates the task, or a dependent of it, just now. Answers when to look again.
+        A young row may be of a call that creates the task, or a dependent of it, just now. Returns when to look again.
         """
         old = [row for row in rows if self._is_settled(row)]
         failures = await self._delete_others(task_id, old)
@@ -202,9 +202,9 @@ class TaskExpiry:
     async def _leave_group(self, task_group_id: str, task_id: str, generation: int | None) -> datetime | None:
         """Deletes the rows of a task in a group, member and active rows together: neither is of use without the other.
 
-        A task that was resolved in its last `generation`, as its member row tells, has no active row any more. Rows
+        A task that was resolved in its last `generation`, as its member row says, has no active row any more. Rows
         that a call has written or touched in the last minutes stay: it may be creating a new task of this id.
-        Answers when to look again, None if never.
+        Returns when to look again, None if never.
         """
         member = await self._storage.tables.get(keys.GROUPS, task_group_id, keys.member(task_id))
         rows = [] if member is None else [member]

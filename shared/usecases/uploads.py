@@ -1,6 +1,6 @@
 """Where the content of an artifact is put, and how what was put is committed (contract 7, 7.2, design 8).
 
-A bare PUT leaves a block that nobody sees. It becomes the blob when its artifact is first read, when the run is
+A bare PUT leaves a block that no reader sees. It becomes the blob when its artifact is first read, when the run is
 resolved, or by the expiry job where no resolution comes in time, or the PUT ends after it; whichever is first, and
 again at the resolution, so that the last PUT counts.
 
@@ -52,7 +52,7 @@ WIDTH = 16
 class Uploads:
     """The blobs behind artifacts. Every step may be repeated.
 
-    Whoever has a URL for uploads may do to its blob what the URL allows: whatever is found there is an upload, or
+    A client that has a URL for uploads may do to its blob what the URL allows: whatever is found there is an upload, or
     none, and never a failure.
     """
 
@@ -64,7 +64,7 @@ class Uploads:
         self._new_version = runtime.slugid
 
     async def commit(self, task_id: str, uploads: Sequence[Waiting]) -> None:
-        """Commits uploads of a task; one that has not come is left to the expiry job. Raises StorageUnavailable."""
+        """Commits uploads of a task; one that has not come waits for the expiry job. Raises StorageUnavailable."""
         came = await in_waves(WIDTH, self._has_come, uploads)
         committed = [upload for upload, is_there in zip(uploads, came, strict=True) if is_there]
         await in_waves(WIDTH, self._wait_on, [upload for upload in uploads if upload not in committed])
@@ -190,7 +190,7 @@ class Uploads:
         )
 
     async def _detect(self, stored: Stored, found: BlobProperties) -> str:
-        """Storage does not keep the encoding that a bare PUT states, so it is told from the first bytes.
+        """Storage does not keep the encoding that a bare PUT states, so it is detected from the first bytes.
 
         That is noted only on the content that was looked at: another one may have been committed meanwhile.
         """
@@ -283,7 +283,7 @@ class Relay:
             raise ResourceNotFound(_EXPIRED)
         if stored.artifact.version != version:
             raise RequestConflict("the content of this artifact comes another way by now: create the artifact again")
-        if stored.artifact.storage_type is not StorageType.OBJECT:  # the end of an object's upload is told by a call
+        if stored.artifact.storage_type is not StorageType.OBJECT:  # a call reports the end of an object's upload
             check_run_takes_artifacts(task.runs[run_id], self._now())
         return stored
 

@@ -136,7 +136,7 @@ class Work:
         record: WorkerRecord,
         found: asyncio.Event,
     ) -> list[Loaded]:
-        """Claims as soon as there is work; none after `wait` seconds, or as soon as nobody waits for the answer.
+        """Claims as soon as there is work; none after `wait` seconds, or as soon as no client waits for the answer.
 
         Sets `found` with the first work.
         """
@@ -163,7 +163,7 @@ class Work:
         return []
 
     async def _note_wait(self, record: WorkerRecord, visit: Visit, found: asyncio.Event) -> None:
-        """Tells other processes that the worker waits here, so that they end its older waits.
+        """Shows other processes that the worker waits here, so that they end its older waits.
 
         Where this process knows of no other, it looks only after a moment: a worker that gets work at once costs no
         request.
@@ -181,7 +181,7 @@ class Work:
         """Up to `count` claims of what a worker has polled itself, without waiting (contract 15, design 4).
 
         Messages that this service did not sign for the pool are left alone: their receipts may be those of others.
-        Surplus ones are released. A quarantined worker waits in vain, while all are released.
+        Those beyond `count` are released. A quarantined worker waits in vain, while all are released.
         Raises InputError, StorageUnavailable.
         """
         messages = self._read_polled(task_queue_id, poll_answer)
@@ -191,11 +191,11 @@ class Work:
             await together(self._presence.seen(record), *map(self._release, messages))
             await self._runtime.sleep(wait)
             return []
-        surplus = together(*map(self._release, messages[count:]))
+        rest = together(*map(self._release, messages[count:]))
         if not messages:
-            await together(self._presence.seen(record), surplus)
+            await together(self._presence.seen(record), rest)
             return []
-        claimed, _ = await both(self._claiming.claim(task_queue_id, messages[:count], worker, record, visit), surplus)
+        claimed, _ = await both(self._claiming.claim(task_queue_id, messages[:count], worker, record, visit), rest)
         return self._claims(claimed)
 
     def _read_polled(self, task_queue_id: str, poll_answer: str) -> list[PendingMessage]:

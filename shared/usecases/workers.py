@@ -1,7 +1,7 @@
 """The registry of workers: noting who asks for work, reading, declaring, quarantine, removal (contract 8).
 
 A worker's row also says which of its calls may still be given a run: it is written in the transaction of every claim,
-on condition that nobody has written it since, so that a quarantine, a removal or a newer wait is always noticed there.
+on condition that no one has written it since, so that a quarantine, a removal or a newer wait is always noticed there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Visit:
     waits: bool
     """Whether it waits until there is work: then a newer wait of the same worker ends it."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when nobody waits for its answer any more: nothing may be handed out in it."""
+    """Set when no client waits for its answer any more: nothing may be handed out in it."""
 
 
 class Presence:
@@ -144,7 +144,7 @@ class Presence:
         return True
 
     async def _write(self, record: WorkerRecord, rows: Sequence[ChangePoolRows]) -> bool:
-        """Whether nobody has written the worker's row since it was read."""
+        """Whether no one has written the worker's row since it was read."""
         if not record.etag:
             await self._expiry.worker(record.task_queue_id, record.worker_group, record.worker_id, record.expires)
         try:
@@ -263,7 +263,7 @@ class Workers:
     ) -> tuple[list[tuple[str, int]], str | None]:
         """A worker is gone for good: every run that it holds ends as `worker-shutdown` now, not at takenUntil.
 
-        Answers task and run of those that ended now, and where to go on when the call's time was not enough.
+        Returns task and run of those that ended now, and where to go on when the call's time was not enough.
         Raises InputError, ServiceUnavailable, StorageUnavailable: a repeat goes on.
         """
         until = self._runtime.now() + timedelta(seconds=REMOVAL_SECONDS)

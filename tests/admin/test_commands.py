@@ -289,7 +289,7 @@ def test_an_empty_answer_of_the_vault_is_not_taken_for_no_old_keys(operator: Ope
             },
             "the storage account cannot be reached: Cannot connect to host 127.0.0.1:9",
         ),
-        ({"STORAGE_ACCOUNT_NAME": "abc"}, "nobody is signed in who could read the storage account: run `az login`"),
+        ({"STORAGE_ACCOUNT_NAME": "abc"}, "no one is signed in who could read the storage account: run `az login`"),
     ],
     ids=["none", "none, locally", "nonsense", "nobody there", "nobody signed in"],
 )

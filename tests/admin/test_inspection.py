@@ -136,10 +136,10 @@ async def _no_edge(world: World, cast: Cast) -> str:
     return cast.blocked
 
 
-async def _not_filed(world: World, cast: Cast) -> str:
+async def _without_expiry_row(world: World, cast: Cast) -> str:
     task = _task(world, cast.running)
-    filed = Delete(keys.expiring("task", task.task_id, task.task_group_id))
-    await _write(world, keys.EXPIRY, keys.hour(task.expires + KEPT), filed)
+    row = Delete(keys.expiring("task", task.task_id, task.task_group_id))
+    await _write(world, keys.EXPIRY, keys.hour(task.expires + KEPT), row)
     return cast.running
 
 
@@ -172,7 +172,7 @@ async def _no_upload_guard(world: World, cast: Cast) -> str:
         (_no_claimed_row, "its pool does not list it as running"),
         (_row_of_a_resolved_task, "its pool still lists it"),
         (_no_edge, "would not wake it"),
-        (_not_filed, "it would never be deleted"),
+        (_without_expiry_row, "it would never be deleted"),
         (_no_guard, "its guard says otherwise"),
         (_guard_of_a_resolved_task, "its guard says otherwise"),
         (_wrong_upload_guard, "guards are"),
@@ -251,7 +251,7 @@ def test_a_dependent_that_was_not_told_and_a_group_that_was_not_announced() -> N
         assert await texts(world, second) == []
         world.clock.advance(20 * 60)
         found = {finding.text: finding for finding in await inspect_task(records(world), second)}
-        assert list(found) == [f"{first} is resolved, and it was not told"]
+        assert list(found) == [f"{first} is resolved, and it was not notified"]
         assert {"its group counts it as unresolved", "its pool still lists it"} == set(await texts(world, first))
         await _mend(list(found.values()))
         await world.drain(30)

@@ -105,7 +105,7 @@ async def test_an_existing_subscription_is_read_and_left(bus: ServiceBus) -> Non
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, str]:
-    """The command's exit code (or last words) and output."""
+    """The command's exit code (or last lines) and output."""
     with pytest.raises(SystemExit) as caught:
         main(list(arguments))
     return caught.value.code, capsys.readouterr().out
@@ -182,7 +182,7 @@ IDENTITY = "DefaultAzureCredential failed to retrieve a token.\nAttempted creden
     ("error", "words"),
     [
         (ServiceRequestError("Cannot connect to host"), "sb://here cannot be reached: Cannot connect to host"),
-        (ClientAuthenticationError(IDENTITY), "nobody is signed in who could read sb://here: run `az login`"),
+        (ClientAuthenticationError(IDENTITY), "no one is signed in who could read sb://here: run `az login`"),
         (ServiceBusAuthorizationError(message="no"), "have no right to listen to task-pending"),
         (AzureError("first\nsecond"), "first"),
     ],
