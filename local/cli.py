@@ -121,11 +121,25 @@ def restart_host(port: Port = DEFAULT_PORT) -> None:
 
 
 @app.command()
-def demo(port: Port = DEFAULT_PORT) -> None:
+def ui(
+    port: Port = DEFAULT_PORT,
+    show: Annotated[bool, typer.Option("--open/--no-open", help="Open a browser, where there is a desktop.")] = True,
+) -> None:
+    """Open the console of the stack, signed in for an hour, and print its address."""
+    from local import ui as console
+
+    console.main(port, show=show)
+
+
+@app.command()
+def demo(
+    port: Port = DEFAULT_PORT,
+    stay: Annotated[bool, typer.Option("--stay", help="Keep the stack afterwards, until Ctrl-C.")] = False,
+) -> None:
     """Show it all, on a stack of its own. Two workers run tasks that complete, fail, are retried and expire."""
     from local import demo as main_job
 
-    sys.exit(main_job.main(port))
+    sys.exit(main_job.main(port, stay=stay))
 
 
 @app.command()

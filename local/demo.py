@@ -6,11 +6,13 @@ Killing the host meanwhile is fine: the stack starts it again, and clients and w
 """
 
 import asyncio
+import contextlib
 import shutil
 import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import taskcluster
@@ -18,7 +20,7 @@ import taskcluster.aio
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from local import state
+from local import state, ui
 from local.appsettings import AppSettingsError
 from local.child import Child, ChildError
 from local.control import fail, hint
@@ -205,8 +207,21 @@ class Demo:
         )
 
 
-def main(port: int) -> int:
-    """Run the demo on this port; 0 only if everything ended as it should."""
+def _conclude(console: Console, problems: Sequence[str], port: int) -> None:
+    for text in problems:
+        console.print(f"[red]wrong:[/] {text}")
+    console.print("The demo failed; see " + hint("logs", port) if problems else "Everything ended as it should.")
+
+
+def _stay(stack: Stack, console: Console, address: str) -> None:
+    """Keep the stack until a signal comes. Raises ChildError if it breaks down."""
+    console.print(f"The stack stays until Ctrl-C: {address}", markup=False, highlight=False, soft_wrap=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        stack.supervise(threading.Event(), console.print)
+
+
+def main(port: int, *, stay: bool = False) -> int:
+    """Run the demo on this port; 0 only if everything ended as it should. `stay`: the stack runs on until Ctrl-C."""
     console = Console()
     wanted = options(
         port, subscriptions=(SUBSCRIPTION,), in_memory=True, take_seconds=TAKE_SECONDS, app_settings=SHORT_TIMES
@@ -214,13 +229,17 @@ def main(port: int) -> int:
     end_with_parent()
     try:
         with interruptible(), Stack.start(wanted, console.print) as stack:
+            address = ui.address(stack.environment, datetime.now(UTC))
+            console.print(f"watch it in a browser: {address}", markup=False, highlight=False, soft_wrap=True)
             problems = asyncio.run(Demo(stack, console).run())
+            if stay:
+                _conclude(console, problems, port)
+                _stay(stack, console, address)
     except KeyboardInterrupt:
         console.print("The demo was interrupted; its stack has ended.")
         return 130
     except (ChildError, PortTakenError, AppSettingsError) as error:
         fail(str(error))
-    for text in problems:
-        console.print(f"[red]wrong:[/] {text}")
-    console.print("The demo failed; see " + hint("logs", port) if problems else "Everything ended as it should.")
+    if not stay:
+        _conclude(console, problems, port)
     return 1 if problems else 0

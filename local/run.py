@@ -96,7 +96,11 @@ def _where(wanted: StackOptions, environment: Mapping[str, str]) -> str:
     """Where the stack is, and what clients or a host of somebody else's need."""
     port = wanted.ports.api
     if wanted.with_host:
-        return f"The API is at {environment['TASKCLUSTER_ROOT_URL']}; for clients: {hint('env', port)}"
+        root_url = environment["TASKCLUSTER_ROOT_URL"]
+        return (
+            f"The API is at {root_url}; for clients: {hint('env', port)}\n"
+            f"The console is at {root_url}/; signed in: {hint('ui', port)}"
+        )
     host = f"func start --port {port}, or .venv/bin/python -m local.host --port {port}"
     return f"Storage and Service Bus run, without a host. With local.settings.json: {host}"
 
