@@ -1,10 +1,13 @@
-"""What a process knows of task groups spares requests."""
+"""How tasks join groups: how long a group lasts, and which requests are spared by what a process knows of it."""
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+from shared.domain.dates import format_date
 from shared.storage import keys
 from shared.storage.counting import Kind, counting
-from tests.simulator.scenarios import GROUP, A, B
+from tests.simulator.scenarios import GROUP, A, B, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 
@@ -21,3 +24,20 @@ def test_header_of_a_group_is_read_for_its_first_task_only() -> None:
         return [await headers_read(task_id) for task_id in (A, B)]
 
     assert world.run(story()) == [[1, 0]]
+
+
+def test_group_outlives_the_task_that_made_it_by_an_hour_and_one_that_would_outlive_it() -> None:
+    world = World()
+    first = world.clock.now().replace(microsecond=0) + timedelta(days=8)
+
+    async def joined(task_id: str, later: timedelta) -> timedelta:
+        await world.create(task_id, taskGroupId=GROUP, expires=format_date(first + later))
+        return (await world.services.groups.known(GROUP)).expires - first
+
+    async def story() -> None:
+        hour = timedelta(hours=1)
+        assert await joined(A, timedelta(0)) == hour
+        assert await joined(B, hour) == hour
+        assert await joined(C, 2 * hour) == 3 * hour
+
+    world.run(story())
