@@ -9,6 +9,7 @@ const THEME_KEY = "taskcluster-queue.theme";
 const NAVIGATION = /** @type {const} */ ([
   ["/", "Home"],
   ["/provisioners", "Task queues"],
+  ["/tasks/index", "Index"],
   ["/history", "History"],
   ["/auth/clients", "Clients"],
   ["/tasks/create", "Create a task"],

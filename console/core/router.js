@@ -29,6 +29,7 @@ function route(shape, load) {
 const home = () => import("../pages/home.js");
 const search = () => import("../pages/search.js");
 const group = () => import("../pages/group.js");
+const index = () => import("../pages/index-browser.js");
 const task = () => import("../pages/task.js");
 const log = () => import("../pages/log.js");
 const artifact = () => import("../pages/artifact.js");
@@ -52,6 +53,9 @@ const ROUTES = [
   route("/tasks", search),
   route("/tasks/groups", search),
   route("/tasks/create", create),
+  route("/tasks/index", index),
+  route("/tasks/index/:namespace", index),
+  route("/tasks/index/:namespace/:name", index),
   route("/tasks/groups/:taskGroupId!", group),
   route("/tasks/groups/:taskGroupId!/:view", group),
   route("/tasks/:taskId!", task),
@@ -169,6 +173,8 @@ export const to = {
     `/tasks/${id}/runs/${runId}/logs/${live ? "live/" : ""}${encodeURIComponent(name)}`,
   /** @param {string} id @param {number | string} runId @param {string} name */
   artifact: (id, runId, name) => `/tasks/${id}/runs/${runId}/${encodeURIComponent(name)}`,
+  /** @param {string} [path] a namespace, or what names a task */
+  index: (path) => (path ? `/tasks/index/${encodeURIComponent(path)}` : "/tasks/index"),
   /** @param {string} taskQueueId @param {string} [view] */
   queue: (taskQueueId, view) => `/provisioners/${taskQueueId.replace("/", "/worker-types/")}${view ? `/${view}` : ""}`,
   /** @param {string} taskQueueId @param {string} workerGroup @param {string} workerId */

@@ -54,6 +54,14 @@ export interface Definition {
   workerType?: string;
 }
 
+export interface IndexedTask {
+  namespace: string;
+  taskId: string;
+  rank: number;
+  data: Record<string, unknown>;
+  expires: string;
+}
+
 export interface Member {
   task: Definition;
   status: Status;

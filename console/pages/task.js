@@ -1,6 +1,7 @@
 // One task: its state with the reason, its runs and their logs, what it waits for, and what can be done with it.
 
 import { html, useEffect } from "../core/html.js";
+import { pathsOf } from "../core/index-service.js";
 import { useNow, usePolled } from "../core/polling.js";
 import * as queue from "../core/queue.js";
 import { to } from "../core/router.js";
@@ -81,11 +82,19 @@ function Task({ task, status, runId, refresh }) {
           ["Scheduler", status.schedulerId],
           ["Project", status.projectId],
           ["Source", html`<${Source} url=${task.metadata.source} />`],
+          ...indexed(task.routes),
         ]} />
         <${Dependencies} task=${task} status=${status} />
       </section>
     </div>
     <${Definition} task=${task} />`;
+}
+
+/** The paths that it is entered under when it completes. @param {string[]} routes */
+function indexed(routes) {
+  const paths = pathsOf(routes);
+  if (paths.length === 0) return [];
+  return [["Indexed as", html`${paths.map((path) => html`<a key=${path} href=${to.index(path)}>${path}</a> `)}`]];
 }
 
 /** @param {{url: string}} properties */

@@ -24,6 +24,7 @@ def site() -> Site:
         "/",
         "/tasks",
         "/tasks/groups/fN1SbArXTPSVFNUvaOlinQ",
+        "/tasks/index/my-team.v2.latest",
         "/tasks/fN1SbArXTPSVFNUvaOlinQ/runs/0/logs/public%2Flogs%2Flive.log",
         "/provisioners/my-team/worker-types/linux",
         "/worker-manager/my-team%2Flinux",
