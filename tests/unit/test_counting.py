@@ -117,6 +117,8 @@ class _Answer(AsyncHTTPPolicy[Any, Any]):
         ("table", "POST", "https://a/$batch", Kind.TABLE_WRITE),
         ("table", "PATCH", "https://a/T(PartitionKey='p',RowKey='k')", Kind.TABLE_WRITE),
         ("table", "DELETE", "https://a/T(PartitionKey='p',RowKey='k')", Kind.TABLE_WRITE),
+        ("table", "POST", "https://a/Tables", Kind.MAKE),
+        ("queue", "GET", "https://a/q?comp=metadata", Kind.QUEUE_LENGTH),
         ("queue", "POST", "https://a/q/messages?messagettl=-1", Kind.QUEUE_PUT),
         ("queue", "GET", "https://a/q/messages?numofmessages=1", Kind.QUEUE_GET),
         ("queue", "GET", "https://a/q/messages?peekonly=true", Kind.QUEUE_PEEK),
