@@ -183,7 +183,7 @@ def test_what_is_not_seen_any_more_is_forgotten(world: World) -> None:
         assert await listed(world) == [POOL]
         await world.clock.sleep(DAY + 3 * HOUR)
         await expire(world)
-        assert [set(row.values) for row in world.rows(keys.DIRECTORY)] == [{"taskQueueId"}]
+        assert [set(row.values) for row in world.rows(keys.DIRECTORY, keys.POOL)] == [{"taskQueueId"}]
 
     world.run(story())
 
