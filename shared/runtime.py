@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from shared.domain.protocol import FIRST_WAIT, LONGEST_WAIT
+from shared.domain.protocol import FIRST_WAIT, LONGEST_WAIT, TRIES
 from shared.ids import new_slugid
 from shared.telemetry.meter import Meter
 from shared.telemetry.tracing import NoTracer, Tracer
@@ -37,6 +37,37 @@ class Runtime:
     """Takes what is measured."""
     tracer: Tracer = field(default_factory=NoTracer)
     """Takes what a call goes through."""
+
+
+def attempts(runtime: Runtime, most: int = TRIES) -> AsyncIterator[int]:
+    """The attempts of a compare-and-swap loop, counted from 0, with a pause before each one but the first.
+
+    The body reads, decides, and writes on condition that nobody else has written since. It returns when that succeeds,
+    and continues with the next attempt when it does not. After the loop the caller says what a lost race means, usually
+    by raising ServiceUnavailable: the call may be repeated.
+    """
+    return _Attempts(runtime, most)
+
+
+class _Attempts:
+    """No generator: one that is left before its end would have to be closed."""
+
+    def __init__(self, runtime: Runtime, most: int) -> None:
+        self._runtime = runtime
+        self._most = most
+        self._next = 0
+
+    def __aiter__(self) -> _Attempts:
+        return self
+
+    async def __anext__(self) -> int:
+        attempt = self._next
+        if attempt >= self._most:
+            raise StopAsyncIteration
+        self._next += 1
+        if attempt:
+            await pause(self._runtime, attempt - 1)
+        return attempt
 
 
 async def pause(runtime: Runtime, attempt: int) -> None:

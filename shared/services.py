@@ -82,7 +82,7 @@ def assemble_artifacts(
     """The use-cases on the given storage."""
     runtime = stores.runtime
     put = timedelta(seconds=settings.artifact_put_seconds)
-    artifacts = ArtifactStore(storage)
+    artifacts = ArtifactStore(storage, runtime)
     uploads = Uploads(storage, artifacts, expiry, runtime)
     creation = Artifacts(stores, artifacts, expiry, storage.blobs, put)
     relay = Relay(
@@ -198,7 +198,7 @@ def assemble(
     )
     pages = Pages(stores.tasks)
     reconciler = Reconciler(stores, executor, timedelta(days=settings.pool_queues_days))
-    clients, roles = ClientStore(storage.tables), RoleStore(storage.tables, runtime)
+    clients, roles = ClientStore(storage.tables, runtime), RoleStore(storage.tables, runtime)
     vault = Vault([key.get_secret_value() for key in settings.access_token_keys])
     keyring = TableKeyring([_root(settings)], clients, roles, vault, runtime.now)
     issuer = Issuer(client_id=settings.root_client_id, access_token=settings.root_access_token.get_secret_value())
@@ -213,7 +213,7 @@ def assemble(
         end_polls=poller.end_waits,
         create_task=CreateTask(
             stores,
-            Membership(stores.groups, expiry, recent),
+            Membership(stores.groups, expiry, recent, runtime),
             expiry,
             timedelta(days=settings.max_task_deadline_days),
         ),

@@ -11,6 +11,7 @@ from typing import cast
 from shared.auth.clients import CLIENT_ID
 from shared.domain.dates import format_date, parse_date
 from shared.errors import ServiceError
+from shared.runtime import Runtime, attempts
 from shared.storage.interface import (
     Create,
     Delete,
@@ -28,7 +29,6 @@ TABLE = "Clients"
 _PARTITION = "clients"
 MAX_CLIENT_ID = 500
 """Characters of a client id: it is part of row keys, which hold 512."""
-_ATTEMPTS = 5
 _CHUNK = 30_000
 """Characters of the scopes' JSON per property; a text property holds 32 K."""
 
@@ -62,8 +62,9 @@ class ClientRecord:
 class ClientStore:
     """Reads and writes the Clients table. Everything may raise StorageUnavailable."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, runtime: Runtime | None = None) -> None:
         self._tables = tables
+        self._runtime = runtime or Runtime()
 
     async def load(self, client_id: str) -> ClientRecord | None:
         """The client, or None, also for what cannot be a client's id: the caller chooses it."""
@@ -112,7 +113,7 @@ class ClientStore:
         For the cleaning up of what the Expiry table says is due; a client that was prolonged stays, as it has a later
         row there. One that was changed meanwhile is judged again: a change need not prolong it.
         """
-        for _attempt in range(_ATTEMPTS):
+        async for _ in attempts(self._runtime):
             record = await self.load(client_id)
             if record is None:
                 return True

@@ -11,7 +11,7 @@ from shared.auth.client_store import pack_scopes, unpack_scopes
 from shared.auth.expansion import Roles
 from shared.domain.dates import format_date, parse_date
 from shared.errors import ServiceError
-from shared.runtime import Runtime, pause
+from shared.runtime import Runtime, attempts
 from shared.storage.interface import (
     Create,
     Delete,
@@ -82,13 +82,12 @@ class RoleStore:
         same after the last page as in the first one. Roles that never were together could grant what none of them
         may.
         """
-        for attempt in range(_ATTEMPTS):
+        async for _ in attempts(self._runtime, _ATTEMPTS):
             pages, rows = await self._read()
             etag = next((row.etag for row in rows if row.key == _HEADER), None)
             if pages == 1 or etag == await self._etag():
                 records = [_decode(row) for row in rows if row.key.startswith(_ROLE)]
                 return RoleSnapshot.of({record.role_id: record for record in records}, etag)
-            await pause(self._runtime, attempt)
         raise StorageUnavailable("roles are being changed all the time")
 
     async def _read(self) -> tuple[int, list[Row]]:

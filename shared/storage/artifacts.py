@@ -11,6 +11,7 @@ from typing import cast
 from shared.domain.artifacts import MAX_OF_TASK, MAX_RUN, Artifact, StorageType, Upload
 from shared.domain.dates import format_date, parse_date
 from shared.errors import ServiceError
+from shared.runtime import Runtime, attempts
 from shared.storage import keys
 from shared.storage.codec import SCHEMA, check_schema, compact
 from shared.storage.interface import (
@@ -28,7 +29,6 @@ from shared.storage.interface import (
     Value,
 )
 
-_TRIES = 5
 _PER_TRANSACTION = MAX_OPERATIONS // 2
 
 
@@ -89,8 +89,9 @@ class Waiting:
 class ArtifactStore:
     """Reads and writes artifacts. The condition "the run is running" is a guard row in the same transaction."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, runtime: Runtime | None = None) -> None:
         self._tables = storage.tables
+        self._runtime = runtime or Runtime()
 
     async def write(
         self, task_id: str, run_id: int, artifact: Artifact, until: datetime, *, old: Stored | None, guarded: bool
@@ -145,14 +146,15 @@ class ArtifactStore:
         known = replace(stored.artifact, is_present=True, is_settled=True, encoding=encoding, length=length)
         latest: Stored | None = stored
         artifact = known
-        for _ in range(_TRIES):
+        async for attempt in attempts(self._runtime):
+            if attempt:
+                latest = await self.get(stored.task_id, stored.run_id, known.name)
+                if latest is not None:
+                    artifact = replace(latest.artifact, is_present=True, is_settled=False)
             if latest is None or latest.artifact.version != known.version:
                 return False
             if await self.note(latest, artifact) is not None:
                 return True
-            latest = await self.get(stored.task_id, stored.run_id, known.name)
-            if latest is not None:
-                artifact = replace(latest.artifact, is_present=True, is_settled=False)
         raise StorageUnavailable("the artifact is contended")
 
     async def count(self, task_id: str) -> int:

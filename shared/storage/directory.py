@@ -17,7 +17,7 @@ from shared.domain.dates import format_date, parse_date
 from shared.domain.protocol import KEPT
 from shared.errors import ServiceUnavailable
 from shared.recent import Recent
-from shared.runtime import Runtime, pause
+from shared.runtime import Runtime, attempts
 from shared.storage import keys
 from shared.storage.codec import compact
 from shared.storage.expiry import ExpiryStore
@@ -165,7 +165,7 @@ class DirectoryStore:
 
     async def _write(self, kind: Kind, name: str, change: Callable[[Entry | None], Entry | None]) -> Entry:
         """What `change` makes of the entry, again when somebody else has written it; None leaves it as it is."""
-        for attempt in range(TRIES):
+        async for _ in attempts(self._runtime, TRIES):
             row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
             before = None if row is None else _decode(row)
             after = change(before)
@@ -180,7 +180,6 @@ class DirectoryStore:
             try:
                 await self._tables.transact(keys.DIRECTORY, kind, [operation])
             except TransactionRefused:
-                await pause(self._runtime, attempt)
                 continue
             return self._remembered(kind, after)
         raise ServiceUnavailable(f"{name} is contended; send the call again")

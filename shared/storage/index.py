@@ -15,9 +15,9 @@ from datetime import UTC, datetime, time, timedelta
 from shared.concurrency import in_waves
 from shared.domain.dates import format_date, parse_date
 from shared.domain.index import Entry, namespaces_above, replaces, split
-from shared.domain.protocol import KEPT, TRIES
+from shared.domain.protocol import KEPT
 from shared.errors import ServiceUnavailable
-from shared.runtime import Runtime, pause
+from shared.runtime import Runtime, attempts
 from shared.storage import keys
 from shared.storage.codec import compact
 from shared.storage.expiry import ExpiryStore
@@ -56,7 +56,7 @@ class IndexStore:
         """
         namespace, name = split(entry.path)
         partition, key = keys.index_partition(namespace), keys.index_task(name)
-        for attempt in range(TRIES):
+        async for _ in attempts(self._runtime):
             row = await self._tables.get(keys.INDEX, partition, key)
             stored = None if row is None else _entry(row)
             if not replaces(entry, stored, self._runtime.now()):
@@ -68,7 +68,6 @@ class IndexStore:
             try:
                 await self._tables.transact(keys.INDEX, partition, [operation])
             except TransactionRefused:
-                await pause(self._runtime, attempt)
                 continue
             return entry
         raise ServiceUnavailable("the path is contended; send the call again")
@@ -156,7 +155,9 @@ class IndexStore:
         await self._schedule_sweep(namespace)
         if not parent:
             await self._schedule_sweep(parent)
-        for attempt in range(TRIES):
+        async for attempt in attempts(self._runtime):
+            if attempt:
+                row = await self._tables.get(keys.INDEX, partition, key)
             if row is not None and _namespace(row).expires >= expires:
                 break
             values: dict[str, Value] = {"path": namespace, "expires": format_date(expires)}
@@ -165,8 +166,7 @@ class IndexStore:
                 await self._tables.transact(keys.INDEX, partition, [operation])
                 break
             except TransactionRefused:
-                await pause(self._runtime, attempt)
-                row = await self._tables.get(keys.INDEX, partition, key)
+                continue
         else:
             raise ServiceUnavailable("the namespace is contended; send the call again")
         self._remember(namespace, expires)

@@ -19,7 +19,7 @@ from shared.domain.definition import Definition
 from shared.domain.protocol import KEPT, TRIES
 from shared.domain.task import State, Task
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
-from shared.runtime import pause
+from shared.runtime import attempts, pause
 from shared.storage import keys
 from shared.storage.artifacts import ArtifactChanged, ArtifactStore, RunInactive, Stored, operations_for
 from shared.storage.expiry import ExpiryStore, Scheduled
@@ -144,7 +144,7 @@ class Artifacts:
                     return old.artifact
                 artifact = wanted if old is None else rules.repeated(old.artifact, wanted)
                 if attempt:
-                    await self._wait(attempt)
+                    await pause(self._runtime, attempt)
             else:
                 await self._remove_replaced(old, artifact)
                 return artifact
@@ -152,7 +152,7 @@ class Artifacts:
 
     async def _begin_blob(self, task_id: str, run_id: int, wanted: Artifact, until: datetime) -> Artifact:
         """A `blob` artifact that is not complete keeps its run from being reported completed: the run has to know."""
-        for attempt in range(TRIES):
+        async for _ in attempts(self._runtime):
             loaded, old = await both(
                 self._stores.tasks.load(task_id), self._artifacts.get(task_id, run_id, wanted.name)
             )
@@ -171,9 +171,8 @@ class Artifacts:
             try:
                 await self._stores.tasks.commit(loaded, task, operations_for(run_id, artifact, until, old=old))
             except CommitLost:
-                await self._wait(attempt)
-            else:
-                return artifact
+                continue
+            return artifact
         raise ServiceUnavailable("the artifact is contended; send the call again")
 
     async def _is_running(self, task_id: str, run_id: int, wanted: Artifact) -> bool:
@@ -194,9 +193,6 @@ class Artifacts:
         """The content of an artifact that comes another way from now on has a new place; no one finds the old one."""
         if old is not None and old.artifact.has_blob and old.artifact.version != artifact.version:
             await self._blobs.delete(old.container, old.path)
-
-    async def _wait(self, attempt: int) -> None:
-        await pause(self._runtime, attempt)
 
 
 def _is_done(stored: Stored | None, wanted: Artifact) -> TypeGuard[Stored]:
@@ -289,18 +285,18 @@ class Finishing:
     async def _make_present(self, loaded: Loaded, stored: Stored, change: Callable[[Artifact], Artifact]) -> None:
         """The artifact is there, and its run no longer waits for it, in one commit."""
         run_id, name = stored.run_id, stored.artifact.name
-        for attempt in range(TRIES):
+        async for attempt in attempts(self._stores.runtime):
+            if attempt:
+                loaded, stored = await self._read(stored.task_id, run_id, name)
+                if stored.artifact.is_present:
+                    return
             artifact = replace(change(stored.artifact), is_present=True, is_settled=True)
             operations = operations_for(run_id, artifact, self._stores.runtime.now(), old=stored)
             try:
                 await self._stores.tasks.commit(loaded, without_unfinished(loaded.task, run_id, name), operations)
             except CommitLost:
-                await pause(self._stores.runtime, attempt)
-                loaded, stored = await self._read(stored.task_id, run_id, name)
-                if stored.artifact.is_present:
-                    return
-            else:
-                return
+                continue
+            return
         raise ServiceUnavailable("the task is contended; send the call again")
 
 

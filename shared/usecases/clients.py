@@ -23,7 +23,7 @@ from shared.auth.keyring import TableKeyring
 from shared.auth.scopes import ScopeSet
 from shared.domain.dates import format_date, parse_date
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
-from shared.runtime import Runtime, pause
+from shared.runtime import Runtime, attempts
 from shared.storage.expiry import ExpiryStore
 from shared.vault import CannotOpen, Vault
 
@@ -35,7 +35,6 @@ ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
 """What static clients have for the times that are not recorded for them."""
 NEVER = datetime(3000, 1, 1, tzinfo=UTC)
 """When clients expire that work for good: a client of the API has to have a time."""
-_ATTEMPTS = 5
 
 Authorise = Callable[[Sequence[str]], Awaitable[None]]
 """Raises InsufficientScopes unless the caller may make the call, granting these scopes."""
@@ -145,14 +144,13 @@ class ClientAccounts:
 
     async def _create(self, record: ClientRecord, token: str, request: ClientRequest) -> tuple[ClientRecord, str]:
         """The new client, or the one that an earlier call of the same content has made, with its token."""
-        for attempt in range(_ATTEMPTS):
+        async for _ in attempts(self._runtime):
             try:
                 return await _fitting(self._clients.create(record)), token
             except ClientExists:
                 existing = await self._clients.load(record.client_id)
-            if existing is not None:
+            if existing is not None:  # else it has just been deleted
                 return existing, self._same_token(existing, request, record.created)
-            await pause(self._runtime, attempt)  # it has just been deleted
         raise ServiceUnavailable("the client is being changed by others; send the call again")
 
     async def update(self, client_id: str, request: ClientRequest, authorise: Authorise) -> dict[str, Any]:
@@ -211,12 +209,12 @@ class ClientAccounts:
     async def _change(self, client_id: str, changed: Callable[[ClientRecord], Awaitable[ClientRecord]]) -> ClientRecord:
         """Read, decide, write by ETag; again when somebody else was faster."""
         self._refuse_static(client_id)
-        for attempt in range(_ATTEMPTS):
+        async for _ in attempts(self._runtime):
             record = await changed(await self._existing(client_id))
             try:
                 return await _fitting(self._clients.replace(record))
             except ClientChanged:
-                await pause(self._runtime, attempt)
+                continue
             finally:
                 self._keyring.forget_client(client_id)
         raise ServiceUnavailable("the client is being changed by others; send the call again")

@@ -12,9 +12,8 @@ from datetime import datetime
 
 from shared.concurrency import both, together
 from shared.domain.effects import After, Ahead, ChangePoolRows, Decision, NoDecision, RemoveMessage, ShowPending
-from shared.domain.protocol import TRIES
 from shared.errors import ApiError, ResourceNotFound, ServiceUnavailable
-from shared.runtime import Runtime, pause
+from shared.runtime import Runtime, attempts
 from shared.storage.groups import GroupStore
 from shared.storage.interface import ReceiptLost
 from shared.storage.messages import Messages
@@ -76,7 +75,13 @@ class Executor:
         Returns the task as this commit has left it. Raises what `decide` raises, ReceiptLost, ResourceNotFound,
         ServiceUnavailable, StorageUnavailable.
         """
-        for attempt in range(TRIES):
+        async for attempt in attempts(self._runtime):
+            if attempt:
+                latest = await self._stores.tasks.load_again(read)
+                if latest is None:
+                    await ahead.withdraw()
+                    raise ResourceNotFound(f"task {read.task.task_id} does not exist")
+                read = latest
             try:
                 decision = decide(read, self._runtime.now())
                 await ahead.ensure(decision.ahead)
@@ -86,12 +91,6 @@ class Executor:
             try:
                 committed = await self._commit(read, decision, ahead)
             except CommitLost:
-                await pause(self._runtime, attempt)
-                latest = await self._stores.tasks.load_again(read)
-                if latest is None:
-                    await ahead.withdraw()
-                    raise ResourceNotFound(f"task {read.task.task_id} does not exist") from None
-                read = latest
                 continue
             if decision.task is not None:
                 note_transition(self._runtime.meter, read.task, decision.task)

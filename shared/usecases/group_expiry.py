@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from shared.domain.dates import parse_date
-from shared.domain.protocol import KEPT, SETTLED, TRIES
-from shared.runtime import Runtime
+from shared.domain.protocol import KEPT, SETTLED
+from shared.runtime import Runtime, attempts
 from shared.storage import keys
 from shared.storage.expiry import Expiring
 from shared.storage.groups import GroupStore
@@ -23,6 +23,7 @@ class GroupExpiry:
         self._storage = storage
         self._groups = groups
         self._recent = recent
+        self._runtime = runtime
         self._now = runtime.now
 
     async def group(self, expiring: Expiring, until: datetime) -> datetime | None:
@@ -33,7 +34,7 @@ class GroupExpiry:
         it anew, with young rows, which stay.
         """
         (task_group_id,) = expiring.words
-        for _ in range(TRIES):
+        async for _ in attempts(self._runtime):
             header = await self._storage.tables.get(keys.GROUPS, task_group_id, keys.GROUP)
             if header is not None:
                 expires = parse_date(str(header.values["expires"]))

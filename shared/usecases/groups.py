@@ -9,9 +9,8 @@ from shared.concurrency import both, in_waves
 from shared.domain.definition import Json
 from shared.domain.events import Exchange, GroupEvent
 from shared.domain.priority import Priority
-from shared.domain.protocol import TRIES
 from shared.errors import InputError, ResourceNotFound, ServiceUnavailable
-from shared.runtime import pause
+from shared.runtime import attempts
 from shared.storage import keys
 from shared.storage.definitions import Share
 from shared.storage.group_rows import Group, Member
@@ -68,14 +67,14 @@ class Groups:
 
     async def seal(self, group: Group) -> Group:
         """Seals the group for good; a repeat returns the first time and announces it again."""
-        for attempt in range(TRIES):
+        async for attempt in attempts(self._stores.runtime):
+            if attempt:
+                group = await self.known(group.task_group_id)
             if group.sealed is None:
                 now = self._stores.runtime.now()
                 try:
                     await self._stores.groups.seal(group, now)
                 except GroupChanged:
-                    await pause(self._stores.runtime, attempt)
-                    group = await self.known(group.task_group_id)
                     continue
                 group = replace(group, sealed=now)
             await self._stores.announcer.announce_group(sealed_event(group))

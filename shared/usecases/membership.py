@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 
 from shared.concurrency import both
 from shared.domain.definition import Definition
-from shared.domain.protocol import COMMIT_MAY_COME, TRIES
+from shared.domain.protocol import COMMIT_MAY_COME
 from shared.errors import RequestConflict, ServiceUnavailable
 from shared.recent import Recent
+from shared.runtime import Runtime, attempts
 from shared.storage.codec import PackedDefinition
 from shared.storage.expiry import ExpiryStore, Scheduled
 from shared.storage.group_rows import Group, Joined
@@ -36,10 +37,11 @@ class _Known:
 class Membership:
     """Adds tasks to groups, making a group with its first task."""
 
-    def __init__(self, groups: GroupStore, expiry: ExpiryStore, recent: RecentGroupStore) -> None:
+    def __init__(self, groups: GroupStore, expiry: ExpiryStore, recent: RecentGroupStore, runtime: Runtime) -> None:
         self._groups = groups
         self._expiry = expiry
         self._recent = recent
+        self._runtime = runtime
         self._known: Recent[str, _Known] = Recent(_REMEMBERED)
 
     async def join(self, definition: Definition, packed: PackedDefinition) -> Leave:
@@ -47,7 +49,7 @@ class Membership:
 
         Raises MemberExists, RequestConflict (another scheduler, or sealed), ServiceUnavailable.
         """
-        for _ in range(TRIES):
+        async for _ in attempts(self._runtime):
             known = self._known.get(definition.task_group_id)
             try:
                 if known is not None and known.expires >= definition.expires:

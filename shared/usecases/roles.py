@@ -16,7 +16,7 @@ from shared.auth.role_store import RoleRecord, RolesChanged, RoleSnapshot, RoleS
 from shared.auth.scopes import ScopeSet
 from shared.domain.dates import format_date
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
-from shared.runtime import Runtime, pause
+from shared.runtime import Runtime, attempts
 from shared.usecases.clients import PAGE_TEXT, Authorise, refuse_double_stars
 
 ALL_TEXT = 4 * PAGE_TEXT
@@ -153,11 +153,11 @@ class RoleAccounts:
 
     async def _change(self, attempt: Callable[[RoleSnapshot], Awaitable[Answer]]) -> Answer:
         """Read all roles, decide, write against what was read; again when somebody else was faster."""
-        for number in range(_ATTEMPTS):
+        async for _ in attempts(self._runtime, _ATTEMPTS):
             try:
                 return await attempt(await self._roles.load())
             except RolesChanged:
-                await pause(self._runtime, number)
+                continue
             finally:
                 self._keyring.forget_roles()  # also when the answer was lost: the change may stand
         raise ServiceUnavailable("roles are being changed by others; send the call again")

@@ -14,11 +14,10 @@ from datetime import datetime, timedelta
 from shared.concurrency import both, in_waves
 from shared.domain.claims import Worker
 from shared.domain.effects import ChangePoolRows, Decision, NoDecision
-from shared.domain.protocol import TRIES
 from shared.domain.removal import worker_removed
 from shared.domain.task import Task
 from shared.errors import ResourceNotFound, ServiceUnavailable
-from shared.runtime import pause
+from shared.runtime import attempts
 from shared.storage import keys
 from shared.storage.directory import DirectoryStore, Kind
 from shared.storage.expiry import ExpiryStore
@@ -85,25 +84,25 @@ class Presence:
 
     async def seen(self, record: WorkerRecord) -> None:
         """A worker that has claimed nothing now. Raises StorageUnavailable."""
-        for attempt in range(TRIES):
+        async for attempt in attempts(self._runtime):
+            if attempt:
+                record = await self.read_again(record)
             if not self._workers.is_due(record) or await self._write(record.claimed([], self._now()), []):
                 return
-            await pause(self._runtime, attempt)
-            record = await self.read_again(record)
 
     async def waits(self, record: WorkerRecord, visit: Visit) -> None:
         """A worker has begun to wait here, so that its older waits in other processes get no run any more.
 
         No request when the row says so already. Raises StorageUnavailable.
         """
-        for attempt in range(TRIES):
+        async for attempt in attempts(self._runtime):
+            if attempt:
+                record = await self.read_again(record)
             if record.etag and (record.waits_in == self._process or record.waits_from >= visit.began):
                 return
             updated = record.waiting(visit.began, self._process)
             if await self._write(updated, []):
                 return
-            await pause(self._runtime, attempt)
-            record = await self.read_again(record)
 
     def latest(self, record: WorkerRecord) -> WorkerRecord:
         """What this process knows of the worker by now: no request."""
@@ -130,7 +129,9 @@ class Presence:
         removed, or waits elsewhere by now. A row that somebody else has written is read again and judged again.
         Raises StorageUnavailable.
         """
-        for attempt in range(TRIES):
+        async for attempt in attempts(self._runtime):
+            if attempt:
+                record = await self.read_again(record)
             if visit.ended.is_set() or not record.admits(visit.began, self._process, self._now()):
                 return False
             updated = record.claimed(tasks, self._now())
@@ -138,8 +139,6 @@ class Presence:
                 updated = updated.waiting(visit.began, self._process)
             if await self._write(updated, rows):
                 return True
-            await pause(self._runtime, attempt)
-            record = await self.read_again(record)
         await self._pools.change(rows, record.task_queue_id)
         return True
 
@@ -220,7 +219,7 @@ class Workers:
         """
         now = self._runtime.now()
         entry = Quarantine(client_id=client_id, updated=now, until=until, info=info, entry_id=self._runtime.slugid())
-        for attempt in range(TRIES):
+        async for _ in attempts(self._runtime):
             record, history = await self._with_history(task_queue_id, worker)
             if record is None:
                 raise _unknown(task_queue_id, worker)
@@ -230,7 +229,6 @@ class Workers:
             try:
                 written = await self._workers.quarantine(changed, entry)
             except TransactionRefused:
-                await pause(self._runtime, attempt)
                 continue
             return KnownWorker(record=written, history=[*history, entry])
         raise ServiceUnavailable("the worker is contended; send the call again")
@@ -241,7 +239,7 @@ class Workers:
         Raises ServiceUnavailable, StorageUnavailable.
         """
         await self._directory.lasts(task_queue_id, expires)
-        for attempt in range(TRIES):
+        async for _ in attempts(self._runtime):
             read = await self._workers.read(task_queue_id, worker.worker_group, worker.worker_id)
             now = self._runtime.now()
             until = max(expires, read.expires) if read.etag else expires
@@ -252,7 +250,6 @@ class Workers:
             try:
                 written = await self._workers.put(record)
             except TransactionRefused:
-                await pause(self._runtime, attempt)
                 continue
             history = await self._workers.history(task_queue_id, worker.worker_group, worker.worker_id)
             return KnownWorker(record=written, history=history)
@@ -282,7 +279,7 @@ class Workers:
 
     async def _mark_removed(self, task_queue_id: str, worker: Worker) -> None:
         """From now on no call of the worker that has begun already is given a run; what it was given has rows."""
-        for attempt in range(TRIES):
+        async for _ in attempts(self._runtime):
             record = await self._workers.read(task_queue_id, worker.worker_group, worker.worker_id)
             now = self._runtime.now()
             if not record.etag:
@@ -292,9 +289,8 @@ class Workers:
             try:
                 await self._workers.put(record.removed(now))
             except TransactionRefused:
-                await pause(self._runtime, attempt)
-            else:
-                return
+                continue
+            return
         raise ServiceUnavailable("the worker is contended; send the call again")
 
     async def _end(self, task_queue_id: str, task_id: str, run_id: int, worker: Worker) -> bool:
