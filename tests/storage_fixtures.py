@@ -38,5 +38,5 @@ def azure_storage(azure_account: AzureStorage) -> Storage:
 
 @pytest.fixture
 def twin() -> MemoryStorage:
-    """An empty in-memory account on a clock of its own, which stands still until told."""
+    """An empty in-memory account on a clock of its own, which stands still until it is advanced."""
     return MemoryStorage(VirtualClock())

@@ -332,7 +332,7 @@ def blocks() -> list[str]:
 
 
 def test_the_commands_of_the_guide_run(operator: Operator) -> None:
-    """One block after the other, as an operator would; Azure's own tools are stood in for."""
+    """One block after the other, as an operator would; Azure's own tools are replaced by doubles."""
     tools = operator.folder / "tools"
     tools.mkdir()
     for name in PLAYED:

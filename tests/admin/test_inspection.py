@@ -82,7 +82,7 @@ def test_nothing_is_found_where_all_is_well() -> None:
 
 
 Damage = Callable[[World, Cast], Awaitable[str]]
-"""Breaks something, and answers the task that it is about."""
+"""Breaks something, and returns the task that it is about."""
 
 
 async def _write(world: World, table: str, partition: str, operation: Operation) -> None:
@@ -239,7 +239,7 @@ def test_a_lost_timer_shows_when_it_is_overdue(queue: str, finding: str, ends: s
     world.run(story())
 
 
-def test_a_dependent_that_was_not_told_and_a_group_that_was_not_announced() -> None:
+def test_a_dependent_that_was_not_unblocked_and_a_group_that_was_not_announced_are_found() -> None:
     world = World()
 
     async def story() -> None:
@@ -321,7 +321,7 @@ async def _no_member(world: World, cast: Cast) -> str:
     return cast.pending
 
 
-async def _nobody(world: World, cast: Cast) -> str:
+async def _without_task(world: World, cast: Cast) -> str:
     return world.slugid()
 
 
@@ -332,7 +332,7 @@ async def _nobody(world: World, cast: Cast) -> str:
         (_no_definition, "no definition row"),
         (_wrong_retries, "retries of 5, 9 left"),
         (_no_member, "no member of its group"),
-        (_nobody, "there is no such task"),
+        (_without_task, "there is no such task"),
     ],
 )
 def test_what_needs_a_person_says_so(damage: Damage, finding: str) -> None:

@@ -40,7 +40,7 @@ class Topics:
 
 
 def settings(**changes: Any) -> Settings:
-    """Settings of a deployment whose addresses nobody dials."""
+    """Settings of a deployment whose addresses are not used."""
     return Settings.model_validate(
         {
             "taskcluster_root_url": "https://tc.example.com",

@@ -1,4 +1,4 @@
-"""An Azurite whose clock is told, and whose store can be looked into: what the crash suite judges by."""
+"""An Azurite whose clock is set by the test, and whose store can be read: what the crash suite judges by."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Simulations whose storage is an Azurite: time is virtual there too, and only input and output are real.
 
-The loop hands out time as the simulator's does: a timer runs off only when nobody is at work and no request is under
+The loop hands out time as the simulator's does: a timer runs off only when no task is at work and no request is under
 way. So the same script of choices gives the same run, whatever the machine's speed.
 """
 
@@ -17,7 +17,7 @@ from tests.twin.driver import Deadlock, Simulation
 from tests.twin.gate import Killed
 
 _ANSWER_SECONDS = 30.0
-"""Real time within which Azurite answers."""
+"""Real time within which Azurite responds."""
 
 _RESOLUTION = 1e-6
 """Seconds: the clocks count microseconds, and sums of many hours are less exact than the loop would have it."""

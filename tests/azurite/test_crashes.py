@@ -29,7 +29,7 @@ ALL = [*SCENARIOS, *ARTIFACT_SCENARIOS]
 
 @pytest.fixture(scope="module")
 def worlds() -> Iterator[Worlds]:
-    """Worlds on an Azurite whose clock is told."""
+    """Worlds on an Azurite whose clock is set by the test."""
     with Azurite.start(in_memory=True, preloads=[PRELOAD]) as azurite:
         opened = Worlds(azurite)
         yield opened

@@ -182,7 +182,7 @@ async def test_queues_of_the_emulator_delegate_no_keys(account: AzureStorage) ->
         await account.storage.access.process_queue("pending-x-1", start=START, expiry=EXPIRY)
 
 
-async def test_a_server_that_nobody_vouches_for_is_not_talked_to(guarded: Azurite) -> None:
+async def test_a_server_without_a_trusted_certificate_gets_no_request(guarded: Azurite) -> None:
     urls = {service: f"https://127.0.0.1:{port}/devstoreaccount1" for service, port in guarded.ports.items()}
     async with AzureStorage(Endpoints(**urls), Identity()) as account:
         with pytest.raises(StorageUnavailable):

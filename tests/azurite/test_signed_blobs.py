@@ -99,7 +99,7 @@ async def test_what_urls_open(azure_storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("path", ["a", "odd %41?#&+ é'/x", "a//b"])
-async def test_paths(azure_storage: Storage, path: str) -> None:
+async def test_signed_urls_work_for_any_path(azure_storage: Storage, path: str) -> None:
     url = await write_url(azure_storage, path)
     assert (await send("PUT", url, **{"x-ms-blob-type": "BlockBlob"})).status_code == 201
     assert await azure_storage.blobs.download("blobs", path) == CONTENT

@@ -15,7 +15,7 @@ NOW = datetime.now(UTC).replace(microsecond=0)
 START, EXPIRY = NOW - timedelta(minutes=15), NOW + timedelta(minutes=30)
 
 
-async def test_a_blob_can_be_written_into_a_container_that_nobody_has_made(azure_storage: Storage) -> None:
+async def test_a_write_url_creates_the_missing_container(azure_storage: Storage) -> None:
     url = await azure_storage.access.write_blob("new-container", "a/path", start=START, expiry=EXPIRY)
     async with aiohttp.ClientSession() as session:
         block = URL(f"{url}&comp=block&blockid=YQ%3D%3D", encoded=True)

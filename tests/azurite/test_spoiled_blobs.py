@@ -55,7 +55,7 @@ class Holder:
         await self.put(data=b"other", x_ms_blob_type="BlockBlob")
 
     async def archive(self) -> None:
-        """Where nobody can read it."""
+        """Where no one can read it."""
         await self.put("&comp=tier", x_ms_access_tier="Archive")
 
 

@@ -142,7 +142,7 @@ async def test_nearly_four_mebibytes_at_once(azure_storage: Storage) -> None:
     assert len(etags) == 5
 
 
-async def test_pages(azure_storage: Storage) -> None:
+async def test_a_range_is_read_page_by_page(azure_storage: Storage) -> None:
     tables = azure_storage.tables
     keys = ["a", "a ", "a!", "ab", "b", "b~", "c"]
     await tables.transact("Tasks", "p", [Create(key, {"key": key}) for key in keys])
@@ -168,7 +168,7 @@ async def test_pages(azure_storage: Storage) -> None:
     assert await pages("d", "e", 2) == [[]]
 
 
-async def test_select(tables: Tables) -> None:
+async def test_a_selection_returns_only_the_named_properties(tables: Tables) -> None:
     page = await tables.query("Tasks", "p", start="", end="\uffff", select=["n", "missing"])
     (row,) = page.rows
     assert (row.partition, row.key, dict(row.values)) == ("p", "there", {"n": 1})

@@ -1,4 +1,4 @@
-"""Requests that nobody would think of, made from what an OpenAPI document says may be sent, and what may not."""
+"""Random requests, made from what an OpenAPI document says may be sent, and what may not."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class Graph:
     def taskgraph(
         self, *arguments: str, claim: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
     ) -> str:
-        """Runs the command line in the checkout, in the environment of a claimed task; answers its output."""
+        """Runs the command line in the checkout, in the environment of a claimed task; returns its output."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("TASK", "GIT_"))}
         chosen = {"TASKCLUSTER_ROOT_URL": self.deployment.root_url, **(environment or {})}
         if claim is not None:

@@ -1,4 +1,4 @@
-"""The public asynchronous Python client, unchanged: a task's life, many at once, and how it tells errors."""
+"""The public asynchronous Python client, unchanged: a task's life, many at once, and how it raises errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def with_credentials(deployment: Deployment, session: aiohttp.ClientSession, giv
 
 
 async def upload(session: aiohttp.ClientSession, queue: Any, task_id: str, name: str, content: bytes) -> None:
-    """As a worker does: an artifact, and a bare PUT to where it tells."""
+    """As a worker does: an artifact, and a bare PUT to its URL."""
     request = {
         "storageType": "s3",
         "contentType": "text/plain",

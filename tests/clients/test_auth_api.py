@@ -99,7 +99,7 @@ def test_clients_with_the_javascript_client(deployment: Deployment, root: Creden
 
 
 def test_roles_with_the_python_client(deployment: Deployment) -> None:
-    # Without the raw target, nobody can tell an escaped "%41" from an escaped "A".
+    # Without the raw target, no one can tell an escaped "%41" from an escaped "A".
     role_id = unique("test:x y#z?&'\"" + ("%41" if deployment.azure_paths else "%")) + "*"
     with deployment.auth() as python:
         created = check("createRole", python.createRole(role_id, role_definition("x:<..>", "a")))
@@ -219,7 +219,7 @@ def test_pages_of_clients(deployment: Deployment) -> None:
         (("auth:create-role:other*", "x"), "createRole", role_definition("x")),
     ],
 )
-def test_nobody_does_what_his_scopes_do_not_say(
+def test_a_call_without_the_scopes_is_refused(
     deployment: Deployment, scopes: tuple[str, ...], method: str, payload: Any
 ) -> None:
     caller = deployment.new_client(*scopes)

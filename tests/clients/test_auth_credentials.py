@@ -119,7 +119,7 @@ def test_without_credentials_and_with_bad_ones(deployment: Deployment) -> None:
     assert deployment.python("ping", credentials=bad).status == 200
     assert deployment.python("currentScopes").status == 403
     assert deployment.python("currentScopes", credentials=bad).status == 401
-    # Authorisation by the URL comes before everything else: nothing tells whether there is such a task.
+    # Authorisation by the URL comes before everything else: nothing discloses whether there is such a task.
     target = "/api/queue/v1/task/AAAAAAAAQACAAAAAAAAAAA/status"
     for path in (target, target.replace("AAAA", "!", 1)):
         assert deployment.request("GET", path).status == 403

@@ -106,7 +106,7 @@ def stack(collector: Collector) -> Iterator[Stack]:
 
 
 def use_every_credential(deployment: Deployment, secrets: Secrets) -> list[str]:
-    """Calls that succeed and calls that fail; answers the bodies of errors that no client reads."""
+    """Calls that succeed and calls that fail; returns the bodies of errors that no client reads."""
     client = deployment.new_client("auth:current-scopes", "queue:status:*", "auth:create-client:test/*")
     named = temporary(client, "auth:current-scopes", name="test/temporary")
     unnamed = temporary(client, "auth:current-scopes")
@@ -132,7 +132,7 @@ def use_every_credential(deployment: Deployment, secrets: Secrets) -> list[str]:
 
 
 def run_a_task(deployment: Deployment) -> list[str]:
-    """A task from creation to its end, with the credentials of its claim; answers the bodies of errors."""
+    """A task from creation to its end, with the credentials of its claim; returns the bodies of errors."""
     task_id, queue_id = new_slugid(), "test/secrets"
     task = a_task(queue_id, scopes=["secrets:get:x"])
     root, worker = deployment.root, {"workerGroup": "g", "workerId": "w", "tasks": 1}

@@ -120,7 +120,7 @@ def test_the_target_counts(deployment: Deployment, monkeypatch: pytest.MonkeyPat
     for other in (sent.target.replace("%2F", "%2E"), sent.target + "z", sent.target + "%20", sent.target + "?a=1"):
         assert deployment.request("GET", other, sent.headers).status == 401, other
     if deployment.azure_paths:
-        # Only where the platform tells the raw target can another spelling of the same path be told apart.
+        # Only where the platform passes the raw target on does another spelling of the same path differ.
         for spelling in ("%2f", "/", "%252F"):
             other = sent.target.replace("%2F", spelling)
             assert deployment.request("GET", other, sent.headers).status == 401, other
@@ -129,9 +129,9 @@ def test_the_target_counts(deployment: Deployment, monkeypatch: pytest.MonkeyPat
 def test_a_signature_that_the_platform_hides_is_no_failed_authentication(deployment: Deployment) -> None:
     """Of a path with several characters that clients treat differently, unless the platform passes it on as it came."""
     headers = {"Authorization": f'Hawk id="{deployment.root["clientId"]}", ts="1", nonce="x", mac="x"'}
-    for name, told in (("a%20%281%29.png", deployment.azure_paths), ("a.png", True), ("a@2x.png", True)):
+    for name, accepted in (("a%20%281%29.png", deployment.azure_paths), ("a.png", True), ("a@2x.png", True)):
         target = f"/api/queue/v1/task/AAAAAAAAQACAAAAAAAAAAA/runs/0/artifacts/{name}"
-        assert deployment.request("POST", target, headers).status == (401 if told else 400), name
+        assert deployment.request("POST", target, headers).status == (401 if accepted else 400), name
 
 
 def test_a_raw_target_that_the_caller_makes_up(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ CHANGES: Mapping[str, Any] = {
 
 @pytest.mark.parametrize("named", [None, NAME])
 def test_each_field_of_a_certificate_counts(deployment: Deployment, client: Credentials, named: str | None) -> None:
-    """Who holds temporary credentials can sign any certificate that he likes with their token."""
+    """Who holds temporary credentials can sign any certificate with their token."""
     issued = temporary(client, "auth:current-scopes", name=named)
     certificate = json.loads(issued["certificate"])
     assert deployment.python("currentScopes", credentials=issued).status == 200
@@ -248,7 +248,7 @@ def resigned(issued: Mapping[str, str], issuer: Credentials, **changes: Any) -> 
     return {**issued, "certificate": json.dumps({**fields, "signature": signature})}
 
 
-def test_nobody_issues_what_he_has_not(deployment: Deployment, client: Credentials) -> None:
+def test_credentials_beyond_the_issuers_scopes_are_refused(deployment: Deployment, client: Credentials) -> None:
     for scopes, name in (
         (["auth:current-scopes", "b"], None),
         (["auth:current-scopes", "b"], NAME),
@@ -300,7 +300,7 @@ def test_signed_urls_count_every_character(deployment: Deployment) -> None:
     assert deployment.request("GET", target).status == 200
     start = target.index("bewit=") + len("bewit=")
     for position in range(start, len(target), 3):
-        # The last character of base64 has bits that nobody reads.
+        # The last character of base64 has bits that are not used.
         if position < len(target) - 1:
             assert deployment.request("GET", flipped(target, position)).status == 401, position
     for other in (target[:start], target + "A", target + "&bewit=x", target + "&bewit=" + target[start:]):

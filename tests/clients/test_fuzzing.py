@@ -1,4 +1,4 @@
-"""Requests that nobody would think of: no defect, nothing undocumented, and nothing changed by what is refused."""
+"""Random requests: no defect, nothing undocumented, and nothing changed by what is refused."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def is_right_for_strangers(sent: Sent) -> bool:
 def changes_by_refused(
     fuzzer: Fuzzer, storage: Storage, sent: list[Sent], credentials: Credentials, size: int
 ) -> list[str]:
-    """Sends again what was refused. A chunk of which something is accepted this time tells nothing."""
+    """Sends again what was refused. A chunk of which something is accepted this time shows nothing."""
     refused = [each for each in sent if each.is_refused]
     problems, compared, before = list[str](), 0, storage.settled()
     for start in range(0, len(refused), size):
@@ -171,8 +171,8 @@ def check(fuzzer: Fuzzer, deployment: Deployment) -> None:
     with Storage(deployment.storage) as storage:
         poison = {place: held for place, held in storage.look().contents.items() if place.endswith("-poison")}
     problems += [f"{place}: {held}" for place, held in poison.items() if held != "(0, [])"]
-    told = "\n\n".join(problem[:2000] for problem in problems[:20])
-    assert not problems, f"FUZZ_SEED={fuzzer.seed} repeats this: {len(problems)} problems\n{told}"
+    report = "\n\n".join(problem[:2000] for problem in problems[:20])
+    assert not problems, f"FUZZ_SEED={fuzzer.seed} repeats this: {len(problems)} problems\n{report}"
 
 
 def share_of_success(fuzzer: Fuzzer) -> float:

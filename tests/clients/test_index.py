@@ -204,7 +204,7 @@ def test_who_may_not_call_learns_nothing_of_a_path_but_lists_check_it_first(depl
     assert nobody("listNamespaces", "a..b").code == "InvalidRequestArguments"
 
 
-def test_an_expired_entry_is_gone_and_in_nobodys_way(root: Caller, space: str) -> None:
+def test_an_expired_entry_is_gone_and_replaced_by_any_rank(root: Caller, space: str) -> None:
     path = f"{space}.a"
     assert root("insertTask", path, entry(rank=9, life=timedelta(seconds=-1))).status == 200
     assert root("findTask", path).status == 404
@@ -236,7 +236,7 @@ def built(deployment: Deployment, root: Caller, space: str) -> tuple[str, str]:
 
 
 def complete(deployment: Deployment, routes: list[str], extra: dict[str, Any]) -> str:
-    """Runs a task to its end; answers its id."""
+    """Runs a task to its end; returns its id."""
 
     def queue(method: str, *args: Any, credentials: Credentials | None = None) -> Any:
         outcome = deployment.python(method, *args, service="Queue", credentials=credentials or deployment.root)

@@ -44,7 +44,7 @@ def run_main_job(deployment: Deployment, task_id: str, task: dict[str, Any]) -> 
 def call(
     deployment: Deployment, method: str, *args: Any, credentials: Credentials | None = None, **more: Any
 ) -> dict[str, Any]:
-    """A call of the queue for `javascript`, as root unless told otherwise."""
+    """A call of the queue for `javascript`, as root unless credentials are given."""
     return deployment.javascript_call(method, *args, service="Queue", credentials=credentials, **more)
 
 
@@ -90,7 +90,7 @@ def test_signed_urls(deployment: Deployment) -> None:
 
 
 def get(deployment: Deployment, signed: Outcome) -> Outcome:
-    """What a signed URL answers."""
+    """What a signed URL returns."""
     parts = urlsplit(signed.body)
     return deployment.request("GET", f"{parts.path}?{parts.query}")
 

@@ -32,7 +32,7 @@ def test_a_task_queue_by_both_clients(deployment: Deployment) -> None:
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_either_slash_leads_to_the_same_endpoint(deployment: Deployment, route: str) -> None:
-    """Seen by its refusal, which names the task queue: nobody may look without a scope."""
+    """Seen by its refusal, which names the task queue: no one may look without a scope."""
     for slash in ("/", "%2F", "%2f"):
         answer = deployment.request("GET", "/api/queue/v1" + route.format(f"paths{slash}some"))
         assert (answer.status, answer.code) == (403, "InsufficientScopes")

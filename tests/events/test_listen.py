@@ -187,7 +187,7 @@ IDENTITY = "DefaultAzureCredential failed to retrieve a token.\nAttempted creden
         (AzureError("first\nsecond"), "first"),
     ],
 )
-def test_trouble_is_told_in_one_line(error: AzureError, words: str) -> None:
+def test_a_failure_is_reported_in_one_line(error: AzureError, words: str) -> None:
     said = in_words(error, topic=TOPIC, existing="", namespace="sb://here")
     assert words in said
     assert "\n" not in said

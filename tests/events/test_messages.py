@@ -236,7 +236,7 @@ def test_a_deadline_never_names_the_worker() -> None:
     assert message.properties["routingKey"] == f"primary.{TASK_ID}.0._._.{KEY_END}"
 
 
-def test_priority_changes_are_told_apart() -> None:
+def test_message_ids_of_priority_changes_differ() -> None:
     life = Life.begin()
     life.schedule()
     first, second = only(life.change_priority("high")), only(life.change_priority("highest"))

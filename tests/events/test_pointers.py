@@ -1,4 +1,4 @@
-"""Pointers: read back as they were written; damaged ones are refused, those of other versions are left to them."""
+"""Pointers: read back as they were written; damaged ones are refused, those of other versions stay for them."""
 
 from __future__ import annotations
 

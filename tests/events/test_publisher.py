@@ -277,7 +277,7 @@ async def test_a_server_that_never_speaks_costs_one_bounded_wait() -> None:
         for unsent in ([one(), one(1)], [one(2)], [one(3)]):
             outcome = await attempt(publisher, unsent)
             assert outcome.unsent == len(unsent)
-            assert outcome.reason.endswith("NotOpen"), "nobody waits as long as the timeout"
+            assert outcome.reason.endswith("NotOpen"), "no one waits as long as the timeout"
         assert len(connected) == 1, "later calls do not wait again, and open no other connection"
     finally:
         await publisher.close()

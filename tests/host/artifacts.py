@@ -64,7 +64,7 @@ class Run:
     def upload(
         self, name: str, data: bytes, content_type: str = "text/plain", *, encoding: str = "", direct: bool = False
     ) -> int:
-        """An `s3` artifact and its bare PUT, as workers do it; answers the status of the PUT.
+        """An `s3` artifact and its bare PUT, as workers do it; returns the status of the PUT.
 
         The length that they state is that of the content, before it is encoded.
         """

@@ -17,7 +17,7 @@ from shared.storage.interface import Row, Storage
 from tests.host.service import Running, eventually
 
 AT_ONCE = 16
-"""Tasks whose rows are read at the same time: Azurite answers one request after the other."""
+"""Tasks whose rows are read at the same time: Azurite handles one request after the other."""
 
 
 def settle(running: Running, task_ids: Iterable[str], timeout: float = 20) -> None:

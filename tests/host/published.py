@@ -1,4 +1,4 @@
-"""What the service publishes of itself, held against what it answers."""
+"""What the service publishes of itself, compared with what it returns."""
 
 from __future__ import annotations
 

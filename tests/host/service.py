@@ -99,7 +99,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Refused:
-    """An error as the client tells it."""
+    """An error as the client reports it."""
 
     status: int
     body: Mapping[str, Any]
@@ -172,7 +172,7 @@ class Service:
         return {name: value for name, value in definition.items() if value is not None}
 
     def create(self, **changes: Any) -> str:
-        """A new task; answers its id."""
+        """A new task; returns its id."""
         task_id = new_slugid()
         self.queue.createTask(task_id, self.a_task(**changes))
         return task_id
@@ -201,7 +201,7 @@ class Service:
         return self.client(**claim["credentials"])
 
     def completed(self, **changes: Any) -> str:
-        """A new task, completed; answers its id."""
+        """A new task, completed; returns its id."""
         claim = self.claimed(**changes)
         task_id = str(claim["status"]["taskId"])
         self.queue.reportCompleted(task_id, claim["runId"])
@@ -234,7 +234,7 @@ def refused(status: int, code: str | None) -> Iterator[list[Refused]]:
 
 
 def outcome(call: Callable[[], T]) -> T | Refused:
-    """What a call answers, or the error with which it is refused."""
+    """What a call returns, or the error with which it is refused."""
     try:
         return call()
     except Failure as failure:
@@ -254,7 +254,7 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
 
 
 def eventually(condition: Callable[[], T | None], timeout: float = 15, otherwise: Callable[[], str] | None = None) -> T:
-    """What the condition answers as soon as it is true; fails, saying `otherwise`, when it is not in time."""
+    """What the condition returns as soon as it is true; fails, saying `otherwise`, when it is not in time."""
     give_up = time.monotonic() + timeout
     while True:
         answer = condition()

@@ -116,7 +116,7 @@ def test_an_upload_may_be_repeated_until_the_run_is_over(service: Service, run: 
     assert run.download("public/log") == b"FINAL"
 
 
-def test_what_nobody_read_is_committed_by_the_resolution(service: Service, run: Run) -> None:
+def test_an_unread_upload_is_committed_by_the_resolution(service: Service, run: Run) -> None:
     run.upload("public/log", TEXT, direct=True)
     run.complete()
     with ContainerClient.from_container_url(
@@ -154,7 +154,7 @@ def test_upload_urls_open_one_artifact_only(run: Run) -> None:
             run.url_of(name)
 
 
-def test_the_relay_answers_as_s3_does(run: Run) -> None:
+def test_the_relay_responds_as_s3_does(run: Run) -> None:
     url = run.create("public/log", "s3", contentType="application/json")["putUrl"]
     answer = run.put(url, b"{not json", "application/json")
     assert (answer.status_code, answer.content) == (200, b"")
@@ -260,7 +260,7 @@ class TestBlob:
         with refused(404, "ResourceNotFound"):
             run.worker.finishArtifact(run.task_id, 0, "public/unknown", {"etags": [etag]})
 
-    def test_a_run_that_fails_waits_for_nobody(self, run: Run) -> None:
+    def test_a_run_that_fails_does_not_wait_for_its_uploads(self, run: Run) -> None:
         run.create("public/blob", "blob", **self.request(TEXT))
         run.worker.reportFailed(run.task_id, 0)
 
@@ -311,7 +311,7 @@ class TestObject:
     def test_client_that_sends_chunks_gets_an_upload_that_takes_them(
         self, service: Service, run: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """As the public Go client does, whatever length it is told to send; Blob Storage refuses that."""
+        """As the public Go client does, whatever length it is asked to send; Blob Storage refuses that."""
         created = run.create("public/object", "object")
         objects, name = service.objects(**created["credentials"]), created["name"]
         data = b"large " * 20_000

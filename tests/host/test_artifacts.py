@@ -120,7 +120,7 @@ def test_a_run_that_is_over_takes_no_artifacts(service: Service, run: Run, repor
 
 @pytest.mark.parametrize("reason", ["malformed-payload", "worker-shutdown", "canceled"])
 def test_an_exception_takes_artifacts_for_a_while(service: Service, run: Run, reason: str) -> None:
-    """Also when the run was retried, and whoever ended it."""
+    """Also when the run was retried, whatever ended it."""
     if reason == "canceled":
         service.queue.cancelTask(run.task_id)
     else:

@@ -111,7 +111,7 @@ def test_requests_for_work_that_are_wrong(service: Service, wrong: dict[str, Any
         service.queue.claimWork(service.pool, request)
 
 
-def test_nobody_waits_for_more_than_there_is(service: Service) -> None:
+def test_a_claim_of_more_than_there_is_returns_without_waiting(service: Service) -> None:
     task_ids = {service.create() for _ in range(3)}
     claims: list[Any] = []
     while len(claims) < 3:

@@ -57,7 +57,7 @@ def test_what_there_is(service: Service, run: Run) -> None:
 
 @pytest.mark.endpoint("artifact")
 @pytest.mark.endpoint("latestArtifact")
-def test_the_content_is_told_by_its_storage(service: Service, run: Run) -> None:
+def test_content_and_storage_types_are_read(service: Service, run: Run) -> None:
     run.upload(NAME, CONTENT)
     run.link("link", NAME)
     run.fail("missing")

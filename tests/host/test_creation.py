@@ -148,7 +148,7 @@ def test_scopes_are_checked_before_dates_and_after_the_schema(service: Service) 
 # Repeats (contract 3.5)
 
 
-def test_a_repeat_answers_the_present_status(service: Service) -> None:
+def test_a_repeat_returns_the_present_status(service: Service) -> None:
     task_id, task = new_slugid(), service.a_task()
     first = service.queue.createTask(task_id, task)
     assert service.queue.createTask(task_id, task) == first

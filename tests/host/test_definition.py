@@ -206,7 +206,7 @@ def test_null_is_no_way_to_leave_a_property_out(service: Service, name: str) -> 
     assert f"data.{name}" in errors[0].message
 
 
-def test_all_schema_errors_are_told_at_once(service: Service) -> None:
+def test_all_schema_errors_are_reported_at_once(service: Service) -> None:
     wrong = {"retries": -1, "priority": "urgent", "payload": None, "tags": {"a": 1, "b": 2}, "foo": 1, "routes": [""]}
     with refused(400, "InputValidationError") as errors:
         service.queue.createTask(new_slugid(), service.a_task(**wrong))

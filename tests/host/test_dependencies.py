@@ -23,7 +23,7 @@ def create_all(service: Service, task_ids: Sequence[str], dependencies: Sequence
 
 
 def complete_next(service: Service) -> str:
-    """Claims a task and completes it; answers its id."""
+    """Claims a task and completes it; returns its id."""
     (claim,) = service.claim()
     task_id = str(claim["status"]["taskId"])
     service.worker(claim).reportCompleted(task_id, claim["runId"])

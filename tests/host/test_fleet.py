@@ -92,7 +92,7 @@ class Chaos(threading.Thread):
         try:
             while not self._enough.wait(self._chance.uniform(0.4, 1.2)):
                 self._strike()
-        except Exception as error:  # told in the test's own thread
+        except Exception as error:  # reported in the test's own thread
             self.failure = error
 
     def _strike(self) -> None:

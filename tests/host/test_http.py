@@ -94,7 +94,7 @@ def test_the_error_envelope(service: Service) -> None:
     ]
 
 
-def test_head_answers_as_get_without_a_body(service: Service) -> None:
+def test_head_returns_the_headers_of_get_without_a_body(service: Service) -> None:
     task_id = service.create()
     for path in (f"{API}/ping", f"{API}/task/{task_id}", f"{API}/task/{task_id}/status"):
         answer = send(service, "HEAD", path)

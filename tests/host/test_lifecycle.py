@@ -100,7 +100,7 @@ def test_cancel_ends_what_is_not_resolved(service: Service, start: Start) -> Non
     assert service.queue.claimWork(service.pool, {"workerGroup": "g", "workerId": "w"}) == {"tasks": []}
 
 
-def test_a_worker_whose_task_is_canceled_is_told(service: Service) -> None:
+def test_reclaim_and_reports_after_cancel_are_conflicts(service: Service) -> None:
     claim = service.claimed()
     task_id, worker = claim["status"]["taskId"], service.worker(claim)
     service.queue.cancelTask(task_id)

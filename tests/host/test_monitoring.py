@@ -29,7 +29,7 @@ def test_health(service: Service) -> None:
         service.anonymous._makeHttpRequest("GET", "health", None)
 
 
-def test_every_service_tells_how_it_is(service: Service) -> None:
+def test_every_service_reports_its_health(service: Service) -> None:
     for name in ("queue", "auth", "object"):
         for path in ("ping", "__version__", "__heartbeat__", "__lbheartbeat__"):
             answer = send(service, "GET", f"/api/{name}/v1/{path}", signed=False)

@@ -159,12 +159,12 @@ def recovered(service: Service, crowd: Crowd) -> None:
         assert service.status(task_id)["state"] in ("pending", "running")
 
 
-def test_process_refuses_what_is_too_much_and_answers_the_rest(small: Service) -> None:
+def test_process_refuses_what_is_too_much_and_serves_the_rest(small: Service) -> None:
     recovered(small, crowded(small, clients=40, seconds=4))
 
 
 def test_long_polls_are_given_up_first(small: Service) -> None:
-    """Nobody who waits for work keeps others from being answered; who waited is told to come again."""
+    """Long polls do not keep other calls from being answered; those that waited are refused with Retry-After."""
     pollers = Crowd(small, 0, 0.0)
     answers: list[tuple[int, float]] = []
     site = urlsplit(small.running.deployment.root_url)

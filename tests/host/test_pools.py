@@ -18,7 +18,7 @@ def counts(service: Service) -> tuple[int, int]:
     return found["pendingTasks"], found["claimedTasks"]
 
 
-def test_counts(service: Service) -> None:
+def test_counts_follow_creation_claim_and_cancellation(service: Service) -> None:
     provisioner_id, worker_type = service.pool.split("/")
     ids = {"provisionerId": provisioner_id, "workerType": worker_type, "taskQueueId": service.pool}
     assert service.queue.pendingTasks(service.pool) == {**ids, "pendingTasks": 0}
@@ -53,7 +53,7 @@ def test_completed_and_expired_work_does_not_count(service: Service) -> None:
     eventually(lambda: counts(service) == (0, 0))
 
 
-def test_lists(service: Service) -> None:
+def test_pending_and_claimed_tasks_are_listed(service: Service) -> None:
     made = [service.create(priority=priority) for priority in ("low", "high", "lowest")]
     listed = service.queue.listPendingTasks(service.pool)["tasks"]
     assert [entry["taskId"] for entry in listed] == made, "in the order of time, whatever the priority"
@@ -149,7 +149,7 @@ def test_what_is_no_task_queue(service: Service, task_queue_id: str) -> None:
         assert (answer.status, answer.code) == (400, "InvalidRequestArguments")
 
 
-def test_scopes(service: Service) -> None:
+def test_each_call_needs_its_own_scopes(service: Service) -> None:
     pool = service.pool
     calls: list[tuple[list[str], str, Any]] = [
         ([f"queue:pending-count:{pool}"], "pendingTasks", pool),

@@ -32,7 +32,7 @@ def scattered(call: Callable[[], Any], most: float = 0.03) -> Callable[[], Any]:
 
 
 def race(service: Service, one: Callable[[Service], list[Callable[[], Any]]]) -> list[tuple[Service, list[Any]]]:
-    """The outcomes of each round; `one` prepares a round and answers its calls."""
+    """The outcomes of each round; `one` prepares a round and returns its calls."""
     rounds = [Service(service.running) for _ in range(ROUNDS)]
     calls = [one(each) for each in rounds]
     outcomes = iter(at_once(*(scattered(call) for each in calls for call in each)))

@@ -278,7 +278,7 @@ def test_declared_worker_types_and_provisioners(service: Service) -> None:
             service.call("put", f"{PROVISIONERS}/{provisioner_id}", bad)
 
 
-def test_scopes(service: Service, worker: tuple[str, str, str, str]) -> None:
+def test_each_call_needs_its_own_scope(service: Service, worker: tuple[str, str, str, str]) -> None:
     provisioner_id, worker_type, _, _ = worker
     path = "/".join(worker)
     until = {"quarantineUntil": in_future(-DAY)}

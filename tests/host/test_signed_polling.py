@@ -134,7 +134,7 @@ FORGERIES: dict[str, Callable[[Plain], str]] = {
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_forged_message_is_no_claim_and_costs_nobody_the_task(service: Service, forgery: str) -> None:
+def test_a_forged_message_is_no_claim_and_leaves_the_task_to_others(service: Service, forgery: str) -> None:
     task_id = service.create()
     answer = found(service, hidden=1)
     assert claims(service, FORGERIES[forgery](answer)) == []

@@ -19,7 +19,7 @@ def reasons(status: dict[str, Any]) -> list[tuple[str, str | None]]:
 
 
 def test_a_claim_that_is_not_renewed_expires_and_is_retried(hasty: Service) -> None:
-    """Nobody polls: the timer alone does it."""
+    """Without a poller: the timer alone does it."""
     claim = hasty.claimed(retries=1)
     task_id, worker = claim["status"]["taskId"], hasty.worker(claim)
     status = hasty.wait_for(task_id, "pending")
@@ -38,7 +38,7 @@ def test_a_claim_that_is_not_renewed_expires_and_is_retried(hasty: Service) -> N
     assert reasons(status) == [("scheduled", "claim-expired"), ("retry", "claim-expired")]
 
 
-def test_whoever_polls_when_a_claim_expires_gets_the_retry(hasty: Service) -> None:
+def test_a_poller_at_the_time_a_claim_expires_gets_the_retry(hasty: Service) -> None:
     """The message reappears at takenUntil; it or the timer comes first, and there is one retry either way."""
     task_id = hasty.claimed()["status"]["taskId"]
     (claim,) = hasty.claim()

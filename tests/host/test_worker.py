@@ -189,7 +189,7 @@ def artifact(service: Service, task_id: str, name: str, run_id: int = 0) -> str:
 
 
 @pytest.mark.parametrize("ending", ["completed", "failed", "malformed-payload"])
-def test_the_log_tells_what_happened(service: Service, tmp_path: Path, ending: str) -> None:
+def test_the_log_shows_how_the_task_ended(service: Service, tmp_path: Path, ending: str) -> None:
     payload: dict[str, Any] = {
         "completed": shell("echo out; echo err >&2"),
         "failed": shell("echo out; echo err >&2; exit 7"),

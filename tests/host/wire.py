@@ -48,7 +48,7 @@ def send(
     signed: bool = True,
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Signed as root, without a hash of the body, unless told otherwise."""
+    """Signed as root, without a hash of the body, unless one is given."""
     site = urlsplit(service.running.deployment.root_url)
     sent = {**({"content-type": content_type} if body else {}), **(headers or {})}
     if signed:

@@ -42,7 +42,7 @@ def test_secrets_that_stay_away_stop_the_deployment(play: Play) -> None:
 
 @dataclass
 class App:
-    """What a deployed app answers, by the end of the path."""
+    """What a deployed app returns, by the end of the path."""
 
     ping: list[int]
     version: tuple[int, str] = (200, '{"version": "v1", "commit": ""}')
@@ -51,7 +51,7 @@ class App:
 
 @contextlib.contextmanager
 def serving(app: App) -> Iterator[str]:
-    """The root URL of an app that answers so."""
+    """The root URL of an app that returns that."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -104,7 +104,7 @@ def test_gauges_are_read_where_the_exporter_puts_them() -> None:
         assert not re.search(r"(?<!coalesce\()\bMax\b", text), text
 
 
-def test_one_failed_call_at_night_wakes_nobody() -> None:
+def test_one_failed_call_at_night_raises_no_alert() -> None:
     (query,) = (each["query"] for name, each in _queries().items() if name.endswith("failed-calls"))
     floor = re.search(r"where Calls >= (\d+)", query)
     assert floor is not None

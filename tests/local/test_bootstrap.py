@@ -91,7 +91,7 @@ def test_a_command_that_fails_is_shown_with_its_output(tmp_path: Path) -> None:
         ("npm ERR! code E404", "npm_config_registry"),
     ],
 )
-def test_packages_that_cannot_be_had_are_told_from_other_failures(
+def test_unavailable_packages_are_distinguished_from_other_failures(
     tmp_path: Path, last_words: str, variable: str
 ) -> None:
     def said(text: str) -> str:
@@ -240,7 +240,7 @@ def test_no_fitting_python_on_the_path(tmp_path: Path, with_apt: bool) -> None:
     assert ("sudo apt-get install python3 python3-venv" in result.stderr) == with_apt
 
 
-def test_a_python_without_venv_is_told_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_venv_the_package_to_install_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setattr("shutil.which", lambda tool: f"/usr/bin/{tool}")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -64,7 +64,7 @@ def test_every_third_send_is_refused(bus: ServiceBus, topic: str) -> None:
     assert (state["seen"], state["hits"]) == (9, 3)
 
 
-def test_refusals_end_after_their_count_or_when_told(bus: ServiceBus, topic: str) -> None:
+def test_refusals_end_after_their_count_or_on_request(bus: ServiceBus, topic: str) -> None:
     with client(bus) as service_bus, service_bus.get_topic_sender(topic) as sender:
         bus.refuse(count=2)
         assert _outcomes(sender, 4) == [False, False, True, True]

@@ -175,7 +175,7 @@ def test_receivers_compete(service_bus: ServiceBus) -> None:
 
 
 def test_receivers_may_close_while_messages_are_on_their_way(service_bus: ServiceBus) -> None:
-    """The credit that they take back is less than what has been sent by then."""
+    """The credit that they withdraw is less than what has been sent by then."""
     topic = new_topic(service_bus)
     with client(service_bus) as bus:
         with (

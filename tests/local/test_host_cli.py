@@ -33,7 +33,7 @@ def write_app(folder: Path, code: str = "", extra: str = "", host_json: str = '{
 
 
 def command(folder: Path, *arguments: str) -> list[str]:
-    """The host's command line, on any free port unless told otherwise."""
+    """The host's command line, on any free port unless one is given."""
     port = [] if "--port" in arguments else ["--port", "0"]
     return [sys.executable, "-W", "error", "-m", "local.host", "--app-dir", str(folder), *port, *arguments]
 

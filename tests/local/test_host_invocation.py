@@ -58,7 +58,7 @@ async def test_a_synchronous_function_runs_in_a_thread_and_an_asynchronous_one_o
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_the_context_tells_of_the_invocation(invoker: Invoker, is_async: bool) -> None:
+async def test_the_context_describes_the_invocation(invoker: Invoker, is_async: bool) -> None:
     contexts: list[tuple[Context, str]] = []
 
     def note(timer: func.TimerRequest, context: Any) -> None:
@@ -86,7 +86,7 @@ def test_an_invalid_trace_parent_begins_a_new_trace() -> None:
     assert one.trace_state == ""
 
 
-async def test_what_runs_too_long_fails_and_holds_up_nobody(invoker: Invoker) -> None:
+async def test_a_function_that_runs_too_long_fails_and_delays_no_other(invoker: Invoker) -> None:
     release = threading.Event()
 
     def stuck(timer: func.TimerRequest) -> None:

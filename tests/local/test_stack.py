@@ -41,7 +41,7 @@ def _get(port: int) -> dict[str, Any]:
     return found
 
 
-def test_everything_answers_and_a_killed_host_comes_back(app: Path, ports: Ports) -> None:
+def test_every_part_responds_and_a_killed_host_is_restarted(app: Path, ports: Ports) -> None:
     options = StackOptions(ports, in_memory=True, subscriptions=("watch",), app_dir=app)
     with Stack.start(options) as stack:
         assert {_get(port)["TASKCLUSTER_ROOT_URL"] for port in ports.hosts} == {f"http://127.0.0.1:{ports.api}"}
@@ -223,7 +223,7 @@ def test_which_settings_win(app: Path, ports: Ports, monkeypatch: pytest.MonkeyP
         assert seen["TASKCLUSTER_ROOT_URL"] == f"http://127.0.0.1:{ports.api}"
 
 
-def test_clients_are_told_the_prefix_of_the_topics(app: Path, ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_get_the_prefix_of_the_topics(app: Path, ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOPIC_PREFIX", "exchange/x/v1/")
     with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
         prefix = stack.environment["TOPIC_PREFIX"]

@@ -47,7 +47,7 @@ class WorkerLibrary:
         return list(self._metadata)
 
     def metadata(self, name: str) -> Any:
-        """What the library tells the host of a function: `raw_bindings`, `script_file` …"""
+        """What the library reports to the host of a function: `raw_bindings`, `script_file` …"""
         return self._metadata[name]
 
     def info(self, name: str) -> Any:

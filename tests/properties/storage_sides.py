@@ -60,7 +60,7 @@ class Side:
         return known[number % len(known)] if known else _UNKNOWN_ETAG
 
     def receipt(self, number: int) -> Receipt:
-        """A receipt seen earlier, or one that nobody gave."""
+        """A receipt seen earlier, or one that was never given."""
         if self.receipts:
             return self.receipts[number % len(self.receipts)]
         return Receipt(message_id=str(uuid.UUID(int=0)), pop_receipt="AAAA", visible=datetime(2026, 1, 1, tzinfo=UTC))

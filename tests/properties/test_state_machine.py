@@ -44,7 +44,7 @@ class ModelRun:
 
 @dataclass
 class Model:
-    """A task as the contract tells of it."""
+    """A model of a task by the contract."""
 
     retries: int
     left: int

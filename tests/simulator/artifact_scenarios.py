@@ -70,7 +70,7 @@ async def relay(
 
 
 def relay_url(world: World, task_id: str = A, name: str = NAME) -> str:
-    """The URL that createArtifact answers, for the artifact as it is now."""
+    """The URL that createArtifact returns, for the artifact as it is now."""
     (row,) = [row for row in world.rows(keys.TASKS, task_id) if row.key == keys.artifact(0, name)]
     until = world.clock.now() + timedelta(minutes=45)
     return world.services.artifacts.relay.url(task_id, 0, decode(row), until)
@@ -128,7 +128,7 @@ def blob(world: World) -> Artifact:
 
 
 async def blob_uploaded(world: World) -> None:
-    """A is running; the content of a `blob` is there, and nobody has said so."""
+    """A is running; the content of a `blob` is there, and not reported."""
     await running(world)
     await world.services.artifacts.creation.create(A, 0, blob(world))
     await upload_blob(world)
@@ -159,7 +159,7 @@ async def object_begun(world: World) -> None:
 
 
 async def resolved_with_uploads(world: World) -> None:
-    """A was completed, and nobody has looked at its uploads yet."""
+    """A was completed, and its uploads were not looked at yet."""
     await uploaded(world)
     await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
     await world.clock.sleep(2)

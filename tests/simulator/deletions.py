@@ -66,7 +66,7 @@ async def a_task(world: World) -> None:
 
 
 async def a_pending_task(world: World) -> None:
-    """A, in the group of C, whose deadline nobody has seen to for longer than the job waits."""
+    """A, in the group of C, whose deadline was not handled for longer than the job waits."""
     await bystander(world)
     await world.create(A, taskGroupId=GROUP, expires=soon(world, 1), deadline=soon(world, 1))
     await world.clock.sleep(9 * HOUR)

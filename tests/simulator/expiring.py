@@ -63,7 +63,7 @@ async def relay(world: World, name: str, services: Services | None = None, **cha
 
 
 async def expire(world: World, hours: float, services: Services | None = None) -> int:
-    """Runs the job every hour; answers how many runs have failed."""
+    """Runs the job every hour; returns how many runs have failed."""
     failed = 0
     for _ in range(int(hours)):
         try:

@@ -1,4 +1,4 @@
-"""Somebody who holds the poll URLs of a pool: takes, hides and deletes its messages, and hands in what he likes."""
+"""An attacker with the poll URLs of a pool: takes, hides and deletes its messages, and hands in forged ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST = 7 * 24 * 3600.0
 
 
 def poll_answer(messages: Sequence[Message]) -> str:
-    """The messages as a poll URL answers them."""
+    """The messages as a poll URL returns them."""
     time = "%a, %d %b %Y %H:%M:%S GMT"
     listed = "".join(
         f"<QueueMessage><MessageId>{message.receipt.message_id}</MessageId>"

@@ -24,7 +24,7 @@ MOST_HANDLED = 80
 
 
 def check(world: World) -> None:
-    """What holds at any moment, whoever has died."""
+    """What holds at any moment, whatever has died."""
     assert not world.history.violations
     _nothing_is_invented(world)
     for task in world.tasks().values():
@@ -43,7 +43,7 @@ def check(world: World) -> None:
 
 
 def check_settled(world: World) -> None:
-    """What holds besides, once every message that was due has been handled, and nothing is left to the reconciler."""
+    """What holds besides, once every message that was due has been handled, and the reconciler has nothing to do."""
     check_handled(world)
     tasks = world.tasks()
     for task in tasks.values():
@@ -57,8 +57,8 @@ def check_settled(world: World) -> None:
         if task.state in {State.PENDING, State.RUNNING}
     }
     indexed = {row for row in _indexed(world) if row[0] in tasks}
-    surplus = {row for row in indexed - expected if row[1] > tasks[row[0]].last_run_id}
-    assert indexed - surplus == expected, "index rows of the pools"
+    orphans = {row for row in indexed - expected if row[1] > tasks[row[0]].last_run_id}
+    assert indexed - orphans == expected, "index rows of the pools"
 
 
 def check_handled(world: World) -> None:
@@ -109,7 +109,7 @@ def check_finished(world: World) -> None:
     assert all(task.is_resolved for task in tasks.values()), "everything ends at its deadline"
     assert [row for row in _indexed(world) if row[0] in tasks] == [], "index rows of resolved tasks"
     left = {queue: world.messages(queue) for queue in INTERNAL_QUEUES if world.messages(queue)}
-    assert not left, "messages that nobody needs any more"
+    assert not left, "messages that are not needed any more"
     offered = [held for band in PRIORITIES for held in world.messages(pending_queue(POOL, band))]
     assert all(visible > world.clock.now() for _, visible in offered), "pending messages that a poll has not removed"
     _groups_are_listed(world)
@@ -189,7 +189,7 @@ def _groups_are_listed(world: World) -> None:
 
 
 def _group_rows_belong(world: World) -> None:
-    """Rows of calls that died are told apart by their tasks, which are not there; all others are of their group."""
+    """Rows of calls that died are recognised by their tasks, which are not there; all others are of their group."""
     tasks = world.tasks()
     for row in world.rows(keys.GROUPS):
         kind, *words = row.key.split("~")
@@ -304,7 +304,7 @@ def _nothing_is_invented(world: World) -> None:
 
 
 def _has_happened(event: TaskEvent, last: Task, states: list[Task]) -> bool:
-    """Whether the task, which is or ended in its `last` state, tells of the event."""
+    """Whether the task, which is or ended in its `last` state, shows the event."""
     run = last.runs[event.run_id] if event.run_id is not None and event.run_id <= last.last_run_id else None
     match event.exchange:
         case Exchange.TASK_DEFINED | Exchange.ARTIFACT_CREATED:

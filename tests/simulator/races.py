@@ -225,7 +225,7 @@ async def reconcile(world: World, services: Services) -> object:
 
 
 async def lapsed(world: World) -> None:
-    """A's claim has just expired, and nobody has looked yet."""
+    """A's claim has just expired, and no one has looked yet."""
     await running(world)
     await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() + 1)
 

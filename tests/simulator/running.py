@@ -13,7 +13,7 @@ from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Gate, Kill
 
 SETTLING = 3600.0
-"""Seconds in which surplus grows old enough to be recognised."""
+"""Seconds in which orphans grow old enough to be recognised."""
 TO_THE_END = 6 * 3600.0
 """Seconds until every deadline has passed."""
 OpenWorld = Callable[..., World]
@@ -53,7 +53,7 @@ class Attempt:
 def finish(world: World, *, is_acknowledged: bool, settles: bool = True) -> None:
     """Everything that is due is handled, up to the last deadline, and checked on the way.
 
-    `settles` says that nothing is left to the reconciler: one failure is made good by the handlers alone; the index
+    `settles` says that the reconciler has nothing to do: one failure is made good by the handlers alone; the index
     row of a call that was refused, and failed to take it back, goes when its band shows nothing older.
     """
     world.run(world.drain(60))

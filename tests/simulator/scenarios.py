@@ -26,7 +26,7 @@ class Scenario:
     is_idempotent: bool
     """Whether the answer to a repeat acknowledges the first call: claimWork would claim something else."""
     effect: Callable[[World], bool] | None = None
-    """What shows that the call was acknowledged, if nobody else has acted since."""
+    """What shows that the call was acknowledged, if no one else has acted since."""
 
 
 A, B, C, GROUP = (f"{letter * 8}Q{letter}C{letter * 10}A" for letter in "abcd")
@@ -309,7 +309,7 @@ async def raise_priority(world: World) -> None:
 
 @_scenario(a_runs_b_waits)
 async def seal(world: World) -> None:
-    """Nobody can join any more."""
+    """No task can join any more."""
     await world.services.groups.seal(await world.services.groups.known(GROUP))
 
 
@@ -335,7 +335,7 @@ async def claim_due(world: World) -> None:
 
 @_scenario(running_without_retries)
 async def claim_due_without_retries(world: World) -> None:
-    """The worker has died, and nobody gets another try."""
+    """The worker has died, and no retry is left."""
     await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() + 1)
     await world.services.timers.claim_due(A, 0, world.clock.now() - CLAIM_TIMEOUT)
 

@@ -1,6 +1,6 @@
 """Calls on artifacts against what ends or deletes them: between any two requests of a call the other one happens.
 
-Whatever the order: a call answers as the contract says, what it has acknowledged can be read for as long as the
+Whatever the order: a call returns what the contract says, what it has acknowledged can be read for as long as the
 artifact lives, and once everything has expired nothing is left.
 """
 
@@ -66,7 +66,7 @@ def early(world: World) -> dict[str, Any]:
 
 
 async def runs(world: World) -> None:
-    """A runs, and would be retried by nobody."""
+    """A runs, and has no retries left."""
     await world.create(A, retries=0, expires=format_date(world.clock.now() + timedelta(days=2)))
     await world.claim()
 
@@ -85,7 +85,7 @@ async def with_relay(world: World) -> None:
 
 
 async def with_blob(world: World) -> None:
-    """The content of a `blob` is there, and nobody has said so."""
+    """The content of a `blob` is there, and not reported."""
     await runs(world)
     details = {"contentSha256": "0" * 64, "contentLength": len(CONTENT)}
     wanted = artifact(world, "blob", upload=Upload.CLIENT, content_length=len(CONTENT), details=details, **early(world))
@@ -94,7 +94,7 @@ async def with_blob(world: World) -> None:
 
 
 async def with_parts(world: World) -> None:
-    """Both parts of a `blob` are there, and nobody has said so."""
+    """Both parts of a `blob` are there, and not reported."""
     await runs(world)
     details = {"contentSha256": "0" * 64, "contentLength": len(CONTENT), "partCount": 2, "partsHash": "0"}
     wanted = artifact(world, "blob", upload=Upload.CLIENT, content_length=len(CONTENT), details=details, **early(world))
@@ -247,7 +247,7 @@ def expire_everything(world: World) -> None:
     world.run(story())
     assert world.rows(keys.TASKS) == []
     for container in (keys.PRIVATE, keys.PUBLIC):
-        assert not world.account.committed(container), "content that nobody will delete"
+        assert not world.account.committed(container), "content that will never be deleted"
     assert [row.key for row in world.rows(keys.EXPIRY) if row.key != "cursor"] == []
 
 

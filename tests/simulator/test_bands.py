@@ -58,7 +58,7 @@ def test_a_band_that_starves_goes_first_where_the_setting_says_so() -> None:
         waiting = await world.create(priority="lowest")
         fresh = [await world.create(priority="high") for _ in range(4)]
         await world.clock.sleep(30)
-        assert await claimed(world, services) == [fresh[0]], "nobody has waited for long"
+        assert await claimed(world, services) == [fresh[0]], "no task has waited for long"
         await world.clock.sleep(520)
         assert await claimed(world, services) == [starving]
         await world.clock.sleep(11)

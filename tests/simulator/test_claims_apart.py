@@ -48,7 +48,7 @@ class FailAt:
 
 
 def claim(gate: FailAt) -> tuple[World, list[str], object]:
-    """Three tasks are there, and one call claims them; answers what it was given, and the call's outcome."""
+    """Three tasks are there, and one call claims them; returns what it was given, and the call's outcome."""
     world = World(None, gate)
     world.is_ordered = False
 
@@ -145,7 +145,7 @@ def test_a_failed_read_or_timer_lets_the_message_go_at_once(target: str) -> None
     ((body, visible),) = world.messages(pending_queue(POOL, "lowest"))
     assert (visible - world.clock.now()).total_seconds() <= 0
     assert body["runId"] == 0
-    assert world.messages("claim") == [], "the timer of a claim that was not tried is taken back"
+    assert world.messages("claim") == [], "the timer of a claim that was not tried is rolled back"
     world.run(world.clock.sleep(1))
     assert len(world.run(world.claim())[0]) == 1
     assert world.tasks()[A].last_run.taken_until == world.clock.now() + CLAIM_TIMEOUT

@@ -1,4 +1,4 @@
-"""A call that loses its race again and again gives up, and leaves nothing behind that it has written ahead."""
+"""A call that loses every compare-and-swap is refused with 503, and rolls back what it has written ahead."""
 
 from __future__ import annotations
 

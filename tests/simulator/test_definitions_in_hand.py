@@ -229,7 +229,7 @@ async def claimed(services: Services, task_ids: Sequence[str], start: Any) -> Pa
 
 
 async def claim_all(services: Services, number: int) -> list[list[Claim]]:
-    """What each claimWork answers until all runs are claimed."""
+    """What each claimWork returns until all runs are claimed."""
     answers: list[list[Claim]] = []
     while sum(map(len, answers)) < number:
         answers.append(await services.work.claim_work(POOL, WORKER, 32, 20))

@@ -164,7 +164,7 @@ def test_message_before_its_commit_is_looked_at_again() -> None:
     world.run(story())
 
 
-def test_resolution_of_a_retried_run_unblocks_nobody() -> None:
+def test_resolution_of_a_retried_run_unblocks_no_task() -> None:
     world = _world()
 
     async def story() -> None:

@@ -74,7 +74,7 @@ def test_a_503_at_every_request(scenario: Scenario, phase: Phase) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_an_outage_from_every_request_on(scenario: Scenario) -> None:
-    """Nothing answers any more, not even what would take back what was put ahead."""
+    """Storage does not respond any more, so what was written ahead cannot be rolled back."""
     _at_every_request(
         scenario, lambda number: _ends_well(attempt(scenario, FailAt(number, Phase.BEFORE, lasting=True)))
     )

@@ -44,7 +44,7 @@ def test_each_time_that_it_resolves() -> None:
     assert _announced(world) == 2
 
 
-def test_a_row_of_a_generation_that_never_came_is_surplus() -> None:
+def test_a_row_of_a_generation_that_was_not_committed_is_an_orphan() -> None:
     world = World()
     world.run(_two_tasks(world))
     world.run(world.services.stores.groups.add_active(GROUP, A, 1))
@@ -93,7 +93,7 @@ def test_check_that_is_done_is_cleared_from_a_header_that_was_sealed_meanwhile(d
 
 
 def test_member_row_keeps_the_final_status_of_the_latest_generation_alone() -> None:
-    """However often a task is opened again: the row must not fill up with what nobody reads."""
+    """However often a task is opened again: the row must not fill up with what is never read."""
     world = World()
     world.is_ordered = False
 

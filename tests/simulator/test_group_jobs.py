@@ -85,7 +85,7 @@ def test_later_priority_of_the_group_stays() -> None:
 
 
 def test_later_priority_of_the_group_stays_though_it_changed_nothing() -> None:
-    """The tasks have the priority that the later call asks for already, so no status row tells of it."""
+    """The tasks have the priority that the later call asks for already, so no status row shows it."""
     world = World(Simulation.scripted([]))
     world.is_ordered = False
 

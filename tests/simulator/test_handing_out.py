@@ -68,7 +68,7 @@ def a_world(*gates: Any) -> World:
 
 
 def check_is_pending_again(world: World, task_id: str = A, run_id: int = 0) -> None:
-    """The claim has left nothing behind, and whoever asks next has the run."""
+    """The claim has left nothing behind, and the next caller gets the run."""
     task = world.tasks()[task_id]
     assert (task.state, task.last_run_id) == (State.PENDING, run_id)
     invariants.check(world)
@@ -215,7 +215,7 @@ class FailAfter:
 
 
 def claim_that_fails(number: int, phase: Phase) -> FailAfter:
-    """A claim for a worker that is removed meanwhile, where one request fails; answers the gate."""
+    """A claim for a worker that is removed meanwhile, where one request fails; returns the gate."""
     gate = Once(is_index_row)
     fail = FailAfter(gate, number, phase)
     world = a_world(gate, fail)
@@ -410,7 +410,7 @@ def test_one_quarantine_is_one_entry_though_the_answer_was_lost() -> None:
     world.run(story())
 
 
-def test_a_claim_that_nobody_received_is_announced_before_its_end() -> None:
+def test_a_claim_that_no_worker_received_is_announced_before_its_end() -> None:
     """The process dies between commit and announcement."""
     gate = Once(is_index_row, Phase.BEFORE, Killed)
     world = a_world(gate)
@@ -428,7 +428,7 @@ def test_a_claim_that_nobody_received_is_announced_before_its_end() -> None:
 
 
 def test_rows_of_claims_answer_the_etag_of_the_workers_row() -> None:
-    """By which the worker's next call knows that nobody else has written it."""
+    """By which the worker's next call knows that no one else has written it."""
     world = World(Simulation.scripted([]))
     world.is_ordered = False
 

@@ -80,7 +80,7 @@ def test_dead_letters_and_a_backlog() -> None:
     world.run(story())
 
 
-def test_a_message_that_nobody_receives() -> None:
+def test_an_overdue_message_is_reported_until_it_is_received() -> None:
     world = open_world()
 
     async def story() -> None:

@@ -111,7 +111,7 @@ class Host:
 
 
 def _name(text: str) -> str:
-    """What tells messages apart, however often they are put again."""
+    """What distinguishes messages, however often they are put again."""
     body = json.loads(text)
     body.pop("attempts", None)
     return json.dumps(body, sort_keys=True)

@@ -52,7 +52,7 @@ async def expire(memory: MemoryStorage, clock: VirtualClock) -> None:
         clock.advance(3600)
 
 
-async def test_of_a_task(memory: MemoryStorage, clock: VirtualClock) -> None:
+async def test_the_blob_of_a_task_is_deleted_with_it(memory: MemoryStorage, clock: VirtualClock) -> None:
     definition = large()
     await process(memory, clock).create_task(definition)
     assert [path.split("/")[0] for path in await blobs(memory)] == [definition.task_id]

@@ -228,7 +228,7 @@ def test_content_is_unpacked_only_where_its_length_is_not_the_stated_one(stated:
     assert world.memory.blobs.blobs(container)[path].content_encoding == expected
 
 
-def test_encoding_is_told_by_the_length_that_was_stated_last() -> None:
+def test_encoding_is_detected_by_the_length_that_was_stated_last() -> None:
     """The artifact's own length stays that of the first statement (contract 7.3)."""
     world = open_world()
 

@@ -1,7 +1,7 @@
 """The answer to a write is lost, another call or handler acts, and only then the SDK sends the write again.
 
 The victim cannot tell its own write from that of others by the refusal. A commit that took effect is acknowledged
-whoever followed; nothing that it relies on is rolled back; and the invariants hold, at once and in the end.
+any call that followed; nothing that it relies on is rolled back; and the invariants hold, at once and in the end.
 """
 
 from __future__ import annotations
@@ -83,15 +83,15 @@ def _run(scenario: Scenario, number: int, company: str) -> None:
     done = attempt(scenario, open_world=open_world)
     assert gate.number == 0, "the request is made"
     if not gate.has_acted:
-        return  # as if nobody else had been there
+        return  # as if no other call had been there
     if gate.has_committed and scenario.name == "claim_task" and company.startswith("workerRemoved"):
-        # Nobody may receive the claim any more.
+        # No worker may receive the claim any more.
         assert isinstance(done.outcome, ServiceUnavailable), repr(done.outcome)
     elif gate.has_committed:
         assert done.outcome is None, repr(done.outcome)
     else:
         assert isinstance(done.outcome, ApiError | StorageUnavailable | EventsUnavailable | None), repr(done.outcome)
-    # A write ahead whose answer is lost looks like another call's: it is left to the reconciler.
+    # A write ahead whose answer is lost looks like another call's: it waits for the reconciler.
     finish(done.world, is_acknowledged=done.is_acknowledged, settles=False)
     if scenario in ARTIFACT_SCENARIOS:
         done.world.run(done.world.handlers.expiration.run(600))

@@ -132,7 +132,7 @@ def test_hidden_messages_that_are_handed_in_after_the_recovery_claim_nothing() -
 
 
 def test_a_holder_who_hides_every_message_again_gets_no_claims_and_breaks_nothing() -> None:
-    """As long as he goes on, the pool is his; the moment he stops, it recovers."""
+    """While the attacker goes on, the pool is blocked; when it stops, the pool recovers."""
 
     async def script(world: World) -> None:
         ids = [await world.create() for _ in range(3)]
@@ -151,7 +151,7 @@ def test_a_holder_who_hides_every_message_again_gets_no_claims_and_breaks_nothin
 
 
 def test_the_oldest_message_of_a_busy_band_that_was_hidden_is_found_missing() -> None:
-    """The band never is empty: it is the age of its first message that tells."""
+    """The band never is empty: it is the age of its first message that shows it."""
 
     async def script(world: World) -> None:
         oldest = await world.create()

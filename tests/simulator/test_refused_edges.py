@@ -25,7 +25,7 @@ async def _refused(world: World, services: Services, dependent: str = A) -> None
 
 @pytest.mark.parametrize("seed", range(40))
 def test_edges_of_refused_calls_that_met_are_deleted(seed: int) -> None:
-    """Each keeps the other from removing the edge that both have written: it is left to the expiry job."""
+    """Each keeps the other from removing the edge that both have written: the expiry job removes it."""
     world = World(Simulation.seeded(seed))
     world.run(_refused(world, world.services), _refused(world, world.process()))
     world.is_ordered = False

@@ -75,7 +75,7 @@ def test_claim_work_notes_the_worker_its_queue_and_its_provisioner(world: World)
     world.run(story())
 
 
-def test_a_queue_is_refreshed_every_few_minutes_by_whoever_comes(world: World) -> None:
+def test_a_queue_is_refreshed_every_few_minutes_by_any_call(world: World) -> None:
     async def story() -> None:
         other = world.process()
         await poll(world)

@@ -1,4 +1,4 @@
-"""Queues of pools that nobody uses are deleted, and come back; no message is lost, whoever comes when."""
+"""Queues of unused pools are deleted, and made again; no message is lost, whatever the order of calls."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_pool_with_a_task_keeps_its_queues(runs: bool, monkeypatch: pytest.Mon
     world.run(script())
 
 
-def test_a_call_waits_for_a_deletion_or_answers_503_and_its_repeat_succeeds() -> None:
+def test_a_call_waits_for_a_deletion_or_returns_503_and_its_repeat_succeeds() -> None:
     world = a_world()
 
     async def script() -> None:

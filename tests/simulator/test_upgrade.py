@@ -23,7 +23,7 @@ def test_what_is_written_can_be_read() -> None:
     assert codec.SCHEMA in codec.READABLE
 
 
-def test_a_column_that_the_next_release_adds_bothers_nobody() -> None:
+def test_a_column_that_the_next_release_adds_is_ignored() -> None:
     world = World()
 
     async def story() -> None:
@@ -40,7 +40,7 @@ def test_a_column_that_the_next_release_adds_bothers_nobody() -> None:
 
 @pytest.mark.parametrize("key", [keys.TASK_STATUS, keys.TASK_DEFINITION])
 async def test_a_row_of_a_later_schema_is_left_to_later_code(key: str) -> None:
-    """The old process answers "try again", changes nothing, and keeps the message; the new one goes on from there."""
+    """The old process returns "try again", changes nothing, and keeps the message; the new one goes on from there."""
     memory = MemoryStorage()
 
     def process() -> Services:

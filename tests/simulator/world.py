@@ -1,6 +1,6 @@
 """A deployment: a storage account with its faults, a virtual clock, processes that call, and the handlers that drain.
 
-The public API of a deployment is stood for by its use-cases; each `process` has services of its own, and so caches of
+The public API of a deployment is represented by its use-cases; each `process` has services of its own, and so caches of
 its own. Everything is deterministic: the same script of choices gives the same run.
 """
 
@@ -60,7 +60,7 @@ HIDDEN = 600.0
 
 @cache
 def settings() -> Settings:
-    """Settings of a deployment whose addresses nobody dials."""
+    """Settings of a deployment whose addresses are not used."""
     return Settings.model_validate(
         {
             "taskcluster_root_url": "https://tc.example.com",
@@ -220,7 +220,7 @@ class World:
         await self.handlers.reconciler.check_all()
 
     async def clean_up(self) -> None:
-        """A worker polls once more when all is over: it gets nothing, and what is surplus goes."""
+        """A worker polls once more when all is over: it gets nothing, and orphans are removed."""
         assert await self.claim(32, self.handlers) == [], "no run is left"
         await self.clock.sleep(600)
         await self.handlers.reconciler.check_all()

@@ -85,7 +85,7 @@ def collecting() -> Iterator[Collector]:
                 self.wfile.write(answer)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing: the test tells what matters."""
+            """Logs nothing: the test reports what matters."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     collector = Collector(f"http://127.0.0.1:{server.server_address[1]}")

@@ -1,4 +1,4 @@
-"""docs/observability.md tells of every instrument, as the code has it."""
+"""docs/observability.md describes every instrument, as the code has it."""
 
 from __future__ import annotations
 

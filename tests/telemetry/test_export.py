@@ -1,4 +1,4 @@
-"""A whole stack that exports to a collector: what it tells of a task's life."""
+"""Telemetry that a whole stack exports to a collector: spans, logs and metrics of a task's life."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PARENT = "00f067aa0ba902b7"
 
 @dataclass(frozen=True)
 class Life:
-    """A deployment on which a task was created, claimed and completed, and where that was told."""
+    """A deployment on which a task was created, claimed and completed, and the collector of its telemetry."""
 
     deployment: Deployment
     collector: Collector
@@ -46,7 +46,7 @@ class Life:
 
 @pytest.fixture(scope="module")
 def life() -> Iterator[Life]:
-    """The life of one task, told to a collector."""
+    """The life of one task, exported to a collector."""
     with collecting() as collector:
         settings = {
             "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
@@ -130,7 +130,7 @@ def test_messages_are_spans_too(life: Life) -> None:
     assert attributes(span)["outcome"] == "done"
 
 
-def test_the_resource_says_what_is_told_of(life: Life) -> None:
+def test_the_resource_names_service_environment_and_instance(life: Life) -> None:
     eventually(lambda: life.collector.resources)
     resource = life.collector.resources[0]
     assert resource["service.name"] == "taskcluster-queue"
@@ -224,7 +224,7 @@ def test_every_line_of_a_call_names_it(life: Life) -> None:
     assert eventually(created)["requestId"]
 
 
-def test_no_secret_is_told(life: Life) -> None:
+def test_no_secret_is_exported(life: Life) -> None:
     eventually(lambda: life.collector.envelopes and life.collector.spans and life.collector.logs)
     told = repr([life.collector.spans, life.collector.logs, life.collector.envelopes, life.collector.metrics])
     assert life.deployment.root["accessToken"] not in told

@@ -162,12 +162,12 @@ def test_each_change_of_a_run_is_a_line(caplog: pytest.LogCaptureFixture) -> Non
         return task_id
 
     (task_id,) = world.run(life())
-    told = [
+    reported = [
         {name: record.__dict__[name] for name in ("action", "taskId", "runId", "reason")}
         for record in caplog.records
         if record.name == "taskcluster.tasks"
     ]
-    assert told == [
+    assert reported == [
         {"action": "run_pending", "taskId": task_id, "runId": 0, "reason": "scheduled"},
         {"action": "run_running", "taskId": task_id, "runId": 0, "reason": "scheduled"},
         {"action": "run_exception", "taskId": task_id, "runId": 0, "reason": "claim-expired"},

@@ -1,4 +1,4 @@
-"""A clock that goes only when told."""
+"""A clock that goes only when it is advanced."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class TooManyOrders(Exception):
 
 
 class Simulation:
-    """One run. Its `clock` and `gate` are for the twin; `choices` tells afterwards which orders were taken."""
+    """One run. Its `clock` and `gate` are for the twin; `choices` shows afterwards which orders were taken."""
 
     def __init__(self, choose: Choose, *, yield_after: bool = False) -> None:
         """`yield_after` makes the answer of a request a point of choice as well (default: only its sending)."""
@@ -66,7 +66,7 @@ class Simulation:
 
     @classmethod
     def rounds(cls) -> Simulation:
-        """A run in which all waiting requests go together, so that `counting` tells the exact depth of a call."""
+        """A run in which all waiting requests go together, so that `counting` shows the exact depth of a call."""
         simulation = cls(lambda options: 0)
         simulation._together = True
         return simulation
@@ -121,7 +121,7 @@ class Simulation:
 
 
 def explore(scenario: Callable[[Simulation], None], *, limit: int = 10_000, yield_after: bool = False) -> int:
-    """Run the scenario once for every order of its requests; answers how many there are.
+    """Run the scenario once for every order of its requests; returns how many there are.
 
     Raises TooManyOrders beyond `limit`. A failure carries the choices that lead to it (`Simulation.scripted`).
     """
@@ -199,7 +199,7 @@ class _SimulationLoop(asyncio.BaseEventLoop):
         assert not event_list, "nothing outside can happen here"
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps in a selector, so nobody has to be woken."""
+        """No thread sleeps in a selector, so none has to be woken."""
 
     def _note(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

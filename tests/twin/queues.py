@@ -31,7 +31,7 @@ class Disorder:
     duplicated: float = 0.0
     """A message that somebody took and has not moved since is given out again before its time."""
     lapsed_receipts_lost: bool = False
-    """A receipt whose message has become visible again is no good any more, even if nobody took it since."""
+    """A receipt whose message has become visible again is no good any more, even if no one took it since."""
 
 
 @dataclass(kw_only=True)
@@ -211,7 +211,7 @@ class MemoryQueues:
 
 
 def _to_the_second(moment: datetime) -> datetime:
-    """Azure tells the times of a message without fractions."""
+    """Azure states the times of a message without fractions."""
     return moment.replace(microsecond=0)
 
 

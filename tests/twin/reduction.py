@@ -51,7 +51,7 @@ class _Waiting:
 
 
 class ReducedSimulation(Simulation):
-    """A simulation that takes a script of choices, and gives up as soon as what follows has been run before.
+    """A simulation that takes a script of choices, and stops as soon as what follows has been run before.
 
     `in_order`: what a process sends side by side arrives in the order in which it was sent, so that only the orders
     between processes are left (name them with `as_process`).
@@ -101,7 +101,7 @@ class ReducedSimulation(Simulation):
 
 
 def explore_distinct(scenario: Callable[[Simulation], None], *, limit: int = 20_000, in_order: bool = False) -> int:
-    """Run the scenario once for every order that makes a difference; answers how many there are.
+    """Run the scenario once for every order that makes a difference; returns how many there are.
 
     Some runs are begun and given up; all of them count for `limit`, beyond which TooManyOrders is raised.
     A failure carries the choices that lead to it (`ReducedSimulation`).

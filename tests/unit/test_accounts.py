@@ -1,4 +1,4 @@
-"""Clients in a table: who may change them, and what is told of them."""
+"""Clients in a table: who may change them, and what is shown of them."""
 
 from datetime import timedelta
 
@@ -79,7 +79,7 @@ async def test_a_create_whose_answer_was_lost_gives_the_same_token(here: Deploym
     assert known.access_token == created["accessToken"]
 
 
-async def test_nobody_gives_a_client_what_he_has_not(here: Deployment, twin: MemoryStorage) -> None:
+async def test_a_client_with_scopes_beyond_the_callers_is_refused(here: Deployment, twin: MemoryStorage) -> None:
     with pytest.raises(InsufficientScopes):
         await here.clients.create("x", client(twin), holding("a"))
     await here.clients.create("x", client(twin, scopes=["a", "b:*"]), ANYTHING)

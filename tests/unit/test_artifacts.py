@@ -206,7 +206,7 @@ def test_what_no_block_can_hold() -> None:
         ("public/empty", "text/plain", b"", ""),
     ],
 )
-def test_encodings_are_told_from_the_first_bytes(name: str, content_type: str, head: bytes, encoding: str) -> None:
+def test_encodings_are_detected_from_the_first_bytes(name: str, content_type: str, head: bytes, encoding: str) -> None:
     assert rules.detected_encoding(name, content_type, head) == encoding
 
 

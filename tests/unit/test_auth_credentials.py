@@ -64,7 +64,7 @@ def test_unnamed_vector() -> None:
         {"scopes": ["line\nbreak"]},
     ],
 )
-def test_what_nobody_would_accept_is_not_issued(changes: dict[str, Any]) -> None:
+def test_credentials_that_would_be_refused_are_not_issued(changes: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         issue(**changes)
 

@@ -1,4 +1,4 @@
-"""Whom no body could help is known before the body is read; nobody else is refused so early."""
+"""Callers that no body could help are refused before the body is read; no others are."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def temporary_header(issued: dict[str, str], *, authorized: list[str] | None = N
     return header(issued["clientId"], issued["accessToken"], ext=ext)
 
 
-async def test_nobody_is_anonymous() -> None:
+async def test_a_call_without_credentials_is_anonymous() -> None:
     for headers in ({}, {"authorization": ""}, {"authorization": " "}):
         caller = await call(headers)
         assert caller.client_id is None

@@ -82,7 +82,7 @@ def test_pools_do_not_share() -> None:
     assert back_off.in_vain("p/w") == 1
 
 
-def test_what_nobody_asks_about_is_forgotten() -> None:
+def test_a_pool_without_requests_is_forgotten() -> None:
     clock = Clock()
     back_off = BackOff(clock.now)
     for number in range(10_000):

@@ -28,11 +28,11 @@ REFUSED = (
 ).encode()
 
 
-def test_a_whole_answer_tells_every_etag() -> None:
+def test_a_whole_answer_has_every_etag() -> None:
     assert batch.decode(WHOLE, OPERATIONS) == ["W/\"datetime'1'\"", "", "W/\"datetime'3'\""]
 
 
-def test_a_refusal_tells_operation_status_and_code() -> None:
+def test_a_refusal_names_operation_status_and_code() -> None:
     with pytest.raises(batch.OperationRefused) as refused:
         batch.decode(REFUSED, OPERATIONS)
     found = refused.value

@@ -97,7 +97,7 @@ def test_a_message_that_leads_to_no_claim(task: Task) -> None:
 # Claiming
 
 
-def test_a_claim() -> None:
+def test_a_claim_starts_the_pending_run_and_takes_the_lease_of_the_next() -> None:
     task = a_task(resolved_run(Resolved.WORKER_SHUTDOWN), RETRY)
     decision = claims.decide(task, "hint", 0, ME, HAND, UNTIL, NOW)
     claimed = after(decision)
@@ -288,7 +288,7 @@ def test_the_claim_of_a_run_that_was_renewed_for_hours_is_not_announced_again() 
     assert announced(decision)[0] == ("task-exception", 0)
 
 
-def test_a_claim_that_nobody_received_is_undone() -> None:
+def test_a_claim_that_no_worker_received_is_undone() -> None:
     task = a_task(replace(EXPIRED, taken_until=LATER))
     worker = Worker(worker_group=EXPIRED.worker_group or "", worker_id=EXPIRED.worker_id or "")
     decision = claims.hand_back(task, 0, worker, LATER)

@@ -34,7 +34,7 @@ MOMENTS = st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 31), timezones=ZONE
         ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000Z"),
     ],
 )
-def test_accepted(text: str, normal: str) -> None:
+def test_iso_dates_are_read_and_normalised(text: str, normal: str) -> None:
     assert format_date(parse_date(text)) == normal
 
 
@@ -65,7 +65,7 @@ def test_accepted(text: str, normal: str) -> None:
         "9999-12-31T23:59:59-01:00",
     ],
 )
-def test_refused(text: str) -> None:
+def test_texts_that_are_no_dates_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         parse_date(text)
 

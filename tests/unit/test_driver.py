@@ -144,7 +144,7 @@ def test_long_sleeps_take_no_time_and_end_exactly() -> None:
     assert simulation.run(*map(sleeper, delays)) == delays
 
 
-def test_a_deadlock_is_told() -> None:
+def test_a_deadlock_is_reported() -> None:
     async def stuck() -> None:
         await asyncio.get_running_loop().create_future()
 

@@ -1,4 +1,4 @@
-"""Who watches is told what does not answer, in time, and without asking more often than it helps."""
+"""The heartbeat names services that do not respond, in time, and asks them no more often than it helps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shared.usecases.heartbeat import Ask, Heartbeat
 
 
 class Asked:
-    """A service that answers, fails or hangs, and counts."""
+    """A service that responds, fails or hangs, and counts."""
 
     def __init__(self, behaviour: str) -> None:
         self.behaviour = behaviour

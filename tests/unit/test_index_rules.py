@@ -45,7 +45,7 @@ def test_a_path_is_split_at_its_last_dot(path: str, parts: tuple[str, str]) -> N
 
 
 @pytest.mark.parametrize("path", ["a", "a.b", "A-9_!~*'()%.x", "x" * LONGEST_PATH])
-def test_paths(path: str) -> None:
+def test_texts_that_are_paths(path: str) -> None:
     assert is_path(path)
 
 
@@ -66,7 +66,7 @@ def test_of_equal_ranks_the_later_wins_and_a_repeat_of_an_earlier_one_does_not()
     assert replaces(second, second, NOW)
 
 
-def test_an_expired_entry_is_in_nobodys_way() -> None:
+def test_an_expired_entry_is_replaced_by_any_rank() -> None:
     over = entry(rank=HIGHEST_RANK, expires=NOW)
     assert replaces(entry(rank=LOWEST_RANK), over, NOW)
     assert not replaces(entry(rank=LOWEST_RANK), over, NOW - timedelta(milliseconds=1))
@@ -111,7 +111,7 @@ def test_what_a_completed_task_asks_for() -> None:
 
 
 @pytest.mark.parametrize("extra", [{}, {"index": None}, {"index": False}, {"index": "x"}, {"index": ["x"]}])
-def test_defaults(extra: dict[str, Any]) -> None:
+def test_rank_data_and_expiry_have_defaults(extra: dict[str, Any]) -> None:
     (found,) = entries_of(definition(["index.a"], **extra), NOW)
     assert (found.rank, found.data, found.expires) == (0, {}, NOW + timedelta(days=30))
 

@@ -22,7 +22,7 @@ def here(twin: MemoryStorage) -> Deployment:
 
 
 @pytest.mark.parametrize("client_id", ["a/b\\c", "a#b", "a?b", "a b", "ä", "", "x" * 501, "a\nb"])
-async def test_whoever_signs_chooses_his_id_and_none_breaks_storage(here: Deployment, client_id: str) -> None:
+async def test_no_client_id_that_a_caller_sends_breaks_storage(here: Deployment, client_id: str) -> None:
     assert await here.keyring.client(client_id) is None
 
 

@@ -16,7 +16,7 @@ MEGABYTE = 1024 * 1024
 
 
 class Polls:
-    """Counts how often long polls were told to end."""
+    """Counts how often long polls were asked to end."""
 
     ended = 0
 

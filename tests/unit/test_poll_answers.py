@@ -36,7 +36,7 @@ def answer(*messages: str) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?><QueueMessagesList>{listed}</QueueMessagesList>'
 
 
-def test_a_message() -> None:
+def test_a_message_is_read_with_its_receipt_and_times() -> None:
     (found,) = parse_poll_answer(answer(message()), NOW)
     assert found.receipt.message_id == ID
     assert found.receipt.pop_receipt == "AgAAAAMAAAAAAAAA+abc/=="
@@ -47,7 +47,7 @@ def test_a_message() -> None:
 
 
 @pytest.mark.parametrize("text", [answer(), '<?xml version="1.0"?><QueueMessagesList />'])
-def test_none(text: str) -> None:
+def test_an_answer_without_messages(text: str) -> None:
     assert parse_poll_answer(text, NOW) == []
 
 
@@ -61,7 +61,7 @@ def test_several_in_their_order_and_each_once() -> None:
     assert [each.receipt.message_id for each in found] == ids[:3]
 
 
-def test_no_more_than_azure_answers() -> None:
+def test_no_more_messages_than_azure_returns_are_read() -> None:
     listed = [message(MessageId=f"{number:08d}-1234-1234-1234-123456789abc") for number in range(MOST + 1)]
     assert len(parse_poll_answer(answer(*listed), NOW)) == MOST
 

@@ -50,7 +50,7 @@ async def test_a_role_from_creation_to_removal(here: Deployment, twin: MemorySto
     assert "b:1" not in (await here.keyring.roles()).expand(["assume:repo:github.com/x/1"])
 
 
-async def test_nobody_gives_a_role_what_he_has_not(here: Deployment) -> None:
+async def test_a_role_with_scopes_beyond_the_callers_is_refused(here: Deployment) -> None:
     with pytest.raises(InsufficientScopes):
         await here.roles.create("r", role("a", "b"), holding("a"))
     await here.roles.create("r", role("a", "assume:s"), ANYTHING)

@@ -76,7 +76,7 @@ def test_every_route(method: str, path: str, name: str) -> None:
         "/provisioners/p/worker-types/w/workers/g/i/j",
     ],
 )
-def test_no_route(path: str) -> None:
+def test_paths_without_a_route_are_not_found(path: str) -> None:
     assert found("GET", path) is None
 
 

@@ -131,7 +131,7 @@ async def test_with_a_delegated_key() -> None:
 
 
 class Fetched:
-    """Hands out numbered keys; the first calls fail if told so."""
+    """Hands out numbered keys; the first calls fail if asked to."""
 
     def __init__(self, failures: int = 0) -> None:
         self.asked: list[tuple[datetime, datetime]] = []

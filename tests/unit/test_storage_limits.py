@@ -114,7 +114,7 @@ def test_illegal_pages(limit: int) -> None:
         limits.check_page(limit)
 
 
-def test_names() -> None:
+def test_names_have_the_prefix_of_the_deployment() -> None:
     names = Names("ci7")
     assert (names.table("Tasks"), names.queue("claim"), names.container("artifacts")) == (
         "ci7Tasks",

@@ -63,7 +63,7 @@ async def _silence(request: web.Request) -> web.StreamResponse:
 
 @dataclass
 class _Service:
-    """Answers by the script, then always as it did last; keeps what it was asked."""
+    """Responds by the script, then always as it did last; keeps what it was asked."""
 
     endpoint: str = ""
     script: Sequence[Answer] = ()
@@ -139,7 +139,7 @@ async def test_the_whole_is_limited_even_if_each_try_is_not(service: _Service) -
     assert len(service.requests) == 1
 
 
-async def test_nobody_there(service: _Service) -> None:
+async def test_no_connection_is_storage_unavailable_without_the_address(service: _Service) -> None:
     service.endpoint = f"http://127.0.0.1:{unused_port()}/account"
     async with service.account() as account:
         for request in (
@@ -153,7 +153,7 @@ async def test_nobody_there(service: _Service) -> None:
 
 
 async def test_a_repeat_may_be_refused_by_the_first_try(service: _Service) -> None:
-    """The first insert won and its answer was lost: the caller sees the refusal and tells by its operation id."""
+    """The first insert won and its answer was lost: the caller sees the refusal and decides by its operation id."""
     service.script = [_status(503), _status(409, "EntityAlreadyExists")]
     async with service.account() as account:
         with pytest.raises(TransactionRefused) as caught:

@@ -119,7 +119,7 @@ def test_a_run_that_never_was_pending_is_not_announced_as_such() -> None:
         ((*["scheduled"] * 48, "rerun"), 2),
     ],
 )
-def test_a_late_event_tells_the_retries_of_when_the_run_became_pending(created: tuple[str, ...], left: int) -> None:
+def test_a_late_event_has_the_retries_of_when_the_run_became_pending(created: tuple[str, ...], left: int) -> None:
     over = resolved_run(Resolved.WORKER_SHUTDOWN)
     runs = [replace(over, reason_created=Created(reason)) for reason in created]
     task = replace(a_task(*runs, running_run(reason_created=Created.RERUN)), retries=3, retries_left=0)
@@ -249,7 +249,7 @@ def test_priorities_that_do_not_change(task: Task) -> None:
 
 
 @pytest.mark.parametrize("resolution", [Resolved.COMPLETED, Resolved.FAILED])
-def test_a_report(resolution: Resolved) -> None:
+def test_a_report_resolves_the_run_and_its_repeat_changes_nothing(resolution: Resolved) -> None:
     decision = transitions.report(RUNNING, 0, resolution, LATE)
     (run,) = after(decision).runs
     assert (run.state, run.reason_resolved, run.resolved) == (resolution.state, resolution, LATE)

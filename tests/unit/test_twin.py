@@ -48,7 +48,7 @@ async def test_the_same_seed_gives_the_same_disorder() -> None:
     assert taken[0] == taken[1]
 
 
-async def test_late() -> None:
+async def test_a_late_message_is_received_in_the_end() -> None:
     queues = _disordered(late=0.5).storage.queues
     texts = await _fill(queues, 20)
     first = await _take(queues)

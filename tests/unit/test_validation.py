@@ -128,7 +128,7 @@ def test_url_parameters(name: str, good: list[str], bad: list[str]) -> None:
             validate_params(BY_NAME["ping"], {name: value})
 
 
-def test_all_bad_parameters_are_told() -> None:
+def test_all_bad_parameters_are_reported() -> None:
     with pytest.raises(InvalidRequestArguments) as refused:
         validate_params(BY_NAME["reclaimTask"], {"taskId": "x", "runId": "y"})
     assert "taskId" in refused.value.message

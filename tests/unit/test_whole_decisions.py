@@ -119,7 +119,7 @@ def change(remove: PoolRow, *add: PoolRow) -> ChangePoolRows:
     return ChangePoolRows(task_queue_id=POOL, remove=(remove,), add=add)
 
 
-def test_claim() -> None:
+def test_claim_of_a_pending_run() -> None:
     waits = pending_run()
     task = a_task(FIRST, waits)
     claimed = replace(waits, **MINE)
@@ -197,7 +197,7 @@ def test_claim_by_task_id_of_the_run_after_an_expired_one_has_one_lease() -> Non
 
 
 @pytest.mark.parametrize("taken_until", [NOW, UNTIL + SECOND], ids=["forward", "not back"])
-def test_reclaim(taken_until: datetime) -> None:
+def test_reclaim_moves_claim_and_lease_and_never_back(taken_until: datetime) -> None:
     held = running_run(taken_until=taken_until)
     task = a_task(FIRST, held)
     until = max(taken_until, UNTIL)
@@ -210,7 +210,7 @@ def test_reclaim(taken_until: datetime) -> None:
     )
 
 
-def test_hand_back() -> None:
+def test_hand_back_makes_the_run_pending_again() -> None:
     waits = pending_run()
     task = a_task(FIRST, replace(waits, by_claim_task=True, **MINE))
     tickets = replace(task.tickets, claim=None)

@@ -58,7 +58,7 @@ def trouble() -> Json:
 
 
 class Scripted:
-    """Answers reclaimTask as told, and remembers with whose credentials it was called, and when."""
+    """Serves reclaimTask by the script, and remembers with whose credentials it was called, and when."""
 
     def __init__(self, clock: VirtualClock, *answers: Answer) -> None:
         self._clock = clock

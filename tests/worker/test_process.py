@@ -40,7 +40,7 @@ async def until(condition: Callable[[], bool], seconds: float = 15) -> None:
 
 
 def has_ended(pid: int) -> bool:
-    """Gone, or a zombie that nobody has waited for."""
+    """Gone, or a zombie that no process has waited for."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
     except FileNotFoundError:

@@ -16,7 +16,7 @@ from worker.tasklog import SHORTEST, TaskLog
 
 
 class Service:
-    """Answers createArtifact with a URL of its own; what is put there is kept, up to a limit that may differ."""
+    """Serves createArtifact with a URL of its own; what is put there is kept, up to a limit that may differ."""
 
     def __init__(self, limit: int, direct: int) -> None:
         self._limits = {"relay": limit, "direct": direct}

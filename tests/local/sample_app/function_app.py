@@ -35,7 +35,7 @@ _meetings: dict[int, tuple[asyncio.Event, list[None]]] = {}
 
 
 async def _met(number: int) -> func.HttpResponse:
-    """Answers when so many requests of this number are there."""
+    """Returns when so many requests of this number are there."""
     _seen({"function": "answers", "kind": "meet"})
     complete, arrived = _meetings.setdefault(number, (asyncio.Event(), []))
     arrived.append(None)
@@ -61,13 +61,13 @@ def files(req: func.HttpRequest) -> func.HttpResponse:
 
 @blueprint.route(route="words", methods=["GET"])
 async def words(req: func.HttpRequest) -> str:
-    """Answers with a bare string."""
+    """Returns a bare string."""
     return "plain"
 
 
 @blueprint.route(route="answers/{kind:alpha}", methods=["GET"])
 async def answers(req: func.HttpRequest) -> func.HttpResponse:
-    """Answers in various ways, good and bad."""
+    """Returns various values, good and bad."""
     match req.route_params["kind"]:
         case "error":
             raise RuntimeError("meant to fail")
