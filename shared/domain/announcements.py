@@ -37,6 +37,15 @@ def pending_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ..
     return (replace(pending(task, run_id), retries_left=_retries_left(task, run_id)),)
 
 
+def resolved_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
+    """The resolution of a run, for its handler: the call that made it may have died before it announced it, and its
+    client may be gone as well. Only while a repeat of the event is recognised."""
+    resolved_at = task.runs[run_id].resolved
+    if resolved_at is None or now - resolved_at >= REPEATS_RECOGNISED:
+        return ()
+    return (replace(resolved(task, run_id), retries_left=_retries_left(task, run_id)),)
+
+
 def _retries_left(task: Task, run_id: int) -> int:
     """As it was when a run became pending: a retry takes one, and a rerun starts afresh."""
     left = task.retries

@@ -10,8 +10,12 @@ from shared.domain.events import Event, Exchange, GroupEvent, TaskEvent
 from shared.events.messages import EventMessage, render, render_group
 from shared.events.pointers import to_json
 from shared.events.publisher import EventsUnavailable
+from shared.recent import Recent
 from shared.storage.messages import Messages
 from shared.storage.tasks import Loaded
+
+_REMEMBERED = 20_000
+"""MessageIds of events that this process has sent, or kept a pointer to."""
 
 
 class Publisher(Protocol):
@@ -31,12 +35,18 @@ class Announcer:
         self._messages = messages
         self._wake = wake
         self._size_limit = size_limit
+        self._sent: Recent[str, bool] = Recent(_REMEMBERED)
 
     async def announce(self, events: Sequence[TaskEvent], loaded: Loaded) -> None:
         """Publishes a task's events, or keeps pointers to them. Raises StorageUnavailable when neither works."""
         if any(event.exchange is Exchange.TASK_PENDING for event in events):
             self._wake(loaded.task.task_queue_id)
         await self._send([self.rendered(event, loaded) for event in events])
+
+    async def announce_again(self, events: Sequence[TaskEvent], loaded: Loaded) -> None:
+        """As `announce`, for what another process may have announced: not what this one knows to be announced."""
+        messages = [self.rendered(event, loaded) for event in events]
+        await self._send([message for message in messages if self._sent.get(message.message_id) is None])
 
     async def announce_group(self, event: GroupEvent) -> None:
         """Publishes a group's event, or keeps a pointer to it. Raises StorageUnavailable when neither works."""
@@ -60,3 +70,5 @@ class Announcer:
             await self._publisher.publish(messages)
         except EventsUnavailable as error:
             await together(*(self._messages.put_pointer(to_json(message.event)) for message in error.unsent))
+        for message in messages:
+            self._sent[message.message_id] = True

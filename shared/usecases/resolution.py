@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared.concurrency import in_waves, together
-from shared.domain import transitions
+from shared.domain import announcements, transitions
 from shared.domain.creation import satisfies
 from shared.domain.effects import ChangePoolRows, Decision, NoDecision, row_of
 from shared.domain.events import Exchange, GroupEvent
@@ -186,7 +186,11 @@ class Resolution:
         left = await together(
             self._fan_out(read, run, message, edges),
             self._commit(read.task, uploads),
-            *((self._settle(read.task, message, run), self._enter(read, run)) if is_first else ()),
+            *(
+                (self._settle(read.task, message, run), self._enter(read, run), self._announce(read, message))
+                if is_first
+                else ()
+            ),
         )
         if is_first and message.end is None and not any(left):
             await self._remove_deadline(read.task, run.generation)
@@ -309,6 +313,12 @@ class Resolution:
         """A task that has completed is indexed by its routes. No other message has a part of it."""
         if run.state is State.COMPLETED and run.resolved is not None:
             await self._index.task_completed(read.definition, run.resolved)
+        return False
+
+    async def _announce(self, read: Loaded, message: ResolvedMessage) -> bool:
+        """Announces the resolution in place of a call that died, or was stopped, after its commit."""
+        events = announcements.resolved_again(read.task, message.run_id, self._stores.runtime.now())
+        await self._stores.announcer.announce_again(events, read)
         return False
 
     async def _settle(self, task: Task, message: ResolvedMessage, run: Run) -> bool:
