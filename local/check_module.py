@@ -7,7 +7,7 @@ import runpy
 import sys
 
 INTERRUPTED = 130
-"""What a shell answers for a command that Ctrl-C has ended."""
+"""The exit code of a shell for a command that Ctrl-C has ended."""
 
 
 def main() -> None:

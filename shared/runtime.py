@@ -42,7 +42,7 @@ class Runtime:
 def attempts(runtime: Runtime, most: int = TRIES) -> AsyncIterator[int]:
     """The attempts of a compare-and-swap loop, counted from 0, with a pause before each one but the first.
 
-    The body reads, decides, and writes on condition that nobody else has written since. It returns when that succeeds,
+    The body reads, decides, and writes on condition that no one else has written since. It returns when that succeeds,
     and continues with the next attempt when it does not. After the loop the caller says what a lost race means, usually
     by raising ServiceUnavailable: the call may be repeated.
     """

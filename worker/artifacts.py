@@ -28,7 +28,7 @@ class UploadFailed(Exception):
 
 
 class TooLarge(UploadFailed):
-    """What answers the upload does not take so much (413)."""
+    """The server of the upload does not take so much (413)."""
 
 
 class Artifacts:

@@ -28,7 +28,7 @@ def lives_for_any_time(deployment: Deployment) -> None:
 
 
 def receipts_change(deployment: Deployment) -> None:
-    """An update answers with a new receipt, and the old one is refused from then on."""
+    """An update returns a new receipt, and the old one is refused from then on."""
     queue = deployment.queue()
     sent = queue.send_message("a", time_to_live=-1)
     taken = queue.receive_message(visibility_timeout=30)

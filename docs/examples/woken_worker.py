@@ -13,7 +13,7 @@ from typing import Any
 from azure.servicebus.aio import ServiceBusClient
 
 Claim = Callable[[], Awaitable[list[dict[str, Any]]]]
-"""Calls claimWork and answers its `tasks`."""
+"""Calls claimWork and returns its `tasks`."""
 
 Run = Callable[[dict[str, Any]], Awaitable[None]]
 """Runs a claimed task to its end."""

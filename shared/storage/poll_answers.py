@@ -22,7 +22,7 @@ _RECEIPT = re.compile(r"[\x21-\x7e]{1,512}")
 
 
 class MalformedAnswer(ServiceError, ValueError):
-    """Not what Azure answers."""
+    """Not an answer of Azure."""
 
 
 def parse_poll_answer(text: str, now: datetime) -> list[Message]:

@@ -31,7 +31,7 @@ def record(client_id: str, scopes: tuple[str, ...] = ("a",)) -> ClientRecord:
     )
 
 
-async def test_clients(azure_storage: Storage) -> None:
+async def test_clients_are_created_changed_and_read_by_etag(azure_storage: Storage) -> None:
     store = ClientStore(azure_storage.tables)
     assert await store.load("x") is None
     assert await store.page("", start="", limit=10) == ([], None)
@@ -73,7 +73,7 @@ def role(role_id: str, *scopes: str) -> RoleRecord:
     return RoleRecord(role_id=role_id, scopes=scopes, description="a role", created=NOW, last_modified=NOW)
 
 
-async def test_roles(azure_storage: Storage) -> None:
+async def test_roles_are_put_and_removed_by_etag(azure_storage: Storage) -> None:
     store = RoleStore(azure_storage.tables)
     empty = await store.load()
     assert not empty.records

@@ -114,13 +114,13 @@ async def test_a_blob_that_is_not_there(blobs: Blobs, container: str) -> None:
     assert await blobs.list_paths(container, "b") == []
 
 
-async def test_delete(blobs: Blobs) -> None:
+async def test_a_deleted_blob_has_no_properties(blobs: Blobs) -> None:
     await blobs.upload("blobs", "a", b"x", content_type=_TYPE)
     await blobs.delete("blobs", "a")
     assert await blobs.properties("blobs", "a") is None
 
 
-async def test_list(blobs: Blobs) -> None:
+async def test_paths_are_listed_by_prefix_up_to_a_limit(blobs: Blobs) -> None:
     paths = ["t/0/a", "t/0/b", "t/1/a", "u"]
     await asyncio.gather(*(blobs.upload("blobs", path, b"x", content_type=_TYPE) for path in paths))
     assert await blobs.list_paths("blobs", "") == paths

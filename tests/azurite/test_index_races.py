@@ -32,7 +32,7 @@ def bench(azure_storage: Storage) -> Bench:
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["new path", "known path"])
-async def test_the_highest_rank_wins_whoever_comes_first(bench: Bench, is_new: bool) -> None:
+async def test_the_highest_rank_wins_in_any_order_of_arrival(bench: Bench, is_new: bool) -> None:
     for turn in range(5):
         path = f"{PATH}{turn}"
         if not is_new:
@@ -43,7 +43,7 @@ async def test_the_highest_rank_wins_whoever_comes_first(bench: Bench, is_new: b
         assert (await bench.calls.index.find(path)).task_id == entries[2].task_id
 
 
-async def test_of_equal_ranks_the_later_wins_whoever_comes_first(bench: Bench) -> None:
+async def test_of_equal_ranks_the_later_wins_in_any_order_of_arrival(bench: Bench) -> None:
     for turn in range(5):
         path = f"{PATH}{turn}"
         entries = [entry(0, seconds, path) for seconds in (2, 0, 3, 1)]

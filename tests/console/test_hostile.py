@@ -1,4 +1,4 @@
-"""What tasks and workers say is shown as text: it runs nothing, loads nothing and reaches nobody's credentials."""
+"""What tasks and workers say is shown as text: it runs nothing, loads nothing and reaches no credentials."""
 
 from __future__ import annotations
 

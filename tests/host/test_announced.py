@@ -63,7 +63,7 @@ def test_from_its_definition_to_its_completion(service: Service) -> None:
         ("resource-unavailable", False),
     ],
 )
-def test_exceptions(service: Service, reason: str, retried: bool) -> None:
+def test_exceptions_are_announced_with_their_retry(service: Service, reason: str, retried: bool) -> None:
     claim = service.claimed(taskGroupId=new_slugid())
     task_id = claim["status"]["taskId"]
     for _ in range(2):
@@ -97,7 +97,7 @@ def test_reclaims_are_not_announced_and_repeats_are_no_events_of_their_own(servi
     service.events.expect(task_id, DEFINED, PENDING, RUNNING, ("task-completed", 0))
 
 
-def test_cancelling(service: Service) -> None:
+def test_cancellation_is_announced(service: Service) -> None:
     blocked = service.create(dependencies=[service.create(priority="lowest")], taskGroupId=new_slugid())
     pending = service.create(taskGroupId=new_slugid(), priority="low")
     running = service.claimed(taskGroupId=new_slugid(), priority="high")["status"]["taskId"]
@@ -110,7 +110,7 @@ def test_cancelling(service: Service) -> None:
     assert by_kind(found)[exception(0)].body["workerId"] == "w"
 
 
-def test_scheduling(service: Service) -> None:
+def test_scheduling_is_announced(service: Service) -> None:
     by_hand, by_rerun = (service.create(dependencies=[service.create()], taskGroupId=new_slugid()) for _ in range(2))
     service.queue.scheduleTask(by_hand)
     service.queue.rerunTask(by_rerun)
@@ -127,7 +127,7 @@ def test_a_dependency(service: Service) -> None:
     service.events.expect(dependent, DEFINED, PENDING)
 
 
-def test_a_deadline(service: Service) -> None:
+def test_a_deadline_is_announced(service: Service) -> None:
     required = service.create()
     blocked = service.create(dependencies=[required], deadline=in_future(1), taskGroupId=(group := new_slugid()))
     running = service.claimed(deadline=in_future(1.5), taskGroupId=new_slugid(), priority="high")["status"]["taskId"]

@@ -130,7 +130,7 @@ def test_an_exception_takes_artifacts_for_a_while(service: Service, run: Run, re
     assert run.fetch("direct").content == run.fetch("relayed").content == b"log"
 
 
-def test_repeats(run: Run) -> None:
+def test_an_artifact_may_be_created_again_with_changes_that_its_type_allows(run: Run) -> None:
     run.create("s3", "s3")
     run.create("s3", "s3")
     run.create("s3", "s3", contentLength=5)

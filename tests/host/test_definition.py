@@ -193,7 +193,7 @@ def test_too_many_dependencies_are_refused(service: Service) -> None:
 
 
 @pytest.mark.parametrize("name", ["created", "deadline", "payload", "metadata"])
-def test_required(service: Service, name: str) -> None:
+def test_a_missing_required_property_is_refused(service: Service, name: str) -> None:
     with refused(400, "InputValidationError") as errors:
         service.queue.createTask(new_slugid(), service.a_task(**{name: None}))
     assert f"data.{name} is required" in errors[0].message

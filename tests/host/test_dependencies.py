@@ -40,7 +40,7 @@ def test_a_chain_runs_in_order(service: Service) -> None:
     assert all(run["reasonCreated"] == "scheduled" for (run,) in runs)
 
 
-def test_a_diamond(service: Service) -> None:
+def test_the_tasks_of_a_diamond_run_in_the_order_of_dependencies(service: Service) -> None:
     top = service.create()
     left, right = service.create(dependencies=[top]), service.create(dependencies=[top])
     bottom = service.create(dependencies=[left, right, top])

@@ -107,16 +107,16 @@ def test_a_call_is_a_span_with_its_storage_requests_below(life: Life) -> None:
         return next((span for span in life.collector.spans if span["name"] == "createTask"), None)
 
     span = eventually(created)
-    told = attributes(span)
+    sent = attributes(span)
     assert span["kind"] == "SPAN_KIND_SERVER"
-    assert (told["taskId"], told["outcome"]) == (life.task_id, "200")
+    assert (sent["taskId"], sent["outcome"]) == (life.task_id, "200")
 
     def children() -> list[dict[str, Any]]:
         return [each for each in life.collector.spans if each.get("parentSpanId") == span["spanId"]]
 
     eventually(lambda: {each["kind"] for each in children()} == {"SPAN_KIND_CLIENT", "SPAN_KIND_PRODUCER"})
     below = children()
-    assert len([each for each in below if each["kind"] == "SPAN_KIND_CLIENT"]) == int(told["storageOperations"])
+    assert len([each for each in below if each["kind"] == "SPAN_KIND_CLIENT"]) == int(sent["storageOperations"])
     assert {each["traceId"] for each in below} == {span["traceId"]}
     assert any(attributes(each).get("messaging.destination.name") for each in below)
 
@@ -168,9 +168,9 @@ def test_lines_come_with_their_fields_and_their_trace(life: Life) -> None:
         return next((line for line in life.collector.logs if attributes(line).get("action") == "run_completed"), None)
 
     line = eventually(completed)
-    told = attributes(line)
-    assert (told["taskId"], told["runId"], told["call"]) == (life.task_id, "0", "reportCompleted")
-    assert told["requestId"]
+    sent = attributes(line)
+    assert (sent["taskId"], sent["runId"], sent["call"]) == (life.task_id, "0", "reportCompleted")
+    assert sent["requestId"]
     assert "{" not in line["body"]["stringValue"]
     # Lines and spans are exported apart.
     eventually(lambda: any(span["spanId"] == line["spanId"] for span in life.collector.spans))
@@ -218,19 +218,19 @@ def test_a_trace_goes_on_from_the_caller(life: Life) -> None:
 
 def test_every_line_of_a_call_names_it(life: Life) -> None:
     def created() -> dict[str, Any] | None:
-        done = [told for line in life.collector.logs if (told := attributes(line)).get("action") == "call_done"]
-        return next((told for told in done if (told["call"], told.get("taskId")) == ("createTask", life.task_id)), None)
+        done = [sent for line in life.collector.logs if (sent := attributes(line)).get("action") == "call_done"]
+        return next((sent for sent in done if (sent["call"], sent.get("taskId")) == ("createTask", life.task_id)), None)
 
     assert eventually(created)["requestId"]
 
 
 def test_no_secret_is_exported(life: Life) -> None:
     eventually(lambda: life.collector.envelopes and life.collector.spans and life.collector.logs)
-    told = repr([life.collector.spans, life.collector.logs, life.collector.envelopes, life.collector.metrics])
-    assert life.deployment.root["accessToken"] not in told
-    assert "bewit=" not in told
-    assert "sig=" not in told
-    assert "Hawk " not in told
+    sent = repr([life.collector.spans, life.collector.logs, life.collector.envelopes, life.collector.metrics])
+    assert life.deployment.root["accessToken"] not in sent
+    assert "bewit=" not in sent
+    assert "sig=" not in sent
+    assert "Hawk " not in sent
 
 
 def test_prometheus_reads_it(life: Life) -> None:

@@ -7,7 +7,7 @@ import pytest
 from admin.durations import parse_duration
 
 
-def test_durations() -> None:
+def test_durations_are_read_and_others_refused() -> None:
     assert parse_duration("90m") == timedelta(minutes=90)
     assert parse_duration("12h") == timedelta(hours=12)
     assert parse_duration("52w") == timedelta(weeks=52)

@@ -61,7 +61,7 @@ ROLES = Roles(
         (["*"], ["*"]),
     ],
 )
-def test_expansion(held: list[str], expanded: list[str]) -> None:
+def test_scopes_are_expanded_by_roles(held: list[str], expanded: list[str]) -> None:
     assert list(ROLES.expand(held)) == expanded
 
 

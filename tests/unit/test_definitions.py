@@ -100,7 +100,7 @@ def a_request(**changes: Any) -> CreateTaskRequest:
     return CreateTaskRequest.model_validate({name: value for name, value in body.items() if value is not None})
 
 
-def test_completion() -> None:
+def test_a_definition_is_completed_with_defaults() -> None:
     definition = complete_definition(ID, a_request())
     assert definition.body["taskGroupId"] == ID
     assert (definition.body["provisionerId"], definition.body["workerType"]) == ("a", "b")
@@ -191,7 +191,7 @@ def test_scopes_that_end_in_two_stars(scope: str, fine: bool) -> None:
             check_definition(definition, NOW, MAX_DEADLINE)
 
 
-def test_a_new_task() -> None:
+def test_a_new_task_has_a_run_only_if_it_waits_for_nothing() -> None:
     task = initial_task(a_definition(retries=2, dependencies=[OTHER, THIRD]))
     assert task == a_task(retries=2, retries_left=2, dependencies=2, tickets=Tickets())
     assert task.state is State.UNSCHEDULED

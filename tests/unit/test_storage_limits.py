@@ -8,7 +8,7 @@ from shared.storage.names import Names
 
 
 @pytest.mark.parametrize("key", ["", "a", "k" * 512, "é~!'%+&{}|^`\"<> ", "\U0001f600" * 256])
-def test_legal_keys(key: str) -> None:
+def test_legal_keys_are_accepted(key: str) -> None:
     limits.check_key(key)
 
 

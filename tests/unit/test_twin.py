@@ -28,7 +28,7 @@ async def test_order_is_kept_without_disorder(twin: MemoryStorage) -> None:
     assert await _take(twin.storage.queues) == texts
 
 
-async def test_reordered() -> None:
+async def test_messages_are_received_out_of_order() -> None:
     orders = set()
     for seed in range(5):
         queues = _disordered(seed).storage.queues

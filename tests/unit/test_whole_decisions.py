@@ -324,7 +324,7 @@ def test_end_of_an_unscheduled_task() -> None:
     )
 
 
-def test_first_run() -> None:
+def test_scheduling_a_task_adds_its_first_run() -> None:
     task = a_task(generation=2)
     run = Run(state=State.PENDING, reason_created=Created.SCHEDULED, scheduled=NOW, generation=2)
     after = replace(task, runs=(run,), hint_id="new")
