@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import assert_never
 
 from shared.concurrency import together
 from shared.domain.effects import (
@@ -72,13 +73,18 @@ class WriteAhead:
         """The task with the tickets, and the hintId, of what was written for it."""
         for effect in effects:
             written = self._written[effect]
-            if isinstance(effect, PutPending | HoldPending | TakeLease):
-                tickets = replace(task.tickets, pending=written.ticket)
-                task = replace(task, tickets=tickets, hint_id=written.hint_id or task.hint_id)
-            elif isinstance(effect, PutClaim | MoveClaim):
-                task = replace(task, tickets=replace(task.tickets, claim=written.ticket))
-            elif isinstance(effect, PutDeadline):
-                task = replace(task, tickets=replace(task.tickets, deadline=written.ticket))
+            match effect:
+                case PutPending() | HoldPending() | TakeLease():
+                    tickets = replace(task.tickets, pending=written.ticket)
+                    task = replace(task, tickets=tickets, hint_id=written.hint_id or task.hint_id)
+                case PutClaim() | MoveClaim():
+                    task = replace(task, tickets=replace(task.tickets, claim=written.ticket))
+                case PutDeadline():
+                    task = replace(task, tickets=replace(task.tickets, deadline=written.ticket))
+                case PutResolved() | AddPendingRow() | SetRowPriority() | AddActive():
+                    pass  # the status row names none of them
+                case _:
+                    assert_never(effect)
         return task
 
     def ticket(self, effect: Ahead) -> Ticket | None:
@@ -125,6 +131,8 @@ class WriteAhead:
                 return await self._set_row_priority(effect)
             case AddActive():
                 return await self._add_active(effect)
+            case _:
+                assert_never(effect)
 
     def _new(self, ticket: Ticket, hint_id: str | None = None) -> _Written:
         return _Written(ticket=ticket, hint_id=hint_id, roll_back=lambda: self._messages.remove(ticket))

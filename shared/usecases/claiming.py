@@ -57,7 +57,27 @@ class _Claimed:
     @property
     def rows(self) -> list[ChangePoolRows]:
         """The index rows, which are written for all claims of a call together."""
-        return [effect for effect in self.decision.after[0] if isinstance(effect, ChangePoolRows)]
+        return _rows_of(self.decision)
+
+
+def _rows_of(decision: Decision) -> list[ChangePoolRows]:
+    """The first stage of a claim, which is carried out here and not by the executor.
+
+    Raises TypeError for an effect of another kind, which would be dropped.
+    """
+    rows: list[ChangePoolRows] = []
+    for effect in decision.after[0]:
+        if not isinstance(effect, ChangePoolRows):
+            raise TypeError(f"the first stage of a claim changes index rows alone: {effect}")
+        rows.append(effect)
+    return rows
+
+
+def _checked(decision: Decision) -> Decision:
+    """A decision about a claim, once it is certain that all of it will be carried out. Raises TypeError."""
+    if decision.task is not None and not decision.task.is_resolved:
+        _rows_of(decision)
+    return decision
 
 
 @dataclass(kw_only=True, slots=True)
@@ -149,7 +169,9 @@ class Claiming:
             return None
 
         def decide(loaded: Loaded, now: datetime) -> Decision:
-            return claims.decide(loaded.task, message.hint_id, self._age(message), at.worker, at.held, taken_until, now)
+            return _checked(
+                claims.decide(loaded.task, message.hint_id, self._age(message), at.worker, at.held, taken_until, now)
+            )
 
         try:
             committed, decision = await self._executor.commit(read, decide, ahead)
@@ -213,7 +235,7 @@ class Claiming:
         hint_id = self._runtime.slugid()
         committed, decision = await self._executor.commit(
             read,
-            lambda read, at: claims.claim_by_task(read.task, run_id, worker, taken_until, at, hint_id),
+            lambda read, at: _checked(claims.claim_by_task(read.task, run_id, worker, taken_until, at, hint_id)),
             self._stores.write_ahead(),
         )
         if decision.task is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import assert_never
 
 from shared.concurrency import both, together
 from shared.domain.effects import After, Ahead, ChangePoolRows, Decision, NoDecision, RemoveMessage, ShowPending
@@ -121,6 +122,8 @@ class Executor:
                 await self._show_pending(effect)
             case ChangePoolRows():
                 await self._stores.pools.change([effect], effect.task_queue_id)
+            case _:
+                assert_never(effect)
 
     async def _show_pending(self, effect: ShowPending) -> None:
         try:

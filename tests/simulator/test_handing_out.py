@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from shared.domain import claims
 from shared.domain.claims import Worker
-from shared.domain.effects import ChangePoolRows, row_of
-from shared.domain.task import Created, Resolved, State
+from shared.domain.effects import ChangePoolRows, Decision, RemoveMessage, row_of
+from shared.domain.task import Created, Resolved, State, Task
 from shared.errors import ServiceUnavailable
 from shared.services import Services
 from shared.storage import keys
@@ -460,3 +461,26 @@ def test_claim_task_that_cannot_be_announced_says_why() -> None:
 
     world.run(story())
     finish(world, is_acknowledged=False)
+
+
+def test_a_claim_with_an_effect_that_would_be_dropped_is_refused_before_its_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decide = claims.decide
+
+    def with_another_effect(task: Task, *args: Any) -> Decision:
+        decision = decide(task, *args)
+        assert task.tickets.deadline is not None
+        first, *later = decision.after
+        return replace(decision, after=((*first, RemoveMessage(ticket=task.tickets.deadline)), *later))
+
+    world = a_world()
+
+    async def story() -> None:
+        await world.create(A)
+        monkeypatch.setattr(claims, "decide", with_another_effect)
+        assert await world.claim() == []
+        task = world.tasks()[A]
+        assert (task.state, task.last_run.worker_id) == (State.PENDING, None)
+
+    world.run(story())
