@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
+
+from shared.recent import Recent
 
 T = TypeVar("T")
 
@@ -19,10 +20,9 @@ class StaleCache(Generic[T]):
     ) -> None:
         """`absence` is how long a None is kept, if that differs from `staleness`."""
         self._now = now
-        self._capacity = capacity
         self._staleness = staleness
         self._absence = staleness if absence is None else absence
-        self._entries: OrderedDict[str, tuple[T, datetime]] = OrderedDict()
+        self._entries: Recent[str, tuple[T, datetime]] = Recent(capacity)
         self._reads: dict[str, asyncio.Future[T]] = {}
         self._changes = 0
 
@@ -68,14 +68,11 @@ class StaleCache(Generic[T]):
         if since != self._changes:
             return  # it may be from before the change
         self._entries[key] = (value, read or self._now())
-        self._entries.move_to_end(key)
-        if len(self._entries) > self._capacity:
-            self._entries.popitem(last=False)
 
     def forget(self, key: str) -> None:
         """It has just been changed, or may have been."""
         self._changes += 1
-        self._entries.pop(key, None)
+        self._entries.pop(key)
         self._reads.pop(key, None)
 
     def _is_fresh(self, value: T, read: datetime) -> bool:

@@ -7,7 +7,6 @@ is swept once a day.
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
@@ -17,6 +16,7 @@ from shared.domain.dates import format_date, parse_date
 from shared.domain.index import Entry, namespaces_above, replaces, split
 from shared.domain.protocol import KEPT
 from shared.errors import ServiceUnavailable
+from shared.recent import Recent
 from shared.runtime import Runtime, attempts
 from shared.storage import keys
 from shared.storage.codec import compact
@@ -45,7 +45,7 @@ class IndexStore:
         self._tables = storage.tables
         self._expiry = expiry
         self._runtime = runtime
-        self._listed: OrderedDict[str, datetime] = OrderedDict()
+        self._listed: Recent[str, datetime] = Recent(_REMEMBERED)
         """Until when this process knows a namespace to be listed at least."""
 
     async def insert(self, entry: Entry) -> Entry:
@@ -137,12 +137,13 @@ class IndexStore:
         enough has parents that are."""
         missing = []
         for namespace, expires in namespaces_above(entry.path, entry.expires):
-            if self._listed.get(namespace, datetime.min.replace(tzinfo=UTC)) >= expires:
+            known = self._listed.get(namespace)
+            if known is not None and known >= expires:
                 break
             parent, name = split(namespace)
             row = await self._tables.get(keys.INDEX, keys.index_partition(parent), keys.index_namespace(name))
             if row is not None and _namespace(row).expires >= expires:
-                self._remember(namespace, _namespace(row).expires)
+                self._listed[namespace] = _namespace(row).expires
                 break
             missing.append((namespace, expires, row))
         for namespace, expires, row in reversed(missing):
@@ -169,18 +170,12 @@ class IndexStore:
                 continue
         else:
             raise ServiceUnavailable("the namespace is contended; send the call again")
-        self._remember(namespace, expires)
+        self._listed[namespace] = expires
 
     async def _schedule_sweep(self, namespace: str) -> None:
         partition = keys.index_partition(namespace)
         due = _next_sweep(self._runtime.now(), partition)
         await self._expiry.write(due, keys.INDEX_SWEEP, (partition,), {"namespace": namespace})
-
-    def _remember(self, namespace: str, expires: datetime) -> None:
-        self._listed[namespace] = expires
-        self._listed.move_to_end(namespace)
-        if len(self._listed) > _REMEMBERED:
-            self._listed.popitem(last=False)
 
 
 def _next_sweep(now: datetime, partition: str) -> datetime:
