@@ -59,7 +59,7 @@ class Site:
         contents = {
             path.relative_to(folder).as_posix(): path.read_bytes()
             for path in sorted(folder.rglob("*"))
-            if path.suffix in _TYPES and not path.name.endswith(".config.js")
+            if path.suffix in _TYPES
         }
         prefix = f"/console/{_digest(contents)}"
         html = (folder / "index.html").read_text().replace("{{assets}}", prefix)

@@ -7,8 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
-from functions.console import FOLDER, Site
+from functions.console import FOLDER, Site, sources
+from shared.settings import Settings
 
 PACKED = {"accept-encoding": "gzip, br"}
 
@@ -122,3 +124,28 @@ def test_a_change_of_any_file_changes_the_path_of_all(tmp_path: Path) -> None:
     before = Site.load(tmp_path, [])
     (tmp_path / "app.js").write_text("2")
     assert not before.assets.keys() & Site.load(tmp_path, []).assets.keys()
+
+
+@pytest.mark.parametrize(
+    ("connection", "name", "origin"),
+    [
+        (None, "account", "https://account.blob.core.windows.net"),
+        ("AccountName=other;AccountKey=a2V5", None, "https://other.blob.core.windows.net"),
+        (
+            "AccountName=a;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:10000/a;"
+            "QueueEndpoint=http://127.0.0.1:10001/a;TableEndpoint=http://127.0.0.1:10002/a",
+            None,
+            "http://127.0.0.1:10000",
+        ),
+    ],
+)
+def test_pages_read_from_the_storage_account_and_from_what_the_settings_name(
+    connection: str | None, name: str | None, origin: str
+) -> None:
+    settings = Settings.model_construct(
+        storage_connection_string=None if connection is None else SecretStr(connection),
+        storage_account_name=name,
+        servicebus_namespace="namespace",
+        console_sources="https://login.example.com https://graph.example.com",
+    )
+    assert sources(settings) == [origin, "https://login.example.com", "https://graph.example.com"]
