@@ -365,6 +365,31 @@ def test_a_message_waits_as_long_as_storage_is_down(app: App, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
+    ("error", "longest"), [(StorageUnavailable("down"), 60), (RuntimeError("defect"), 3600)], ids=["outage", "defect"]
+)
+def test_delays_double_up_to_a_minute_in_an_outage_and_up_to_an_hour_after_other_failures(
+    app: App, monkeypatch: pytest.MonkeyPatch, error: Exception, longest: int
+) -> None:
+    world = a_world()
+    attempts: list[float] = []
+
+    async def fail(message: object) -> None:
+        attempts.append(world.clock.now().timestamp())
+        raise error
+
+    async def story() -> None:
+        monkeypatch.setattr(world.handlers.resolution, "resolved_due", fail)
+        await world.services.stores.messages.put_resolved(world.slugid(), 0)
+        await Host(app, world).run(RESOLVED_QUEUE, 5 * 3600)
+
+    world.run(story())
+    wanted = [min(5 * 2**number, longest) for number in range(12)]
+    found = [later - earlier for earlier, later in pairwise(attempts)][: len(wanted)]
+    # The simulated host looks every second.
+    assert all(delay <= waited < delay + 2 for delay, waited in zip(wanted, found, strict=True)), found
+
+
+@pytest.mark.parametrize(
     ("error", "is_given_up"), [(StorageUnavailable, False), (StorageRefused, True)], ids=["unavailable", "refused"]
 )
 def test_message_waits_for_an_outage_and_is_given_up_when_storage_keeps_refusing_it(
