@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from shared.recent import Recent
+
 WINDOW = timedelta(seconds=10)
 FREE = 20
 """Vain requests for a pool in one window that lead to no pause."""
@@ -31,29 +33,20 @@ class BackOff:
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
-        self._pools: dict[str, _Traffic] = {}
+        self._pools: Recent[str, _Traffic] = Recent(_MOST_POOLS)
 
     def in_vain(self, task_queue_id: str) -> int:
         """Another request has found nothing, or has only asked for URLs. Returns the advice in seconds, 0 for none."""
         now = self._now()
-        traffic = self._pools.get(task_queue_id)
-        if traffic is None:
-            self._make_room(now)
-            traffic = self._pools[task_queue_id] = _Traffic(began=now)
+        traffic = self._pools.get(task_queue_id) or _Traffic(began=now)
+        self._pools[task_queue_id] = traffic  # also one that is known: the pool that was asked for least recently goes
         _roll(traffic, now)
         traffic.count += 1
         return int(2 ** (traffic.level - 1)) if traffic.level else 0
 
     def worked(self, task_queue_id: str) -> None:
         """There is work."""
-        self._pools.pop(task_queue_id, None)
-
-    def _make_room(self, now: datetime) -> None:
-        if len(self._pools) < _MOST_POOLS:
-            return
-        for traffic in self._pools.values():
-            _roll(traffic, now)
-        self._pools = {name: traffic for name, traffic in self._pools.items() if traffic.count or traffic.level}
+        self._pools.pop(task_queue_id)
 
 
 def _roll(traffic: _Traffic, now: datetime) -> None:

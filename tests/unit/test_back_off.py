@@ -82,14 +82,18 @@ def test_pools_do_not_share() -> None:
     assert back_off.in_vain("p/w") == 1
 
 
-def test_a_pool_without_requests_is_forgotten() -> None:
+def test_the_pool_that_was_asked_for_least_recently_is_forgotten() -> None:
     clock = Clock()
     back_off = BackOff(clock.now)
-    for number in range(10_000):
+    for pool in ("p/quiet", "p/busy"):
+        window(back_off, clock, FREE + 1, pool)
+    for number in range(9_998):
         back_off.in_vain(f"p/w{number}")
-    clock.time += 2 * WINDOW
+    assert back_off.in_vain("p/busy") == 1
     back_off.in_vain("p/one-more")
-    assert len(back_off._pools) == 1
+    assert back_off.in_vain("p/busy") == 1
+    assert back_off.in_vain("p/quiet") == 0
+    assert len(back_off._pools) == 10_000
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 40)), max_size=30))
