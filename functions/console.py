@@ -88,7 +88,8 @@ def sources(settings: Settings) -> list[str]:
     else:
         assert settings.storage_account_name is not None, "settings are checked when they are loaded"
         endpoints = Endpoints.of_account(settings.storage_account_name)
-    return [_origin(endpoints.blob), *settings.console_sources.split()]
+    provider = [_origin(settings.openid_issuer)] if settings.openid_issuer else []
+    return [_origin(endpoints.blob), *provider, *settings.console_sources.split()]
 
 
 def _origin(url: str) -> str:

@@ -11,6 +11,7 @@ from shared.auth.authenticate import Authenticator
 from shared.auth.client_store import ClientStore
 from shared.auth.clients import Client, root_client
 from shared.auth.keyring import TableKeyring
+from shared.auth.openid import Provider, SignIn, fetch
 from shared.auth.role_store import RoleStore
 from shared.runtime import Runtime
 from shared.settings import Settings
@@ -156,6 +157,8 @@ class Services:
     reconciler: Reconciler
     index: Index
     keyring: TableKeyring
+    sign_in: SignIn | None
+    """None where no OpenID Connect provider is set up."""
     clients: ClientAccounts
     roles: RoleAccounts
 
@@ -256,6 +259,7 @@ def assemble(
             runtime,
         ),
         keyring=keyring,
+        sign_in=_sign_in(settings),
         clients=ClientAccounts(clients, keyring, vault, expiry, runtime),
         roles=RoleAccounts(roles, keyring, runtime),
     )
@@ -269,6 +273,20 @@ def _poll_urls(settings: Settings, runtime: Runtime, storage: Storage, pools: Po
         life=timedelta(seconds=settings.poll_url_seconds),
         hidden_for=settings.poll_visibility_seconds,
     )
+
+
+def _sign_in(settings: Settings) -> SignIn | None:
+    if not settings.openid_issuer:
+        return None
+    provider = Provider(
+        issuer=settings.openid_issuer,
+        client_id=settings.openid_client_id,
+        name=settings.openid_name,
+        scopes=settings.openid_scopes,
+        user_claim=settings.openid_user_claim,
+        roles=settings.openid_role_pairs,
+    )
+    return SignIn(provider, fetch, time.monotonic)
 
 
 def _root(settings: Settings) -> Client:

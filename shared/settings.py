@@ -180,6 +180,36 @@ class Settings(BaseSettings):
         description="Origins that the console's pages may read besides this service, separated by spaces: where "
         "artifacts are stored (known without saying), and where workers serve live logs themselves.",
     )
+    openid_issuer: str = Field(
+        default="",
+        pattern=r"^(https://[^?#\s]+|http://(localhost|127\.0\.0\.1)(:\d+)?(/[^?#\s]*)?)?$",
+        description="Issuer of the OpenID Connect provider with which people sign in to the console, exactly as its "
+        "tokens name it: docs/console.md. Empty: nobody can.",
+    )
+    openid_client_id: str = Field(
+        default="", description="The console's client id (application id) at the provider: a public client with PKCE."
+    )
+    openid_name: str = Field(
+        default="openid",
+        pattern=r"^[A-Za-z0-9._-]{1,40}$",
+        description="The provider's name on the button, and in the client ids `login/<name>/<user>`.",
+    )
+    openid_scopes: str = Field(
+        default="openid profile",
+        pattern=r"^openid( [\x21\x23-\x5b\x5d-\x7e]+)*$",
+        description="What the console asks the provider for, `openid` first.",
+    )
+    openid_user_claim: str = Field(
+        default="sub",
+        pattern=r"^[A-Za-z0-9_.-]+$",
+        description="The claim of ID tokens that names a person for good, and that users cannot change.",
+    )
+    openid_roles: str = Field(
+        default="",
+        pattern=r"^(\s*[^\s=]+=[\x21-\x7e]+)*\s*$",
+        description="Who may do what: pairs `value=role` separated by spaces. A person whose claims `groups` or "
+        "`roles` have the value assumes the role of this deployment; the value `*` stands for all who sign in.",
+    )
     app_version: str = Field(
         default="development",
         description="Name of this build, a tag or a commit: `build` of the version endpoint, beside the version.",
@@ -276,11 +306,20 @@ class Settings(BaseSettings):
             raise SettingsError("set exactly one of STORAGE_CONNECTION_STRING and STORAGE_ACCOUNT_NAME")
         if (self.servicebus_connection_string is None) == (self.servicebus_namespace is None):
             raise SettingsError("set exactly one of SERVICEBUS_CONNECTION_STRING and SERVICEBUS_NAMESPACE")
+        if bool(self.openid_issuer) != bool(self.openid_client_id):
+            raise SettingsError("set both of OPENID_ISSUER and OPENID_CLIENT_ID, or neither")
+        if self.openid_issuer and not self.openid_role_pairs:
+            raise SettingsError("OPENID_ROLES: at least one pair is needed, or nobody who signs in may do anything")
 
     @property
     def root_url(self) -> str:
         """Without a trailing slash."""
         return self.taskcluster_root_url.rstrip("/")
+
+    @property
+    def openid_role_pairs(self) -> list[tuple[str, str]]:
+        """OPENID_ROLES: values of claims, each with a role."""
+        return [(value, role) for value, _, role in (pair.partition("=") for pair in self.openid_roles.split())]
 
     @property
     def exports_telemetry(self) -> bool:

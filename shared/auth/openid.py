@@ -1,0 +1,190 @@
+"""Who an ID token of an OpenID Connect provider is about, and what that person may do here (contract 11.8).
+
+The signature is checked with the keys that the provider publishes: they are read from its discovery document, kept for
+an hour, and read again when a token names a key that is not among them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import jwt
+
+from shared.errors import AuthenticationFailed, ServiceUnavailable
+
+Fetch = Callable[[str], Awaitable[bytes]]
+"""The content at a URL. Raises OSError, TimeoutError or aiohttp.ClientError when it cannot be had."""
+
+ALGORITHMS: Mapping[str, tuple[str, str]] = {"RS256": ("kty", "RSA"), "ES256": ("crv", "P-256")}
+"""Signatures that count, with what their keys have to say of themselves."""
+LEEWAY = timedelta(minutes=1)
+"""How far the clocks of the provider and of this service may differ."""
+KEYS_LAST = timedelta(hours=1)
+"""How long published keys are kept, so that a withdrawn one is not used for longer."""
+KEYS_REST = timedelta(seconds=30)
+"""How soon they may be read again because of a token with an unknown key, which anybody can make up."""
+EVERYBODY = "*"
+"""Stands for all who can sign in, in the mapping from groups to roles."""
+_FETCH_SECONDS = 5.0
+_MOST_BYTES = 1024 * 1024
+_CLAIMS = ("groups", "roles")
+_PLAIN = re.compile(r"[A-Za-z0-9@:.+|_-]")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Provider:
+    """An OpenID Connect provider, as the settings describe it."""
+
+    issuer: str
+    client_id: str
+    name: str
+    """As people know it, and in the client ids of those who sign in."""
+    scopes: str
+    """What the console asks the provider for, separated by spaces."""
+    user_claim: str
+    """The claim that names a person for good."""
+    roles: Sequence[tuple[str, str]]
+    """A value of the claims `groups` and `roles`, or EVERYBODY, and a role that it gives."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Identity:
+    """Who has signed in."""
+
+    client_id: str
+    scopes: Sequence[str]
+
+
+class SignIn:
+    """Verifies ID tokens of one provider."""
+
+    def __init__(self, provider: Provider, fetch: Fetch, monotonic: Callable[[], float]) -> None:
+        self.provider = provider
+        self._keys = PublishedKeys(provider.issuer, fetch, monotonic)
+
+    async def identity(self, id_token: str, nonce: str) -> Identity:
+        """Who the token is about. Raises AuthenticationFailed, ServiceUnavailable if the provider does not answer."""
+        try:
+            header = jwt.get_unverified_header(id_token)
+        except jwt.PyJWTError:
+            raise AuthenticationFailed("the ID token is no JWT") from None
+        algorithm = str(header.get("alg"))
+        if algorithm not in ALGORITHMS:
+            raise AuthenticationFailed(f"the ID token must be signed with one of {', '.join(ALGORITHMS)}")
+        key = await self._keys.find(header.get("kid"), algorithm)
+        try:
+            claims: dict[str, Any] = jwt.decode(
+                id_token,
+                key.key,
+                algorithms=[algorithm],
+                audience=self.provider.client_id,
+                issuer=self.provider.issuer,
+                leeway=LEEWAY,
+                options={"require": ["exp", "iat", "iss", "aud", "sub", "nonce"]},
+            )
+        except jwt.PyJWTError as error:
+            raise AuthenticationFailed(f"the ID token is not valid: {error}") from None
+        if isinstance(claims["aud"], list) and len(claims["aud"]) > 1 and claims.get("azp") != self.provider.client_id:
+            raise AuthenticationFailed("the ID token was issued to another client")
+        if not hmac.compare_digest(str(claims["nonce"]).encode(), nonce.encode()):
+            raise AuthenticationFailed("the ID token belongs to another sign-in")
+        return self._identity_of(claims)
+
+    def _identity_of(self, claims: Mapping[str, Any]) -> Identity:
+        user = claims.get(self.provider.user_claim)
+        if not isinstance(user, str) or not user:
+            raise AuthenticationFailed(f"the ID token has no claim {self.provider.user_claim}")
+        held = {EVERYBODY, *(value for name in _CLAIMS for value in _words(claims.get(name)))}
+        roles = dict.fromkeys(role for value, role in self.provider.roles if value in held)
+        return Identity(
+            client_id=f"login/{self.provider.name}/{_escaped(user)}", scopes=[f"assume:{role}" for role in roles]
+        )
+
+
+class PublishedKeys:
+    """The keys with which a provider signs."""
+
+    def __init__(self, issuer: str, fetch: Fetch, monotonic: Callable[[], float]) -> None:
+        self._issuer = issuer
+        self._fetch = fetch
+        self._monotonic = monotonic
+        self._keys: Sequence[Mapping[str, Any]] = ()
+        self._read: float | None = None
+        self._reading = asyncio.Lock()
+
+    async def find(self, key_id: object, algorithm: str) -> jwt.PyJWK:
+        """The key that a token names. Raises AuthenticationFailed, ServiceUnavailable."""
+        async with self._reading:
+            if self._age() > KEYS_LAST.total_seconds():
+                await self._refresh()
+            found = self._chosen(key_id, algorithm)
+            if len(found) != 1 and self._age() > KEYS_REST.total_seconds():
+                await self._refresh()
+                found = self._chosen(key_id, algorithm)
+        if len(found) != 1:
+            raise AuthenticationFailed("the ID token is signed with a key that its issuer does not publish")
+        try:
+            return jwt.PyJWK(dict(found[0]), algorithm)
+        except jwt.PyJWTError:
+            raise AuthenticationFailed("the key that the ID token is signed with cannot be used") from None
+
+    def _age(self) -> float:
+        return float("inf") if self._read is None else self._monotonic() - self._read
+
+    def _chosen(self, key_id: object, algorithm: str) -> list[Mapping[str, Any]]:
+        property_name, wanted = ALGORITHMS[algorithm]
+        return [
+            key
+            for key in self._keys
+            if key.get(property_name) == wanted
+            and key.get("use", "sig") == "sig"
+            and key.get("alg", algorithm) == algorithm
+            and key_id in (None, key.get("kid"))
+        ]
+
+    async def _refresh(self) -> None:
+        base = self._issuer.rstrip("/")
+        try:
+            metadata = json.loads(await self._fetch(f"{base}/.well-known/openid-configuration"))
+            if metadata["issuer"] != self._issuer:
+                raise ValueError(f"it calls itself {metadata['issuer']}")
+            address = str(metadata["jwks_uri"])
+            if urlsplit(address).scheme != urlsplit(self._issuer).scheme:
+                raise ValueError("its keys are published at another scheme")
+            keys = json.loads(await self._fetch(address))["keys"]
+            self._keys = [key for key in keys if isinstance(key, dict)]
+        except (OSError, TimeoutError, aiohttp.ClientError, ValueError, KeyError, TypeError) as error:
+            raise ServiceUnavailable(f"the keys of {self._issuer} cannot be read: {error!r}") from None
+        self._read = self._monotonic()
+
+
+async def fetch(url: str) -> bytes:
+    """What a provider publishes, up to a mebibyte of it; redirects are not followed."""
+    timeout = aiohttp.ClientTimeout(total=_FETCH_SECONDS)
+    async with (
+        aiohttp.ClientSession(timeout=timeout, raise_for_status=True) as session,
+        session.get(url, allow_redirects=False) as response,
+    ):
+        return await response.content.read(_MOST_BYTES)
+
+
+def _words(claim: object) -> list[str]:
+    values = claim if isinstance(claim, list) else [claim]
+    return [value for value in values if isinstance(value, str)]
+
+
+def _escaped(user: str) -> str:
+    """As a part of a client id: every other character, the slash among them, as `!` and the hex digits of its bytes."""
+    return "".join(
+        each if _PLAIN.fullmatch(each) else "".join(f"!{byte:02x}" for byte in each.encode("utf-8", "surrogatepass"))
+        for each in user
+    )

@@ -1,0 +1,113 @@
+"""Signing in to the console with an OpenID Connect provider: models, rows and handlers (contract 11.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import StringConstraints
+
+from shared.api.endpoint import Call, Endpoint
+from shared.auth.credentials import temporary_credentials
+from shared.endpoints.clients import ClientId
+from shared.errors import ResourceNotFound
+from shared.services import Services
+from shared.types import Closed, optional
+
+LASTS = timedelta(hours=1)
+"""For how long the credentials of a person who signs in work."""
+
+
+class OpenidProvider(Closed):
+    """With whom people sign in."""
+
+    issuer: str
+    clientId: str
+    scopes: str
+    name: str
+
+
+class SignInOptionsResponse(Closed):
+    """How people sign in. No provider: not at all."""
+
+    provider: OpenidProvider = optional()
+
+
+class SignInRequest(Closed):
+    """The ID token of a sign-in, and the nonce that was sent with the request for it."""
+
+    idToken: Annotated[str, StringConstraints(max_length=65536)]
+    nonce: Annotated[str, StringConstraints(min_length=16, max_length=1024)]
+
+
+class SignInResponse(Closed):
+    """Temporary credentials; `certificate` is JSON as text."""
+
+    clientId: ClientId
+    accessToken: str
+    certificate: str
+
+
+async def sign_in_options(services: Services, call: Call) -> Mapping[str, Any]:
+    """signInOptions."""
+    if services.sign_in is None:
+        return {}
+    provider = services.sign_in.provider
+    shown = {
+        "issuer": provider.issuer,
+        "clientId": provider.client_id,
+        "scopes": provider.scopes,
+        "name": provider.name,
+    }
+    return {"provider": shown}
+
+
+async def sign_in(services: Services, call: Call) -> Mapping[str, Any]:
+    """signIn."""
+    if services.sign_in is None:
+        raise ResourceNotFound("nobody can sign in here: no OpenID Connect provider is set up")
+    request = call.payload(SignInRequest)
+    identity = await services.sign_in.identity(request.idToken, request.nonce)
+    settings, now = services.settings, services.runtime.now()
+    return temporary_credentials(
+        client_id=identity.client_id,
+        scopes=identity.scopes,
+        start=now,
+        expiry=now + LASTS,
+        issuer=settings.root_client_id,
+        issuer_token=settings.root_access_token.get_secret_value(),
+        seed=services.runtime.slugid() + services.runtime.slugid(),
+    )
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        name="signInOptions",
+        method="GET",
+        route="/sign-in",
+        handler=sign_in_options,
+        title="How to Sign In",
+        description="Returns with which OpenID Connect provider people sign in to the console, if there is one. Not "
+        "part of the public API.",
+        category="Scopes and Auth",
+        output=SignInOptionsResponse,
+        output_schema="sign-in-options-response",
+        stability="experimental",
+    ),
+    Endpoint(
+        name="signIn",
+        method="POST",
+        route="/sign-in",
+        handler=sign_in,
+        title="Sign In",
+        description="Exchanges an ID token of the provider for temporary credentials of an hour, with the roles that "
+        "the settings give to the groups and application roles in the token. Not part of the public API.",
+        category="Scopes and Auth",
+        input=SignInRequest,
+        input_schema="sign-in-request",
+        output=SignInResponse,
+        output_schema="sign-in-response",
+        stability="experimental",
+    ),
+)

@@ -1,0 +1,241 @@
+"""ID tokens: who they are about, what that person may do, and every way not to be accepted (contract 11.8)."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
+
+from shared.auth.openid import KEYS_LAST, KEYS_REST, Identity, Provider, SignIn
+from shared.errors import AuthenticationFailed, ServiceUnavailable
+from shared.settings import Settings
+from tests.azurite.budgets import settings
+
+ISSUER = "https://login.example.com/tenant/v2.0"
+CLIENT = "console"
+NONCE = "a nonce of this sign-in"
+RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+OTHER_RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+P256 = ec.generate_private_key(ec.SECP256R1())
+P384 = ec.generate_private_key(ec.SECP384R1())
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def published(key_id: str, key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey, **more: str) -> dict[str, Any]:
+    public = key.public_key()
+    jwk = (
+        RSAAlgorithm.to_jwk(public, as_dict=True)
+        if isinstance(public, rsa.RSAPublicKey)
+        else ECAlgorithm.to_jwk(public, as_dict=True)
+    )
+    return {**jwk, "kid": key_id, **more}
+
+
+class Issuer:
+    """Publishes keys as a provider does, and counts who reads them."""
+
+    def __init__(self) -> None:
+        self.metadata: Any = {"issuer": ISSUER, "jwks_uri": "https://login.example.com/keys"}
+        self.keys = [published("rsa", RSA, use="sig"), published("ec", P256), published("wide", P384)]
+        self.reads = 0
+        self.is_away = False
+        self.clock = 0.0
+
+    async def fetch(self, url: str) -> bytes:
+        if self.is_away:
+            raise OSError("nobody answers")
+        if url == f"{ISSUER}/.well-known/openid-configuration":
+            return json.dumps(self.metadata).encode()
+        assert url == "https://login.example.com/keys"
+        self.reads += 1
+        return json.dumps({"keys": self.keys}).encode()
+
+    def sign_in(self, roles: str = "*=everyone admins=admin Task.Read=reader", **changes: str) -> SignIn:
+        pairs = settings(openid_issuer=ISSUER, openid_client_id=CLIENT, openid_roles=roles).openid_role_pairs
+        given = {"issuer": ISSUER, "client_id": CLIENT, "name": "entra", "scopes": "openid", "user_claim": "sub"}
+        return SignIn(Provider(roles=pairs, **{**given, **changes}), self.fetch, lambda: self.clock)
+
+
+def token(key: Any = RSA, algorithm: str = "RS256", headers: dict[str, Any] | None = None, **changes: Any) -> str:
+    """An ID token; a claim of None is left out."""
+    now = int(time.time())
+    claims = {"iss": ISSUER, "aud": CLIENT, "sub": "somebody", "nonce": NONCE, "iat": now, "exp": now + 300, **changes}
+    claims = {name: value for name, value in claims.items() if value is not None}
+    return jwt.encode(claims, key, algorithm, headers={"kid": "rsa"} if headers is None else headers)
+
+
+async def test_who_it_is_and_with_which_roles() -> None:
+    sign_in = Issuer().sign_in()
+    assert await sign_in.identity(token(), NONCE) == Identity(
+        client_id="login/entra/somebody", scopes=["assume:everyone"]
+    )
+    named = await sign_in.identity(token(groups=["admins", "admins", 7], roles=["Task.Read", "unknown"]), NONCE)
+    assert named.scopes == ["assume:everyone", "assume:admin", "assume:reader"]
+    assert (await sign_in.identity(token(P256, "ES256", {"kid": "ec"}, groups="admins"), NONCE)).scopes == [
+        "assume:everyone",
+        "assume:admin",
+    ]
+
+
+async def test_a_user_without_any_role_may_do_nothing() -> None:
+    assert (await Issuer().sign_in("admins=admin").identity(token(groups=["*"]), NONCE)).scopes == []
+
+
+@pytest.mark.parametrize(
+    ("user", "shown"), [("a/b", "a!2fb"), ("a!2fb", "a!212fb"), ("é ", "!c3!a9!20"), ("a|b@c.d", "a|b@c.d")]
+)
+async def test_nobody_takes_the_client_id_of_another(user: str, shown: str) -> None:
+    identity = await Issuer().sign_in().identity(token(sub=user), NONCE)
+    assert identity.client_id == f"login/entra/{shown}"
+
+
+async def test_the_claim_that_names_a_person_can_be_chosen() -> None:
+    sign_in = Issuer().sign_in(user_claim="oid")
+    assert (await sign_in.identity(token(oid="7"), NONCE)).client_id == "login/entra/7"
+    for oid in (None, "", 7):
+        with pytest.raises(AuthenticationFailed, match="no claim oid"):
+            await sign_in.identity(token(oid=oid), NONCE)
+
+
+def _without(name: str) -> str:
+    missing: Any = {name: None}
+    return token(**missing)
+
+
+NOW = int(time.time())
+REFUSED: dict[str, tuple[str, str]] = {
+    "no JWT": ("nonsense", "no JWT"),
+    "empty": ("", "no JWT"),
+    "not signed": (token(None, "none"), "must be signed with one of"),
+    "signed with what is public": (token("s" * 32, "HS256"), "must be signed with one of"),
+    "another algorithm": (token(RSA, "RS512"), "must be signed with one of"),
+    "another curve": (token(P384, "ES384", {"kid": "wide"}), "must be signed with one of"),
+    "a key of another kind": (token(RSA, headers={"kid": "ec"}), "does not publish"),
+    "an unknown key": (token(RSA, headers={"kid": "unknown"}), "does not publish"),
+    "signed by another": (token(OTHER_RSA), "not valid"),
+    "changed": (token()[:-8] + "AAAAAAAA", "not valid"),
+    "another issuer": (token(iss="https://login.example.com/other/v2.0"), "not valid"),
+    "issuer with a slash": (token(iss=f"{ISSUER}/"), "not valid"),
+    "another audience": (token(aud="another"), "not valid"),
+    "another audience among some": (token(aud=["another", "third"]), "not valid"),
+    "several audiences, issued to another": (token(aud=[CLIENT, "another"], azp="another"), "another client"),
+    "expired": (token(exp=NOW - 3600, iat=NOW - 7200), "not valid"),
+    "of the future": (token(iat=NOW + 3600, exp=NOW + 7200), "not valid"),
+    "not yet valid": (token(nbf=NOW + 3600), "not valid"),
+    "another nonce": (token(nonce="a nonce of another sign-in"), "another sign-in"),
+    "a nonce that is no text": (token(nonce=[NONCE]), "another sign-in"),
+    **{
+        f"without {name}": (token(**{name: None}), "not valid") for name in ("iss", "aud", "sub", "nonce", "iat", "exp")
+    },
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+async def test_refused(case: str) -> None:
+    id_token, message = REFUSED[case]
+    issuer = Issuer()
+    issuer.clock = 1000
+    with pytest.raises(AuthenticationFailed, match=message):
+        await issuer.sign_in().identity(id_token, NONCE)
+
+
+async def test_a_token_without_a_key_id_needs_a_provider_with_one_key() -> None:
+    issuer = Issuer()
+    assert await issuer.sign_in().identity(token(headers={}), NONCE)
+    issuer.keys.append(published("other", OTHER_RSA))
+    with pytest.raises(AuthenticationFailed, match="does not publish"):
+        await issuer.sign_in().identity(token(headers={}), NONCE)
+
+
+@pytest.mark.parametrize("more", [{"use": "enc"}, {"alg": "RS512"}], ids=str)
+async def test_a_key_for_something_else(more: dict[str, str]) -> None:
+    issuer = Issuer()
+    issuer.keys = [published("rsa", RSA, **more)]
+    with pytest.raises(AuthenticationFailed, match="does not publish"):
+        await issuer.sign_in().identity(token(), NONCE)
+
+
+async def test_keys_are_read_once_in_a_while_and_when_they_rotate() -> None:
+    issuer = Issuer()
+    sign_in = issuer.sign_in()
+    for _ in range(3):
+        await sign_in.identity(token(), NONCE)
+    assert issuer.reads == 1
+    issuer.keys = [published("new", OTHER_RSA)]
+    rotated = token(OTHER_RSA, headers={"kid": "new"})
+    issuer.clock += KEYS_REST.total_seconds() + 1
+    await sign_in.identity(rotated, NONCE)
+    assert issuer.reads == 2
+    for number in range(5):
+        with pytest.raises(AuthenticationFailed):
+            await sign_in.identity(token(headers={"kid": f"made up {number}"}), NONCE)
+    assert issuer.reads == 2, "made-up key ids make nobody read the keys"
+    issuer.keys = []
+    issuer.clock += KEYS_LAST.total_seconds() + 1
+    with pytest.raises(AuthenticationFailed):
+        await sign_in.identity(rotated, NONCE)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {},
+        [],
+        {"issuer": "https://evil.example.com", "jwks_uri": "https://login.example.com/keys"},
+        {"issuer": ISSUER},
+        {"issuer": ISSUER, "jwks_uri": "http://login.example.com/keys"},
+    ],
+    ids=str,
+)
+async def test_a_provider_that_publishes_nonsense(metadata: Any) -> None:
+    issuer = Issuer()
+    issuer.metadata = metadata
+    with pytest.raises(ServiceUnavailable, match="cannot be read"):
+        await issuer.sign_in().identity(token(), NONCE)
+
+
+async def test_a_provider_that_does_not_answer_and_comes_back() -> None:
+    issuer = Issuer()
+    issuer.is_away = True
+    sign_in = issuer.sign_in()
+    with pytest.raises(ServiceUnavailable):
+        await sign_in.identity(token(), NONCE)
+    issuer.is_away = False
+    assert await sign_in.identity(token(), NONCE)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"openid_issuer": ISSUER},
+        {"openid_client_id": CLIENT},
+        {"openid_issuer": ISSUER, "openid_client_id": CLIENT},
+    ],
+    ids=lambda changes: " ".join(changes),
+)
+def test_half_of_the_settings_stops_the_start(changes: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="OPENID_"):
+        settings(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"openid_issuer": "http://login.example.com"},
+        {"openid_issuer": "login.example.com"},
+        {"openid_roles": "admins"},
+        {"openid_roles": "=admin"},
+        {"openid_name": "with a space"},
+        {"openid_scopes": "profile"},
+    ],
+    ids=str,
+)
+def test_bad_settings_stop_the_start(changes: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="openid_"):
+        Settings.model_validate({**settings().model_dump(), **changes})
