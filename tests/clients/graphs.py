@@ -39,15 +39,25 @@ class Graph:
     """Of the decision task, and of the group."""
 
     @classmethod
-    def decided(cls, deployment: Deployment, folder: Path) -> Graph:
+    def decided(cls, deployment: Deployment, folder: Path, *, reuses_builds: bool = False) -> Graph:
         """Runs the decision task to its end, as a worker does: with nothing but what the claim gives."""
         graph = cls(deployment, folder, f"sample-{uuid.uuid4().hex[:20]}", new_slugid())
         graph._check_out()
-        claim = graph.claim_new(graph.task_id, "decision", graph._decision())
-        graph.taskgraph(*graph._decision_arguments(), claim=claim)
-        graph.upload(claim, {f"public/{path.name}": path.read_bytes() for path in graph.artifacts.iterdir()})
-        graph.client(claim["credentials"]).reportCompleted(graph.task_id, claim["runId"])
-        return graph
+        if reuses_builds:
+            kind = folder / "taskcluster" / "kinds" / "build" / "kind.yml"
+            kind.write_text(kind.read_text().replace("task-defaults:\n", "task-defaults:\n  reused: true\n"))
+        return graph._decide()
+
+    def decided_again(self) -> Graph:
+        """Another decision task in the same checkout, with a graph of its own."""
+        return Graph(self.deployment, self.folder, self.provisioner, new_slugid())._decide()
+
+    def _decide(self) -> Graph:
+        claim = self.claim_new(self.task_id, "decision", self._decision())
+        self.taskgraph(*self._decision_arguments(), claim=claim)
+        self.upload(claim, {f"public/{path.name}": path.read_bytes() for path in self.artifacts.iterdir()})
+        self.client(claim["credentials"]).reportCompleted(self.task_id, claim["runId"])
+        return self
 
     @property
     def artifacts(self) -> Path:
@@ -142,6 +152,9 @@ class Graph:
                 f"queue:scheduler-id:{SCHEDULER}",
                 "queue:route:checks",
                 "index:insert-task:sample.v2.sample.*",
+                f"queue:route:index.sample.cache.{self.provisioner}.*",
+                f"index:find-task:sample.cache.{self.provisioner}.*",
+                "queue:status:*",
             ]
         }
 

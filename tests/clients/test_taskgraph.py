@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
+import taskcluster
 from taskgraph.util import taskcluster as tools
 
 from shared.ids import new_slugid
 from tests.clients.deployment import Deployment
 from tests.clients.graphs import SCHEDULER, Graph
 from tests.host.events import Events
+from tests.host.service import eventually
 
 # How paths travel makes no difference to what is tested here; deployed Functions are the harder case.
 pytestmark = pytest.mark.parametrize("deployment", [True], indirect=True, ids=["azure paths"])
@@ -90,6 +93,33 @@ def test_workers_run_a_graph_in_order(graph: Graph, events: Events) -> None:
     assert set(states(graph).values()) == {"completed"}
     life = [("task-defined", None), ("task-pending", 0), ("task-running", 0), ("task-completed", 0)]
     events.expect(graph.task_id, *life, ("task-group-resolved", None))
+
+
+def test_a_second_graph_reuses_what_the_first_one_built(deployment: Deployment, tmp_path: Path) -> None:
+    """The builds of the first graph are found in the index; those that need them depend on the tasks of the first."""
+    first = Graph.decided(deployment, tmp_path / "sample", reuses_builds=True)
+    assert first.tasks.keys() == CREATED, "nothing is in the index yet"
+    builds = dict(zip(BUILDS, first.ids(*BUILDS), strict=True))
+    run(first, "linux", *BUILDS)
+    index = taskcluster.Index(deployment.options(deployment.root))
+    space = f"sample.cache.{first.provisioner}"
+    found = {f"{space}.{label}": task_id for label, task_id in builds.items()}
+    eventually(lambda: entries_of(index, space) == found or None)
+    for label in TESTS:
+        first.queue.cancelTask(*first.ids(label))
+    second = first.decided_again()
+    assert second.tasks.keys() == CREATED - set(BUILDS)
+    labels = json.loads((second.artifacts / "label-to-taskid.json").read_text())
+    assert {label: labels[label] for label in BUILDS} == builds
+    stored = {label: second.queue.task(*second.ids(label)) for label in TESTS}
+    assert [stored["test-debug"]["payload"]["env"]["BUILD_ID"]] == [builds["build-debug"]]
+    claims = second.claim("linux", len(TESTS))
+    assert {claim["task"]["metadata"]["name"] for claim in claims} == set(TESTS), "free from the beginning"
+
+
+def entries_of(index: Any, namespace: str) -> dict[str, str]:
+    """The tasks of the entries right below a namespace, by path."""
+    return {entry["namespace"]: entry["taskId"] for entry in index.listTasks(namespace)["tasks"]}
 
 
 def test_the_stages_of_a_graph(graph: Graph) -> None:

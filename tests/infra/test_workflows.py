@@ -248,7 +248,7 @@ def _against_schema(text: str) -> list[str]:
     return [error.message for error in _schema().iter_errors(document)]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*FILES, ROOT / "docs" / "examples" / "decision-task.yml"], ids=lambda path: path.name)
 def test_workflows_are_of_their_schema(path: Path) -> None:
     assert _against_schema(path.read_text()) == []
 

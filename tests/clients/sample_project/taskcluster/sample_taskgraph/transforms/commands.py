@@ -36,5 +36,17 @@ def announce_widely(config: Any, tasks: Iterator[dict[str, Any]]) -> Iterator[di
         yield task
 
 
+@transforms.add
+def reuse(config: Any, tasks: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What is reused is entered into the index, and not built again as long as it is found there."""
+    for task in tasks:
+        if task.pop("reused", False):
+            provisioner = config.graph_config["workers"]["aliases"]["linux"]["provisioner"]
+            path = f"{config.graph_config['trust-domain']}.cache.{provisioner}.{task['label']}"
+            task["routes"].append(f"index.{path}")
+            task["optimization"] = {"index-search": [path]}
+        yield task
+
+
 def edges(task: dict[str, Any]) -> list[str]:
     return sorted(task.get("dependencies", {}))
