@@ -93,7 +93,7 @@ def test_a_page_is_usable_by_everybody(name: str, settled: Scene, open_page: Ope
     page.get_by_role("button", name="Dark", exact=True).click()
     _keep(page, f"{name}-dark")
     assert _faults(page, ONLY_COLORS) == []
-    page.set_viewport_size({**PHONE})
+    page.set_viewport_size({"width": PHONE["width"], "height": PHONE["height"]})
     _keep(page, f"{name}-phone")
     beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert beyond <= 0, "the page scrolls sideways"

@@ -70,7 +70,8 @@ def finish(done: Attempt) -> None:
 def check_to_the_end(world: World, *, is_acknowledged: bool, hours: Sequence[float] = (12, 2)) -> None:
     """What holds once every message was handled; then everything expires.
 
-    `hours` pass between the last runs of the job; a group's row in the list of groups goes by the run after the group's. Workers that came late, and then their pool, outlive the task.
+    `hours` pass between the last runs of the job: a group's row in the list of groups goes by the run after the
+    group's. Workers that came late, and then their pool, outlive the task.
     """
     check(world, is_acknowledged=is_acknowledged)
     check_early_expirations(world)
