@@ -44,6 +44,7 @@ QUICK: Mapping[str, int] = {
     "tests/infra/test_cost_model.py": 1,
     "tests/infra/test_profiles.py": 1,
     "tests/infra/test_settings.py": 1,
+    "tests/infra/test_simulation.py": 1,
     "tests/infra/test_workflows.py": 1,
     "tests/local/test_host_config.py": 1,
     "tests/local/test_host_functions.py": 1,

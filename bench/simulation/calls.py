@@ -1,0 +1,40 @@
+"""The storage requests of each call, by round trip (design 6): held to the code by a test that records them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+RoundTrip = tuple[str, ...]
+"""Requests that are under way together: "kind resource", by the letters of design 6."""
+Call = tuple[RoundTrip, ...]
+
+PENDING = "pending"
+"""Any queue of a band of a pool."""
+
+CALLS: Mapping[str, Call] = {
+    "createTask": (("W Groups", "W Expiry", "P deadline", "P pending", "W Pools"), ("W Tasks",)),
+    "claimWork": (("G pending",), ("R Tasks", "P claim", "U pending"), ("W Tasks",), ("W Pools",)),
+    "reclaimTask": (("R Tasks",), ("U claim", "U pending"), ("W Tasks",)),
+    "reportCompleted": (("R Tasks", "P resolved"), ("W Tasks",), ("D claim", "D pending")),
+    "createArtifact": (("W Tasks",),),
+    "status": (("R Tasks",),),
+    "resolved": (
+        ("R Tasks",),
+        ("R Tasks",),
+        ("W Groups", "W Pools"),
+        ("R Groups",),
+        ("R Tasks",),
+        ("D deadline",),
+    ),
+    "claim": (("R Tasks",), ("U pending", "W Pools"), ("W Tasks",), ("W Pools",)),
+    "deadline": (("R Tasks",), ("P resolved",), ("W Tasks",), ("D pending", "W Pools")),
+}
+"""Of a warm process in the happy case. The last three handle the message of an internal queue of that name."""
+
+OTHER: Call = (("R Tasks",), ("R Tasks",))
+"""Any other call of the API: an assumption of the load, not a call that is recorded."""
+
+
+def requests(call: Call) -> int:
+    """How many requests a call makes."""
+    return sum(map(len, call))

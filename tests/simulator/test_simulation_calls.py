@@ -1,0 +1,116 @@
+"""The simulation's calls are the code's: the same requests to the same resources in the same round trips."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable
+from datetime import timedelta
+from typing import Any
+
+from bench.simulation.calls import CALLS, PENDING, Call
+from shared.domain.artifacts import Upload
+from shared.domain.dates import parse_date
+from shared.domain.task import Resolved
+from shared.storage.counting import Operations, counting
+from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE
+from tests.simulator.artifact_scenarios import artifact
+from tests.simulator.scenarios import A, running
+from tests.simulator.world import CLAIM_TIMEOUT, World
+
+
+def _round_trips(operations: Operations) -> list[Counter[str]]:
+    """What was recorded, by level. A band's queue counts as any band's."""
+    levels: list[Counter[str]] = [Counter() for _ in range(operations.depth)]
+    for request in operations.requests:
+        target = PENDING if request.target.startswith("pending-") else request.target
+        levels[request.level - 1][f"{request.kind.value} {target}"] += 1
+    return levels
+
+
+async def _recorded(call: Awaitable[Any]) -> list[Counter[str]]:
+    with counting() as operations:
+        await call
+    return _round_trips(operations)
+
+
+def _modelled(call: Call) -> list[Counter[str]]:
+    return [Counter(level) for level in call]
+
+
+def _message(world: World, queue: str, task_id: str) -> dict[str, Any]:
+    (body,) = (body for body, _ in world.messages(queue) if body["taskId"] == task_id)
+    return body
+
+
+async def _known(world: World) -> str:
+    """A group, a band and a worker that the process knows."""
+    group = await world.create()
+    await world.claim()
+    await world.services.lifecycle.report(group, 0, Resolved.COMPLETED)
+    await world.drain(60)
+    await world.create(taskGroupId=group)
+    await world.claim()
+    return group
+
+
+def _same(name: str, recorded: list[Counter[str]]) -> None:
+    assert recorded == _modelled(CALLS[name]), name
+
+
+def test_the_life_of_a_task_is_recorded_as_it_is_modelled() -> None:
+    world = World()
+
+    async def story() -> None:
+        group = await _known(world)
+        task_id = world.slugid()
+        _same("createTask", await _recorded(world.create(task_id, taskGroupId=group)))
+        _same("claimWork", await _recorded(world.claim()))
+        _same("reclaimTask", await _recorded(world.services.work.reclaim_task(task_id, 0)))
+        _same("status", await _recorded(world.services.lifecycle.status(task_id)))
+        report = world.services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
+        _same("reportCompleted", await _recorded(report))
+        body = {"taskId": task_id, "runId": 0, "put": "2026-01-01T00:00:00.000Z"}
+        _same("resolved", await _recorded(world.resolved_due_here(body)))
+
+    world.run(story())
+
+
+def test_a_claim_that_expires_is_recorded_as_it_is_modelled() -> None:
+    world = World()
+
+    async def story() -> None:
+        group = await _known(world)
+        task_id = await world.create(taskGroupId=group)
+        await world.claim()
+        body = _message(world, CLAIM_QUEUE, task_id)
+        world.clock.advance(CLAIM_TIMEOUT.total_seconds() + 1)
+        due = world.services.timers.claim_due(task_id, body["runId"], parse_date(body["put"]))
+        _same("claim", await _recorded(due))
+
+    world.run(story())
+
+
+def test_a_deadline_that_passes_is_recorded_as_it_is_modelled() -> None:
+    world = World()
+
+    async def story() -> None:
+        group = await _known(world)
+        task_id = await world.create(taskGroupId=group)
+        body = _message(world, DEADLINE_QUEUE, task_id)
+        world.clock.advance(timedelta(days=1).total_seconds())
+        put = parse_date(body["put"])
+        due = world.services.timers.deadline_due(task_id, group, body["schedulerId"], put)
+        _same("deadline", await _recorded(due))
+
+    world.run(story())
+
+
+def test_an_artifact_is_recorded_as_it_is_modelled() -> None:
+    world = World()
+
+    async def story() -> None:
+        await running(world)
+        upload = artifact(world, "s3", upload=Upload.RELAY)
+        _same("createArtifact", await _recorded(world.services.artifacts.creation.create(A, 0, upload)))
+
+    world.run(story())
