@@ -12,11 +12,19 @@ import taskcluster
 import typer
 from taskcluster.exceptions import TaskclusterFailure
 
-from admin import index_commands, key_commands, pool_commands, storage_commands
+from admin import (
+    group_commands,
+    index_commands,
+    key_commands,
+    pool_commands,
+    storage_commands,
+    task_commands,
+    task_queue_commands,
+)
 from admin.connection import VARIABLES, auth_api, credentials, root_url
 from admin.durations import duration, expiry
 from admin.output import fail, show
-from admin.signing import signed_url
+from admin.signing import signed_header, signed_url
 from admin.verify_command import verify
 
 app = typer.Typer(
@@ -31,11 +39,11 @@ clients = typer.Typer(help="Clients: who may call, and what for.", no_args_is_he
 roles = typer.Typer(help="Roles: what those may do who assume them.", no_args_is_help=True)
 app.add_typer(clients, name="client")
 app.add_typer(roles, name="role")
-app.add_typer(pool_commands.workers, name="worker")
+app.add_typer(task_queue_commands.workers, name="worker")
 app.add_typer(pool_commands.pools, name="pool")
-app.add_typer(storage_commands.tasks, name="task")
-app.add_typer(storage_commands.groups, name="group")
-app.add_typer(storage_commands.queues, name="queue")
+app.add_typer(task_commands.tasks, name="task")
+app.add_typer(group_commands.groups, name="group")
+app.add_typer(task_queue_commands.queues, name="queue")
 app.add_typer(index_commands.index, name="index")
 app.add_typer(storage_commands.backups, name="backup")
 app.add_typer(key_commands.keys, name="key")
@@ -245,9 +253,17 @@ def mint(
 def sign(
     path: Annotated[str, typer.Argument(help="Path and query below the root URL, such as /metrics.")],
     expires_in: ExpiresIn = "1h",
+    method: Annotated[str, typer.Option("--method", "-X", help="Other than GET: prints a header.")] = "GET",
 ) -> None:
-    """Print a signed URL: anyone who has it may read it with your scopes. Nothing is sent: it is signed here."""
+    """Print a signed URL: anyone who has it may read it with your scopes. Nothing is sent: it is signed here.
+
+    URLs are signed for reading alone. For another --method a header is printed that authorizes one such call within
+    some minutes: curl -X POST -H "$(... sign --method POST /api/...)".
+    """
     try:
+        if method.upper() not in ("GET", "HEAD"):
+            typer.echo(signed_header(credentials(), method.upper(), f"{root_url()}/{path.lstrip('/')}"))
+            return
         typer.echo(signed_url(credentials(), f"{root_url()}/{path.lstrip('/')}", duration(expires_in)))
     except TaskclusterFailure as failure:
         fail(str(failure))

@@ -17,7 +17,7 @@ from admin.durations import expiry
 from admin.output import fail, say, show
 from shared.types import TASK_QUEUE_PATTERN
 
-workers = typer.Typer(help="Workers: keep one from claiming tasks.", no_args_is_help=True)
+workers = typer.Typer(help="Workers: which there are, and keep one from claiming tasks.", no_args_is_help=True)
 pools = typer.Typer(help="Pools (task queues): what waits, what runs, let one run dry.", no_args_is_help=True)
 
 
@@ -58,7 +58,7 @@ def release(task_queue_id: TaskQueueId, worker_group: Group, worker_id: WorkerId
 def show_pool(task_queue_id: TaskQueueId) -> None:
     """Show how many tasks wait and run, and which workers are there."""
     with _pool(task_queue_id) as queue:
-        show(_state(queue, task_queue_id))
+        show(state_of(queue, task_queue_id))
 
 
 @pools.command("drain")
@@ -75,7 +75,7 @@ def drain(
     """
     with _pool(task_queue_id) as queue:
         until = expiry(span)
-        for worker in _workers(queue, task_queue_id):
+        for worker in workers_of(queue, task_queue_id):
             if _time(worker.get("quarantineUntil")) < _time(until):
                 _quarantine(queue, task_queue_id, worker["workerGroup"], worker["workerId"], until, DRAINED + reason)
                 say(f"quarantined {worker['workerGroup']}/{worker['workerId']}")
@@ -83,15 +83,15 @@ def drain(
             for task_id in [task["taskId"] for task in _pending(queue, task_queue_id)]:
                 queue.cancelTask(task_id)
                 say(f"cancelled {task_id}")
-        show(_state(queue, task_queue_id))
+        show(state_of(queue, task_queue_id))
 
 
 @pools.command("refill")
 def refill(task_queue_id: TaskQueueId, reason: Reason = "released") -> None:
     """Undo what `pool drain` did: a worker that is in quarantine for another reason stays there."""
     with _pool(task_queue_id) as queue:
-        for worker in _workers(queue, task_queue_id):
-            if not _is_quarantined(worker):
+        for worker in workers_of(queue, task_queue_id):
+            if not is_quarantined(worker):
                 continue
             group, worker_id = worker["workerGroup"], worker["workerId"]
             provisioner_id, worker_type = task_queue_id.split("/", 1)
@@ -103,7 +103,7 @@ def refill(task_queue_id: TaskQueueId, reason: Reason = "released") -> None:
             until, why = before or (LONG_AGO, reason)
             _quarantine(queue, task_queue_id, group, worker_id, until, why)
             say(f"released {group}/{worker_id}" if until == LONG_AGO else f"back in quarantine {group}/{worker_id}")
-        show(_state(queue, task_queue_id))
+        show(state_of(queue, task_queue_id))
 
 
 def _before_the_drain(history: list[Any]) -> tuple[str, str] | tuple[()] | None:
@@ -142,21 +142,23 @@ def _quarantine(queue: Any, task_queue_id: str, group: str, worker_id: str, unti
     return queue.quarantineWorker(provisioner_id, worker_type, group, worker_id, request)
 
 
-def _state(queue: Any, task_queue_id: str) -> dict[str, Any]:
+def state_of(queue: Any, task_queue_id: str) -> dict[str, Any]:
+    """What waits and runs in a task queue, and its workers."""
     counts = queue.taskQueueCounts(task_queue_id)
     found = [
         {
             "worker": f"{worker['workerGroup']}/{worker['workerId']}",
-            "quarantined": _is_quarantined(worker),
+            "quarantined": is_quarantined(worker),
             "lastDateActive": worker.get("lastDateActive"),
             "latestTask": worker.get("latestTask"),
         }
-        for worker in _workers(queue, task_queue_id)
+        for worker in workers_of(queue, task_queue_id)
     ]
     return {"pending": counts["pendingTasks"], "claimed": counts["claimedTasks"], "workers": found}
 
 
-def _workers(queue: Any, task_queue_id: str) -> list[Any]:
+def workers_of(queue: Any, task_queue_id: str) -> list[Any]:
+    """The workers of a task queue, as the API lists them."""
     found: list[Any] = []
     provisioner_id, worker_type = task_queue_id.split("/", 1)
     queue.listWorkers(provisioner_id, worker_type, paginationHandler=lambda page: found.extend(page["workers"]))
@@ -169,7 +171,8 @@ def _pending(queue: Any, task_queue_id: str) -> Iterator[Any]:
     return iter(found)
 
 
-def _is_quarantined(worker: Any) -> bool:
+def is_quarantined(worker: Any) -> bool:
+    """Whether a worker gets no work now."""
     return _time(worker.get("quarantineUntil")) > datetime.now(UTC)
 
 

@@ -1,4 +1,4 @@
-"""Signed URLs of any path: the public client signs only those of calls that it knows."""
+"""Signed URLs and headers for any path: the public client signs only those of calls that it knows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+import mohawk
 import taskcluster
 
 
@@ -23,3 +24,11 @@ def signed_url(credentials: Mapping[str, str], url: str, lifetime: timedelta) ->
     """
     client = _AnyUrl({"rootUrl": "https://unused.example.com", "credentials": dict(credentials)})
     return str(client.buildSignedUrl(url, expiration=int(lifetime.total_seconds())))
+
+
+def signed_header(credentials: Mapping[str, str], method: str, url: str) -> str:
+    """The header that authorizes one call now. The body is not signed, so any may be sent."""
+    client = _AnyUrl({"rootUrl": "https://unused.example.com", "credentials": dict(credentials)})
+    key = {"id": credentials["clientId"], "key": credentials["accessToken"], "algorithm": "sha256"}
+    sender = mohawk.Sender(key, url, method, ext=client.makeHawkExt(), always_hash_content=False)
+    return f"Authorization: {sender.request_header}"

@@ -21,9 +21,15 @@ WIDTH = 16
 PROGRESS = 1000
 
 _NEEDS = "Needs the storage account: STORAGE_ACCOUNT_NAME (with `az login`) or STORAGE_CONNECTION_STRING."
-tasks = typer.Typer(help=f"Tasks: whether their rows agree. {_NEEDS}", no_args_is_help=True)
-groups = typer.Typer(help=f"Task groups: whether their rows agree. {_NEEDS}", no_args_is_help=True)
-queues = typer.Typer(help=f"Internal queues. {_NEEDS}", no_args_is_help=True)
+tasks = typer.Typer(
+    help=f"Tasks: look at one, act on it, create one. `check`: whether its rows agree. {_NEEDS}", no_args_is_help=True
+)
+groups = typer.Typer(
+    help=f"Task groups: look at one, act on it. `check`: whether its rows agree. {_NEEDS}", no_args_is_help=True
+)
+queues = typer.Typer(
+    help=f"Task queues; `internal` and `poison`: the service's own queues. {_NEEDS}", no_args_is_help=True
+)
 poisoned = typer.Typer(help="Messages that were given up.", no_args_is_help=True)
 backups = typer.Typer(help=f"Tables to files and back. {_NEEDS}", no_args_is_help=True)
 queues.add_typer(poisoned, name="poison")
@@ -44,7 +50,7 @@ def check_task(
     at_rest: AtRest = False,
     repair: Repair = False,
 ) -> None:
-    """Compare a task's rows with its status. Exit code 1 if anything is wrong."""
+    """Compare a task's rows, in the storage account, with its status. Exit code 1 if anything is wrong."""
     if everything == bool(task_id):
         fail("name tasks, or say --all")
 
@@ -83,7 +89,7 @@ def check_group(
     _report(with_account(check))
 
 
-@queues.command("list")
+@queues.command("internal")
 def list_queues() -> None:
     """Show how many messages the internal queues hold (hidden ones included), and how many were given up."""
     show(with_records(lambda records: poison.depths(records.storage.queues)))

@@ -245,7 +245,7 @@ def test_a_root_url_of_another_server_is_said(operator: Operator, status: int) -
 
 
 def test_queues(operator: Operator) -> None:
-    entries = {entry["queue"]: entry for entry in operator.result("queue", "list")}
+    entries = {entry["queue"]: entry for entry in operator.result("queue", "internal")}
     assert set(entries) == {"claim", "deadline", "resolved", "events", "group-jobs"}
     for words in (("list",), ("redrive",), ("drop", "--all")):
         code, _, messages = operator.run("queue", "poison", words[0], "pending-x-1", *words[1:])
@@ -295,7 +295,7 @@ def test_an_empty_answer_of_the_vault_is_not_taken_for_no_old_keys(operator: Ope
 )
 def test_what_is_missing_is_said(operator: Operator, environment: dict[str, str], message: str) -> None:
     code, output, messages = operator.run(
-        "queue", "list", environment={"AZURE_STORAGE_CONNECTION_STRING": "", **environment}
+        "queue", "internal", environment={"AZURE_STORAGE_CONNECTION_STRING": "", **environment}
     )
     assert (code, output) == (1, "")
     assert message in messages

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 from local.state import ROOT
 from tests.console.conftest import OpenPage
@@ -18,8 +18,8 @@ from tests.console.scene import LOG, WORKER_GROUP, Scene
 PICTURES = Path(os.environ.get("CONSOLE_PICTURES", ROOT / ".local" / "console"))
 """Where pictures of the pages are kept; CI keeps the folder."""
 
-WIDE = {"width": 1440, "height": 900}
-PHONE = {"width": 390, "height": 800}
+WIDE: ViewportSize = {"width": 1440, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 800}
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 
 PAGES: Mapping[str, tuple[str, str]] = {
@@ -93,7 +93,7 @@ def test_a_page_is_usable_by_everybody(name: str, settled: Scene, open_page: Ope
     page.get_by_role("button", name="Dark", exact=True).click()
     _keep(page, f"{name}-dark")
     assert _faults(page, ONLY_COLORS) == []
-    page.set_viewport_size({"width": PHONE["width"], "height": PHONE["height"]})
+    page.set_viewport_size(PHONE)
     _keep(page, f"{name}-phone")
     beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert beyond <= 0, "the page scrolls sideways"

@@ -1,0 +1,113 @@
+"""Commands on task groups, through the API: `group list|show|seal|cancel|rerun-failed`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from admin.connection import queue_api
+from admin.output import say, show
+from admin.storage_commands import groups as groups  # with the commands of this module
+from admin.tables import FINAL, ago, counts, facts, printed, table
+from admin.work import UNSUCCESSFUL, GroupId, Json, Watch, changes, each, gathered, request
+
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="At most so many.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+@groups.command("list")
+def list_groups(limit: Limit = 20, as_json: Json = False) -> None:
+    """List task groups, newest first."""
+    with queue_api() as queue:
+        found = request(queue, "GET", "/task-groups", limit=limit)["taskGroups"]
+    printed(found, as_json=as_json, otherwise=_list)
+
+
+@groups.command("show")
+def show_group(group_id: GroupId, watch: Watch = False, as_json: Json = False) -> None:
+    """Show a group's tasks by state, and those that failed. With --watch: exit code 3 if any did not complete."""
+    with queue_api() as queue:
+        if not watch:
+            group = queue.getTaskGroup(group_id)
+            printed({**group, "tasks": _members(queue, group_id)}, as_json=as_json, otherwise=_show)
+            return
+        for states in changes(
+            lambda: {one["status"]["taskId"]: one["status"]["state"] for one in _members(queue, group_id)}
+        ):
+            if as_json:
+                show(states)
+            else:
+                typer.echo(counts(states.values()))
+            if states and FINAL.issuperset(states.values()):
+                raise typer.Exit(0 if set(states.values()) == {"completed"} else UNSUCCESSFUL)
+
+
+@groups.command("seal")
+def seal_group(group_id: GroupId) -> None:
+    """Let no task be added to a group any more."""
+    with queue_api() as queue:
+        show(queue.sealTaskGroup(group_id))
+
+
+@groups.command("cancel")
+def cancel_group(group_id: GroupId, yes: Yes = False) -> None:
+    """Cancel what is not resolved of a group, which must be sealed."""
+    if not yes:
+        typer.confirm(f"Cancel all tasks of {group_id} that are not resolved?", abort=True, err=True)
+    with queue_api() as queue:
+        show(queue.cancelTaskGroup(group_id))
+
+
+@groups.command("rerun-failed")
+def rerun_failed(group_id: GroupId) -> None:
+    """Rerun the tasks of a group that failed or ended as an exception. Exit code 1 if one refused."""
+    with queue_api() as queue:
+        failed = [
+            one["status"]["taskId"]
+            for one in _members(queue, group_id)
+            if one["status"]["state"] in ("failed", "exception")
+        ]
+        if not failed:
+            say("nothing has failed")
+            return
+        each("rerun", failed, queue.rerunTask)
+
+
+def _members(queue: Any, group_id: str) -> list[Any]:
+    return gathered(queue.listTaskGroup, group_id, field="tasks")
+
+
+def _list(found: list[Any]) -> None:
+    table(
+        ("TASK GROUP", "CREATED", "OWNER", "NAME"),
+        [(one["taskGroupId"], ago(one.get("created")), one.get("owner"), one.get("name")) for one in found],
+    )
+
+
+def _show(found: dict[str, Any]) -> None:
+    members = found["tasks"]
+    facts(
+        {
+            "task group": found["taskGroupId"],
+            "scheduler": found["schedulerId"],
+            "sealed": ago(found.get("sealed")) or "no",
+            "expires": ago(found["expires"]),
+            "tasks": f"{len(members):,}: {counts(one['status']['state'] for one in members)}",
+        }
+    )
+    shown = [one for one in members if one["status"]["state"] != "completed"]
+    if shown:
+        typer.echo()
+        table(("TASK", "STATE", "TASK QUEUE", "NAME"), [_row(one) for one in sorted(shown, key=_order)])
+
+
+def _row(member: Any) -> tuple[Any, ...]:
+    status, definition = member["status"], member["task"]
+    reason = status["runs"][-1].get("reasonResolved") if status["state"] == "exception" else None
+    state = f"{status['state']} ({reason})" if reason else status["state"]
+    return status["taskId"], state, status["taskQueueId"], definition["metadata"]["name"]
+
+
+def _order(member: Any) -> tuple[str, str]:
+    return member["status"]["state"], member["task"]["metadata"]["name"]

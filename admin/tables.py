@@ -1,0 +1,93 @@
+"""What people read: tables, times as distances, and progress that shows only where somebody watches."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import typer
+
+from admin.output import show
+
+STATES = ("failed", "exception", "running", "pending", "unscheduled", "completed")
+FINAL = frozenset({"completed", "failed", "exception"})
+SILENT_SECONDS = 1.0
+"""What takes no longer shows no progress."""
+
+_CONTROL = dict.fromkeys((*range(32), *range(127, 160)))
+_SIZES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print rows below a head, in columns as wide as what is in them."""
+    cells = [list(head), *([plain(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    for row in cells:
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def facts(of: Mapping[str, Any]) -> None:
+    """Print names and values, one a line; what is None is left out."""
+    given = {name: plain(value) for name, value in of.items() if value is not None}
+    width = max((len(name) for name in given), default=0)
+    for name, value in given.items():
+        typer.echo(f"{name.ljust(width)}  {value}")
+
+
+def printed(value: Any, *, as_json: bool, otherwise: Callable[[Any], None]) -> None:
+    """Print a value as JSON, for programs, or else as people want to read it."""
+    if as_json:
+        show(value)
+    else:
+        otherwise(value)
+
+
+def plain(value: Any) -> str:
+    """A text of one line: tasks may have control characters in their names, which terminals would obey."""
+    return "-" if value is None or value == "" else str(value).translate(_CONTROL)
+
+
+def ago(text: str | None, now: datetime | None = None) -> str | None:
+    """How long ago a time is, or how far ahead, in its two largest units."""
+    if text is None:
+        return None
+    seconds = round(((now or datetime.now(UTC)) - datetime.fromisoformat(text)).total_seconds())
+    left, parts = abs(seconds), []
+    for size, unit in _SIZES:
+        if left >= size:
+            parts.append(f"{left // size} {unit}")
+            left %= size
+    distance = " ".join(parts[:2]) or "0 s"
+    return f"in {distance}" if seconds < 0 else f"{distance} ago"
+
+
+def counts(states: Iterable[str]) -> str:
+    """How many are in which state: `1 failed, 3 completed`."""
+    found = Counter(states)
+    return ", ".join(f"{found[state]} {state}" for state in STATES if found[state]) or "no tasks"
+
+
+class Progress:
+    """One line on standard error that says how far something is, if it takes long and a person watches."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._started = clock()
+        self._shown = False
+
+    def at(self, text: str) -> None:
+        """Say how far it is."""
+        if sys.stderr.isatty() and self._clock() - self._started >= SILENT_SECONDS:
+            self._shown = True
+            sys.stderr.write(f"\r\x1b[K{text} …")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

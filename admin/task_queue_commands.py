@@ -1,0 +1,132 @@
+"""Commands on task queues and what their workers do, through the API: `queue list|show`, `worker list|show|removed`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from admin.connection import queue_api
+from admin.output import show
+from admin.pool_commands import Group, TaskQueueId, WorkerId, is_quarantined, state_of, workers_of
+from admin.pool_commands import workers as workers  # with the commands of this module
+from admin.storage_commands import queues as queues  # with the commands of this module
+from admin.tables import ago, facts, printed, table
+from admin.work import Json, Watch, changes, gathered, request
+
+
+@queues.command("list")
+def list_task_queues(as_json: Json = False) -> None:
+    """List the task queues that workers have asked for work lately, with what waits and what runs."""
+    with queue_api() as queue:
+        found = [
+            {**one, **queue.taskQueueCounts(one["taskQueueId"])}
+            for one in gathered(queue.listTaskQueues, field="taskQueues")
+        ]
+    printed(found, as_json=as_json, otherwise=_list)
+
+
+@queues.command("show")
+def show_task_queue(task_queue_id: TaskQueueId, watch: Watch = False, as_json: Json = False) -> None:
+    """Show what waits and runs in a task queue, and its workers. With --watch: counts, until one ends it."""
+    with queue_api() as queue:
+        if not watch:
+            printed(state_of(queue, task_queue_id), as_json=as_json, otherwise=_show)
+            return
+        for counts in changes(lambda: queue.taskQueueCounts(task_queue_id)):
+            if as_json:
+                show(counts)
+            else:
+                typer.echo(f"{counts['pendingTasks']} pending, {counts['claimedTasks']} running")
+
+
+@workers.command("list")
+def list_workers(task_queue_id: TaskQueueId, as_json: Json = False) -> None:
+    """List the workers of a task queue."""
+    with queue_api() as queue:
+        printed(workers_of(queue, task_queue_id), as_json=as_json, otherwise=_list_workers)
+
+
+@workers.command("show")
+def show_worker(task_queue_id: TaskQueueId, worker_group: Group, worker_id: WorkerId, as_json: Json = False) -> None:
+    """Show a worker: its recent tasks, and its quarantines with their reasons."""
+    with queue_api() as queue:
+        found = queue.getWorker(*task_queue_id.split("/", 1), worker_group, worker_id)
+    printed(found, as_json=as_json, otherwise=_show_worker)
+
+
+@workers.command("removed")
+def removed(task_queue_id: TaskQueueId, worker_group: Group, worker_id: WorkerId) -> None:
+    """Report that a worker is gone: the tasks that it runs are retried at once."""
+    provisioner_id, worker_type = task_queue_id.split("/", 1)
+    path = f"/provisioners/{provisioner_id}/worker-types/{worker_type}/workers/{worker_group}/{worker_id}/removed"
+    with queue_api() as queue:
+        show(request(queue, "POST", path))
+
+
+def _list(found: list[Any]) -> None:
+    table(
+        ("TASK QUEUE", "PENDING", "RUNNING", "LAST ACTIVE"),
+        [
+            (one["taskQueueId"], one["pendingTasks"], one["claimedTasks"], ago(one.get("lastDateActive")))
+            for one in sorted(found, key=lambda one: (-one["pendingTasks"], one["taskQueueId"]))
+        ],
+    )
+
+
+def _show(found: dict[str, Any]) -> None:
+    facts({"pending": found["pending"], "running": found["claimed"], "workers": len(found["workers"])})
+    if found["workers"]:
+        typer.echo()
+        table(
+            ("WORKER", "STATE", "LAST ACTIVE", "LAST TASK"),
+            [
+                (
+                    one["worker"],
+                    "quarantined" if one["quarantined"] else "takes work",
+                    ago(one["lastDateActive"]),
+                    (one["latestTask"] or {}).get("taskId"),
+                )
+                for one in found["workers"]
+            ],
+        )
+
+
+def _list_workers(found: list[Any]) -> None:
+    table(
+        ("WORKER", "STATE", "LAST ACTIVE", "LAST TASK"),
+        [
+            (
+                f"{one['workerGroup']}/{one['workerId']}",
+                "quarantined" if is_quarantined(one) else "takes work",
+                ago(one.get("lastDateActive")),
+                one.get("latestTask", {}).get("taskId"),
+            )
+            for one in found
+        ],
+    )
+
+
+def _show_worker(found: dict[str, Any]) -> None:
+    quarantined = is_quarantined(found)
+    facts(
+        {
+            "worker": f"{found['workerGroup']}/{found['workerId']}",
+            "state": "quarantined" if quarantined else "takes work",
+            "until": ago(found["quarantineUntil"]) if quarantined else None,
+            "first claim": ago(found["firstClaim"]),
+            "last active": ago(found.get("lastDateActive")),
+        }
+    )
+    if found.get("quarantineDetails"):
+        typer.echo()
+        table(
+            ("QUARANTINED", "BY", "UNTIL", "REASON"),
+            [
+                (ago(one["updatedAt"]), one["clientId"], ago(one["quarantineUntil"]), one["quarantineInfo"])
+                for one in found["quarantineDetails"]
+            ],
+        )
+    if found["recentTasks"]:
+        typer.echo()
+        table(("RECENT TASK", "RUN"), [(one["taskId"], one["runId"]) for one in reversed(found["recentTasks"])])
