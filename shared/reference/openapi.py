@@ -114,7 +114,7 @@ def _responses(endpoint: Endpoint) -> Json:
         answer["content"] = _json(_reference(endpoint.output_schema))
     elif endpoint.output is not None:
         answer["content"] = _json(schema_of(endpoint.output))
-    elif endpoint.success != 204:
+    elif endpoint.success not in (204, 303):  # these have no body, or none that means anything
         answer["content"] = _json(_FREE)
     errors = {status: {"$ref": f"#/components/responses/{status}"} for status in _ERRORS}
     return {str(endpoint.success): answer, **errors}

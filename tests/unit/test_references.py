@@ -218,6 +218,12 @@ def test_operations_have_names_of_their_own(path: str) -> None:
     assert len(operations) == len(set(operations))
 
 
+def test_a_redirection_without_a_schema_promises_no_body() -> None:
+    paths = DOCUMENTS["/references/index/v1/openapi.json"]["paths"]
+    answers = paths["/task/{indexPath}/artifacts/{name}"]["get"]["responses"]
+    assert "content" not in answers["303"]
+
+
 def test_every_document_has_its_path() -> None:
     assert set(PATHS) == set(DOCUMENTS)
     assert len(PATHS) == len(set(PATHS))
