@@ -11,6 +11,7 @@ from tests.console.conftest import OpenPage
 from tests.console.scene import LOG, WORKER_GROUP, Scene
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("path", "heading"),
     [

@@ -85,6 +85,7 @@ def _open(name: str, scene: Scene, open_page: OpenPage, **options: Any) -> Page:
     return page
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_usable_by_everybody(name: str, settled: Scene, open_page: OpenPage) -> None:
     page = _open(name, settled, open_page)

@@ -67,6 +67,8 @@ def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         finally:
             os.killpg(server.pid, 15)
             server.wait(timeout=60)
+            # The daemon that the server has started, which listens on a port of this test's own.
+            subprocess.run(["epmd", "-kill"], env=environment, check=False, stdout=subprocess.DEVNULL)
 
 
 def listens(port: int) -> bool:

@@ -165,6 +165,7 @@ def test_quick_tests_find_the_whole_repository_beside_the_mutants() -> None:
     assert {*options["also_copy"], *options["source_paths"], *by_itself} == tracked
 
 
+@pytest.mark.large
 @pytest.mark.timeout(600)
 def test_a_run_goes_on_where_the_last_one_ended_and_fails_until_all_survivors_are_killed_or_explained(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -1,0 +1,108 @@
+"""Where findArtifactFromTask leads: straight to what anonymous callers may read, else to the queue (contract 18.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+from unittest.mock import AsyncMock
+
+import pytest
+
+from shared.api.endpoint import Call
+from shared.auth.authenticate import Authenticator, Caller
+from shared.domain.index import Entry
+from shared.endpoints import index
+from shared.errors import ResourceNotFound
+from shared.storage.interface import StorageUnavailable
+from shared.usecases.roles import RoleRequest
+from tests.simulator.artifact_scenarios import artifact, reference
+from tests.simulator.scenarios import A, running
+from tests.simulator.world import World
+
+PATH = "latest.app"
+ENDPOINT = next(each for each in index.ENDPOINTS if each.name == "findArtifactFromTask")
+PAGE = "https://example.com/1"
+
+
+async def _no_caller(authenticator: Authenticator | None = None) -> Caller:
+    raise AssertionError("authorised before the handler")
+
+
+async def location(world: World, name: str) -> str:
+    """Where the endpoint's handler redirects to."""
+    call = Call(endpoint=ENDPOINT, params={"indexPath": PATH, "name": name}, authenticate=_no_caller)
+    answer = await index.find_artifact(world.services, call)
+    assert (answer.status, answer.body) == (303, b"")
+    return answer.headers["location"]
+
+
+async def a_build(world: World, *scopes: str) -> None:
+    """A runs and is found at the path; anonymous callers have these scopes."""
+    await running(world)
+    now = world.clock.now()
+    entry = Entry(path=PATH, task_id=A, rank=0, data={}, expires=now + timedelta(days=1), at=now)
+    await world.services.index.insert(entry)
+    authorise = AsyncMock()
+    await world.services.roles.create("anonymous", RoleRequest(scopes=scopes, description=""), authorise)
+
+
+def queue_address(name: str) -> str:
+    return f"https://tc.example.com/api/queue/v1/task/{A}/artifacts/{name}"
+
+
+@pytest.mark.parametrize("scope", ["queue:get-artifact:built/page", "queue:get-artifact:*"])
+def test_what_anonymous_callers_may_read_is_reached_directly(scope: str) -> None:
+    world = World()
+
+    async def story() -> None:
+        await a_build(world, scope)
+        await world.services.artifacts.creation.create(A, 0, reference(world, PAGE, name="built/page"))
+        assert await location(world, "built/page") == PAGE
+
+    world.run(story())
+
+
+def test_what_has_no_address_for_a_browser_is_left_to_the_queue_without_a_signature() -> None:
+    world = World()
+
+    async def story() -> None:
+        await a_build(world, "queue:get-artifact:public/*")
+        missing = artifact(world, "error", "public/none", details={"reason": "file-missing", "message": "none"})
+        await world.services.artifacts.creation.create(A, 0, missing)
+        assert await location(world, "public/none") == queue_address("public%2Fnone")
+        assert await location(world, "public/absent") == queue_address("public%2Fabsent")
+
+    world.run(story())
+
+
+def test_what_is_not_public_is_left_to_the_queue_with_a_signature() -> None:
+    world = World()
+
+    async def story() -> None:
+        await a_build(world, "queue:get-artifact:public/*")
+        assert (await location(world, "secret/key")).startswith(f"{queue_address('secret%2Fkey')}?bewit=")
+
+    world.run(story())
+
+
+def test_roles_that_cannot_be_read_count_as_not_public(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+
+    async def story() -> None:
+        await a_build(world, "queue:get-artifact:*")
+        failing: Callable[[], Awaitable[Any]] = AsyncMock(side_effect=StorageUnavailable("down"))
+        monkeypatch.setattr(world.services.keyring, "roles", failing)
+        assert "?bewit=" in await location(world, "public/build.zip")
+
+    world.run(story())
+
+
+def test_a_path_without_an_entry_is_not_found() -> None:
+    world = World()
+
+    async def story() -> None:
+        with pytest.raises(ResourceNotFound):
+            await location(world, "public/build.zip")
+
+    world.run(story())
