@@ -7,6 +7,7 @@ import base64
 import hashlib
 import itertools
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
@@ -32,7 +33,9 @@ from shared.storage.internal_messages import (
     encode_body,
 )
 from shared.storage.messages import poison_queue
+from shared.telemetry.logs import Record
 from shared.usecases.timers import FIRST_PAUSE, SPREAD, Postponed
+from tests.simulator.scenarios import A
 from tests.simulator.world import World
 from tests.twin.gate import Call, Fail, Phase
 
@@ -315,6 +318,25 @@ def test_a_message_that_cannot_be_read_is_dead_lettered_at_once(app: App, text: 
         assert await poisoned(world, RESOLVED_QUEUE) == 1
 
     world.run(story())
+
+
+def test_lines_that_are_logged_while_a_message_is_handled_name_its_task(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = a_world()
+    named: dict[str, Any] = {}
+
+    async def work(message: object) -> None:
+        named.update(Record("taskcluster.any", logging.INFO, "", 0, "", (), None).fields)
+
+    async def story() -> None:
+        monkeypatch.setattr(world.handlers.resolution, "resolved_due", work)
+        await world.services.stores.messages.put_resolved(A, 3)
+        await Host(app, world).run(RESOLVED_QUEUE, 2)
+
+    world.run(story())
+    assert {name: named.get(name) for name in ("taskId", "runId")} == {"taskId": A, "runId": 3}
+    assert "attempts" not in named
 
 
 def test_a_message_whose_handling_fails_is_tried_for_hours_before_it_is_dead_lettered(
