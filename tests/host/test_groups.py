@@ -114,9 +114,13 @@ def test_cancel_a_group(service: Service) -> None:
     open_ids = [service.create(taskGroupId=group) for _ in range(3)]
     open_ids.append(service.create(taskGroupId=group, dependencies=[open_ids[0]]))
     service.claim()
-    with refused(409, "RequestConflict"):
-        service.queue.cancelTaskGroup(group)
+    nobody = service.with_scopes()
+    for queue in (service.queue, nobody):
+        with refused(409, "RequestConflict"):
+            queue.cancelTaskGroup(group)
     service.queue.sealTaskGroup(group)
+    with refused(403, "InsufficientScopes"):
+        nobody.cancelTaskGroup(group)
     answer = service.queue.cancelTaskGroup(group)
 
     assert sorted(answer.pop("taskIds")) == sorted(open_ids)

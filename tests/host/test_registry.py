@@ -107,6 +107,16 @@ def test_task_queues_in_pages_and_in_order(service: Service) -> None:
     assert service.queue.listTaskQueues(query={"limit": "0"}) == {"taskQueues": []}
 
 
+def test_workers_in_pages_and_in_order(service: Service) -> None:
+    pool, names = service.pool.split("/"), ["b", "a-b", "a", "ab", "a1"]
+    for name in names:
+        service.queue.declareWorker(*pool, "g", name, {"expires": in_future(60)})
+    found = [worker["workerId"] for worker in pages(service.queue.listWorkers, *pool, entries="workers", limit=2)]
+    assert found == sorted(names)
+    assert len(service.queue.listWorkers(*pool, query={"limit": "2"})["workers"]) == 2
+    assert service.queue.listWorkers(*pool, query={"limit": "0"}) == {"workers": []}
+
+
 @pytest.mark.parametrize("call", ["listTaskQueues", "listProvisioners"])
 def test_tokens_that_are_not_ours(service: Service, call: str) -> None:
     for token in ("?", "é", "AA==A"):

@@ -12,8 +12,9 @@ from shared.domain.protocol import KEPT, SETTLED
 from shared.domain.task import Resolved
 from shared.storage import keys
 from shared.storage.counting import Kind
-from shared.storage.interface import Create, Delete, Row, Upsert
+from shared.storage.interface import Create, Delete, Merge, Row, Upsert
 from shared.storage.partitions import delete_unchanged, read_all
+from tests.simulator.deletions import members
 from tests.simulator.expiring import HOUR, JOB, expire, left, relay, scheduled
 from tests.simulator.scenarios import GROUP, A, B, C
 from tests.simulator.world import World
@@ -115,6 +116,27 @@ def test_tasks_and_their_group_expire_in_one_hour() -> None:
         assert not world.rows(keys.GROUPS)
         # The worker and its pool live for a day.
         assert scheduled(world) == {"worker", "pool", "provisioner"}
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_member_row_that_a_call_has_just_written_stays_for_a_while(others: int) -> None:
+    """The call may be creating a new task of this id; with others, the rows of their group are deleted together."""
+    world = open_world()
+    task_ids = (A, B, C)[: others + 1]
+
+    async def story() -> None:
+        for task_id in task_ids:
+            await resolved(world, task_id, expires=format_date(world.clock.now() + timedelta(hours=4)))
+        await world.clock.sleep(20 * HOUR)
+        touch = Merge(keys.member(A), {})
+        await world.memory.storage.tables.transact(keys.GROUPS, GROUP, [touch])
+        await as_process(JOB, world.handlers.expiration.run(300))
+        assert members(world, GROUP) == {A} == set(world.tasks())
+        await expire(world, 3)
+        assert not members(world, GROUP)
+        assert not world.tasks()
 
     world.run(story())
 

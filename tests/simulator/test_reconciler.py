@@ -14,6 +14,7 @@ from shared.storage import keys
 from shared.storage.counting import counting
 from shared.storage.interface import StorageUnavailable
 from shared.storage.messages import pending_queue
+from shared.storage.pools import PoolStore
 from shared.usecases import reconciler
 from tests.simulator.scenarios import A, C
 from tests.simulator.world import POOL, World
@@ -35,10 +36,10 @@ def done(world: World, work: Coroutine[Any, Any, T]) -> T:
     return result
 
 
-async def lose(world: World, band: Priority) -> None:
+async def lose(world: World, band: Priority, pool: str = POOL) -> None:
     """Somebody with a poll URL deletes the first message of a band."""
     messages = world.services.stores.messages
-    (taken,) = await messages.poll(POOL, band, count=1, hidden_for=60)
+    (taken,) = await messages.poll(pool, band, count=1, hidden_for=60)
     await messages.remove(taken.ticket)
 
 
@@ -49,8 +50,8 @@ async def checks(world: World, count: int) -> None:
         await world.process().reconciler.check_all()
 
 
-def offered(world: World, band: Priority) -> list[str]:
-    return [body["taskId"] for body, _ in world.messages(pending_queue(POOL, band))]
+def offered(world: World, band: Priority, pool: str = POOL) -> list[str]:
+    return [body["taskId"] for body, _ in world.messages(pending_queue(pool, band))]
 
 
 def hint(world: World, task_id: str = A) -> str:
@@ -199,6 +200,23 @@ def test_a_task_that_cannot_be_repaired_keeps_no_other_from_it(error: type[Excep
 
     done(world, script())
     assert offered(world, "lowest") == [A]
+
+
+def test_pools_on_every_page_of_the_directory_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = a_world()
+    known = PoolStore.known
+    monkeypatch.setattr(PoolStore, "known", lambda store, start: known(store, start, 2))
+
+    pools = [f"p/w{number}" for number in range(5)]
+
+    async def script() -> None:
+        for pool in pools:
+            await world.create(provisionerId="p", workerType=pool[2:], taskQueueId=pool)
+            await lose(world, "lowest", pool)
+        await checks(world, 1)
+
+    done(world, script())
+    assert [len(offered(world, "lowest", pool)) for pool in pools] == [1] * len(pools)
 
 
 def test_a_pool_that_cannot_be_checked_keeps_no_other_from_it() -> None:
