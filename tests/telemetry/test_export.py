@@ -195,7 +195,8 @@ def test_application_insights_gets_traces_and_metrics(life: Life) -> None:
         return {envelope["data"]["baseType"] for envelope in life.collector.envelopes}
 
     eventually(lambda: {"RequestData", "RemoteDependencyData", "MetricData"} <= kinds())
-    assert kinds() <= {"RequestData", "RemoteDependencyData", "MetricData", "MessageData"}
+    # A connection that is lost on a busy machine is logged with its exception.
+    assert kinds() <= {"RequestData", "RemoteDependencyData", "MetricData", "MessageData", "ExceptionData"}
     names = {
         envelope["data"]["baseData"]["name"]
         for envelope in life.collector.envelopes
@@ -237,8 +238,14 @@ def test_prometheus_reads_it(life: Life) -> None:
     path = metrics_url(life.deployment, life.deployment.new_client("queue:metrics"))
     status, content_type, text = life.deployment.text("GET", path)
     assert (status, content_type) == (200, "text/plain; version=0.0.4; charset=utf-8")
-    samples = parsed(text)
-    assert samples["queue_event_backlog", frozenset()] == 0
+    assert ("queue_event_backlog", frozenset()) in parsed(text)
+
+    def settled() -> dict[tuple[str, frozenset[tuple[str, str]]], float] | None:
+        """On a busy machine an event may wait for a moment in its fallback queue."""
+        found = parsed(life.deployment.text("GET", path)[2])
+        return found if found["queue_event_backlog", frozenset()] == 0 else None
+
+    samples = eventually(settled, timeout=90)
     pool = frozenset({("provisionerId", "telemetry"), ("workerType", "pool")})
     completed = [
         value for (name, labels), value in samples.items() if name == "queue_completed_tasks" and pool < labels
