@@ -120,7 +120,10 @@ class Membership:
         try:
             joined = await self._groups.found(definition, packed, entry.key)
         except (GroupExists, MemberExists):
-            await self._recent.remove(entry.key)
+            # If the answer to the first attempt was lost, the group that exists may be the one that this call founded.
+            header = await self._groups.header(definition.task_group_id)
+            if header is None or header.listed != entry.key:
+                await self._recent.remove(entry.key)
             raise
         self._remember(definition.task_group_id, definition.scheduler_id, expires)
         return self._dissolve(definition, joined, entry.key, scheduled)

@@ -32,7 +32,7 @@ from tests.twin import Disorder
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Kill, Killed, Phase, RandomFaults, as_process, process_name
 
-GROUPS = ("ggggggggggRAQggggggggA", "hhhhhhhhhhRAQhhhhhhhhA")
+GROUPS = ("ggggggggQgCggggggggggA", "hhhhhhhhQhChhhhhhhhhhA")
 KINDS = {"completed": "task-completed", "failed": "task-failed"}
 MOST_TASKS = 6
 RARE = {"seal", "cancel", "cancel_group"}
