@@ -65,7 +65,15 @@ class Issuer:
 def token(key: Any = RSA, algorithm: str = "RS256", headers: dict[str, Any] | None = None, **changes: Any) -> str:
     """An ID token; a claim of None is left out."""
     now = int(time.time())
-    claims = {"iss": ISSUER, "aud": CLIENT, "sub": "somebody", "nonce": NONCE, "iat": now, "exp": now + 86_400, **changes}
+    claims = {
+        "iss": ISSUER,
+        "aud": CLIENT,
+        "sub": "somebody",
+        "nonce": NONCE,
+        "iat": now,
+        "exp": now + 86_400,
+        **changes,
+    }
     claims = {name: value for name, value in claims.items() if value is not None}
     return jwt.encode(claims, key, algorithm, headers={"kid": "rsa"} if headers is None else headers)
 
