@@ -1,9 +1,15 @@
-"""What a worker must know: from the command line and the environment."""
+"""What a worker must know: from the command line and the environment.
+
+Each option `--some-option` may come from the variable `WORKER_SOME_OPTION` instead, as containers are configured;
+`--worker-id` and `--worker-group` from `WORKER_ID` and `WORKER_GROUP`.
+"""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import re
+import socket
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +20,7 @@ POLL_MODES = ("signed", "claim-work")
 MOST_AT_ONCE = 32
 """claimWork hands out no more at once (contract 5.1)."""
 
+_ID_LENGTH = 38
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,38}")
 _TASK_QUEUE = re.compile(r"[a-zA-Z0-9_-]{1,38}/[a-z]([-a-z0-9]{0,36}[a-z0-9])?")
 
@@ -35,12 +42,16 @@ class Options:
     """The longest pause between two looks at the queues of an idle worker, in signed mode."""
     work_dir: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
     """Each run gets a fresh folder in it."""
+    idle_timeout: float | None = None
+    """Seconds without a task after which the worker ends; None: never."""
+    max_tasks: int | None = None
+    """Runs after which the worker ends; None: without limit."""
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
     """The options. Ends the program with exit code 2 and a clear message when they cannot be used."""
     parser = _parser(environment.get("STARTED_AS", "python -m worker"))
-    given = parser.parse_args(arguments)
+    given = parser.parse_args([*_from_environment(parser, environment), *arguments])
     missing = [name for name in _NEEDED if not environment.get(name)]
     if missing:
         parser.error(
@@ -56,13 +67,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
     return Options(
         root_url=root_url,
         credentials=credentials,
-        task_queue_id=given.task_queue_id,
-        worker_group=given.worker_group,
-        worker_id=given.worker_id,
-        capacity=given.capacity,
-        poll_mode=given.poll_mode,
-        idle_seconds=given.idle_seconds,
-        work_dir=given.work_dir,
+        **vars(given),
     )
 
 
@@ -83,7 +88,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--task-queue-id", required=True, type=_task_queue, help="<provisionerId>/<workerType>")
     parser.add_argument("--worker-group", required=True, type=_id)
-    parser.add_argument("--worker-id", required=True, type=_id)
+    parser.add_argument(
+        "--worker-id",
+        type=_id,
+        default=id_of_host(socket.gethostname()),
+        help="unique in its group at any time (default: from the name of the host)",
+    )
     parser.add_argument("--capacity", type=_capacity, default=1, help="tasks at a time (default 1, at most 32)")
     parser.add_argument(
         "--poll-mode",
@@ -100,7 +110,33 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--work-dir", type=_folder, default=Path(tempfile.gettempdir()), help="where each run gets a fresh folder"
     )
+    parser.add_argument(
+        "--idle-timeout",
+        type=_timeout,
+        help="end when there was no task for so many seconds; 0: at the first look that finds none (default: never)",
+    )
+    parser.add_argument("--max-tasks", type=_count, help="end after so many tasks (default: without limit)")
     return parser
+
+
+def _from_environment(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> list[str]:
+    """The options that variables give, as arguments that precede those of the command line, which therefore win."""
+    arguments = []
+    for action in parser._actions:  # argparse has no public list of a parser's options
+        option = action.option_strings[-1]
+        name = option.removeprefix("--").removeprefix("worker-").replace("-", "_").upper()
+        if value := environment.get(f"WORKER_{name}"):
+            arguments.append(f"{option}={value}")
+    return arguments
+
+
+def id_of_host(name: str) -> str:
+    """A worker's id from the name of its host, e.g. of a container: short, without dots, and as unique as the name."""
+    plain = re.sub(r"[^a-zA-Z0-9_-]+", "-", name) or "worker"
+    if len(plain) <= _ID_LENGTH:
+        return plain
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{plain[: _ID_LENGTH - 9]}-{digest}"
 
 
 def _refuse(text: str) -> NoReturn:
@@ -119,6 +155,14 @@ def _capacity(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= MOST_AT_ONCE:
         _refuse(f"{text!r} is not a number from 1 to {MOST_AT_ONCE}")
     return int(text)
+
+
+def _count(text: str) -> int:
+    return int(text) if text.isdecimal() and int(text) > 0 else _refuse(f"{text!r} is not a number above 0")
+
+
+def _timeout(text: str) -> float:
+    return 0.0 if text == "0" else _seconds(text)
 
 
 def _seconds(text: str) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
+import time
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -40,6 +42,8 @@ class Worker:
         self._options = options
         self._shutdown = asyncio.Event()
         self._runs: set[asyncio.Task[None]] = set()
+        self._left: float = math.inf if options.max_tasks is None else options.max_tasks
+        self._idle_since = time.monotonic()
 
     def shut_down(self) -> None:
         """Take no more work, and give back what is running."""
@@ -62,24 +66,37 @@ class Worker:
                     await asyncio.wait(self._runs)
 
     async def _take_work(self, source: Source, session: aiohttp.ClientSession) -> None:
+        """Asks and starts, until shut down, idle for too long, or the last task that it may take has started."""
         trouble_pause = BackOff(longest=60)
-        while not self._shutdown.is_set():
-            free = self._options.capacity - len(self._runs)
+        while self._left > 0 and not self._shutdown.is_set():
+            free = min(self._options.capacity - len(self._runs), self._left)
             if free == 0:
                 await asyncio.wait(self._runs, return_when=asyncio.FIRST_COMPLETED)
                 continue
             # A shutdown waits for the answer: it may bring claims, which can then be given back at once.
             try:
-                claims = await source.claims(free)
+                claims = await source.claims(int(free))
             except TROUBLE as trouble:
                 log.warning("no work can be asked for at %s, trying again: %s", self._options.root_url, trouble)
-                await self._rest(trouble_pause.next())
-                continue
-            trouble_pause.reset()
+                claims, pause = [], trouble_pause.next()
+            else:
+                trouble_pause.reset()
+                pause = source.pause() if not claims else 0.0
             for claimed in claims:
                 self._start(claimed, session)
-            if not claims:
-                await self._rest(source.pause())
+            if claims:
+                continue
+            patience = self._patience()
+            if patience <= 0:
+                log.info("no task for %g seconds: the worker ends", self._options.idle_timeout)
+                return
+            await self._rest(min(pause, patience))
+
+    def _patience(self) -> float:
+        """Seconds for which the worker may still be idle. Time in which the service cannot be reached is idle time."""
+        if self._runs or self._options.idle_timeout is None:
+            return math.inf
+        return self._options.idle_timeout - (time.monotonic() - self._idle_since)
 
     def _start(self, claimed: Json, session: aiohttp.ClientSession) -> None:
         def client(credentials: Mapping[str, str]) -> Queue:
@@ -88,8 +105,13 @@ class Worker:
         claim = Claim(claimed, client)
         run = Run(claim, Artifacts(claim, session), self._options.root_url, self._options.work_dir)
         task = asyncio.create_task(run.run(self._shutdown))
+        self._left -= 1
         self._runs.add(task)
-        task.add_done_callback(self._runs.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._runs.discard(task)
+        self._idle_since = time.monotonic()
 
     async def _rest(self, seconds: float) -> None:
         """Waits, or until the shutdown."""

@@ -27,10 +27,11 @@ def shell(script: str, **more: Any) -> dict[str, Any]:
 
 @contextmanager
 def working(
-    service: Service, logs: Path, *, name: str = "one", mode: str = "signed", capacity: int = 1
+    service: Service, logs: Path, *more: str, name: str = "one", mode: str = "signed", capacity: int = 1
 ) -> Iterator[Child]:
     """A worker on the test's own pool."""
-    with worker(service.running.stack, service.pool, name, logs=logs, mode=mode, capacity=capacity) as child:
+    stack = service.running.stack
+    with worker(stack, service.pool, name, logs=logs, mode=mode, capacity=capacity, more=more) as child:
         yield child
 
 
@@ -134,6 +135,22 @@ def test_a_worker_that_is_idle_ends_at_once(service: Service, tmp_path: Path) ->
         child.wait_for("takes up to 1 tasks", SECONDS)
         child.terminate()
         assert child.wait(SECONDS) == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_it_ends_by_itself_when_there_is_no_more_work(service: Service, tmp_path: Path, mode: str) -> None:
+    ids = [service.create(payload=shell("true")) for _ in range(3)]
+    with working(service, tmp_path, "--idle-timeout", "0", mode=mode) as child:
+        assert child.wait(SECONDS) == 0
+        assert "no task for 0 seconds" in child.output()
+    assert {service.status(task_id)["state"] for task_id in ids} == {"completed"}
+
+
+def test_it_ends_after_as_many_tasks_as_it_may_take(service: Service, tmp_path: Path) -> None:
+    ids = [service.create(payload=shell("sleep 0.2")) for _ in range(3)]
+    with working(service, tmp_path, "--max-tasks", "2", capacity=2) as child:
+        assert child.wait(SECONDS) == 0
+    assert sorted(service.status(task_id)["state"] for task_id in ids) == ["completed", "completed", "pending"]
 
 
 def test_the_task_of_a_worker_that_died_is_retried_by_another(hasty: Service, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,10 +23,11 @@ def start_worker(
     mode: str = "signed",
     capacity: int = 1,
     environment: Mapping[str, str] | None = None,
+    more: Sequence[str] = (),
 ) -> Child:
     """A worker `g/<name>` that looks for work every half second at least. It ends with this process."""
     arguments = ["--task-queue-id", pool, "--worker-group", "g", "--worker-id", name, "--capacity", str(capacity)]
-    arguments += ["--poll-mode", mode, "--idle-seconds", "0.5", "--work-dir", str(logs)]
+    arguments += ["--poll-mode", mode, "--idle-seconds", "0.5", "--work-dir", str(logs), *more]
     return Child.start(
         name,
         [sys.executable, "-m", "local.tethered", "worker", *arguments],
@@ -38,10 +39,17 @@ def start_worker(
 
 @contextmanager
 def worker(
-    stack: Stack, pool: str, name: str, *, logs: Path, mode: str = "signed", capacity: int = 1
+    stack: Stack,
+    pool: str,
+    name: str,
+    *,
+    logs: Path,
+    mode: str = "signed",
+    capacity: int = 1,
+    more: Sequence[str] = (),
 ) -> Iterator[Child]:
     """A worker for the time of a test."""
-    child = start_worker(stack, pool, name, logs=logs, mode=mode, capacity=capacity)
+    child = start_worker(stack, pool, name, logs=logs, mode=mode, capacity=capacity, more=more)
     try:
         yield child
     finally:

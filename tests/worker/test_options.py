@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.options import Options, parse
+from worker.options import Options, id_of_host, parse
 
 ARGUMENTS = ["--task-queue-id", "prov/type", "--worker-group", "g", "--worker-id", "i"]
 ENVIRONMENT = {
@@ -36,6 +36,40 @@ def test_all_that_can_be_given(tmp_path: Path) -> None:
     assert options.idle_seconds == 0.5
     assert options.work_dir == tmp_path.resolve()
     assert options.credentials["certificate"] == "{}"
+
+
+def test_variables_give_options_and_the_command_line_wins(tmp_path: Path) -> None:
+    variables = {
+        "WORKER_TASK_QUEUE_ID": "prov/other",
+        "WORKER_GROUP": "-g",
+        "WORKER_IDLE_TIMEOUT": "60",
+        "WORKER_MAX_TASKS": "3",
+        "WORKER_WORK_DIR": str(tmp_path),
+        "WORKER_POLL_MODE": "",
+    }
+    options = parse(["--task-queue-id", "prov/type", "--worker-id", "i"], {**ENVIRONMENT, **variables})
+    assert (options.task_queue_id, options.worker_group, options.poll_mode) == ("prov/type", "-g", "signed")
+    assert (options.idle_timeout, options.max_tasks, options.work_dir) == (60.0, 3, tmp_path.resolve())
+
+
+def test_a_variable_that_cannot_be_used_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(ARGUMENTS, {**ENVIRONMENT, "WORKER_CAPACITY": "many"})
+    assert "--capacity: 'many'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "worker_id"),
+    [("vm000001", "vm000001"), ("a.b.example", "a-b-example"), ("", "worker"), ("x" * 38, "x" * 38)],
+)
+def test_a_worker_is_named_after_its_host(name: str, worker_id: str) -> None:
+    assert id_of_host(name) == worker_id
+
+
+def test_long_names_of_hosts_make_different_ids() -> None:
+    first, second = (id_of_host("my-team-linux-workers-job-" + "y" * 20 + end) for end in "ab")
+    assert first != second
+    assert len(first) == len(second) == 38
 
 
 def test_credentials_are_not_shown() -> None:
@@ -80,6 +114,8 @@ def test_its_name_is_the_one_that_was_typed(name: str | None, capsys: pytest.Cap
         (["--idle-seconds", "0"], "'0'"),
         (["--idle-seconds", "soon"], "'soon'"),
         (["--idle-seconds", "nan"], "'nan'"),
+        (["--idle-timeout", "-1"], "'-1'"),
+        (["--max-tasks", "0"], "'0'"),
         (["--work-dir", "/nowhere/at/all"], "'/nowhere/at/all'"),
     ],
 )
