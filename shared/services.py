@@ -57,7 +57,8 @@ from shared.usecases.roles import RoleAccounts
 from shared.usecases.standings import Standings
 from shared.usecases.task_expiry import TaskExpiry
 from shared.usecases.timers import Redelivery, Timers
-from shared.usecases.uploads import Relay, Uploads, UploadUrls
+from shared.usecases.upload_urls import Relay, UploadUrls
+from shared.usecases.uploads import Uploads
 from shared.usecases.work import Issuer, Work
 from shared.usecases.workers import Presence, Workers
 from shared.vault import Vault

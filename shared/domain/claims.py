@@ -1,15 +1,13 @@
-"""Claims as pure functions: the table of a polled message, claiming, reclaiming, expiring (design 4, contract 5)."""
+"""Claims as pure functions: the table of a polled message, claiming, reclaiming (design 4, contract 5)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum, auto
 
 from shared.domain import announcements
 from shared.domain.effects import (
-    AddPendingRow,
-    After,
     Ahead,
     ChangePoolRows,
     Decision,
@@ -18,20 +16,17 @@ from shared.domain.effects import (
     PutClaim,
     PutPending,
     RemoveMessage,
-    ShowPending,
     TakeLease,
     row_of,
 )
 from shared.domain.events import TaskEvent
-from shared.domain.protocol import COMMIT_MAY_COME, LATEST_COMMIT, REPEATS_RECOGNISED
-from shared.domain.task import RETRY_OF, Resolved, Run, State, Task, Ticket
+from shared.domain.protocol import COMMIT_MAY_COME, REPEATS_RECOGNISED
+from shared.domain.task import Resolved, Run, State, Task, Ticket
 from shared.domain.transitions import (
     hold_pending,
-    interrupt,
     known_run,
     refuse_after_deadline,
     resolve,
-    resolved_again,
     with_retry,
 )
 from shared.errors import RequestConflict
@@ -138,9 +133,9 @@ def claim_next(task: Task, worker: Worker, ticket: Ticket, taken_until: datetime
     )
     return replace(
         decision,
-        after=((rows,), _removal(task.tickets.claim)),
+        after=((rows,), removal(task.tickets.claim)),
         events=(
-            *_claim_of(task, run_id, now),
+            *claim_of(task, run_id, now),
             announcements.exception(retried, run_id),
             announcements.pending(retried, run_id + 1),
             *decision.events,
@@ -151,7 +146,7 @@ def claim_next(task: Task, worker: Worker, ticket: Ticket, taken_until: datetime
 def exhaust(task: Task, ticket: Ticket, now: datetime) -> Decision:
     """The last run's claim has expired and no retry is left: the task is resolved, then the message removed."""
     decision = resolve(task, task.last_run_id, Resolved.CLAIM_EXPIRED, now)
-    after = ((*_removal(task.tickets.claim), RemoveMessage(ticket=ticket)),)
+    after = ((*removal(task.tickets.claim), RemoveMessage(ticket=ticket)),)
     return replace(announced_with_its_claim(task, task.last_run_id, decision, now), after=after)
 
 
@@ -212,87 +207,12 @@ def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare
     )
 
 
-def hand_back(task: Task, run_id: int, worker: Worker, taken_until: datetime) -> Decision:
-    """Undoes a claim that no worker has received: the run is pending again, at once and without a retry.
-
-    So a worker that was quarantined, removed, or has called again while its claim was made does not delay the task.
-    The index rows have been put right before. Raises NoDecision when the run is not in that claim any more.
-    """
-    run = task.runs[run_id]
-    if run_id != task.last_run_id or not run.is_held_by(worker.worker_group, worker.worker_id):
-        raise NoDecision(f"run {run_id} of task {task.task_id} is not the worker's")
-    if run.taken_until != taken_until:
-        raise NoDecision(f"run {run_id} of task {task.task_id} was claimed again")
-    after = unclaimed(task, run_id)
-    ticket = task.tickets.pending
-    show: tuple[After, ...] = ()
-    if ticket is not None:
-        show = (
-            ShowPending(
-                ticket=ticket,
-                task_queue_id=task.task_queue_id,
-                task_id=task.task_id,
-                run_id=run_id,
-                hint_id=task.hint_id,
-            ),
-        )
-    return Decision(
-        task=replace(after, tickets=replace(task.tickets, claim=None)),
-        after=((*show, *_removal(task.tickets.claim)),),
-    )
-
-
-def unclaimed(task: Task, run_id: int) -> Task:
-    """The task as it was before that run was claimed."""
-    pending = replace(
-        task.runs[run_id],
-        state=State.PENDING,
-        worker_group=None,
-        worker_id=None,
-        taken_until=None,
-        started=None,
-        by_claim_task=False,
-    )
-    return task.with_run(run_id, pending)
-
-
-class NotExpired(NoDecision):
-    """A due claim message finds nothing to expire; `again` is when to look again, None never."""
-
-    def __init__(self, again: datetime | None) -> None:
-        super().__init__(str(again))
-        self.again = again
-
-
-def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id: str) -> Decision:
-    """A claim message, put at that time, is due (design 4): the claim expires if it was not renewed.
-
-    After the deadline the deadline message handles an expired claim. A run that was retried or exhausted before has
-    its index rows put right and its events announced again, since its claim message goes only after them.
-    Raises NotExpired.
-    """
-    run = task.runs[run_id] if run_id <= task.last_run_id else None
-    if run is None or run.state is State.PENDING:
-        raise NotExpired(now + _LOOK_AGAIN if now - put < LATEST_COMMIT else None)
-    if run.state is State.RUNNING and run.taken_until is not None:
-        if task.deadline <= now:
-            raise NotExpired(None)
-        if run.taken_until > now:
-            raise NotExpired(run.taken_until)
-        return announced_with_its_claim(task, run_id, _expired(task, run_id, now, spare_hint_id), now)
-    if run_id < task.last_run_id and task.runs[run_id + 1].reason_created in RETRY_OF.values():
-        return announced_with_its_claim(task, run_id, _audit_retried(task, run_id), now)
-    if run.reason_resolved is Resolved.CLAIM_EXPIRED and run_id == task.last_run_id:
-        return announced_with_its_claim(task, run_id, resolved_again(task, run_id, now), now)
-    raise NotExpired(None)
-
-
 def announced_with_its_claim(task: Task, run_id: int, decision: Decision, now: datetime) -> Decision:
     """The same, announced with the run's claim before its end: the claim and its event may not have been received."""
-    return replace(decision, events=(*_claim_of(task, run_id, now), *decision.events))
+    return replace(decision, events=(*claim_of(task, run_id, now), *decision.events))
 
 
-def _claim_of(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
+def claim_of(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
     """taskRunning of a run, while a repeat is recognised by its MessageId.
 
     A run that was claimed longer ago was renewed since: its claim was received, and announced before.
@@ -300,32 +220,6 @@ def _claim_of(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
     started = task.runs[run_id].started
     is_recent = started is not None and now - started < REPEATS_RECOGNISED
     return (announcements.running(task, run_id),) if is_recent else ()
-
-
-_LOOK_AGAIN = timedelta(seconds=2)
-"""A claim message whose claim may be about to commit is looked at again after this."""
-
-
-def _expired(task: Task, run_id: int, now: datetime, spare_hint_id: str) -> Decision:
-    decision = interrupt(task, run_id, Resolved.CLAIM_EXPIRED, now, spare_hint_id)
-    if decision.task is None or decision.task.is_resolved:
-        return decision
-    # The message is visible from now on, so the new run's row is there before anybody can claim it.
-    row = AddPendingRow(task_queue_id=task.task_queue_id, row=row_of(decision.task, run_id + 1))
-    rows = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),))
-    return replace(decision, ahead=(hold_pending(task, run_id + 1, spare_hint_id, None), row), after=((rows,),))
-
-
-def _audit_retried(task: Task, run_id: int) -> Decision:
-    next_run = task.runs[run_id + 1]
-    is_pending = run_id + 1 == task.last_run_id and next_run.state is State.PENDING
-    rows = ChangePoolRows(
-        task_queue_id=task.task_queue_id,
-        remove=(row_of(task, run_id),),
-        add=(row_of(task, run_id + 1),) if is_pending else (),
-    )
-    events = (announcements.exception(task, run_id), announcements.pending(task, run_id + 1))
-    return Decision(task=None, after=((rows,),), events=events)
 
 
 def take_lease(task: Task, run_id: int, ticket: Ticket, taken_until: datetime) -> TakeLease:
@@ -359,5 +253,6 @@ def _has_expired(task: Task, now: datetime) -> bool:
     return until is not None and until <= now
 
 
-def _removal(ticket: Ticket | None) -> tuple[RemoveMessage, ...]:
+def removal(ticket: Ticket | None) -> tuple[RemoveMessage, ...]:
+    """What removes the message, where there is one."""
     return () if ticket is None else (RemoveMessage(ticket=ticket),)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from shared.api.endpoint import Endpoint
-from shared.endpoints import artifacts, groups, provisioners, service, task_queues, tasks, work, workers
+from shared.endpoints import artifacts, batches, groups, provisioners, service, task_queues, tasks, work, workers
 
 PREFIX = "/api/queue/v1"
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *service.ENDPOINTS,
     *tasks.ENDPOINTS,
+    *batches.ENDPOINTS,
     *groups.ENDPOINTS,
     *work.ENDPOINTS,
     *artifacts.ENDPOINTS,

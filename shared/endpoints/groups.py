@@ -1,13 +1,9 @@
-"""Endpoints on task groups and on many tasks: models, rows and handlers (contract 2.1 to 2.3)."""
+"""Endpoints on task groups: models, rows and handlers (contract 2.1 to 2.3)."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
-
-from pydantic import Field
 
 from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.paging import continued, limit_of, start_of, token_of
@@ -15,50 +11,14 @@ from shared.domain.dates import format_date
 from shared.endpoints.task_models import (
     ChangeTaskPriorityRequest,
     TaskDefinitionAndStatus,
-    TaskResponse,
-    TaskStatus,
 )
-from shared.errors import InputError, RequestConflict
+from shared.errors import RequestConflict
 from shared.services import Services
 from shared.storage.group_rows import Group
-from shared.types import SLUGID_PATTERN, Closed, Count, Date, Id, Priority, SlugId, Unique, optional
+from shared.types import Closed, Count, Date, Id, Priority, SlugId, Unique, optional
 from shared.usecases.group_jobs import GroupJob
 from shared.usecases.groups import ListedTasks
 from shared.usecases.recent_groups import RecentGroup
-
-
-class TasksRequest(Closed):
-    """Which tasks."""
-
-    taskIds: list[str] = Field(default=[])
-
-
-class NamedTask(Closed):
-    """A task with its id."""
-
-    taskId: str
-    task: TaskResponse
-
-
-class TasksResponse(Closed):
-    """The tasks that exist, in no promised order."""
-
-    tasks: Unique[NamedTask]
-    continuationToken: str = optional()
-
-
-class NamedStatus(Closed):
-    """A status with its task's id."""
-
-    taskId: str
-    status: TaskStatus
-
-
-class TasksStatusesResponse(Closed):
-    """The statuses of the tasks that exist, in no promised order."""
-
-    statuses: Unique[NamedStatus]
-    continuationToken: str = optional()
 
 
 class TaskGroupResponse(Closed):
@@ -118,24 +78,6 @@ class ListDependentTasksResponse(Closed):
     taskId: SlugId
     tasks: list[TaskDefinitionAndStatus]
     continuationToken: str = optional()
-
-
-_SLUGID = re.compile(SLUGID_PATTERN.removesuffix("$"))
-
-
-async def tasks(services: Services, call: Call) -> Mapping[str, Any]:
-    """Definitions of many tasks."""
-    page = await _ids(call)
-    found, rest = await services.batches.definitions(page.valid)
-    shown = [{"taskId": each.definition.task_id, "task": each.task} for each in found]
-    return {"tasks": shown, **page.next(rest)}
-
-
-async def statuses(services: Services, call: Call) -> Mapping[str, Any]:
-    """Statuses of many tasks."""
-    page = await _ids(call)
-    found = await services.batches.statuses(page.valid)
-    return {"statuses": [{"taskId": task_id, "status": status} for task_id, status in found], **page.next()}
 
 
 async def list_task_group(services: Services, call: Call) -> Mapping[str, Any]:
@@ -203,40 +145,6 @@ async def list_dependent_tasks(services: Services, call: Call) -> Mapping[str, A
     return {"taskId": task_id, **_page(listed)}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Ids:
-    """A page of a list of ids."""
-
-    task_ids: Sequence[str]
-    """The whole list."""
-    start: int
-    end: int
-
-    @property
-    def valid(self) -> list[str]:
-        """Those on the page that can be ids at all."""
-        return [task_id for task_id in self.task_ids[self.start : self.end] if _SLUGID.fullmatch(task_id)]
-
-    def next(self, rest: str | None = None) -> Mapping[str, str]:
-        """The token of the next page, which starts after this one, or with the id that the page had no room for."""
-        end = self.end if rest is None else self.task_ids.index(rest, self.start)
-        return {"continuationToken": token_of(str(end))} if self.start < end < len(self.task_ids) else {}
-
-
-async def _ids(call: Call) -> _Ids:
-    """The page of ids that is asked for; the whole list is authorised.
-
-    Raises InputError for a token that is not a position in the list.
-    """
-    task_ids = call.payload(TasksRequest).taskIds
-    await call.authorise({"taskIds": task_ids})
-    position = start_of(call.query) or "0"
-    if not (position.isascii() and position.isdigit() and len(position) < 10):
-        raise InputError("invalid continuationToken")
-    start = int(position)
-    return _Ids(task_ids=task_ids, start=start, end=start + limit_of(call.query))
-
-
 def _group(group: Group) -> dict[str, Any]:
     shown = {
         "taskGroupId": group.task_group_id,
@@ -263,38 +171,6 @@ def _page(listed: ListedTasks) -> dict[str, Any]:
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (
-    Endpoint(
-        name="tasks",
-        method="POST",
-        route="/tasks",
-        handler=tasks,
-        title="Get Multiple Task Definitions",
-        description="Returns the definitions of those of the given tasks that exist.",
-        category="Tasks",
-        scopes={"AllOf": [{"for": "taskId", "in": "taskIds", "each": "queue:get-task:<taskId>"}]},
-        query=PAGING,
-        input=TasksRequest,
-        input_schema="tasks-request",
-        output=TasksResponse,
-        output_schema="tasks-response",
-        stability="experimental",
-    ),
-    Endpoint(
-        name="statuses",
-        method="POST",
-        route="/tasks/status",
-        handler=statuses,
-        title="Get multiple task statuses",
-        description="Returns the statuses of those of the given tasks that exist.",
-        category="Tasks",
-        scopes={"AllOf": [{"for": "taskId", "in": "taskIds", "each": "queue:status:<taskId>"}]},
-        query=PAGING,
-        input=TasksRequest,
-        input_schema="tasks-request",
-        output=TasksStatusesResponse,
-        output_schema="tasks-statuses-response",
-        stability="experimental",
-    ),
     Endpoint(
         name="listTaskGroup",
         method="GET",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.api.answer import Answer
 from shared.api.endpoint import Call, Endpoint
 from shared.services import Services
-from shared.usecases.uploads import RELAY_PREFIX
+from shared.usecases.upload_urls import RELAY_PREFIX
 
 
 async def upload_artifact(services: Services, call: Call) -> Answer:

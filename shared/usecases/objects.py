@@ -29,7 +29,8 @@ from shared.errors import InputError, RequestConflict, ResourceNotFound, Service
 from shared.runtime import Runtime
 from shared.storage.artifacts import ArtifactStore, Stored
 from shared.storage.interface import Storage
-from shared.usecases.uploads import Relay, Uploads
+from shared.usecases.upload_urls import Relay
+from shared.usecases.uploads import Uploads
 from shared.usecases.work import Issuer
 
 UPLOAD_CREDENTIALS = timedelta(hours=24)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 
-from shared.domain import claims, transitions
-from shared.domain.claims import NotExpired
+from shared.domain import claim_ends, transitions
+from shared.domain.claim_ends import NotExpired
 from shared.domain.effects import Decision, NoDecision
 from shared.domain.events import Event, Exchange, TaskEvent
 from shared.domain.protocol import COMMIT_MAY_COME
@@ -44,7 +44,7 @@ class Timers:
         spare_hint_id = self._stores.runtime.slugid()
         try:
             await self._executor.run(
-                task_id, lambda read, now: claims.expire(read.task, run_id, put, now, spare_hint_id)
+                task_id, lambda read, now: claim_ends.expire(read.task, run_id, put, now, spare_hint_id)
             )
         except ResourceNotFound:
             return

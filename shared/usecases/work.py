@@ -26,6 +26,7 @@ from shared.storage.workers import WorkerRecord
 from shared.telemetry.instruments import FAILED_CLAIMS
 from shared.usecases.claiming import Claiming
 from shared.usecases.executor import Executor, Stores
+from shared.usecases.handing_out import HandingOut
 from shared.usecases.polling import Poller
 from shared.usecases.reconciler import Reconciler
 from shared.usecases.workers import Presence, Visit
@@ -80,7 +81,7 @@ class Work:
         self._poller = poller
         self._reconciler = reconciler
         self._presence = presence
-        self._claiming = Claiming(stores, executor, presence, first_claim)
+        self._claiming = Claiming(stores, executor, HandingOut(stores, executor, presence), first_claim)
         self._waiting: dict[tuple[str, Worker], Visit] = {}
         self._issuer = issuer
         self._first_claim = first_claim

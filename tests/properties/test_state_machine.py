@@ -10,8 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from shared.domain import claims, transitions
-from shared.domain.claims import NotClaimed, NotExpired, Worker
+from shared.domain import claim_ends, claims, transitions
+from shared.domain.claim_ends import NotExpired
+from shared.domain.claims import NotClaimed, Worker
 from shared.domain.creation import initial_task
 from shared.domain.effects import Decision, HoldPending, PutClaim, PutPending, PutResolved, ShowPending, TakeLease
 from shared.domain.priority import PRIORITIES, Priority
@@ -317,7 +318,7 @@ class StateMachine(RuleBasedStateMachine):
         run_id = self.run_id(from_end)
         is_last = run_id == len(self.model.runs) - 1
         try:
-            decision = claims.expire(self.task, run_id, self.now - CLAIM_TIMEOUT, self.now, self.name())
+            decision = claim_ends.expire(self.task, run_id, self.now - CLAIM_TIMEOUT, self.now, self.name())
         except NotExpired:
             assert not (is_last and self.model.has_expired(self.now))
             return

@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.domain import claims
-from shared.domain.claims import NotClaimed, NotExpired, Verdict, Worker
+from shared.domain import claim_ends, claims
+from shared.domain.claim_ends import NotExpired
+from shared.domain.claims import NotClaimed, Verdict, Worker
 from shared.domain.effects import (
     Decision,
     HoldPending,
@@ -223,7 +224,7 @@ LATER = NOW + timedelta(minutes=20)
 
 
 def expire(task: Task, run_id: int = 0, put: timedelta = CLAIM_TIMEOUT) -> Decision:
-    return claims.expire(task, run_id, NOW - put, NOW, "spare")
+    return claim_ends.expire(task, run_id, NOW - put, NOW, "spare")
 
 
 def test_an_expired_claim_is_retried() -> None:
@@ -291,7 +292,7 @@ def test_the_claim_of_a_run_that_was_renewed_for_hours_is_not_announced_again() 
 def test_a_claim_that_no_worker_received_is_undone() -> None:
     task = a_task(replace(EXPIRED, taken_until=LATER))
     worker = Worker(worker_group=EXPIRED.worker_group or "", worker_id=EXPIRED.worker_id or "")
-    decision = claims.hand_back(task, 0, worker, LATER)
+    decision = claim_ends.hand_back(task, 0, worker, LATER)
     assert decision.task is not None
     run = decision.task.runs[0]
     assert (run.state, run.worker_group, run.worker_id, run.taken_until, run.started) == (State.PENDING, *[None] * 4)
@@ -309,4 +310,4 @@ def test_only_the_very_claim_is_undone() -> None:
         (a_task(ended), worker, LATER),
     ):
         with pytest.raises(NoDecision):
-            claims.hand_back(task, 0, by, until)
+            claim_ends.hand_back(task, 0, by, until)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.domain import announcements, claims, transitions
+from shared.domain import announcements, claim_ends, claims, transitions
 from shared.domain.claims import Worker
 from shared.domain.effects import (
     AddActive,
@@ -218,26 +218,28 @@ def test_hand_back_makes_the_run_pending_again() -> None:
         task=replace(task, runs=(FIRST, waits), tickets=tickets),
         after=((show(1), RemoveMessage(ticket=ticket("claim"))),),
     )
-    assert claims.hand_back(task, 1, ME, UNTIL) == expected
+    assert claim_ends.hand_back(task, 1, ME, UNTIL) == expected
     unknown = replace(task, tickets=Tickets())
-    assert claims.hand_back(unknown, 1, ME, UNTIL) == Decision(task=replace(unknown, runs=(FIRST, waits)), after=((),))
+    assert claim_ends.hand_back(unknown, 1, ME, UNTIL) == Decision(
+        task=replace(unknown, runs=(FIRST, waits)), after=((),)
+    )
 
 
 def test_hand_back_of_a_claim_that_is_not_in_force_changes_nothing() -> None:
     mine = pending_run(**MINE)
     with pytest.raises(NoDecision):  # of another worker
-        claims.hand_back(a_task(mine), 0, Worker(worker_group="mine", worker_id="you"), UNTIL)
+        claim_ends.hand_back(a_task(mine), 0, Worker(worker_group="mine", worker_id="you"), UNTIL)
     with pytest.raises(NoDecision):  # renewed since
-        claims.hand_back(a_task(mine), 0, ME, UNTIL - SECOND)
+        claim_ends.hand_back(a_task(mine), 0, ME, UNTIL - SECOND)
     with pytest.raises(NoDecision):  # not the last run
-        claims.hand_back(a_task(mine, pending_run()), 0, ME, UNTIL)
+        claim_ends.hand_back(a_task(mine, pending_run()), 0, ME, UNTIL)
 
 
 def test_expiry_of_a_claim() -> None:
     task = a_task(FIRST, EXPIRED, retries_left=3)
     runs = (FIRST, ended(EXPIRED, Resolved.CLAIM_EXPIRED), retry())
     after = replace(task, runs=runs, retries_left=2, tickets=replace(task.tickets, claim=None))
-    assert claims.expire(task, 1, NOW - CLAIM_TIMEOUT, NOW, "spare") == Decision(
+    assert claim_ends.expire(task, 1, NOW - CLAIM_TIMEOUT, NOW, "spare") == Decision(
         task=after,
         ahead=(hold(2, None), AddPendingRow(task_queue_id=POOL, row=pending_row(task, 2, NOW))),
         after=((change(running_row(task, 1, EXPIRED)),),),
@@ -251,7 +253,7 @@ def test_expiry_of_a_claim_that_was_retried_before_repairs_the_rows(claimed: boo
     last = replace(last, **MINE) if claimed else last
     task = a_task(FIRST, over, last)
     add = () if claimed else (pending_row(task, 2, last.scheduled),)
-    assert claims.expire(task, 1, NOW - CLAIM_TIMEOUT, NOW, "spare") == Decision(
+    assert claim_ends.expire(task, 1, NOW - CLAIM_TIMEOUT, NOW, "spare") == Decision(
         task=None,
         after=((change(running_row(task, 1, over), *add),),),
         events=(announcements.running(task, 1), announcements.exception(task, 1), announcements.pending(task, 2)),

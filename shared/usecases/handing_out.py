@@ -1,0 +1,184 @@
+"""What follows the commit of claims: whether the worker may be given them is decided, they are announced (design 4)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from shared.concurrency import together
+from shared.domain import claim_ends
+from shared.domain.claims import Worker
+from shared.domain.effects import ChangePoolRows, Decision, NoDecision, row_of
+from shared.domain.events import Exchange
+from shared.errors import ApiError
+from shared.runtime import Runtime
+from shared.storage.interface import StorageUnavailable
+from shared.storage.tasks import Loaded
+from shared.storage.workers import WorkerRecord
+from shared.telemetry.instruments import FAILED_CLAIMS
+from shared.usecases.executor import Executor, Stores
+from shared.usecases.workers import Presence, Visit
+
+log = logging.getLogger("taskcluster.claims")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claimed:
+    """A claim that is committed; what follows the commit has not been done yet."""
+
+    loaded: Loaded
+    decision: Decision
+
+    @property
+    def run(self) -> tuple[str, int]:
+        return self.loaded.task.task_id, self.loaded.task.last_run_id
+
+    def before_running(self) -> Claimed:
+        """The same, to be announced as if the run had not been claimed, but had become pending if it has."""
+        events = tuple(event for event in self.decision.events if event.exchange is not Exchange.TASK_RUNNING)
+        return replace(self, decision=replace(self.decision, events=events))
+
+    def rows_before_running(self) -> ChangePoolRows:
+        """The index rows as if the run had not been claimed: before it is handed back, then no call knows them."""
+        task, run_id = self.loaded.task, self.loaded.task.last_run_id
+        pending = claim_ends.unclaimed(task, run_id)
+        gone = [row for change in self.rows for row in change.remove]
+        return ChangePoolRows(
+            task_queue_id=task.task_queue_id, remove=(*gone, row_of(task, run_id)), add=(row_of(pending, run_id),)
+        )
+
+    @property
+    def rows(self) -> list[ChangePoolRows]:
+        """The index rows, which are written for all claims of a call together."""
+        return _rows_of(self.decision)
+
+
+def _rows_of(decision: Decision) -> list[ChangePoolRows]:
+    """The first stage of a claim, which is carried out here and not by the executor.
+
+    Raises TypeError for an effect of another kind, which would be dropped.
+    """
+    rows: list[ChangePoolRows] = []
+    for effect in decision.after[0]:
+        if not isinstance(effect, ChangePoolRows):
+            raise TypeError(f"the first stage of a claim changes index rows alone: {effect}")
+        rows.append(effect)
+    return rows
+
+
+def checked(decision: Decision) -> Decision:
+    """A decision about a claim, once it is certain that all of it will be carried out. Raises TypeError."""
+    if decision.task is not None and not decision.task.is_resolved:
+        _rows_of(decision)
+    return decision
+
+
+class HandingOut:
+    """Hands claims out to the worker that asked for them, or back where it may not have them any more."""
+
+    def __init__(self, stores: Stores, executor: Executor, presence: Presence) -> None:
+        self._stores = stores
+        self._executor = executor
+        self._presence = presence
+        self._runtime = stores.runtime
+
+    async def hand_out(
+        self,
+        task_queue_id: str,
+        claimed: list[Claimed],
+        record: WorkerRecord,
+        visit: Visit,
+        unavailable: list[Exception],
+    ) -> list[Claimed]:
+        """What follows the commits; returns the claims that may be delivered: those that are announced.
+
+        Index rows of all claims and the worker's row go in one transaction, which shows whether the worker may be given
+        runs at all: only then is it announced that they run; else the visit ends. Rows are projections that later
+        visitors repair, so that their failure costs no worker a claim.
+        """
+        indexed = await self._write_rows(task_queue_id, claimed, record, visit)
+        is_welcome = indexed is not None and not visit.ended.is_set()
+        if not is_welcome:
+            claimed = [each.before_running() for each in claimed]
+        outcomes = await together(*(self._announce(each, unavailable) for each in claimed))
+        # A message that is removed in a later stage is the timer that repairs missing rows.
+        await together(*(self._finish(each) for each in indexed or () if len(each.decision.after) > 1))
+        if not is_welcome:
+            visit.ended.set()
+            await together(*map(self._hand_back, claimed))
+            return []
+        return [each for each, is_announced in zip(claimed, outcomes, strict=True) if is_announced]
+
+    async def _hand_back(self, claimed: Claimed) -> None:
+        """Undoes a claim that no worker has received: its run is pending again, at takenUntil where that fails."""
+        task_id, run_id = claimed.run
+        run = claimed.loaded.task.last_run
+        worker = Worker(worker_group=run.worker_group or "", worker_id=run.worker_id or "")
+        taken_until = run.taken_until or self._runtime.now()
+        try:
+            await self._stores.pools.change([claimed.rows_before_running()], claimed.loaded.task.task_queue_id)
+            if len(claimed.decision.after) > 1:
+                await self._finish(claimed)
+            await self._executor.run(
+                task_id, lambda read, _: claim_ends.hand_back(read.task, run_id, worker, taken_until)
+            )
+        except (StorageUnavailable, ApiError, NoDecision):
+            log.warning("the claim of task %s was not handed back", task_id, extra={"action": "not_handed_back"})
+        except Exception:
+            note_defect(self._runtime, "hand back", task_id, claimed.loaded.task.task_queue_id)
+
+    async def _announce(self, claimed: Claimed, unavailable: list[Exception]) -> bool:
+        try:
+            await self._stores.announcer.announce(claimed.decision.events, claimed.loaded)
+        except StorageUnavailable as failure:
+            unavailable.append(failure)
+            return False
+        except Exception:
+            note_defect(self._runtime, "announce the claim of", claimed.run[0], claimed.loaded.task.task_queue_id)
+            return False
+        return True
+
+    async def _write_rows(
+        self, task_queue_id: str, claimed: list[Claimed], record: WorkerRecord, visit: Visit
+    ) -> list[Claimed] | None:
+        """Returns the claims whose rows are written; None when the worker may not be given them."""
+        rows = [change for each in claimed for change in each.rows]
+        try:
+            if not await self._presence.claimed(record, visit, [each.run for each in claimed], rows):
+                return None
+        except StorageUnavailable:
+            log.warning("index rows of claims are missing", extra={"action": "rows_missing", "count": len(rows)})
+            return []
+        except Exception:
+            note_defect(self._runtime, "index", claimed[0].run[0], task_queue_id)
+            return await self._write_each(claimed)
+        return claimed
+
+    async def _write_each(self, claimed: list[Claimed]) -> list[Claimed]:
+        """Index rows of each claim on its own, without the worker's; returns those that are written."""
+        outcomes = await together(*map(self._write_rows_of, claimed))
+        return [each for each, is_written in zip(claimed, outcomes, strict=True) if is_written]
+
+    async def _write_rows_of(self, claimed: Claimed) -> bool:
+        try:
+            await self._stores.pools.change(claimed.rows, claimed.loaded.task.task_queue_id)
+        except Exception:
+            note_defect(self._runtime, "index", claimed.run[0], claimed.loaded.task.task_queue_id)
+            return False
+        return True
+
+    async def _finish(self, claimed: Claimed) -> None:
+        """The later stages: they only remove orphans."""
+        _, *later = claimed.decision.after
+        try:
+            await self._executor.follow_up(claimed.loaded, Decision(task=None, after=((), *later)))
+        except StorageUnavailable:
+            return  # what is left are orphans, which their readers recognise
+        except Exception:
+            note_defect(self._runtime, "clean up after the claim of", claimed.run[0], claimed.loaded.task.task_queue_id)
+
+
+def note_defect(runtime: Runtime, what: str, task_id: str, task_queue_id: str) -> None:
+    """Logs and counts a claim that failed for a defect; to be called while the exception is handled."""
+    log.exception("could not %s task %s", what, task_id, extra={"action": "claim_failed", "taskId": task_id})
+    runtime.meter.add(FAILED_CLAIMS, *task_queue_id.split("/", 1))
