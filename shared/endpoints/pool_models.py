@@ -121,6 +121,15 @@ class TaskQueueCountsResponse(PendingTasksResponse):
     claimedTasks: Count
 
 
+class TaskQueueLoadResponse(Closed):
+    """How many runs of a task queue wait, how many are being worked on, and both together: what a scaler asks for."""
+
+    taskQueueId: TaskQueueId
+    pendingTasks: Count
+    claimedTasks: Count
+    unresolvedTasks: Count
+
+
 class TaskQueueCountsRequest(Closed):
     """Which task queues."""
 

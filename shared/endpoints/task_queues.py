@@ -16,6 +16,7 @@ from shared.endpoints.pool_models import (
     TaskQueueCountsListResponse,
     TaskQueueCountsRequest,
     TaskQueueCountsResponse,
+    TaskQueueLoadResponse,
     TaskQueueResponse,
 )
 from shared.services import Services
@@ -45,6 +46,18 @@ async def task_queue_counts(services: Services, call: Call) -> Mapping[str, Any]
     """taskQueueCounts."""
     task_queue_id = call.params["taskQueueId"]
     return _counts(task_queue_id, await services.pool_views.counts(task_queue_id))
+
+
+async def task_queue_load(services: Services, call: Call) -> Mapping[str, Any]:
+    """taskQueueLoad."""
+    task_queue_id = call.params["taskQueueId"]
+    counts = await services.pool_views.counts(task_queue_id)
+    return {
+        "taskQueueId": task_queue_id,
+        "pendingTasks": counts.pending,
+        "claimedTasks": counts.claimed,
+        "unresolvedTasks": counts.unresolved,
+    }
 
 
 async def task_queue_counts_batch(services: Services, call: Call) -> Mapping[str, Any]:
@@ -202,6 +215,21 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         output=TaskQueueCountsListResponse,
         output_schema="task-queue-counts-list-response",
         stability="experimental",
+    ),
+    Endpoint(
+        name="taskQueueLoad",
+        method="GET",
+        route="/task-queues/<taskQueueId>/load",
+        handler=task_queue_load,
+        title="Get the Number of Unresolved Tasks",
+        description="As taskQueueCounts, with the sum of both counts: the number by which workers are scaled. A scaler "
+        "that subtracts the workers that are running starts one for each run that waits.",
+        category=_TASKS,
+        scopes={"AllOf": ["queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"]},
+        output=TaskQueueLoadResponse,
+        output_schema="task-queue-load-response",
+        stability="experimental",
+        raw_slash=True,
     ),
     Endpoint(
         name="listPendingTasks",

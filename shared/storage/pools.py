@@ -227,6 +227,11 @@ class Counts:
     pending: int
     claimed: int
 
+    @property
+    def unresolved(self) -> int:
+        """Those that wait, and those that are being worked on."""
+        return self.pending + self.claimed
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:

@@ -8,7 +8,13 @@ import pytest
 
 from tests.clients.deployment import Deployment, format_time, javascript
 
-ROUTES = ("/pending/{}", "/task-queues/{}/counts", "/task-queues/{}/pending", "/task-queues/{}/claimed")
+ROUTES = (
+    "/pending/{}",
+    "/task-queues/{}/counts",
+    "/task-queues/{}/load",
+    "/task-queues/{}/pending",
+    "/task-queues/{}/claimed",
+)
 
 
 def test_a_task_queue_by_both_clients(deployment: Deployment) -> None:

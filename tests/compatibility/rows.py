@@ -143,6 +143,12 @@ _ROWS = (
     Row("workerRemoved", f"POST {_WORKER}/removed", "A", "not of Taskcluster: reports that a worker is gone"),
     Row("health", "GET /health", "A", "not of Taskcluster: what is wrong with the deployment"),
     Row("listTaskGroups", "GET /task-groups", "A", "not of Taskcluster: the task groups that were founded last"),
+    Row(
+        "taskQueueLoad",
+        "GET /task-queues/<taskQueueId>/load",
+        "A",
+        "not of Taskcluster: the number by which workers are scaled",
+    ),
 )
 ROWS = tuple(replace(row, number=number) for number, row in enumerate(_ROWS, start=1))
 BY_NAME = {row.name: row for row in ROWS}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from admin.signing import signed_url
 from shared.ids import new_slugid
 from tests.host.service import Service, eventually, in_future, refused
 from tests.host.wire import API, send
@@ -35,6 +37,41 @@ def test_counts_follow_creation_claim_and_cancellation(service: Service) -> None
     assert counts(service) == (1, 1)
     service.queue.reportException(claimed[1], "0", {"reason": "worker-shutdown"})
     assert counts(service) == (2, 0)
+
+
+def load(service: Service) -> dict[str, Any]:
+    answer = service.call("GET", f"task-queues/{service.pool.replace('/', '%2F')}/load")
+    assert isinstance(answer, dict)
+    return answer
+
+
+@pytest.mark.endpoint("taskQueueLoad")
+def test_the_load_of_a_task_queue(service: Service) -> None:
+    nothing = {"taskQueueId": service.pool, "pendingTasks": 0, "claimedTasks": 0, "unresolvedTasks": 0}
+    assert load(service) == nothing
+    for priority in ("high", "low", "low", "lowest"):
+        service.create(priority=priority)
+    assert load(service) == {**nothing, "pendingTasks": 4, "unresolvedTasks": 4}
+    first, second, third = service.claim(3)
+    assert load(service) == {**nothing, "pendingTasks": 1, "claimedTasks": 3, "unresolvedTasks": 4}
+    service.queue.reportCompleted(first["status"]["taskId"], 0)
+    service.queue.cancelTask(second["status"]["taskId"])
+    assert load(service) == {**nothing, "pendingTasks": 1, "claimedTasks": 1, "unresolvedTasks": 2}
+    service.queue.reportException(third["status"]["taskId"], 0, {"reason": "worker-shutdown"})
+    assert load(service) == {**nothing, "pendingTasks": 2, "unresolvedTasks": 2}
+
+
+@pytest.mark.parametrize("slash", ["%2F", "/"])
+def test_a_scaler_asks_with_a_signature_in_the_url(service: Service, slash: str) -> None:
+    """As KEDA sends it: the URL as it was configured, with the secret as the parameter `bewit`."""
+    path = f"{API}/task-queues/{service.pool.replace('/', slash)}/load"
+    deployment = service.running.deployment
+    scopes = [f"queue:{kind}-count:{service.pool}" for kind in ("pending", "claimed")]
+    for held, status in ((scopes, 200), (scopes[:1], 403), (scopes[1:], 403)):
+        signed = signed_url(deployment.new_client(*held), deployment.root_url + path, timedelta(days=365))
+        answer = send(service, "GET", signed.removeprefix(deployment.root_url), signed=False)
+        assert answer.status == status
+    assert send(service, "GET", f"{path}?limit=1").status == 400
 
 
 @pytest.mark.parametrize("report", ["reportCompleted", "reportFailed"])
@@ -127,7 +164,9 @@ def test_a_thousand_counts(service: Service) -> None:
     assert len(service.queue.taskQueueCountsBatch({"taskQueueIds": ids})["taskQueueCounts"]) == 1000
 
 
-@pytest.mark.parametrize("path", ["/pending/{}", "/task-queues/{}/counts", "/task-queues/{}/pending"])
+@pytest.mark.parametrize(
+    "path", ["/pending/{}", "/task-queues/{}/counts", "/task-queues/{}/load", "/task-queues/{}/pending"]
+)
 def test_both_slashes(service: Service, path: str) -> None:
     service.create()
     raw = send(service, "GET", API + path.format(service.pool))

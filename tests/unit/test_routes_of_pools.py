@@ -25,6 +25,7 @@ def found(method: str, path: str) -> tuple[str, dict[str, str]] | None:
         ("GET", "/pending/{}", "pendingTasks"),
         ("HEAD", "/pending/{}", "pendingTasks"),
         ("GET", "/task-queues/{}/counts", "taskQueueCounts"),
+        ("GET", "/task-queues/{}/load", "taskQueueLoad"),
         ("GET", "/task-queues/{}/pending", "listPendingTasks"),
         ("GET", "/task-queues/{}/claimed", "listClaimedTasks"),
         ("POST", "/claim-work/{}", "claimWork"),
