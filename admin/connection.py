@@ -110,7 +110,7 @@ def _explained(root_url: str, failure: Any) -> str:
 
 def _is_no_deployment(root_url: str, status: int) -> str:
     return (
-        f"{root_url} answers with status {status}, but not as a Taskcluster deployment does: "
+        f"{root_url} returns status {status}, but does not respond as a Taskcluster deployment does: "
         "is TASKCLUSTER_ROOT_URL right?"
     )
 

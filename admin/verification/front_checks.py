@@ -25,7 +25,7 @@ CONTENT = b"what verify uploads\n"
 def answers(deployment: Deployment) -> str:
     """The app responds, and says what it is."""
     found = deployment.session.get(f"{deployment.root_url}/api/queue/v1/__version__", timeout=SECONDS)
-    expect(found.status_code == 200, f"__version__ answers {found.status_code}")
+    expect(found.status_code == 200, f"__version__ returns {found.status_code}")
     return json.dumps(found.json())
 
 
@@ -34,7 +34,7 @@ def raw_paths(deployment: Deployment) -> None:
     client_id = deployment.environment["TASKCLUSTER_CLIENT_ID"]
     expect("/" in client_id, f"{client_id} has no slash: use the root client")
     found = deployment.api("Auth").client(client_id)["clientId"]
-    expect(found == client_id, f"asked for {client_id}, the app answers with {found}")
+    expect(found == client_id, f"asked for {client_id}, the app returns {found}")
 
 
 def raw_queries(deployment: Deployment) -> None:
@@ -83,7 +83,7 @@ def poll_rights(deployment: Deployment) -> str:
         timedelta(minutes=5),
     )
     found = deployment.session.get(poll, timeout=SECONDS)
-    expect(found.status_code == 200, f"pollTaskUrls answers {found.status_code}: {found.text[:300]}")
+    expect(found.status_code == 200, f"pollTaskUrls returns {found.status_code}: {found.text[:300]}")
     queues = found.json()["queues"]
     for each in queues:
         url = urlsplit(each["signedPollUrl"])

@@ -102,7 +102,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def to_json(value: Any) -> bytes:
-    """JSON text as answers carry it."""
+    """JSON text as responses carry it."""
     return write(value)
 
 

@@ -14,7 +14,7 @@ from shared.domain.definition import Definition
 
 PATH_PATTERN = r"^([a-zA-Z0-9_!~*'()%-]+\.)*[a-zA-Z0-9_!~*'()%-]+$"
 LONGEST_PATH = 255
-"""Characters: what answers may hold."""
+"""Characters: what responses may hold."""
 PREFIX = "index."
 """How the routes begin that ask for an entry."""
 HIGHEST_RANK = 2**31 - 1

@@ -148,7 +148,7 @@ def _envelope() -> Json:
     envelope = _texts("code", "message")
     envelope["properties"]["requestInfo"] = info
     envelope["required"].append("requestInfo")
-    return {"title": "Error", "description": "What an error answers.", **envelope}
+    return {"title": "Error", "description": "The body of an error response.", **envelope}
 
 
 def _reference(name: str) -> Json:

@@ -51,7 +51,7 @@ class _Generator(GenerateJsonSchema):
 
 
 def schema_of(model: type[BaseModel]) -> Schema:
-    """The schema of a model, complete in itself, as requests and answers are checked by."""
+    """The schema of a model, complete in itself, as requests and responses are checked by."""
     return model.model_json_schema(schema_generator=_Generator) | {"title": words_of(model.__name__)}
 
 

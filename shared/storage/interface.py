@@ -347,7 +347,7 @@ class Access(Protocol):
         content_type: str,
         content_disposition: str,
     ) -> str:
-        """A URL to read one blob for that time (whole seconds); answers to it carry these headers.
+        """A URL to read one blob for that time (whole seconds); responses to it carry these headers.
 
         Their encoding is the blob's own, as it may change with its content. Raises StorageUnavailable.
         """

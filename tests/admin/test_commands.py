@@ -238,7 +238,7 @@ def test_a_root_url_of_another_server_is_said(operator: Operator, status: int) -
             code, output, messages = operator.run(*command, environment={"TASKCLUSTER_ROOT_URL": url})
             assert (code, output) == (1, "")
             assert messages == (
-                f"{url} answers with status {status}, but not as a Taskcluster deployment does: "
+                f"{url} returns status {status}, but does not respond as a Taskcluster deployment does: "
                 "is TASKCLUSTER_ROOT_URL right?\n"
             )
         server.shutdown()

@@ -41,7 +41,7 @@ What a program that was written for Taskcluster may notice, in one place.
   ([security-auth.md](security-auth.md)). There are no hooks, secrets, purge-cache, worker-manager, notify,
   web-server or GitHub services.
 * **Who calls comes before what is said**: a call is refused with 401 or 403 before its body is parsed if no body could
-  make it allowed. Taskcluster answers 400 for a malformed body, or 404, first.
+  make it allowed. Taskcluster returns 400 for a malformed body, or 404, first.
 * **Limits of bodies**: JSON is nested at most 100 levels deep, has at most 200,000 values (arrays and objects count
   twice), of which 30,000 outside of a task's `payload` and `extra`, and no number with more than 100 digits in a row:
   400 InputError. A number beyond a double, such as 1e400, is malformed; Taskcluster stores null.
@@ -51,8 +51,8 @@ What a program that was written for Taskcluster may notice, in one place.
 * **Values of 2019** that Taskcluster has dropped since are refused here, too: the priority `normal`, the reason
   `superseded`, and scopes from before tasks had credentials of their own (contract [2.2](contract.md#contract-2-2)).
 * **JSON is compact**, without line breaks and indentation.
-* **`__heartbeat__`** answers 503 if storage or Service Bus does not answer.
-* **Artifacts** of type `s3` are blobs of Azure Storage; one that has not been uploaded answers 404, where Taskcluster
+* **`__heartbeat__`** returns 503 if storage or Service Bus does not answer.
+* **Artifacts** of type `s3` are blobs of Azure Storage; one that has not been uploaded returns 404, where Taskcluster
   redirects to a URL that does. `error` artifacts answer 424, as in Taskcluster.
 * **Paths**: where the platform decodes paths before the service sees them and does not pass on the path as it came
   (Core Tools), a signature of a path that can be encoded in many ways cannot be verified: 400 InputError.
