@@ -23,6 +23,7 @@ from admin.key_commands import KINDS
 from local.stack import Stack
 from local.state import ROOT
 from shared.vault import Vault
+from tests.admin.command_line import run_command
 from tests.host.service import eventually
 
 GUIDE = ROOT / "docs" / "operations.md"
@@ -59,16 +60,7 @@ class Operator:
 
     def run(self, *arguments: str, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
         """Exit code, output and messages of a command."""
-        done = subprocess.run(
-            [sys.executable, "-m", "admin", *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-            cwd=ROOT,
-            env={**self.environment, **(environment or {})},
-        )
-        return done.returncode, done.stdout, done.stderr
+        return run_command(arguments, {**self.environment, **(environment or {})})
 
     def result(self, *arguments: str) -> Any:
         code, output, messages = self.run(*arguments)
@@ -320,9 +312,17 @@ def test_a_deployment_that_is_not_there_is_said(operator: Operator, name: str, v
 
 @pytest.mark.parametrize("name", [None, "./another admin"])
 def test_the_help_has_the_name_that_was_typed(operator: Operator, name: str | None) -> None:
-    code, output, _ = operator.run("task", "check", "--help", environment={"STARTED_AS": name} if name else None)
-    assert code == 0
-    assert output.startswith(f"Usage: {name or './dev admin'} task check [OPTIONS] [TASK_ID]...\n")
+    named = {"STARTED_AS": name} if name else {}
+    done = subprocess.run(
+        [sys.executable, "-m", "admin", "task", "check", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        cwd=ROOT,
+        env={**operator.environment, **named},
+    )
+    assert done.stdout.startswith(f"Usage: {name or './dev admin'} task check [OPTIONS] [TASK_ID]...\n")
     assert "<bool>" not in output
 
 

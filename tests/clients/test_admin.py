@@ -3,17 +3,15 @@
 import json
 import os
 import shlex
-import subprocess
-import sys
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from local import state
 from shared.auth.scopes import ScopeSet, render, scopes_of
 from shared.endpoints import provisioners, task_queues
+from tests.admin.command_line import run_command
 from tests.clients.deployment import Credentials, Deployment
 
 # How paths travel makes no difference here.
@@ -29,16 +27,7 @@ def run(deployment: Deployment, *arguments: str, environment: Mapping[str, str] 
         **(environment or {}),
     }
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TASKCLUSTER_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "admin", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        cwd=state.ROOT,
-        env={**inherited, **{name: value for name, value in chosen.items() if value}},
-    )
-    return done.returncode, done.stdout, done.stderr
+    return run_command(arguments, {**inherited, **{name: value for name, value in chosen.items() if value}})
 
 
 def result(deployment: Deployment, *arguments: str, environment: Mapping[str, str] | None = None) -> Any:
