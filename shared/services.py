@@ -11,7 +11,7 @@ from shared.auth.authenticate import Authenticator
 from shared.auth.client_store import ClientStore
 from shared.auth.clients import Client, root_client
 from shared.auth.keyring import TableKeyring
-from shared.auth.openid import Provider, SignIn, fetch
+from shared.auth.openid import Provider, SignIn, WorkloadSignIn, fetch
 from shared.auth.role_store import RoleStore
 from shared.runtime import Runtime
 from shared.settings import Settings
@@ -160,6 +160,8 @@ class Services:
     keyring: TableKeyring
     sign_in: SignIn | None
     """None where no OpenID Connect provider is set up."""
+    workload_sign_in: WorkloadSignIn | None
+    """None where no issuer of ID tokens of workloads is set up."""
     clients: ClientAccounts
     roles: RoleAccounts
 
@@ -261,6 +263,7 @@ def assemble(
         ),
         keyring=keyring,
         sign_in=_sign_in(settings),
+        workload_sign_in=_workload_sign_in(settings),
         clients=ClientAccounts(clients, keyring, vault, expiry, runtime),
         roles=RoleAccounts(roles, keyring, runtime),
     )
@@ -288,6 +291,14 @@ def _sign_in(settings: Settings) -> SignIn | None:
         roles=settings.openid_role_pairs,
     )
     return SignIn(provider, fetch, time.monotonic)
+
+
+def _workload_sign_in(settings: Settings) -> WorkloadSignIn | None:
+    if not settings.openid_workload_issuer:
+        return None
+    return WorkloadSignIn(
+        settings.openid_workload_issuer, settings.root_url, settings.openid_workload_name, fetch, time.monotonic
+    )
 
 
 def _root(settings: Settings) -> Client:

@@ -20,6 +20,7 @@ class SettingsError(ServiceError, ValueError):
 
 SHORTEST_FOR_WORKERS = 210
 """Seconds: generic-worker renews a claim some minutes before it ends, and one that is shorter never."""
+_ISSUER = r"^(https://[^?#\s]+|http://(localhost|127\.0\.0\.1)(:\d+)?(/[^?#\s]*)?)?$"
 _REFERENCE = "@Microsoft.KeyVault("
 _Words = Annotated[list[SecretStr], NoDecode]
 
@@ -182,7 +183,7 @@ class Settings(BaseSettings):
     )
     openid_issuer: str = Field(
         default="",
-        pattern=r"^(https://[^?#\s]+|http://(localhost|127\.0\.0\.1)(:\d+)?(/[^?#\s]*)?)?$",
+        pattern=_ISSUER,
         description="Issuer of the OpenID Connect provider with which people sign in to the console, exactly as its "
         "tokens name it: docs/console.md. Empty: nobody can.",
     )
@@ -209,6 +210,19 @@ class Settings(BaseSettings):
         pattern=r"^(\s*[^\s=]+=[\x21-\x7e]+)*\s*$",
         description="Who may do what: pairs `value=role` separated by spaces. A person whose claims `groups` or "
         "`roles` have the value assumes the role of this deployment; the value `*` stands for all who sign in.",
+    )
+    openid_workload_issuer: str = Field(
+        default="",
+        pattern=_ISSUER,
+        description="Issuer of ID tokens with which workloads sign in, jobs of GitHub Actions for instance "
+        "(`https://token.actions.githubusercontent.com`): docs/security-auth.md. Their audience is "
+        "TASKCLUSTER_ROOT_URL, without a slash at its end. Empty: none can.",
+    )
+    openid_workload_name: str = Field(
+        default="github",
+        pattern=r"^[A-Za-z0-9._-]{1,40}$",
+        description="How the roles of workloads begin: a token's subject gives the role `<name>:<subject>`, and the "
+        "client id `workload/<name>/<subject>`.",
     )
     app_version: str = Field(
         default="development",

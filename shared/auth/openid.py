@@ -1,4 +1,4 @@
-"""Who an ID token of an OpenID Connect provider is about, and what that person may do here (contract 11.8).
+"""Who an ID token of an OpenID Connect provider is about, a person or a workload, and what it allows (contract 11.8).
 
 The signature is checked with the keys that the provider publishes: they are read from its discovery document, kept for
 an hour, and read again when a token names a key that is not among them.
@@ -37,6 +37,8 @@ EVERYBODY = "*"
 _FETCH_SECONDS = 5.0
 _MOST_BYTES = 1024 * 1024
 _CLAIMS = ("groups", "roles")
+_SUBJECT = re.compile(r"[\x21-\x29\x2b-\x7e]{1,500}")
+"""Characters that scopes may have, but for the asterisk and the space."""
 _PLAIN = re.compile(r"[A-Za-z0-9@:.+|_-]")
 
 
@@ -65,14 +67,59 @@ class Identity:
 
 
 class SignIn:
-    """Verifies ID tokens of one provider."""
+    """Verifies ID tokens of people, of one provider."""
 
     def __init__(self, provider: Provider, fetch: Fetch, monotonic: Callable[[], float]) -> None:
         self.provider = provider
-        self._keys = PublishedKeys(provider.issuer, fetch, monotonic)
+        self._tokens = IdTokens(provider.issuer, provider.client_id, fetch, monotonic)
 
     async def identity(self, id_token: str, nonce: str) -> Identity:
         """Who the token is about. Raises AuthenticationFailed, ServiceUnavailable if the provider does not answer."""
+        claims = await self._tokens.claims(id_token, "nonce")
+        if not hmac.compare_digest(str(claims["nonce"]).encode(), nonce.encode()):
+            raise AuthenticationFailed("the ID token belongs to another sign-in")
+        user = claims.get(self.provider.user_claim)
+        if not isinstance(user, str) or not user:
+            raise AuthenticationFailed(f"the ID token has no claim {self.provider.user_claim}")
+        held = {EVERYBODY, *(value for name in _CLAIMS for value in _words(claims.get(name)))}
+        roles = dict.fromkeys(role for value, role in self.provider.roles if value in held)
+        return Identity(
+            client_id=f"login/{self.provider.name}/{_escaped(user)}", scopes=[f"assume:{role}" for role in roles]
+        )
+
+
+class WorkloadSignIn:
+    """Verifies ID tokens of workloads, such as jobs of GitHub Actions, which get them without a browser.
+
+    The subject says what runs, such as `repo:my-org/my-repo:ref:refs/heads/main`. It gives the role of the same name
+    after `<name>:`, so that roles, also those that end with `*`, decide which subject may do what.
+    """
+
+    def __init__(self, issuer: str, audience: str, name: str, fetch: Fetch, monotonic: Callable[[], float]) -> None:
+        self._name = name
+        self._tokens = IdTokens(issuer, audience, fetch, monotonic)
+
+    async def identity(self, id_token: str) -> Identity:
+        """Who the token is about. Raises AuthenticationFailed, ServiceUnavailable if the provider does not answer."""
+        subject = str((await self._tokens.claims(id_token))["sub"])
+        if not _SUBJECT.fullmatch(subject):
+            # A scope that ends with an asterisk would stand for the roles of other subjects, too.
+            raise AuthenticationFailed("the ID token's subject has characters that a role cannot be named with")
+        return Identity(
+            client_id=f"workload/{self._name}/{_escaped(subject)}", scopes=[f"assume:{self._name}:{subject}"]
+        )
+
+
+class IdTokens:
+    """Verifies signature, issuer, audience and times of ID tokens."""
+
+    def __init__(self, issuer: str, audience: str, fetch: Fetch, monotonic: Callable[[], float]) -> None:
+        self._issuer = issuer
+        self._audience = audience
+        self._keys = PublishedKeys(issuer, fetch, monotonic)
+
+    async def claims(self, id_token: str, *more: str) -> Mapping[str, Any]:
+        """What a valid token says, with `more` claims that it must have. Raises as `identity` does."""
         try:
             header = jwt.get_unverified_header(id_token)
         except jwt.PyJWTError:
@@ -86,28 +133,16 @@ class SignIn:
                 id_token,
                 key.key,
                 algorithms=[algorithm],
-                audience=self.provider.client_id,
-                issuer=self.provider.issuer,
+                audience=self._audience,
+                issuer=self._issuer,
                 leeway=LEEWAY,
-                options={"require": ["exp", "iat", "iss", "aud", "sub", "nonce"]},
+                options={"require": ["exp", "iat", "iss", "aud", "sub", *more]},
             )
         except jwt.PyJWTError as error:
             raise AuthenticationFailed(f"the ID token is not valid: {error}") from None
-        if isinstance(claims["aud"], list) and len(claims["aud"]) > 1 and claims.get("azp") != self.provider.client_id:
+        if isinstance(claims["aud"], list) and len(claims["aud"]) > 1 and claims.get("azp") != self._audience:
             raise AuthenticationFailed("the ID token was issued to another client")
-        if not hmac.compare_digest(str(claims["nonce"]).encode(), nonce.encode()):
-            raise AuthenticationFailed("the ID token belongs to another sign-in")
-        return self._identity_of(claims)
-
-    def _identity_of(self, claims: Mapping[str, Any]) -> Identity:
-        user = claims.get(self.provider.user_claim)
-        if not isinstance(user, str) or not user:
-            raise AuthenticationFailed(f"the ID token has no claim {self.provider.user_claim}")
-        held = {EVERYBODY, *(value for name in _CLAIMS for value in _words(claims.get(name)))}
-        roles = dict.fromkeys(role for value, role in self.provider.roles if value in held)
-        return Identity(
-            client_id=f"login/{self.provider.name}/{_escaped(user)}", scopes=[f"assume:{role}" for role in roles]
-        )
+        return claims
 
 
 class PublishedKeys:

@@ -1,4 +1,4 @@
-"""Signing in to the console with an OpenID Connect provider: models, rows and handlers (contract 11.8)."""
+"""Signing in with an OpenID Connect provider, of people and of workloads: models, rows, handlers (contract 11.8)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from pydantic import StringConstraints
 
 from shared.api.endpoint import Call, Endpoint
 from shared.auth.credentials import temporary_credentials
+from shared.auth.openid import Identity
 from shared.endpoints.clients import ClientId
 from shared.errors import ResourceNotFound
 from shared.services import Services
 from shared.types import Closed, optional
 
 LASTS = timedelta(hours=1)
-"""For how long the credentials of a person who signs in work."""
+"""For how long the credentials of a sign-in work."""
 
 
 class OpenidProvider(Closed):
@@ -35,10 +36,10 @@ class SignInOptionsResponse(Closed):
 
 
 class SignInRequest(Closed):
-    """The ID token of a sign-in, and the nonce that was sent with the request for it."""
+    """The ID token of a sign-in, and the nonce that was sent with the request for it; a workload has none."""
 
     idToken: Annotated[str, StringConstraints(max_length=65536)]
-    nonce: Annotated[str, StringConstraints(min_length=16, max_length=1024)]
+    nonce: Annotated[str, StringConstraints(min_length=16, max_length=1024)] = optional()
 
 
 class SignInResponse(Closed):
@@ -65,10 +66,7 @@ async def sign_in_options(services: Services, call: Call) -> Mapping[str, Any]:
 
 async def sign_in(services: Services, call: Call) -> Mapping[str, Any]:
     """signIn."""
-    if services.sign_in is None:
-        raise ResourceNotFound("nobody can sign in here: no OpenID Connect provider is set up")
-    request = call.payload(SignInRequest)
-    identity = await services.sign_in.identity(request.idToken, request.nonce)
+    identity = await _identity(services, call.payload(SignInRequest))
     settings, now = services.settings, services.runtime.now()
     return temporary_credentials(
         client_id=identity.client_id,
@@ -79,6 +77,17 @@ async def sign_in(services: Services, call: Call) -> Mapping[str, Any]:
         issuer_token=settings.root_access_token.get_secret_value(),
         seed=services.runtime.slugid() + services.runtime.slugid(),
     )
+
+
+async def _identity(services: Services, request: SignInRequest) -> Identity:
+    """A browser has sent a nonce with its request for the token, a workload has not."""
+    if "nonce" in request.model_fields_set:
+        if services.sign_in is None:
+            raise ResourceNotFound("nobody can sign in here: no OpenID Connect provider is set up")
+        return await services.sign_in.identity(request.idToken, request.nonce)
+    if services.workload_sign_in is None:
+        raise ResourceNotFound("no workload can sign in here: no issuer of its ID tokens is set up")
+    return await services.workload_sign_in.identity(request.idToken)
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -102,7 +111,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=sign_in,
         title="Sign In",
         description="Exchanges an ID token of the provider for temporary credentials of an hour, with the roles that "
-        "the settings give to the groups and application roles in the token. Not part of the public API.",
+        "the settings give to the groups and application roles in the token; without a nonce, one of a workload, with "
+        "the role that is named after its subject. Not part of the public API.",
         category="Scopes and Auth",
         input=SignInRequest,
         input_schema="sign-in-request",

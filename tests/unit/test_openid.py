@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from shared.auth.openid import KEYS_LAST, KEYS_REST, Identity, Provider, SignIn
+from shared.auth.openid import KEYS_LAST, KEYS_REST, Identity, Provider, SignIn, WorkloadSignIn
 from shared.errors import AuthenticationFailed, ServiceUnavailable
 from shared.settings import Settings
 from tests.azurite.budgets import settings
@@ -114,6 +114,56 @@ async def test_the_claim_that_names_a_person_can_be_chosen() -> None:
 def _without(name: str) -> str:
     missing: dict[str, Any] = {name: None}
     return token(**missing)
+
+
+ROOT_URL = "https://queue.example.com"
+SUBJECT = "repo:my-org/my-repo:ref:refs/heads/main"
+
+
+def workloads(issuer: Issuer) -> WorkloadSignIn:
+    return WorkloadSignIn(ISSUER, ROOT_URL, "github", issuer.fetch, lambda: issuer.clock)
+
+
+def job_token(**changes: Any) -> str:
+    """A token as jobs of GitHub Actions get it: without a nonce."""
+    claims: dict[str, Any] = {"aud": ROOT_URL, "sub": SUBJECT, "nonce": None, "repository": "my-org/my-repo", **changes}
+    return token(**claims)
+
+
+async def test_a_workload_has_the_role_of_its_subject() -> None:
+    assert await workloads(Issuer()).identity(job_token()) == Identity(
+        client_id="workload/github/repo:my-org!2fmy-repo:ref:refs!2fheads!2fmain", scopes=[f"assume:github:{SUBJECT}"]
+    )
+
+
+@pytest.mark.parametrize("subject", ["repo:*", "*", "", "repo:a b", "repo:é", "repo:a\n", "x" * 501])
+async def test_a_workload_whose_subject_is_no_name_of_a_role_is_refused(subject: str) -> None:
+    with pytest.raises(AuthenticationFailed, match="subject has characters"):
+        await workloads(Issuer()).identity(job_token(sub=subject))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"aud": CLIENT},
+        {"aud": f"{ROOT_URL}/"},
+        {"aud": None},
+        {"iss": "https://example.com"},
+        {"sub": None},
+        {"exp": 1},
+    ],
+    ids=str,
+)
+async def test_a_workload_whose_token_is_for_something_else_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(AuthenticationFailed, match="not valid"):
+        await workloads(Issuer()).identity(job_token(**changes))
+
+
+async def test_a_token_of_a_person_is_none_of_a_workload_and_the_other_way_round() -> None:
+    with pytest.raises(AuthenticationFailed, match="Audience"):
+        await workloads(Issuer()).identity(token())
+    with pytest.raises(AuthenticationFailed, match="nonce"):
+        await Issuer().sign_in().identity(job_token(aud=CLIENT), NONCE)
 
 
 NOW = int(time.time())
@@ -235,6 +285,8 @@ def test_half_of_the_settings_stops_the_start(changes: dict[str, str]) -> None:
     [
         {"openid_issuer": "http://login.example.com"},
         {"openid_issuer": "login.example.com"},
+        {"openid_workload_issuer": "http://login.example.com"},
+        {"openid_workload_name": "with:colon"},
         {"openid_roles": "admins"},
         {"openid_roles": "=admin"},
         {"openid_name": "with a space"},
