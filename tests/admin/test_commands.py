@@ -323,7 +323,7 @@ def test_the_help_has_the_name_that_was_typed(operator: Operator, name: str | No
         env={**operator.environment, **named},
     )
     assert done.stdout.startswith(f"Usage: {name or './dev admin'} task check [OPTIONS] [TASK_ID]...\n")
-    assert "<bool>" not in output
+    assert "<bool>" not in done.stdout
 
 
 def blocks() -> list[str]:
