@@ -1,13 +1,16 @@
 """Calls that meet at one task or group, sent to two hosts at the same moment: always one of the legal outcomes.
 
-Each race is run several times side by side, every time on a task queue and a group of its own.
+Each race is run several times side by side, every time on a task queue and a group of its own. In the first round each
+call waits for the one before it, in the second for the one after it: so both outcomes occur in every run of a test
+that accepts either, and are asserted to.
 """
 
 from __future__ import annotations
 
 import random
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -15,7 +18,7 @@ from typing import Any
 from shared.domain.dates import parse_date
 from shared.ids import new_slugid
 from tests.host.projections import settle
-from tests.host.service import Refused, Service, at_once, eventually, refused
+from tests.host.service import Refused, Service, at_once, eventually, outcome, refused
 
 ROUNDS = 8
 ME = {"workerGroup": "g", "workerId": "w"}
@@ -31,17 +34,33 @@ def scattered(call: Callable[[], Any], most: float = 0.03) -> Callable[[], Any]:
     return later
 
 
+def in_turn(calls: Sequence[Callable[[], Any]]) -> list[Callable[[], Any]]:
+    """The calls, each of which waits until the one before it has returned or was refused."""
+    over = [threading.Event() for _ in calls]
+
+    def taken(number: int) -> Any:
+        if number:
+            assert over[number - 1].wait(30)
+        try:
+            return calls[number]()
+        finally:
+            over[number].set()
+
+    return [partial(taken, number) for number in range(len(calls))]
+
+
 def race(service: Service, one: Callable[[Service], list[Callable[[], Any]]]) -> list[tuple[Service, list[Any]]]:
     """The outcomes of each round; `one` prepares a round and returns its calls."""
     rounds = [Service(service.running) for _ in range(ROUNDS)]
-    calls = [one(each) for each in rounds]
-    outcomes = iter(at_once(*(scattered(call) for each in calls for call in each)))
+    first, second, *others = [one(each) for each in rounds]
+    calls = [in_turn(first), in_turn(second[::-1])[::-1], *(list(map(scattered, each)) for each in others)]
+    outcomes = iter(at_once(*(call for each in calls for call in each)))
     return [(each, [next(outcomes) for _ in made]) for each, made in zip(rounds, calls, strict=True)]
 
 
 def refusals(outcomes: list[Any]) -> list[int]:
     """Status codes of the calls that were refused."""
-    return [outcome.status for outcome in outcomes if isinstance(outcome, Refused)]
+    return [each.status for each in outcomes if isinstance(each, Refused)]
 
 
 def group_resolved(service: Service, group: str) -> None:
@@ -70,13 +89,16 @@ def test_cancel_against_claim(service: Service) -> None:
         task_id = tasks[each.pool] = each.create()
         return [lambda: each.queue.claimWork(each.pool, ME), lambda: each.queue.cancelTask(task_id)]
 
+    claimed = set()
     for each, (work, canceled) in race(service, one):
         status = each.status(tasks[each.pool])
         assert states(status) == [("exception", "canceled")] == states(canceled["status"])
         assert ("workerId" in status["runs"][0]) == bool(work["tasks"])
+        claimed.add(bool(work["tasks"]))
         for claim in work["tasks"]:
             with refused(409, "RequestConflict"):
                 each.worker(claim).reclaimTask(tasks[each.pool], 0)
+    assert claimed == {True, False}
     settle(service.running, tasks.values())
 
 
@@ -89,8 +111,11 @@ def test_edge_against_resolution(service: Service) -> None:
         task = each.a_task(dependencies=[required])
         return [lambda: each.queue.createTask(dependent, task), lambda: each.queue.reportCompleted(required, 0)]
 
+    created = set()
     for _, outcomes in race(service, one):
         assert refusals(outcomes) == []
+        created.add(outcomes[0]["status"]["state"])
+    assert created == {"unscheduled", "pending"}
     for _, dependent in pairs:
         status = service.wait_for(dependent, "pending")
         assert len(status["runs"]) == 1
@@ -107,10 +132,12 @@ def test_seal_against_create(service: Service) -> None:
         creations = [partial(each.queue.createTask, task_id, each.a_task(taskGroupId=group)) for task_id in task_ids]
         return [*creations, lambda: each.queue.sealTaskGroup(group)]
 
+    sizes = set()
     for each, (*creations, sealed) in race(service, one):
         group, task_ids = groups[each.pool]
         assert set(refusals(creations)) <= {409}
         accepted = [task_id for task_id, made in zip(task_ids, creations, strict=True) if not isinstance(made, Refused)]
+        sizes.add(len(accepted))
         listed = each.queue.listTaskGroup(group)
         assert listed["sealed"] == sealed["sealed"]
         assert sorted(entry["status"]["taskId"] for entry in listed["tasks"]) == sorted([group, *accepted])
@@ -119,6 +146,7 @@ def test_seal_against_create(service: Service) -> None:
             len(accepted) + 1,
             sorted([group, *accepted]),
         )
+    assert sizes >= {0, 3}
     for group, task_ids in groups.values():
         group_resolved(service, group)
         settle(service.running, [group, *task_ids])
@@ -145,6 +173,7 @@ def test_rerun_against_resolution(service: Service) -> None:
         else:
             assert states(status) == [("completed", "completed")]
             assert outcomes[1]["status"]["state"] == "running"
+    assert 0 < len(reruns) < ROUNDS
     for task_id in tasks.values():
         group_resolved(service, task_id)
         kinds = [event.kind for event in service.events.of(task_id)]
@@ -180,11 +209,13 @@ def test_one_of_two_reports_wins(service: Service) -> None:
             lambda: each.queue.cancelTask(task_id),
         ]
 
+    reasons = set()
     for each, outcomes in race(service, one):
         status = each.status(tasks[each.pool])
         reason = status["runs"][0]["reasonResolved"]
+        reasons.add(reason)
         *reports, canceled = outcomes
-        wins = [not isinstance(outcome, Refused) for outcome in reports]
+        wins = [not isinstance(each, Refused) for each in reports]
         assert set(refusals(outcomes)) <= {409}
         assert canceled["status"]["state"] in {"exception", "completed", "failed"}
         if reason == "worker-shutdown":
@@ -193,6 +224,7 @@ def test_one_of_two_reports_wins(service: Service) -> None:
         else:
             assert len(status["runs"]) == 1
             assert wins == [reason == "completed", reason == "failed", False]
+    assert reasons >= {"completed", "canceled"}
     settle(service.running, tasks.values())
 
 
@@ -205,12 +237,15 @@ def test_one_of_two_definitions_wins(service: Service) -> None:
         second = {**first, "payload": {"n": 2}}
         return [partial(each.queue.createTask, task_id, task) for task in (first, second, first, second)]
 
+    winners = set()
     for each, outcomes in race(service, one):
         task_id = tasks[each.pool]
+        winners.add(each.queue.task(task_id)["payload"]["n"])
         kept = each.queue.task(task_id)["payload"]["n"]
-        assert [isinstance(outcome, Refused) for outcome in outcomes] == [kept == 2, kept == 1] * 2
+        assert [isinstance(each, Refused) for each in outcomes] == [kept == 2, kept == 1] * 2
         assert set(refusals(outcomes)) == {409}
         assert [claim["status"]["taskId"] for claim in each.claim()] == [task_id]
+    assert winners == {1, 2}
     settle(service.running, tasks.values())
 
 
@@ -246,6 +281,7 @@ def test_one_of_two_claims_of_a_run_wins(service: Service) -> None:
         ]
         return [*by_task, lambda: each.queue.claimWork(each.pool, ME)]
 
+    workers = set()
     for each, outcomes in race(service, one):
         assert set(refusals(outcomes)) <= {409}
         *by_task, polled = outcomes
@@ -253,14 +289,26 @@ def test_one_of_two_claims_of_a_run_wins(service: Service) -> None:
         assert len(claims) == 1
         (run,) = each.status(tasks[each.pool])["runs"]
         assert (run["workerId"], run["takenUntil"]) == (claims[0]["workerId"], claims[0]["takenUntil"])
+        workers.add(run["workerId"])
+    assert workers >= {"a", ME["workerId"]}
     settle(service.running, tasks.values())
 
 
-def at(moment: str, call: Callable[[], Any], offset: float) -> Callable[[], Any]:
-    """The call so many seconds after a moment."""
+def at_expiry(service: Service, claim: dict[str, Any], call: Callable[[], Any], number: int) -> Callable[[], Any]:
+    """The call of that round: of the last when the claim has expired, of others at about takenUntil.
+
+    That of the first round is made now: the claim may have expired when all rounds are prepared.
+    """
+    if number == 0:
+        answered = outcome(call)
+        return lambda: answered
 
     def later() -> Any:
-        time.sleep(max((parse_date(moment) - datetime.now(UTC)).total_seconds() + offset, 0))
+        if number == ROUNDS - 1:
+            first_resolved(service, claim["status"]["taskId"])
+        else:
+            until_expiry = (parse_date(claim["takenUntil"]) - datetime.now(UTC)).total_seconds()
+            time.sleep(max(until_expiry + (number - 2) * 0.15, 0))
         return call()
 
     return later
@@ -274,20 +322,21 @@ def test_reclaim_against_expiry(hasty: Service) -> None:
         each = Service(hasty.running)
         claim = each.claimed()
         claims.append(claim)
-        task_id, offset = claim["status"]["taskId"], (number - 2) * 0.15
-        calls.append(at(claim["takenUntil"], partial(each.queue.reclaimTask, task_id, 0), offset))
+        reclaim = partial(each.queue.reclaimTask, claim["status"]["taskId"], 0)
+        calls.append(at_expiry(each, claim, reclaim, number))
         if number % 2:
-            calls.append(at(claim["takenUntil"], partial(each.queue.claimWork, each.pool, ME), offset))
-    outcomes = [outcome for outcome in at_once(*calls) if not (isinstance(outcome, dict) and "tasks" in outcome)]
-    for claim, outcome in zip(claims, outcomes, strict=True):
+            calls.append(at_expiry(each, claim, partial(each.queue.claimWork, each.pool, ME), number))
+    outcomes = [each for each in at_once(*calls) if not (isinstance(each, dict) and "tasks" in each)]
+    assert 0 < len(refusals(outcomes)) < ROUNDS
+    for claim, reply in zip(claims, outcomes, strict=True):
         task_id = claim["status"]["taskId"]
-        if isinstance(outcome, Refused):
-            assert outcome.status == 409
+        if isinstance(reply, Refused):
+            assert reply.status == 409
             first = hasty.status(task_id)["runs"][0]
             assert first["takenUntil"] == claim["takenUntil"]
         else:
             first = first_resolved(hasty, task_id)
-            assert first["takenUntil"] == outcome["takenUntil"]
+            assert first["takenUntil"] == reply["takenUntil"]
         assert first["reasonResolved"] == "claim-expired"
         assert first["resolved"] >= first["takenUntil"]
 
@@ -299,13 +348,15 @@ def test_complete_against_expiry(hasty: Service) -> None:
         each = Service(hasty.running)
         claim = each.claimed(retries=1)
         claims.append(claim)
-        task_id, offset = claim["status"]["taskId"], (number - 2) * 0.15
-        calls.append(at(claim["takenUntil"], partial(each.queue.reportCompleted, task_id, 0), offset))
-    for claim, outcome in zip(claims, at_once(*calls), strict=True):
+        complete = partial(each.queue.reportCompleted, claim["status"]["taskId"], 0)
+        calls.append(at_expiry(each, claim, complete, number))
+    outcomes = at_once(*calls)
+    assert 0 < len(refusals(outcomes)) < ROUNDS
+    for claim, reply in zip(claims, outcomes, strict=True):
         status = hasty.status(claim["status"]["taskId"])
-        if isinstance(outcome, Refused):
-            assert outcome.status == 409
+        if isinstance(reply, Refused):
+            assert reply.status == 409
             assert states(status) == [("exception", "claim-expired"), ("pending", None)]
         else:
-            assert states(status) == [("completed", "completed")] == states(outcome["status"])
+            assert states(status) == [("completed", "completed")] == states(reply["status"])
     settle(hasty.running, [claim["status"]["taskId"] for claim in claims])
