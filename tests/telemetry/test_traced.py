@@ -1,0 +1,122 @@
+"""What the spans of requests and of sent events say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from azure.core.pipeline import PipelineContext, PipelineRequest, PipelineResponse
+from azure.core.pipeline.policies import AsyncHTTPPolicy
+from azure.core.rest import HttpRequest
+
+from functions.traced import TracedPublisher, TracingPolicy
+from shared.domain.events import Exchange, GroupEvent
+from shared.events.messages import EventMessage
+from shared.events.publisher import EventsUnavailable
+from shared.ids import new_slugid
+from shared.telemetry.tracing import Attributes, Kind
+
+
+@dataclass
+class Recorded:
+    """A span as it was recorded."""
+
+    name: str
+    kind: Kind
+    attributes: dict[str, Any]
+    failed: str | None = None
+
+    def note(self, attributes: Attributes) -> None:
+        self.attributes |= attributes
+
+    def fail(self, reason: str) -> None:
+        self.failed = reason
+
+
+@dataclass
+class Recorder:
+    """A tracer that keeps its spans."""
+
+    is_on: bool = True
+    spans: list[Recorded] = field(default_factory=list)
+
+    @contextmanager
+    def span(self, name: str, kind: Kind, attributes: Attributes, *, parent: str | None = None) -> Iterator[Recorded]:
+        self.spans.append(Recorded(name, kind, dict(attributes)))
+        yield self.spans[-1]
+
+
+class Status:
+    """A storage service's response, as far as it matters."""
+
+    def __init__(self, status_code: int) -> None:
+        self.status_code = status_code
+
+
+class Responds(AsyncHTTPPolicy[Any, Any]):
+    """The end of a pipeline: a response with a status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__()
+        self._status = status
+
+    async def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
+        return PipelineResponse(request.http_request, Status(self._status), request.context)
+
+
+@pytest.mark.parametrize(("status", "failed"), [(200, None), (404, None), (499, None), (500, "500"), (503, "503")])
+async def test_the_span_of_a_storage_request_has_its_status_and_no_signature(status: int, failed: str | None) -> None:
+    recorder = Recorder()
+    policy = TracingPolicy(recorder, "table")
+    policy.next = Responds(status)
+    request = HttpRequest("PUT", "https://account.table.example.com/Tasks?sig=secret")
+    await policy.send(PipelineRequest(request, PipelineContext(None)))
+    (span,) = recorder.spans
+    assert (span.name, span.kind, span.failed) == ("table PUT", "client", failed)
+    assert span.attributes == {
+        "http.request.method": "PUT",
+        "server.address": "account.table.example.com",
+        "url.path": "/Tasks",
+        "http.response.status_code": status,
+    }
+
+
+class Topics:
+    """A publisher that is there, or is not."""
+
+    def __init__(self, *, unavailable: bool) -> None:
+        self._unavailable = unavailable
+
+    async def publish(self, messages: Sequence[EventMessage]) -> None:
+        if self._unavailable:
+            raise EventsUnavailable(messages, "no broker")
+
+
+@pytest.mark.parametrize("unavailable", [False, True])
+async def test_the_span_of_a_sending_names_its_topics_once_each(unavailable: bool) -> None:
+    recorder = Recorder()
+    group = new_slugid()
+    message = EventMessage(
+        event=GroupEvent(exchange=Exchange.TASK_GROUP_RESOLVED, task_group_id=group, scheduler_id="-", occasion="1"),
+        topic="task-group-resolved",
+        message_id="id",
+        subject=group,
+        body=b"{}",
+        properties={},
+    )
+    publisher = TracedPublisher(Topics(unavailable=unavailable), recorder)
+    sending = publisher.publish([message, replace(message, topic="a-topic"), message])
+    if unavailable:
+        with pytest.raises(EventsUnavailable):
+            await sending
+    else:
+        await sending
+    (span,) = recorder.spans
+    assert (span.name, span.kind, span.failed) == ("publish", "producer", "unavailable" if unavailable else None)
+    assert span.attributes == {
+        "messaging.system": "servicebus",
+        "messaging.destination.name": f"a-topic,{message.topic}",
+    }
