@@ -9,7 +9,7 @@ from datetime import datetime
 
 from shared.concurrency import together
 from shared.domain.definition import Definition
-from shared.domain.index import MOST_DATA, Entry, entries_of, is_path
+from shared.domain.index import MOST_DATA, Entry, entries_of, is_path, paths_of
 from shared.errors import InputError, ResourceNotFound
 from shared.storage.codec import compact
 from shared.storage.expiry import Expiring
@@ -82,6 +82,8 @@ class Index:
     async def task_completed(self, definition: Definition, resolved: datetime) -> None:
         """Indexes a task by its routes. May be repeated. Raises StorageUnavailable, ServiceUnavailable."""
         entries = entries_of(definition, resolved)
+        if not entries and paths_of(definition):
+            log.info("a value of extra.index cannot be used", extra={"action": "not_indexed"})
         if entries and len(compact(entries[0].data)) > MOST_DATA:
             log.info("the data of a task is too large to be indexed", extra={"action": "not_indexed"})
             return

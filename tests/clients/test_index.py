@@ -77,6 +77,18 @@ def test_insert_find_and_delete(root: Caller, space: str) -> None:
     assert [one["namespace"] for one in listed] == [f"{space}.v2"], "namespaces stay"
 
 
+def test_a_higher_rank_replaces_all_of_the_entry(root: Caller, space: str) -> None:
+    path = f"{space}.my-task"
+    root("insertTask", path, entry(rank=41, hello="world"))
+    higher = {**entry(rank=42, hello="world-2"), "expires": "2027-01-01T02:00:00+02:00"}
+    assert root("insertTask", path, higher).body == {
+        **higher,
+        "namespace": path,
+        "expires": "2027-01-01T00:00:00.000Z",
+    }
+    assert root("findTask", path).body["data"] == {"hello": "world-2"}
+
+
 def test_lists_hold_what_is_right_below_in_pages(root: Caller, space: str) -> None:
     for name in ("a", "b", "c", "b.deep", "d.deep"):
         root("insertTask", f"{space}.{name}", entry())
@@ -131,6 +143,21 @@ def test_many_paths_at_once(root: Caller, space: str) -> None:
     assert root("findTasksAtIndex", {"indexes": []}).body == {"tasks": []}
     assert root("findTasksAtIndex", wanted, query={"continuationToken": "!"}).code == "InputError"
     assert root("findTasksAtIndex", wanted, query={"limit": "0"}).code == "InputError"
+
+
+def test_a_token_goes_on_in_its_own_list_of_paths_only(root: Caller, space: str) -> None:
+    paths = [f"{space}.my-task", f"{space}.my-task3"]
+    for rank, path in enumerate(paths):
+        root("insertTask", path, entry(rank=rank))
+    first = root("findTasksAtIndex", {"indexes": paths}, query={"limit": "1"}).body
+    assert [one["namespace"] for one in first["tasks"]] == paths[:1]
+    more = {"limit": "1", "continuationToken": first["continuationToken"]}
+    second = root("findTasksAtIndex", {"indexes": paths}, query=more).body
+    assert ([one["namespace"] for one in second["tasks"]], "continuationToken" in second) == (paths[1:], False)
+    for others in ([], [paths[1], f"{space}.whatever"]):
+        assert root("findTasksAtIndex", {"indexes": others}, query=more).body == {"tasks": []}
+    absent = {"indexes": [paths[0], f"{space}.none"]}
+    assert "continuationToken" not in root("findTasksAtIndex", absent, query={"limit": "1"}).body
 
 
 def test_asking_for_no_path_needs_no_scope(deployment: Deployment) -> None:
@@ -224,6 +251,19 @@ def test_the_npm_client(deployment: Deployment, space: str) -> None:
     inserted, found, listed = javascript(*calls)
     assert inserted == found
     assert listed.body["tasks"] == [found.body]
+    root = {"credentials": deployment.root, "service": "Index"}
+    call = deployment.javascript_call
+    at_once, namespaces, page, deleted, gone = javascript(
+        call("findTasksAtIndex", {"indexes": [f"{space}.a", f"{space}.none"]}, **root),
+        call("listNamespaces", "", {"limit": 1000}, **root),
+        call("listTasks", space, {"limit": 1}, **root),
+        call("deleteTask", f"{space}.a", **root),
+        call("findTask", f"{space}.a", **root),
+    )
+    assert at_once.body["tasks"] == [found.body]
+    assert space in [one["name"] for one in namespaces.body["namespaces"]]
+    assert page.body["tasks"] == [found.body]
+    assert (deleted.body, gone.status) == ({}, 404)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from local.state import ROOT
-from tests.compatibility.rows import ROWS
+from tests.compatibility.rows import INDEX, INDEX_ROWS, QUEUE_ROWS, Row
 
 DOCUMENT = ROOT / "docs" / "compatibility.md"
 
@@ -15,13 +15,13 @@ _INTRODUCTION = """\
 
 <!-- Written by `./dev test -m endpoint --write-compatibility`, from the tests that passed in that run. -->
 
-Every endpoint that Taskcluster's Queue has had: when, whether it is served here, and the test that proves it. The
-eras: *today*, the clients and workers of 2026; *newest client*, only in the PyPI client 113 and the Rust crate 114;
-*2019*, the Queue on Azure tables before it moved; *2015 drafts*, the first ways to poll Azure queues; *2014 and 2015*,
-the Queue's first years, as the releases 0.4 to 0.23 of the npm client list them. An endpoint that only had another name
-for a while (`getTask`, `getTaskStatus`, `getArtifactFromRun`) has one row. A test counts only if the endpoint answered
-it with success, and the answer kept the schema that the deployment publishes; for an endpoint that is not served, if it
-was answered as the table says.
+Every endpoint that Taskcluster's Queue and [Index](#the-index) have had: when, whether it is served here, and the test
+that proves it. The eras: *today*, the clients and workers of 2026; *newest client*, only in the PyPI client 113 and
+the Rust crate 114; *2019*, both services on Azure tables before they moved; *2015 drafts*, the first ways to poll
+Azure queues; *2014 and 2015*, the Queue's first years, as the releases 0.4 to 0.23 of the npm client list them. An
+endpoint that only had another name for a while (`getTask`, `getTaskStatus`, `getArtifactFromRun`) has one row. A test
+counts only if the endpoint answered it with success, and the answer kept the schema that the deployment publishes; for
+an endpoint that is not served, if it was answered as the table says.
 
 A deployment publishes what it serves, for generators of clients: `/references/manifest.json`, the references below it,
 `/schemas/<service>/v1/…`, and for each service an OpenAPI 3.1 document at `/references/<service>/v1/openapi.json`.
@@ -33,13 +33,13 @@ What a program that was written for Taskcluster may notice, in one place.
 
 * **Events** go to Service Bus topics, not to Pulse: [events.md](events.md). Clients and roles have no events. Duplicate
   detection hides repeats of a message that Taskcluster would send again (createTask, rerunTask and the like, repeated).
-* **Services**: the Queue whole; of Auth and Object what the Queue, its workers and its clients need. Of Auth are
-  missing `getEntityHistory` and `listAuditHistory` (audit logs), and `awsS3Credentials`, `azureAccounts`,
+* **Services**: the Queue and the Index whole; of Auth and Object what these, their workers and clients need. Of Auth
+  are missing `getEntityHistory` and `listAuditHistory` (audit logs), and `awsS3Credentials`, `azureAccounts`,
   `azureContainers`, `azureContainerSAS`, `azureTables`, `azureTableSAS`, `gcpCredentials`, `githubRepoToken`,
   `listGithubApps`, `sentryDSN`, `statsumToken`, `websocktunnelToken` (credentials for other services). What a role
   expands to is bounded, and a role may grant `*`, which Taskcluster refuses as a cycle
-  ([security-auth.md](security-auth.md)). There are no hooks, secrets, purge-cache, worker-manager, notify,
-  web-server or GitHub services.
+  ([security-auth.md](security-auth.md)). There are no hooks, secrets, purge-cache, worker-manager, notify, web-server
+  or GitHub services.
 * **Who calls comes before what is said**: a call is refused with 401 or 403 before its body is parsed if no body could
   make it allowed. Taskcluster returns 400 for a malformed body, or 404, first.
 * **Limits of bodies**: JSON is nested at most 100 levels deep, has at most 200,000 values (arrays and objects count
@@ -57,6 +57,34 @@ What a program that was written for Taskcluster may notice, in one place.
 * **Paths**: where the platform decodes paths before the service sees them and does not pass on the path as it came
   (Core Tools), a signature of a path that can be encoded in many ways cannot be verified: 400 InputError.
 """
+_INDEX = """
+## The Index
+
+Below `/api/index/v1`. The Index of 2015 and before stored in another way, and had no other endpoints.
+"""
+_INDEX_DIFFERENCES = """
+## Differences from Taskcluster's Index
+
+Besides those above, which hold for all services. Compared with the Index of September 2026; where that one fails with
+500, here a rule or a 400 is in its place.
+
+* **Which entry wins** does not depend on the order in which writes arrive: of two at the same time the higher rank
+  always stays, and of equal ranks the later call or the later *completion*. Upstream the last writer wins the race, and
+  a message of a completion that is delivered late takes the path back from a newer task of the same rank.
+* **Paths** have 255 characters at most: 400. Upstream stores longer ones, and then cannot return them.
+* **Ranks** are whole numbers of 32 bits: others are a 400, and leave a task out that asks for them by `extra.index`.
+* **`data`** has 32,000 bytes as JSON at most: 400 InputError, and a task with more is not indexed. Upstream has no
+  limit but the body's. `null` and arrays in `extra.index.data` leave the task out.
+* **`extra.index`**: a task of which a value cannot be used is not indexed, and a line in the log says so. Upstream
+  repeats some of these once, then drops them with an error report; `expires: null` makes an entry of 1970 there.
+* **`findTasksAtIndex`** finds paths without a dot, returns a path once that is asked for twice, and its token belongs
+  to the list of paths that it came with: nothing is found with another list. Expired entries are left out.
+* **Lists** are in the order of the characters' codes and go on after the last name, so that nothing is repeated or
+  left out while entries come and go; upstream counts from the beginning, in the order of its database's language. A
+  token that is not ours is a 400 InputError, `limit=0` as well.
+* **Namespaces** end at a midnight in UTC; upstream in the time zone of the server.
+* **`findArtifactFromTask`** knows a change of the role `anonymous` within a minute, upstream within five.
+"""
 
 Proofs = Mapping[str, Sequence[str]]
 """Names of rows, each with the tests that passed for it."""
@@ -64,12 +92,19 @@ Proofs = Mapping[str, Sequence[str]]
 
 def document(proofs: Proofs) -> str:
     """The document. Raises KeyError for a row without a proof."""
+    parts = [_INTRODUCTION, *_table(QUEUE_ROWS, proofs), _DIFFERENCES, *_table(INDEX_ROWS, proofs), _INDEX_DIFFERENCES]
+    parts.insert(parts.index(_DIFFERENCES) + 1, _INDEX.lstrip("\n"))
+    return "\n".join(parts)
+
+
+def _table(rows: Sequence[Row], proofs: Proofs) -> list[str]:
     lines = ["| # | Endpoint | Method and route | Eras | Served | Proved by |", "|---|---|---|---|---|---|"]
-    for row in ROWS:
+    for row in rows:
         eras = ", ".join(_ERAS[era] for era in row.eras)
         tests = ", ".join(_linked(test) for test in sorted(proofs[row.name]))
-        lines.append(f"| {row.number} | {row.name} | `{row.route}` | {eras} | {row.support} | {tests} |")
-    return "\n".join([_INTRODUCTION, *lines, _DIFFERENCES])
+        name = row.name.removeprefix(INDEX)
+        lines.append(f"| {row.number} | {name} | `{row.route}` | {eras} | {row.support} | {tests} |")
+    return lines
 
 
 def _linked(test: str) -> str:

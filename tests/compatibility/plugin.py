@@ -35,7 +35,7 @@ def endpoints_of(item: pytest.Item) -> list[str]:
 def endpoints_to_answer(item: pytest.Item) -> set[str]:
     """The endpoints that must answer a test with success, so that it proves its rows."""
     rows = [BY_NAME[name] for name in endpoints_of(item)]
-    return {row.endpoint or row.name for row in rows if row.is_supported}
+    return {row.served_by for row in rows if row.is_supported}
 
 
 @pytest.hookimpl(tryfirst=True)

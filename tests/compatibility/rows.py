@@ -1,8 +1,11 @@
-"""Every endpoint that Taskcluster's Queue has had, as the contract's table lists them (contract 2.1)."""
+"""Every endpoint that Taskcluster's Queue and Index have had, as the contract lists them (contract 2.1, 18.2)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+
+INDEX = "index."
+"""How the names of the index's endpoints begin here, as both services have a ping."""
 
 
 @dataclass(frozen=True)
@@ -12,7 +15,7 @@ class Row:
 
     name: str
     route: str
-    """Method and route below /api/queue/v1."""
+    """Method and route below /api/queue/v1, or /api/index/v1."""
     eras: str
     note: str = ""
     """How support differs from the plain yes."""
@@ -20,6 +23,16 @@ class Row:
     endpoint: str = ""
     """The endpoint that serves it, if that has another name by now."""
     number: int = 0
+
+    @property
+    def service(self) -> str:
+        """The service that has the endpoint."""
+        return "index" if self.name.startswith(INDEX) else "queue"
+
+    @property
+    def served_by(self) -> str:
+        """The name by which it is served, with that of its service if that is not the queue."""
+        return self.endpoint or self.name
 
     @property
     def support(self) -> str:
@@ -150,5 +163,43 @@ _ROWS = (
         "not of Taskcluster: the number by which workers are scaled",
     ),
 )
-ROWS = tuple(replace(row, number=number) for number, row in enumerate(_ROWS, start=1))
+_INDEX_ROWS = (
+    Row("index.ping", "GET /ping", "NO"),
+    Row("index.lbheartbeat", "GET /__lbheartbeat__", "N"),
+    Row("index.version", "GET /__version__", "N"),
+    Row("index.heartbeat", "GET /__heartbeat__", "N"),
+    Row("index.findTask", "GET /task/<indexPath>", "NO", "with scopes, which it needs since 2020"),
+    Row("index.findTasksAtIndex", "POST /tasks/indexes", "N"),
+    Row(
+        "index.listNamespaces",
+        "GET /namespaces/<namespace>",
+        "NO",
+        "with scopes, which it needs since 2020; at the top also `GET /namespaces`",
+    ),
+    Row(
+        "index.listNamespacesPost",
+        "POST /namespaces/<namespace>",
+        "NO",
+        "the first page, as today; in 2019 the body could ask for others",
+    ),
+    Row(
+        "index.listTasks",
+        "GET /tasks/<namespace>",
+        "NO",
+        "with scopes, which it needs since 2020; at the top also `GET /tasks`",
+    ),
+    Row(
+        "index.listTasksPost",
+        "POST /tasks/<namespace>",
+        "NO",
+        "the first page, as today; in 2019 the body could ask for others",
+    ),
+    Row("index.insertTask", "PUT /task/<namespace>", "NO"),
+    Row("index.deleteTask", "DELETE /task/<namespace>", "N"),
+    Row("index.findArtifactFromTask", "GET /task/<indexPath>/artifacts/<name>", "NO"),
+    Row("index.health", "GET /health", "A", "not of Taskcluster: as that of the queue"),
+)
+QUEUE_ROWS = tuple(replace(row, number=number) for number, row in enumerate(_ROWS, start=1))
+INDEX_ROWS = tuple(replace(row, number=number) for number, row in enumerate(_INDEX_ROWS, start=1))
+ROWS = QUEUE_ROWS + INDEX_ROWS
 BY_NAME = {row.name: row for row in ROWS}

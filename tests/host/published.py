@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,11 +13,24 @@ import requests
 
 from shared.api.endpoint import Endpoint
 from shared.api.router import Router
-from shared.endpoints import ENDPOINTS, PREFIX
+from shared.endpoints import ENDPOINTS, PREFIX, index
 
-_ROUTER = Router(PREFIX, ENDPOINTS)
+_ROUTERS = {"queue": Router(PREFIX, ENDPOINTS), "index": Router(index.PREFIX, index.ENDPOINTS)}
 _NO_ENVELOPE = {404: {"error"}, 424: {"reason", "message"}}
 """Errors that may come without the envelope, and what they hold then (contract 12)."""
+
+
+@dataclass(frozen=True)
+class Called:
+    """An endpoint that a request is for."""
+
+    service: str
+    endpoint: Endpoint
+
+    @property
+    def name(self) -> str:
+        """The endpoint's name, as tests/compatibility/rows.py has it."""
+        return self.endpoint.name if self.service == "queue" else f"{self.service}.{self.endpoint.name}"
 
 
 class Published:
@@ -25,12 +39,7 @@ class Published:
     def __init__(self, root_url: str) -> None:
         self._root_url = root_url
         self._validator = cache(self._make_validator)
-
-    @cached_property
-    def entries(self) -> dict[str, Any]:
-        """The entries of the queue's reference by name."""
-        reference = self.document("/references/queue/v1/api.json")
-        return {entry["name"]: entry for entry in reference["entries"]}
+        self._entries = cache(self._read_entries)
 
     def document(self, path: str) -> Any:
         """A published document."""
@@ -38,14 +47,17 @@ class Published:
         assert answer.status_code == 200, f"{path}: {answer.status_code}"
         return answer.json()
 
-    def endpoint(self, method: str, url: str) -> Endpoint | None:
-        """The endpoint of the queue that a request is for."""
-        match = _ROUTER.find(method.upper(), urlsplit(url).path)
-        return match.endpoint if match else None
+    def called(self, method: str, url: str) -> Called | None:
+        """The endpoint of the queue or the index that a request is for."""
+        for service, router in _ROUTERS.items():
+            if match := router.find(method.upper(), urlsplit(url).path):
+                return Called(service, match.endpoint)
+        return None
 
-    def problem(self, endpoint: Endpoint, status: int, content: bytes) -> str | None:
+    def problem(self, called: Called, status: int, content: bytes) -> str | None:
         """What is wrong with an answer, as far as the published schemas tell."""
-        if status == 204:
+        endpoint = called.endpoint
+        if status == 204 or (status == endpoint.success == 303 and endpoint.output is None):
             return "a body where there is none" if content else None
         body = json.loads(content)
         if status >= 400:
@@ -54,12 +66,24 @@ class Published:
             return None if set(body) in (enveloped, bare) else f"an error with {sorted(body)}"
         if status != endpoint.success:
             return f"status {status} instead of {endpoint.success}"
-        schema = self.entries[endpoint.name].get("output")
+        schema = self._schema(called)
         if schema is None:
             return None
-        errors = [f"{error.instance_path}: {error.message}" for error in self._validator(schema).iter_errors(body)]
+        validator = self._validator(called.service, schema)
+        errors = [f"{error.instance_path}: {error.message}" for error in validator.iter_errors(body)]
         return f"not as {schema} has it: {errors}" if errors else None
 
-    def _make_validator(self, name: str) -> jsonschema_rs.Validator:
-        schema = self.document(f"/schemas/queue/{name.removesuffix('#')}")
+    def _schema(self, called: Called) -> str | None:
+        """What the reference says that an answer is; of a form that is not listed, what its listed form says."""
+        entries = self._entries(called.service)
+        name = called.endpoint.name
+        found = entries.get(name) or entries[name.removesuffix("Post")]
+        return found.get("output")
+
+    def _read_entries(self, service: str) -> dict[str, Any]:
+        """The entries of a service's reference by name."""
+        return {entry["name"]: entry for entry in self.document(f"/references/{service}/v1/api.json")["entries"]}
+
+    def _make_validator(self, service: str, name: str) -> jsonschema_rs.Validator:
+        schema = self.document(f"/schemas/{service}/{name.removesuffix('#')}")
         return jsonschema_rs.validator_for(schema, validate_formats=True)

@@ -52,7 +52,7 @@ class Spread:
         self._patch.setattr("taskcluster.utils.makeSingleHttpRequest", self._request)
         self.published = Published(f"http://127.0.0.1:{ports[0]}")
         self.answered: list[tuple[str, int]] = []
-        """Endpoints of the queue that were called, and the status of each answer."""
+        """Endpoints of the queue and the index that were called, and the status of each answer."""
         self.defects: list[str] = []
         """Calls that were answered 500, or not as the service publishes it."""
 
@@ -62,9 +62,9 @@ class Spread:
         answer = self._send(method, url.replace(self._root, host, 1), *rest)
         if answer.status_code == 500:
             self.defects.append(f"{method} {url}: {answer.text}")
-        elif endpoint := self.published.endpoint(method, url):
-            self.answered.append((endpoint.name, answer.status_code))
-            if problem := self.published.problem(endpoint, answer.status_code, answer.content):
+        elif called := self.published.called(method, url):
+            self.answered.append((called.name, answer.status_code))
+            if problem := self.published.problem(called, answer.status_code, answer.content):
                 self.defects.append(f"{method} {url}: {problem}")
         return answer
 
@@ -145,6 +145,12 @@ class Service:
         """The public client of the object service, with these credentials."""
         options = {"rootUrl": self.running.deployment.root_url, "credentials": credentials}
         return taskcluster.Object(options)
+
+    @cached_property
+    def index(self) -> Any:
+        """The public client of the index, as root."""
+        deployment = self.running.deployment
+        return taskcluster.Index({"rootUrl": deployment.root_url, "credentials": dict(deployment.root)})
 
     def call(self, method: str, route: str, payload: Mapping[str, Any] | None = None) -> Any:
         """A call as root of a route that today's public client does not know."""

@@ -210,6 +210,141 @@ def test_a_page_holds_only_what_is_right_below() -> None:
     world.run(story())
 
 
+async def all_namespaces(world: World, namespace: str, limit: int) -> list[list[str]]:
+    """Every page of the namespaces right in one."""
+    pages: list[list[str]] = []
+    start: str | None = ""
+    while start is not None:
+        page, start = await world.services.index.namespaces(namespace, start, limit)
+        pages.append([one.path for one in page])
+    return pages
+
+
+def test_ten_namespaces_come_in_pages_of_one() -> None:
+    world = World()
+    names = [f"my-ns-{number}" for number in range(10)]
+
+    async def story() -> None:
+        for name in reversed(names):
+            await world.services.index.insert(entry(world, f"{name}.one.two"))
+        assert await all_namespaces(world, "", 1) == [[name] for name in names]
+        assert await all_namespaces(world, "my-ns-3", 10) == [["my-ns-3.one"]]
+        assert await all_namespaces(world, "my-ns-3.one", 10) == [[]]
+
+    world.run(story())
+
+
+def test_what_has_expired_is_in_no_list_and_makes_no_page_without_an_end() -> None:
+    world = World()
+
+    async def story() -> None:
+        for name in ("abc", "bbc", "cbc", "dbc"):
+            await world.services.index.insert(entry(world, f"{name}.x", days=9))
+            await world.services.index.insert(entry(world, name, days=0.1 if name == "bbc" else 9))
+        await world.services.index.insert(entry(world, "over.x", days=0.1))
+        await world.clock.sleep(3 * 24 * 3600)
+        assert [name for page in await all_namespaces(world, "", 1) for name in page] == ["abc", "bbc", "cbc", "dbc"]
+        found, start = [], ""
+        while start is not None:
+            page, more = await world.services.index.entries("", start, 1)
+            found += [one.path for one in page]
+            if more is None:
+                break
+            start = more
+        assert found == ["abc", "cbc", "dbc"]
+
+    world.run(story())
+
+
+def test_namespaces_are_never_shortened_and_a_losing_call_leaves_them() -> None:
+    world = World()
+
+    async def until(namespace: str) -> datetime:
+        parent = namespace.rpartition(".")[0]
+        page, _ = await world.services.index.namespaces(parent, "", 10)
+        (found,) = [one.expires for one in page if one.path == namespace]
+        return found
+
+    async def story() -> None:
+        index = world.services.index
+        await index.insert(entry(world, "ns.deep.a", rank=5, days=3))
+        first = await until("ns.deep")
+        assert await until("ns") == first + timedelta(days=1)
+        await index.insert(entry(world, "ns.deep.b", days=1))
+        assert await until("ns.deep") == first, "not shortened"
+        assert (await index.insert(entry(world, "ns.deep.a", rank=4, days=30))).rank == 5
+        assert await until("ns.deep") == first, "a losing call changes nothing"
+        await index.insert(entry(world, "ns.deep.a", rank=6, days=30))
+        assert await until("ns.deep") == first + timedelta(days=27)
+        await index.remove("ns.deep.a")
+        assert await until("ns") == first + timedelta(days=28), "deleting leaves it"
+
+    world.run(story())
+
+
+def test_a_task_is_indexed_by_those_of_its_routes_that_are_paths() -> None:
+    world = World()
+    routes = [
+        "index.my-ns",
+        "index.my-ns.my-task",
+        "index.my-ns.one/two",
+        "index.a b",
+        "index",
+        "index.",
+        "other.my-ns",
+    ]
+
+    async def story() -> None:
+        task_id = await world.create(routes=routes, extra={"index": {"rank": 42, "data": {"hello": "world"}}})
+        (claim,) = await world.claim()
+        await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
+        await world.drain(10)
+        entries = {str(row.values["path"]) for row in world.rows(keys.INDEX) if "taskId" in row.values}
+        assert entries == {"my-ns", "my-ns.my-task"}, "one path is an entry and a namespace"
+        found = await world.services.index.find("my-ns.my-task")
+        assert (found.task_id, found.rank, found.data) == (task_id, 42, {"hello": "world"})
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("wanted", [{"rank": "7"}, {"data": [1]}, {"expires": None}, {"data": {"x": "y" * 32_000}}])
+def test_a_task_that_cannot_be_indexed_is_named_in_the_log(
+    wanted: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+
+    async def story() -> None:
+        for routes in (["index.a"], ["other.a"]):
+            task_id = await world.create(routes=routes, extra={"index": wanted})
+            (claim,) = await world.claim()
+            await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
+            await world.drain(10)
+        assert world.rows(keys.INDEX) == []
+
+    with caplog.at_level("INFO", "taskcluster.index"):
+        world.run(story())
+    assert [getattr(line, "action", None) for line in caplog.records if line.name == "taskcluster.index"] == [
+        "not_indexed"
+    ]
+
+
+def test_a_rerun_that_completes_is_indexed_again() -> None:
+    world = World()
+
+    async def story() -> None:
+        task_id = await complete(world)
+        await world.drain(10)
+        other = entry(world, "demo.v2.app")
+        await world.services.index.insert(other)
+        await world.services.lifecycle.rerun(await world.services.lifecycle.known(task_id))
+        (claim,) = await world.claim()
+        await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
+        await world.drain(10)
+        assert (await world.services.index.find("demo.v2.app")).task_id == task_id
+
+    world.run(story())
+
+
 def test_dates_beyond_the_calendar_do_no_harm() -> None:
     world = World()
 

@@ -6,20 +6,21 @@ import ast
 import re
 
 from local.state import ROOT
-from shared.endpoints import ENDPOINTS
+from shared.endpoints import ENDPOINTS, index
 from tests.compatibility.matrix import DOCUMENT, document
-from tests.compatibility.rows import BY_NAME, ROWS
+from tests.compatibility.rows import BY_NAME, INDEX, INDEX_ROWS, QUEUE_ROWS, ROWS
 
 LINK = re.compile(r"\[(\w+)\]\(\.\./(tests/[\w/]+\.py)\)")
 
 
 def proofs() -> dict[str, list[str]]:
     """The tests that the document names, by row."""
-    found = {}
+    found, prefix = {}, ""
     for line in DOCUMENT.read_text().splitlines():
+        prefix = INDEX if line == "## The Index" else prefix
         cells = [cell.strip() for cell in line.split("|")]
         if len(cells) == 8 and cells[1].isdecimal():
-            found[cells[2]] = [f"{path}::{name}" for name, path in LINK.findall(cells[6])]
+            found[prefix + cells[2]] = [f"{path}::{name}" for name, path in LINK.findall(cells[6])]
     return found
 
 
@@ -61,18 +62,30 @@ def test_every_test_that_proves_a_row_is_named() -> None:
 
 def test_what_is_said_to_be_served_is_in_the_table_of_endpoints_and_the_reverse() -> None:
     served = {endpoint.name: endpoint for endpoint in ENDPOINTS}
-    claimed = {row.endpoint or row.name for row in ROWS if row.is_supported}
+    # The listed form of an endpoint comes first, that of the top after it.
+    served |= {f"{INDEX}{endpoint.name}": endpoint for endpoint in reversed(index.ENDPOINTS)}
+    claimed = {row.served_by for row in ROWS if row.is_supported}
     assert claimed == set(served)
     for row in ROWS:
-        endpoint = served.get(row.endpoint or row.name)
+        endpoint = served.get(row.served_by)
         if endpoint is not None:
             route = f"{endpoint.method} {endpoint.route}".replace("<taskQueueId>", "<provisionerId>/<workerType>")
             assert route == row.route.replace("<taskQueueId>", "<provisionerId>/<workerType>")
 
 
+def test_every_endpoint_of_the_index_has_a_row_as_the_contract_has_one() -> None:
+    assert [row.number for row in INDEX_ROWS] == list(range(1, 15))
+    assert {row.service for row in INDEX_ROWS} == {"index"}
+    assert {row.service for row in QUEUE_ROWS} == {"queue"}
+    table = (ROOT / "docs" / "contract.md").read_text().partition("### 18.2 Endpoints")[2].partition("\n<a id")[0]
+    named = {name.strip() for line in re.findall(r"^\| ([^|`]+) \|", table, re.MULTILINE) for name in line.split(",")}
+    of_every_service = {"ping", "lbheartbeat", "version", "heartbeat", "health"}
+    assert named - {"Endpoint"} == {row.name.removeprefix(INDEX) for row in INDEX_ROWS} - of_every_service
+
+
 def test_the_rows_are_those_of_the_contract() -> None:
-    assert [row.number for row in ROWS] == list(range(1, 71))
-    assert len(BY_NAME) == 70
+    assert [row.number for row in QUEUE_ROWS] == list(range(1, 71))
+    assert len(BY_NAME) - len(INDEX_ROWS) == 70
     assert [row.name for row in ROWS if not row.is_supported] == [
         "pollTaskUrl",
         "accessTasks",
