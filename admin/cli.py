@@ -26,6 +26,7 @@ from admin.durations import duration, expiry
 from admin.output import fail, show
 from admin.signing import signed_header, signed_url
 from admin.verify_command import verify
+from admin.worker_clients import worker_clients
 
 app = typer.Typer(
     help="Manage a deployment: clients, roles, credentials, workers, and what its storage holds. The deployment is "
@@ -40,6 +41,7 @@ roles = typer.Typer(help="Roles: what those may do who assume them.", no_args_is
 app.add_typer(clients, name="client")
 app.add_typer(roles, name="role")
 app.add_typer(task_queue_commands.workers, name="worker")
+app.add_typer(worker_clients, name="worker-client")
 app.add_typer(pool_commands.pools, name="pool")
 app.add_typer(task_commands.tasks, name="task")
 app.add_typer(group_commands.groups, name="group")

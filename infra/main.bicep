@@ -123,6 +123,18 @@ param artifactCorsOrigins array = [
   '*'
 ]
 
+@description('Task queues, separated by commas, that get workers here: docs/workers-azure.md.')
+param workers string = ''
+
+@description('Image of the workers, with its tag or digest.')
+param workerImage string = ''
+
+@description('Container registry in the resource group that the image is pulled from. Empty: anybody may pull it.')
+param workerRegistry string = ''
+
+@description('By task queue: values in place of those of workers/defaults.json, by their names there.')
+param workerOverrides object = {}
+
 @description('Tags of all resources.')
 param tags object = {}
 
@@ -156,8 +168,10 @@ var generated = {
   privateEndpoint: '${abbreviations.privateEndpoint}${token}'
   actionGroup: '${abbreviations.actionGroup}${token}'
   alert: '${abbreviations.alert}${token}'
+  workerEnvironment: '${abbreviations.workerEnvironment}${token}'
 }
 var resourceNames = union(generated, names)
+var pools = filter(map(split(workers, ','), taskQueueId => trim(taskQueueId)), taskQueueId => !empty(taskQueueId))
 var allTags = union(tags, {
   'azd-env-name': environmentName
 })
@@ -371,6 +385,36 @@ module appEndpoint 'modules/endpoints.bicep' = if (appPublicAccess == 'Disabled'
     ]
   }
 }
+
+module workerEnvironment 'workers/environment.bicep' = if (!empty(pools)) {
+  scope: group
+  name: 'worker-environment'
+  params: {
+    name: resourceNames.workerEnvironment
+    location: location
+    tags: allTags
+    workspaceId: monitoring.outputs.workspaceId
+    subnetId: inNetwork ? network.outputs.workerSubnetId : ''
+  }
+}
+
+module workerPools 'workers/pool.bicep' = [for taskQueueId in pools: {
+  scope: group
+  name: '${abbreviations.worker}${uniqueString(token, taskQueueId)}'
+  params: {
+    taskQueueId: taskQueueId
+    rootUrl: app.outputs.rootUrl
+    name: '${abbreviations.worker}${uniqueString(token, taskQueueId)}'
+    identityName: '${abbreviations.identity}${abbreviations.worker}${uniqueString(token, taskQueueId)}'
+    location: location
+    tags: allTags
+    environmentId: workerEnvironment.outputs.id
+    keyVaultName: keyVault.outputs.name
+    image: workerImage
+    registryName: workerRegistry
+    settings: contains(workerOverrides, taskQueueId) ? workerOverrides[taskQueueId] : {}
+  }
+}]
 
 module alerts 'modules/alerts.bicep' = {
   scope: group

@@ -1,4 +1,4 @@
-// A network with a subnet for the app's instances and one for private endpoints.
+// A network with a subnet for the app's instances, one for private endpoints and one for workers.
 param name string
 param location string
 param tags object
@@ -36,10 +36,25 @@ resource network 'Microsoft.Network/virtualNetworks@2024-05-01' = {
           privateEndpointNetworkPolicies: 'Disabled'
         }
       }
+      {
+        name: 'workers'
+        properties: {
+          addressPrefix: cidrSubnet(addressPrefix, 26, 3)
+          delegations: [
+            {
+              name: 'container-apps'
+              properties: {
+                serviceName: 'Microsoft.App/environments'
+              }
+            }
+          ]
+        }
+      }
     ]
   }
 }
 
 output id string = network.id
 output appSubnetId string = '${network.id}/subnets/app'
+output workerSubnetId string = '${network.id}/subnets/workers'
 output endpointSubnetId string = '${network.id}/subnets/endpoints'

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from local.state import ROOT
-from local.templates import app_settings, flex, meaning, names, naming, scenarios, syntax
+from local.templates import app_settings, container_jobs, flex, meaning, names, naming, scenarios, syntax
 from local.templates.deployment import Deployed, deploy
 from local.templates.values import Finding
 
@@ -28,8 +28,12 @@ def findings(deployed: Deployed) -> Iterator[Finding]:
     yield from flex.problems(deployed)
     yield from app_settings.problems(deployed)
     yield from meaning.problems(deployed)
-    for resource in deployed.all_resources():
+    resources = list(deployed.all_resources())
+    malformed = {each.place for each in deployed.all_findings()}
+    for resource in resources:
         yield from naming.problems(resource)
+        if resource.type == container_jobs.JOB and resource.place not in malformed:
+            yield from container_jobs.problems(resource, resources)
 
 
 def check(infra: Path = INFRA, environments: Mapping[str, Mapping[str, str]] | None = None) -> list[str]:
@@ -52,6 +56,7 @@ NOT_CHECKED = (
     "whether role ids are those of the roles that are meant (tests/infra has its own list), and suffice",
     "queries of alerts and of the workbook, beyond names of metrics and functions",
     "how long role assignments and settings take to be in force",
+    "whether secrets, registry and image of workers are there",
 )
 
 

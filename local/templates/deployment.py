@@ -249,7 +249,16 @@ class Template(Evaluator):
             if not condition:
                 return ModuleReference(None, declaration.name, place)
         assert declaration.value is not None
-        body = self.value(declaration.value, {})
+        if not isinstance(declaration.value, Loop):
+            return self._round(declaration, declaration.name, self.value(declaration.value, {}))
+        loop = declaration.value
+        self._early(self.value(loop.source, {}), declaration, "what is looped over")
+        bodies = [self.value(loop.body, each) for each in self.rounds(loop, {})]
+        return [self._round(declaration, f"{declaration.name}[{index}]", body) for index, body in enumerate(bodies)]
+
+    def _round(self, declaration: Declaration, symbol: str, body: dict[str, Value]) -> ModuleReference:
+        """One deployment of a module. `symbol` is unique, also where it is deployed in a loop."""
+        place = self.place(declaration)
         for word in body.keys() - {"name", "scope", "params", "dependsOn"}:
             raise Finding(place, f"a module has no {word}")
         path = (self.file.path.parent / declaration.target).resolve()
@@ -264,13 +273,13 @@ class Template(Evaluator):
         if file.scope == "resourceGroup" and group is None:
             raise Finding(place, "this module needs a resource group as its scope")
         inner = Deployed(file, str(body.get("name")), group, self.deployed, declaration.name)
-        self.deployed.modules[declaration.name] = inner
+        self.deployed.modules[symbol] = inner
         given = {name: value for name, value in (body.get("params") or {}).items() if value is not None}
         for name, value in given.items():
             if isinstance(value, Reference):
                 raise Finding(place, f"the parameter {name} cannot be a resource")
         Template(file, given, inner).run()
-        return ModuleReference(inner, declaration.name, place)
+        return ModuleReference(inner, symbol, place)
 
 
 def deploy(main: Path, given: Mapping[str, Value]) -> Deployed:

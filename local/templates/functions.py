@@ -80,6 +80,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "guid": guid,
     "int": int,
     "items": lambda value: [{"key": key, "value": value[key]} for key in sorted(value)],
+    "json": json.loads,
     "join": lambda parts, separator: separator.join(map(_text, parts)),
     "last": lambda value: value[-1],
     "length": len,

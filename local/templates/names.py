@@ -128,7 +128,7 @@ def _of_module(file: File, module: Declaration, target: File) -> Iterator[Findin
 
 def _given(module: Declaration) -> dict[str, int]:
     """The parameters that a module is given, and their lines."""
-    body = module.value
+    body = module.value.body if isinstance(module.value, Loop) else module.value
     if isinstance(body, Object):
         for key, value in body.properties:
             if key.plain == "params" and isinstance(value, Object):

@@ -223,7 +223,9 @@ def _check_text(value: Value, raw: Mapping[str, Any], where: str) -> Iterator[st
 
 
 def _check_integer(value: Value, raw: Mapping[str, Any], where: str) -> Iterator[str]:
-    if not isinstance(value, int) or isinstance(value, bool):
+    if isinstance(value, float) and not value.is_integer():
+        return  # the types have no other numbers, and a template has a fraction only by `json('0.5')`
+    if not isinstance(value, int | float) or isinstance(value, bool):
         yield f"{where} has to be a whole number, not {value!r}"
         return
     least, most = raw.get("minValue", value), raw.get("maxValue", value)

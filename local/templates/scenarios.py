@@ -31,6 +31,9 @@ EVERYTHING = {
     "QUEUE_OPERATOR_TYPE": "Group",
     "QUEUE_ALERT_EMAILS": "ops@example.com, more@example.com",
     "QUEUE_VIRTUAL_NETWORK": "true",
+    "QUEUE_WORKERS": "my-team/linux, My_Team/gpu",
+    "QUEUE_WORKER_IMAGE": "myworkers.azurecr.io/worker:1",
+    "QUEUE_WORKER_REGISTRY": "myworkers",
 }
 CLOSED = {
     **EVERYTHING,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 import pytest
 
+from admin.worker_clients import WORKER_GROUP, secret_names, worker_client_id, worker_scopes
 from local.state import ROOT
 from local.templates import scenarios
 from local.templates.__main__ import evaluate
 from local.templates.expressions import Text
 from shared.settings import Settings
 from tests.infra import templates
+from worker.options import parse
 
 ROLES = {
     "ba92f5b4-2d11-453d-a403-e96b0029c9fe": "Storage Blob Data Contributor",
@@ -26,6 +29,7 @@ ROLES = {
     "b86a8fe4-44ce-4948-aee5-eccb2c155cd7": "Key Vault Secrets Officer",
     "3913510d-42f4-4e42-8a64-420c390055eb": "Monitoring Metrics Publisher",
     "43d0d8ad-25c7-4714-9337-8ba259a9fe05": "Monitoring Reader",
+    "7f951dda-4ed3-4680-a7ca-43fe172d538d": "AcrPull",
 }
 """The roles that anybody may get. None of them manages resources, and none reads keys of accounts."""
 FOR_THE_APP = {
@@ -57,6 +61,9 @@ def _roles(scenario: str) -> dict[str, set[tuple[str, str]]]:
         templates.deployed(scenario).modules[module].outputs["principalId"]: name
         for module, name in (("identity", "app"), ("deploymentIdentity", "deployment"))
     }
+    for name, module in deployed.modules.items():
+        if name.startswith("workerPools["):
+            principals[module.outputs["identityPrincipalId"]] = name
     found: dict[str, set[tuple[str, str]]] = {}
     for each in deployed.all_resources():
         if each.type == "Microsoft.Authorization/roleAssignments":
@@ -79,7 +86,39 @@ def test_the_operator_gets_roles_for_what_the_handbook_does() -> None:
     assert {role for role, _ in roles[scenarios.OPERATOR]} == FOR_THE_OPERATOR
     read = {scope[:4] for role, scope in roles[scenarios.OPERATOR] if role == "Monitoring Reader"}
     assert len(read) == 2, "the workspace, and the workbook"
-    assert roles.keys() == {"app", "deployment", scenarios.OPERATOR}
+    workers = {name for name in roles if name.startswith("workerPools[")}
+    assert roles.keys() - workers == {"app", "deployment", scenarios.OPERATOR}
+
+
+def test_a_task_queues_workers_reach_their_own_two_secrets_and_images() -> None:
+    roles = _roles("large, closed")
+    for name, task_queue_id in (("workerPools[0]", "my-team/linux"), ("workerPools[1]", "My_Team/gpu")):
+        wanted = {("Key Vault Secrets User", secret) for secret in secret_names(task_queue_id)}
+        assert roles[name] == {*wanted, ("AcrPull", "myworkers")}
+
+
+@SCENARIO
+def test_what_a_worker_is_given_is_what_it_reads_and_what_its_client_may(scenario: str) -> None:
+    for job in templates.resources("Microsoft.App/jobs", scenario):
+        (container,) = job.body["properties"]["template"]["containers"]
+        given = {each["name"]: each.get("value", "a secret") for each in container["env"]}
+        options = parse([], given)
+        assert f"worker/{options.task_queue_id}" == options.credentials["clientId"]
+        assert worker_client_id(options.task_queue_id) == options.credentials["clientId"]
+        group = f"queue:worker-id:{options.worker_group}/*"
+        assert group in worker_scopes(options.task_queue_id, WORKER_GROUP, signed_polling=False)
+        assert options.poll_mode == "claim-work", "it has no scope for signed URLs"
+        assert options.idle_timeout, "a worker that never ends never scales to zero"
+        unread = {name for name in given if name.startswith("WORKER_")} - worker_variables()
+        assert not unread
+        rules = job.body["properties"]["configuration"]["eventTriggerConfig"]["scale"]["rules"]
+        assert rules[0]["metadata"]["url"].endswith(f"/{quote(options.task_queue_id, safe='')}/load")
+
+
+def worker_variables() -> set[str]:
+    """The variables that the worker's options may come from."""
+    options = re.findall(r"add_argument\(\s*\"--(?:worker-)?([a-z-]+)\"", (ROOT / "worker" / "options.py").read_text())
+    return {f"WORKER_{option.replace('-', '_').upper()}" for option in options}
 
 
 DEPLOYER = "bbbbbbbb-bbbb-cccc-dddd-eeeeeeeeeeee"
@@ -179,8 +218,8 @@ def test_no_output_is_a_secret(scenario: str) -> None:
 
 @SCENARIO
 def test_who_reads_secrets_is_recorded(scenario: str) -> None:
-    (audit,) = templates.resources("Microsoft.Insights/diagnosticSettings", scenario)
-    assert "/Microsoft.KeyVault/vaults/" in audit.id
+    settings = templates.resources("Microsoft.Insights/diagnosticSettings", scenario)
+    (audit,) = (each for each in settings if "/Microsoft.KeyVault/vaults/" in each.id)
     assert audit.body["properties"]["logs"] == [{"categoryGroup": "audit", "enabled": True}]
 
 

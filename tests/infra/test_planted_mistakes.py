@@ -12,6 +12,7 @@ from local.templates.__main__ import check
 from tests.infra import templates
 
 MAIN, APP, STORAGE, BUS = "main.bicep", "modules/app.bicep", "modules/storage.bicep", "modules/servicebus.bicep"
+POOL = "workers/pool.bicep"
 ROLES, NETWORK, VAULT = "modules/roles.bicep", "modules/network.bicep", "modules/keyvault.bicep"
 
 
@@ -134,6 +135,44 @@ MISTAKES = [
     Mistake(
         "container of the packages", APP, "primaryEndpoints.blob}deployments", "primaryEndpoints.blob}zips", "zips"
     ),
+    # Workers
+    Mistake("scaler", POOL, "type: 'metrics-api'", "type: 'azure-queue'", "cannot read the load"),
+    Mistake("number that starves", POOL, "valueLocation: sizes", "valueLocation: 'unresolved' // sizes", "no unreso"),
+    Mistake("number as metadata", POOL, "string(sizes.capacity * sizes.parallelism)", "1", "has to be a text"),
+    Mistake("capacity", "workers/defaults.json", '"capacity": 1', '"capacity": 0', "not 0"),
+    Mistake("word of the rule", POOL, "keyParamName: 'bewit'", "keyParam: 'bewit'", "metadata"),
+    Mistake("header", POOL, "method: 'query'", "method: 'header'", "method has to be query"),
+    Mistake("another parameter", POOL, "keyParamName: 'bewit'", "keyParamName: 'key'", "keyParamName has to be bewit"),
+    Mistake("query in the URL", POOL, "}/load'", "}/load?a=1'", "breaks its signature"),
+    Mistake("counts in place of load", POOL, "}/load'", "}/counts'", "not the load"),
+    Mistake("slash", POOL, "replace(taskQueueId, '/', '%2F')", "taskQueueId", "needs %2F"),
+    Mistake("one task queue for all", POOL, "value: taskQueueId", "value: 'my-team/other'", "not the load of what"),
+    Mistake("same task queue twice", "main.bicep", "trim(taskQueueId))", "toLower('a/b'))", "is deployed 2 times"),
+    Mistake("retries", POOL, "replicaRetryLimit: 0", "replicaRetryLimit: 1", "nobody counted"),
+    Mistake("manual", POOL, "triggerType: 'Event'", "triggerType: 'Manual'", "started by load"),
+    Mistake("completion", POOL, "replicaCompletionCount: sizes.parallelism", "replicaCompletionCount: 2", "parallelis"),
+    Mistake("time limit", "workers/defaults.json", '"replicaTimeout": 7200', '"replicaTimeout": 60', "end a worker"),
+    Mistake("fewest", "workers/defaults.json", '"minExecutions": 0', '"minExecutions": 30', "more than maxExecutions"),
+    Mistake("unknown secret", POOL, "secretRef: 'access-token'", "secretRef: 'token'", "no secret token"),
+    Mistake("secret in the template", POOL, "keyVaultUrl: '${vault", "value: '${vault", "belongs into the vault"),
+    Mistake(
+        "secret of nobody",
+        POOL,
+        "          identity: identity.id\n        }\n      ]\n      event",
+        "        }\n      ]\n      event",
+        "not have",
+    ),
+    Mistake("token as a value", POOL, "secretRef: 'access-token'", "value: 'x'", "has to come from a secret"),
+    Mistake("identity for tasks", POOL, "lifecycle: 'None'", "lifecycle: 'All'", "could use the job's identity"),
+    Mistake("job before its roles", POOL, "    readsBewit\n", "", "does not wait for the role"),
+    Mistake("secret that no one makes", POOL, "-bewit'", "-Bewit'", "nothing deploys"),
+    Mistake("CPU", "workers/defaults.json", '"cpu": "1"', '"cpu": "0.3"', "no containers with 0.3 vCPU"),
+    Mistake("memory of a worker", "workers/defaults.json", '"memory": "2Gi"', '"memory": "3Gi"', "2Gi of memory"),
+    Mistake("misspelt property of a job", POOL, "replicaTimeout: sizes", "replicaTimeOut: sizes", "replicaTimeout"),
+    Mistake("name of a job", "abbreviations.json", '"worker": "worker-"', '"worker": "Worker-"', "is no name for"),
+    Mistake("target", POOL, "value: string(sizes.capacity)", "value: '2'", "has to be what an execution works on"),
+    Mistake("subnet of workers", NETWORK, "/subnets/workers'", "/subnets/worker'", "nothing that is deployed"),
+    Mistake("image", "main.parameters.json", "QUEUE_WORKER_IMAGE=", "QUEUE_WORKER_IMAGES=", "minLength"),
 ]
 
 

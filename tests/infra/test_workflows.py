@@ -230,6 +230,9 @@ OTHER = {
     "QUEUE_STORAGE_PUBLIC_ACCESS": "Disabled",
     "QUEUE_SERVICEBUS_PUBLIC_ACCESS": "Disabled",
     "QUEUE_KEY_VAULT_PUBLIC_ACCESS": "Disabled",
+    "QUEUE_WORKERS": "my-team/linux",
+    "QUEUE_WORKER_IMAGE": "other.azurecr.io/worker:2",
+    "QUEUE_WORKER_REGISTRY": "other",
 }
 
 

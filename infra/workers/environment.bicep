@@ -1,0 +1,50 @@
+// Where the workers of all task queues run: a Container Apps environment that costs nothing while no worker runs.
+param name string
+param location string
+param tags object
+@description('Log Analytics workspace that gets what workers print, and what the platform says of them.')
+param workspaceId string
+@description('Subnet, delegated to Microsoft.App/environments, /27 or larger. Empty: no network.')
+param subnetId string = ''
+
+resource environment 'Microsoft.App/managedEnvironments@2025-01-01' = {
+  name: name
+  location: location
+  tags: tags
+  properties: {
+    // By a diagnostic setting and not by the workspace's key: the workspace refuses keys.
+    appLogsConfiguration: {
+      destination: 'azure-monitor'
+    }
+    vnetConfiguration: empty(subnetId) ? null : {
+      infrastructureSubnetId: subnetId
+      internal: true
+    }
+    workloadProfiles: [
+      {
+        name: 'Consumption'
+        workloadProfileType: 'Consumption'
+      }
+    ]
+  }
+}
+
+resource logs 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
+  scope: environment
+  name: 'logs'
+  properties: {
+    workspaceId: workspaceId
+    logs: [
+      {
+        category: 'ContainerAppConsoleLogs'
+        enabled: true
+      }
+      {
+        category: 'ContainerAppSystemLogs'
+        enabled: true
+      }
+    ]
+  }
+}
+
+output id string = environment.id
