@@ -23,8 +23,8 @@ from shared.usecases.timers import Postponed
 
 log = logging.getLogger("taskcluster.messages")
 
-MOST_ATTEMPTS = 12
-"""After so many failures, over some four hours, a message goes to the poison queue."""
+MOST_RETRIES = 12
+"""Retries of a message, over three and a half hours: when the last one fails, it goes to the poison queue."""
 FIRST_DELAY = 5.0
 LONGEST_DELAY = 3600.0
 WAITING_DELAY = 60.0
@@ -72,7 +72,7 @@ async def _attempt(services: Services, body: T, text: str, work: Callable[[Servi
         return await _again_unless_too_often(services, body, text)
     except (StorageUnavailable, ServiceUnavailable) as failure:
         log.warning("a message of %s waits: %s", queue, type(failure).__name__, extra={"action": "message_waits"})
-        waited = body.model_copy(update={"waits": min(body.waits + 1, MOST_ATTEMPTS)})
+        waited = body.model_copy(update={"waits": min(body.waits + 1, MOST_RETRIES)})
         return await _put_again(services, waited, min(FIRST_DELAY * 2**body.waits, WAITING_DELAY))
     except OtherVersion as foreign:
         log.warning("a message of %s waits: %s", queue, foreign, extra={"action": "message_waits"})
@@ -87,7 +87,7 @@ async def _attempt(services: Services, body: T, text: str, work: Callable[[Servi
 
 
 async def _again_unless_too_often(services: Services, body: Body, text: str) -> str:
-    if body.attempts >= MOST_ATTEMPTS:
+    if body.attempts >= MOST_RETRIES:
         return await _give_up(services, body.queue, text, "failed too often")
     counted = body.model_copy(update={"attempts": body.attempts + 1, "waits": 0})
     return await _put_again(services, counted, min(FIRST_DELAY * 2**body.attempts, LONGEST_DELAY))

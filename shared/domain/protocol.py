@@ -12,7 +12,11 @@ CLOCKS_APART = timedelta(seconds=1)
 """By how much the clock of the storage, which dates rows, may differ from ours."""
 
 LATEST_COMMIT = timedelta(minutes=2)
-"""No commit is sent later than this after its call's first write ahead; the call returns 503 instead (design 2)."""
+"""No commit is sent later than this after its call's first write ahead; the call returns 503 instead (design 2).
+
+Longer than a call takes with all retries of its requests and five lost races, so that only a process that stood still
+is refused; and shorter than `COMMIT_MAY_COME` by a margin for the request itself.
+"""
 
 COMMIT_MAY_COME = timedelta(minutes=5)
 """For so long the commit that a row or message was written ahead of may still come (design 4).
@@ -63,7 +67,10 @@ LONGEST_TIMER = timedelta(days=7) - timedelta(hours=1)
 """A message can be hidden for 7 days; a longer timer is put again when it comes up (design 3)."""
 
 TRIES = 5
-"""How often a write that loses its race (compare-and-swap by ETag) is tried before the call returns 503."""
+"""How often a write that loses its race (compare-and-swap by ETag) is tried before the call returns 503.
+
+More than the calls that usually meet at one task: claim, cancel, a handler and a timer.
+"""
 
 FIRST_WAIT = 0.05
 """Seconds before a lost race is tried again; doubled each time up to `LONGEST_WAIT`, with full jitter."""

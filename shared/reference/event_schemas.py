@@ -67,8 +67,8 @@ class ArtifactCreatedMessage(_TaskMessage):
     artifact: Artifact
 
 
-class TaskCompletedMessage(_TaskMessage):
-    """A run completed."""
+class _TaskReportedMessage(_TaskMessage):
+    """A worker reported how a run ended."""
 
     runId: RunId
     workerGroup: Id
@@ -76,7 +76,11 @@ class TaskCompletedMessage(_TaskMessage):
     task: TaskSummary = optional()
 
 
-class TaskFailedMessage(TaskCompletedMessage):
+class TaskCompletedMessage(_TaskReportedMessage):
+    """A run completed."""
+
+
+class TaskFailedMessage(_TaskReportedMessage):
     """A run failed."""
 
 

@@ -267,7 +267,7 @@ async def _mend(findings: list[Finding]) -> None:
         assert await finding.repair()
 
 
-def test_a_group() -> None:
+def test_check_repairs_a_group() -> None:
     world = World()
 
     async def story() -> None:

@@ -60,7 +60,7 @@ async def test_everything_readable_is_sent_once_more_with_all_its_attempts(azure
     assert all("attempts" not in body for body in bodies)
 
 
-async def test_one_alone(azure_storage: Storage) -> None:
+async def test_redrive_and_drop_of_one_message(azure_storage: Storage) -> None:
     await _fill(azure_storage, *(encode_body(_body(number)) for number in range(3)))
     chosen = (await poison.listed(azure_storage.queues, RESOLVED_QUEUE))[1]
     assert await poison.redrive(azure_storage.queues, RESOLVED_QUEUE, chosen["id"]) == poison.Moved(1, 0)

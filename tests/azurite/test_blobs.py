@@ -129,7 +129,7 @@ async def test_paths_are_listed_by_prefix_up_to_a_limit(blobs: Blobs) -> None:
     assert await blobs.list_paths("blobs", "x") == []
 
 
-async def test_what_is_not_sent(blobs: Blobs) -> None:
+async def test_illegal_arguments_are_refused_before_a_request(blobs: Blobs) -> None:
     with counting() as operations:
         for block in ("", "x" * 65):
             with pytest.raises(ValueError):

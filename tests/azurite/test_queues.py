@@ -132,7 +132,7 @@ async def test_up_to_32_at_once(queues: Queues) -> None:
             await queues.peek("q-1", count=count)
 
 
-async def test_what_is_not_sent(queues: Queues) -> None:
+async def test_illegal_arguments_are_refused_before_a_request(queues: Queues) -> None:
     receipt = await queues.put("q-1", "text")
     with counting() as operations:
         for text in ("", "x" * 65_537, "a\x00b"):
@@ -168,7 +168,7 @@ async def test_many_make_the_same_queue(azure_storage: Storage) -> None:
     assert len(await azure_storage.queues.peek("race", count=32)) == 10
 
 
-async def test_what_is_counted(queues: Queues) -> None:
+async def test_refused_requests_are_counted_too(queues: Queues) -> None:
     with counting() as operations:
         receipt = await queues.put("q-1", "text")
         await queues.peek("q-1")

@@ -69,7 +69,7 @@ async def send(method: str, url: str, **headers: str) -> requests.Response:
     )
 
 
-async def test_what_urls_open(azure_storage: Storage) -> None:
+async def test_write_url_only_writes_and_read_url_only_reads(azure_storage: Storage) -> None:
     """One URL writes one blob, another reads it, and neither does anything else."""
     storage = azure_storage
     write = await write_url(storage)

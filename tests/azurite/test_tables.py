@@ -107,7 +107,7 @@ _REFUSED: list[tuple[Operation, Refusal]] = [
 
 
 @pytest.mark.parametrize(("operation", "refusal"), _REFUSED)
-async def test_refused_alone(tables: Tables, operation: Operation, refusal: Refusal) -> None:
+async def test_single_operation_refused(tables: Tables, operation: Operation, refusal: Refusal) -> None:
     with pytest.raises(TransactionRefused) as caught:
         await tables.transact("Tasks", "p", [operation])
     assert (caught.value.index, caught.value.refusal) == (0, refusal)
@@ -116,7 +116,9 @@ async def test_refused_alone(tables: Tables, operation: Operation, refusal: Refu
 
 @pytest.mark.parametrize(("operation", "refusal"), _REFUSED)
 @pytest.mark.parametrize("index", [0, 2])
-async def test_refused_with_others(tables: Tables, operation: Operation, refusal: Refusal, index: int) -> None:
+async def test_refusal_names_its_index_in_a_batch(
+    tables: Tables, operation: Operation, refusal: Refusal, index: int
+) -> None:
     operations: list[Operation] = [Create("a", {}), Upsert("b", {}), Create("c", {})]
     operations.insert(index, operation)
     with pytest.raises(TransactionRefused) as caught:
@@ -203,7 +205,7 @@ async def test_many_make_the_same_table(azure_storage: Storage) -> None:
     assert len((await azure_storage.tables.query("Race", "p", start="", end="\uffff")).rows) == 10
 
 
-async def test_one_of_many_wins(tables: Tables) -> None:
+async def test_compare_and_swap_loses_no_increment(tables: Tables) -> None:
     all_have_read = asyncio.Barrier(8)
 
     async def count_up() -> int:

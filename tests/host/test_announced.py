@@ -1,4 +1,4 @@
-"""Every transition is announced, and nothing else is (contract 10, "Published when").
+"""Every transition is announced, and nothing else is (contract 10, "Sent when").
 
 What the messages say field by field is tested with the events themselves; here it is that they come.
 """
@@ -118,7 +118,7 @@ def test_scheduling_is_announced(service: Service) -> None:
     service.events.expect(by_rerun, DEFINED, PENDING)
 
 
-def test_a_dependency(service: Service) -> None:
+def test_released_dependent_is_announced_pending(service: Service) -> None:
     required = service.create(taskGroupId=(group := new_slugid()))
     dependent = service.create(dependencies=[required], taskGroupId=group)
     service.claim()

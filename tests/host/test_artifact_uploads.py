@@ -195,7 +195,7 @@ class TestBlob:
     def request(data: bytes, **more: Any) -> dict[str, Any]:
         return {"contentLength": len(data), "contentSha256": hashlib.sha256(data).hexdigest(), **more}
 
-    def test_in_one_request(self, service: Service, run: Run) -> None:
+    def test_blob_upload_in_one_request(self, service: Service, run: Run) -> None:
         fields = self.request(
             TEXT,
             contentEncoding="gzip",
@@ -226,7 +226,7 @@ class TestBlob:
         kinds = [event.body["artifact"]["storageType"] for event in _announced(service, run)]
         assert kinds == ["blob"]
 
-    def test_in_parts(self, run: Run) -> None:
+    def test_blob_upload_in_parts(self, run: Run) -> None:
         data = bytes(range(250)) * 24_000
         parts = [data[:5_000_000], data[5_000_000:]]
         fields = self.request(
@@ -335,7 +335,7 @@ class TestObject:
         run.worker.finishArtifact(run.task_id, 0, "public/object", {"uploadId": created["uploadId"]})
         assert run.download("public/object") == data
 
-    def test_checks(self, service: Service, run: Run) -> None:
+    def test_object_refusals(self, service: Service, run: Run) -> None:
         created = run.create("public/object", "object")
         finish = {"uploadId": created["uploadId"]}
         with refused(409, "RequestConflict"):

@@ -98,7 +98,7 @@ def test_what_the_anonymous_role_may_get_needs_no_credentials(run: Run) -> None:
             anonymous.getArtifact(run.task_id, 0, name)
 
 
-def test_routes(run: Run) -> None:
+def test_raw_and_encoded_slash_in_names(run: Run) -> None:
     """A raw slash is as good as an encoded one; an empty name is no name (contract 1.4)."""
     run.upload("public/a/b", b"c")
     root = f"{run.service.running.deployment.root_url}/api/queue/v1/task/{run.task_id}"
@@ -152,7 +152,7 @@ def survives(run: Run, name: str, *, direct: bool) -> None:
 
 
 @pytest.mark.parametrize("direct", [False, True], ids=["relay", "direct"])
-def test_names(run: Run, direct: bool) -> None:
+def test_odd_names_survive_upload_and_listing(run: Run, direct: bool) -> None:
     for name in NAMES:
         survives(run, name, direct=direct)
         survives(run, f"public/{name}"[:1024], direct=direct)

@@ -36,7 +36,7 @@ def test_many_definitions_and_statuses(service: Service) -> None:
     assert len(statuses) == 3
 
 
-def test_nothing_asked(service: Service) -> None:
+def test_empty_and_malformed_task_ids(service: Service) -> None:
     assert service.queue.tasks({}) == {"tasks": []}
     assert service.queue.statuses({"taskIds": []}) == {"statuses": []}
     with refused(400, "InputValidationError"):

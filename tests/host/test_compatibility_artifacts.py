@@ -38,7 +38,7 @@ def test_what_was_put_is_got(service: Service, run: Run) -> None:
 @pytest.mark.endpoint("listLatestArtifacts")
 @pytest.mark.endpoint("artifactInfo")
 @pytest.mark.endpoint("latestArtifactInfo")
-def test_what_there_is(service: Service, run: Run) -> None:
+def test_artifacts_are_listed_and_described(service: Service, run: Run) -> None:
     run.refer("b")
     run.upload(NAME, CONTENT, direct=True)
     run.refer("a")

@@ -167,7 +167,7 @@ def test_a_thousand_counts(service: Service) -> None:
 @pytest.mark.parametrize(
     "path", ["/pending/{}", "/task-queues/{}/counts", "/task-queues/{}/load", "/task-queues/{}/pending"]
 )
-def test_both_slashes(service: Service, path: str) -> None:
+def test_task_queue_id_may_have_raw_or_encoded_slash(service: Service, path: str) -> None:
     service.create()
     raw = send(service, "GET", API + path.format(service.pool))
     encoded = send(service, "GET", API + path.format(service.pool.replace("/", "%2F")))

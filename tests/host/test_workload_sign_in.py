@@ -203,7 +203,7 @@ def test_jobs_of_others_may_create_nothing(
     assert "InsufficientScopes" in errors
 
 
-def test_who_a_job_is(deployed: Running, github: GitHub) -> None:
+def test_client_id_and_roles_of_a_job(deployed: Running, github: GitHub) -> None:
     github.job = push("main")
     root_url = deployed.deployment.root_url
     anonymous = taskcluster.Auth({"rootUrl": root_url, "maxRetries": 0})

@@ -136,7 +136,7 @@ def test_alerts_are_counted() -> None:
     assert len(list(templates.resources("Microsoft.Insights/metricAlerts"))) == cost_model.METRIC_ALERTS
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_cost_model_command(tmp_path: Path) -> None:
     inputs = tmp_path / "mine.json"
     changed = copy.deepcopy(INPUTS)
     changed["prices"]["servicebus_standard_month"] = 123456

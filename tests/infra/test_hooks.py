@@ -30,7 +30,7 @@ def test_a_new_deployment_gets_secrets_that_the_app_takes(play: Play) -> None:
     assert vault.open("client", vault.seal("client", "token")) == "token"
 
 
-def test_no_two_are_alike(play: Play) -> None:
+def test_secrets_are_new_at_each_run(play: Play) -> None:
     play.set("group", "false")
     play.run("make-secrets.sh")
     first = play.env

@@ -223,7 +223,7 @@ def _it_has_made_nothing_that_the_infrastructure_does_not(stack: Stack) -> None:
     assert containers <= {*entities["containers"], "azure-webjobs-hosts", "azure-webjobs-secrets"}
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_package_command(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "local.cli", "package", "--sources", "-o", str(tmp_path)],
         cwd=ROOT,

@@ -101,7 +101,7 @@ _thorough = settings(_quick, max_examples=500)
 
 @_quick
 @given(_table_steps)
-def test_tables(azurite: Azurite, steps: list[Step]) -> None:
+def test_tables_answer_as_azurite(azurite: Azurite, steps: list[Step]) -> None:
     asyncio.run(compare(azurite, steps))
 
 
@@ -121,7 +121,7 @@ def test_blobs(azurite: Azurite, steps: list[Step]) -> None:
 @pytest.mark.timeout(900)
 @_thorough
 @given(st.one_of(_table_steps, _queue_steps, _blob_steps))
-def test_all_at_length(azurite: Azurite, steps: list[Step]) -> None:
+def test_all_kinds_answer_as_azurite_at_length(azurite: Azurite, steps: list[Step]) -> None:
     asyncio.run(compare(azurite, steps))
 
 

@@ -115,7 +115,7 @@ def _all_end_well(scenario: Scenario, cases: list[tuple[int, Call, str]]) -> Non
 
 
 @pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
-def test_lost_answer_with_company_by_chance(scenario: Scenario) -> None:
+def test_lost_answer_while_another_call_acts_by_chance(scenario: Scenario) -> None:
     """A sample that changes every day: commits and other writes, each with some of those who may come in between."""
     chance = todays_chance(f"lost answers, {scenario.name}")
     cases = list(_cases(scenario))
@@ -128,6 +128,6 @@ def test_lost_answer_with_company_by_chance(scenario: Scenario) -> None:
 @pytest.mark.large
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
-def test_lost_answer_with_company(scenario: Scenario) -> None:
+def test_lost_answer_while_another_call_acts(scenario: Scenario) -> None:
     """Every write of every call and handler, with everybody who may come in between."""
     _all_end_well(scenario, list(_cases(scenario)))

@@ -48,7 +48,7 @@ def test_within_a_window_it_stays() -> None:
     assert {back_off.in_vain("p/w") for _ in range(1000)} == {1}
 
 
-def test_work_ends_it() -> None:
+def test_work_resets_the_advice() -> None:
     clock = Clock()
     back_off = BackOff(clock.now)
     for _ in range(5):
@@ -57,7 +57,7 @@ def test_work_ends_it() -> None:
     assert back_off.in_vain("p/w") == 0
 
 
-def test_quiet_windows_halve_it() -> None:
+def test_quiet_windows_halve_the_advice() -> None:
     clock = Clock()
     back_off = BackOff(clock.now)
     for _ in range(5):

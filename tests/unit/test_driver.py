@@ -152,7 +152,7 @@ def test_a_deadlock_is_reported() -> None:
         Simulation.seeded(0).run(stuck())
 
 
-def test_errors_come_out() -> None:
+def test_an_error_of_a_simulated_call_is_raised() -> None:
     async def broken() -> None:
         raise KeyError("x")
 

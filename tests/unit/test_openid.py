@@ -193,7 +193,7 @@ REFUSED: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-async def test_refused(case: str) -> None:
+async def test_bad_id_tokens_are_refused(case: str) -> None:
     id_token, message = REFUSED[case]
     issuer = Issuer()
     issuer.clock = 1000

@@ -41,6 +41,6 @@ def test_any_other_token_is_refused_or_a_key(token: str) -> None:
 
 
 @pytest.mark.parametrize("token", ["!", "a", "_w", "AA", "ä", "a b", token_of("x" * 514)])
-def test_tokens_that_are_none(token: str) -> None:
+def test_malformed_tokens_are_refused(token: str) -> None:
     with pytest.raises(InputError):
         start_of({"continuationToken": token})

@@ -180,7 +180,8 @@ def test_the_javascript_client_agrees() -> None:
 
 def test_scopes_of_every_endpoint_have_something_to_agree_with() -> None:
     for service, entries in ENTRIES.items():
-        assert set(entries) - set(javascript_reference(service)) <= set(NEWER_OR_OLDER) | PUBLIC
+        unknown = set(entries) - set(javascript_reference(service)) - set(NEWER_OR_OLDER) - PUBLIC
+        assert not unknown, "today's client does not know these: add their scopes to NEWER_OR_OLDER"
     assert not [name for name in PUBLIC if "scopes" in ENTRIES["auth"][name]]
 
 

@@ -31,7 +31,7 @@ def found(method: str, path: str) -> tuple[str, dict[str, str]] | None:
         ("POST", "/claim-work/{}", "claimWork"),
     ],
 )
-def test_both_slashes(method: str, path: str, name: str, slash: str, end: str) -> None:
+def test_task_queue_id_may_have_raw_or_encoded_slash(method: str, path: str, name: str, slash: str, end: str) -> None:
     assert found(method, path.format(f"prov{slash}wt") + end) == (name, {"taskQueueId": "prov/wt"})
 
 
@@ -60,7 +60,7 @@ def test_a_task_queue_itself_takes_the_encoded_slash_only() -> None:
         ("POST", "/provisioners/p/worker-types/w/workers/g/i/removed", "workerRemoved"),
     ],
 )
-def test_every_route(method: str, path: str, name: str) -> None:
+def test_routes_of_provisioners_and_workers(method: str, path: str, name: str) -> None:
     match = found(method, path)
     assert match is not None and match[0] == name
 
