@@ -2,11 +2,9 @@
 
 import azure.functions as func
 
-from functions import http, process, queue_triggers, telemetry_export, timer_triggers
+from functions import http, queue_triggers, timer_triggers
 
 app = func.FunctionApp(http_auth_level=func.AuthLevel.ANONYMOUS)
 app.register_functions(http.blueprint)
 app.register_functions(queue_triggers.blueprint)
 app.register_functions(timer_triggers.blueprint)
-if process.SETTINGS.exports_telemetry:
-    app.register_functions(telemetry_export.blueprint)

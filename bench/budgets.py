@@ -28,6 +28,13 @@ EXPIRY: Cost = {"R": 1, "W": 3}
 READ: Cost = {"R": 1, "BR": 1}
 """An artifact that is read by its signed URL."""
 
+SAMPLE: Cost = {"R": 3.25, "W": 2.1}
+"""A sample of the history, besides the gauges; what an hour's sum costs is divided among its twelve samples."""
+GAUGES: Cost = {"G": 6}
+"""One reading of the gauges: the lengths of queues."""
+GAUGES_A_POOL: Cost = {"R": 2}
+"""And of a task queue."""
+
 
 def life_of_a_task(artifacts: float, reads: float) -> Cost:
     """All requests of an ordinary task: created, claimed, renewed once, completed, followed up, deleted."""

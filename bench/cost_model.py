@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from bench import budgets
+from shared.domain.history import MINUTES
+from shared.storage.interface import MAX_OPERATIONS
+from shared.usecases.history import FLUSH_SECONDS
 
 ROOT = Path(__file__).resolve().parent.parent
 INPUTS = ROOT / "bench" / "cost_inputs.json"
@@ -132,8 +135,10 @@ class Model:
         tables = tasks * budgets.tables(task) + self.millions(
             self.load["status_calls_a_second"] + 2 * self.load["other_calls_a_second"]
         )
+        history = self.history()
+        tables += history["tables"]
         polls = self.idle_polls(self.http_instances(peak=False)) + self._trigger_polls()
-        queues = tasks * budgets.queues(task) + self.millions(polls)
+        queues = history["queues"] + tasks * budgets.queues(task) + self.millions(polls)
         kept = self.load["tasks_a_second"] * 86_400 * self.load["days_kept"]
         blobs = kept * self.load["artifact_megabytes"] / 1024
         price = {name: value[sku] for name, value in self.prices.items() if isinstance(value, dict)}
@@ -144,6 +149,18 @@ class Model:
             * (task["BW"] * price["blob_write_per_million"] + task["BR"] * price["blob_read_per_million"]),
             "tables: data": kept * self.assume["table_kilobytes_a_task"] / 1024 / 1024 * price["table_gb_month"],
             "blobs: data": blobs * price["blob_gb_month"],
+        }
+
+    def history(self, *, idle: bool = False) -> dict[str, float]:
+        """Millions of requests for samples, and for the counts that processes write once a minute."""
+        samples = self.millions(1 / MINUTES.total_seconds())
+        pools = 0 if idle else self.load["pools_with_waiters"]
+        counts = 0 if idle else self.http_instances(peak=False) + self.resolved_instances(peak=False)
+        removed = counts * MINUTES.total_seconds() / FLUSH_SECONDS / MAX_OPERATIONS
+        a_sample = budgets.tables(budgets.SAMPLE) + pools * budgets.tables(budgets.GAUGES_A_POOL) + removed
+        return {
+            "tables": samples * a_sample + self.millions(counts / FLUSH_SECONDS),
+            "queues": samples * budgets.queues(budgets.GAUGES),
         }
 
     def _trigger_polls(self) -> float:
@@ -229,10 +246,12 @@ class Model:
     def idle_cost(self) -> dict[str, float]:
         """The idle cost: no calls, no data kept."""
         sku = self.profile["storageSku"]
-        polls = self.millions(self._trigger_polls()) * self.prices["queue_per_million"][sku]
+        history = self.history(idle=True)
+        queues = self.millions(self._trigger_polls()) + history["queues"]
         return {
             **self.functions_cost(idle=True),
-            "queues: requests": polls,
+            "tables: requests": history["tables"] * self.prices["table_per_million"][sku],
+            "queues: requests": queues * self.prices["queue_per_million"][sku],
             **self.service_bus_cost(idle=True),
             **self.monitoring_cost(idle=True),
         }

@@ -18,6 +18,7 @@ from shared.runtime import Runtime
 from shared.services import Services, assemble
 from shared.settings import Settings, load_settings
 from shared.storage.connection import AzureStorage, Endpoints
+from shared.storage.interface import StorageUnavailable
 from shared.telemetry.start import Telemetry, start_telemetry
 from shared.usecases.announcer import Publisher
 
@@ -28,6 +29,8 @@ TELEMETRY: Final[Telemetry] = start_telemetry(SETTINGS)
 
 for _warning in SETTINGS.warnings():
     logging.getLogger("taskcluster.settings").warning(_warning, extra={"action": "doubtful_setting"})
+
+log = logging.getLogger("taskcluster.housekeeping")
 
 _lock = asyncio.Lock()
 _services: Services | None = None
@@ -60,7 +63,19 @@ async def connected(settings: Settings) -> AsyncGenerator[Services, None]:
         publisher: Publisher = events
         if TELEMETRY.tracer.is_on:
             publisher = TracedPublisher(events, TELEMETRY.tracer)
-        yield assemble(settings, runtime, storage.storage, publisher, lambda: events.ask(TOPICS[0]))
+        assembled = assemble(settings, runtime, storage.storage, publisher, lambda: events.ask(TOPICS[0]))
+        flushing = asyncio.create_task(assembled.history.keep_flushing())
+        connections.push_async_callback(_finish, assembled, flushing)
+        yield assembled
+
+
+async def _finish(assembled: Services, flushing: asyncio.Task[None]) -> None:
+    """Writes what this process has counted, before its connections are closed."""
+    flushing.cancel()
+    try:
+        await assembled.history.flush()
+    except StorageUnavailable:
+        log.warning("what was counted since the last minute is lost", extra={"action": "history_lost"})
 
 
 def _storage(settings: Settings, connections: AsyncExitStack) -> AzureStorage:

@@ -1,17 +1,12 @@
-"""/metrics for Prometheus, and the timer that reads the gauges for exporters."""
+"""/metrics for Prometheus, where telemetry is exported."""
 
 from __future__ import annotations
-
-import azure.functions as func
 
 from functions import process
 from shared.api.answer import Answer
 from shared.api.endpoint import Call, Endpoint
 from shared.services import Services
 from shared.telemetry.prometheus import CONTENT_TYPE, exposition
-
-blueprint = func.Blueprint()
-"""Registered only where telemetry is exported."""
 
 
 async def metrics(services: Services, call: Call) -> Answer:
@@ -33,11 +28,3 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         scopes="queue:metrics",
     ),
 )
-
-
-@blueprint.function_name("observe")
-@blueprint.timer_trigger(arg_name="timer", schedule="15 * * * * *")
-async def observe(timer: func.TimerRequest) -> None:
-    """Reads the gauges, in one process of the deployment."""
-    services = await process.services()
-    await services.gauges.refresh()

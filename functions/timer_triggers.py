@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 import azure.functions as func
 
@@ -12,6 +13,9 @@ log = logging.getLogger("taskcluster.housekeeping")
 
 SECONDS = 300.0
 """For so long one run works; the next one goes on."""
+
+OBSERVED: Final = "15 * * * * *" if process.SETTINGS.exports_telemetry else "15 */5 * * * *"
+"""Exporters want the gauges of every minute; the history has a sample every five minutes."""
 
 blueprint = func.Blueprint()
 
@@ -38,3 +42,13 @@ async def reconcile(timer: func.TimerRequest) -> None:
             looked_into,
             extra={"action": "reconciled", "count": looked_into},
         )
+
+
+@blueprint.function_name("observe")
+@blueprint.timer_trigger(arg_name="timer", schedule=OBSERVED)
+async def observe(timer: func.TimerRequest) -> None:
+    """Reads the gauges for exporters and takes the history's samples, in one process of the deployment."""
+    services = await process.services()
+    if process.SETTINGS.exports_telemetry:
+        await services.gauges.refresh()
+    await services.history.sample()

@@ -22,6 +22,7 @@ TABLES: Final = (
     keys.INDEX,
     client_store.TABLE,
     role_store.TABLE,
+    keys.HISTORY,
 )
 """The truth first: in a copy that is made in this order, projections are newer than what they project."""
 

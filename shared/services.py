@@ -20,6 +20,7 @@ from shared.storage.definitions import DefinitionCache
 from shared.storage.directory import DirectoryStore
 from shared.storage.expiry import ExpiryStore
 from shared.storage.groups import GroupStore
+from shared.storage.history import HistoryStore
 from shared.storage.index import IndexStore
 from shared.storage.interface import Storage
 from shared.storage.messages import Messages, Signer
@@ -41,6 +42,7 @@ from shared.usecases.group_jobs import GroupJobs
 from shared.usecases.groups import Batches, Groups
 from shared.usecases.health import Health
 from shared.usecases.heartbeat import Ask, Heartbeat, asks_of
+from shared.usecases.history import History
 from shared.usecases.index import Index
 from shared.usecases.lifecycle import Lifecycle
 from shared.usecases.membership import Membership
@@ -154,6 +156,7 @@ class Services:
     workers: Workers
     pool_views: PoolViews
     gauges: Gauges
+    history: History
     expiration: Expiration
     reconciler: Reconciler
     index: Index
@@ -199,6 +202,7 @@ def assemble(
     index = Index(IndexStore(storage, expiry, runtime))
     recent = RecentGroupStore(storage, runtime)
     group_check = GroupCheck(stores)
+    gauges = Gauges(stores, pool_index, standings, storage.queues)
     heartbeat = Heartbeat(
         asks_of(storage) | ({} if ask_events is None else {"Service Bus": ask_events}), time.monotonic
     )
@@ -247,7 +251,8 @@ def assemble(
         directory=Directory(directory),
         workers=Workers(stores, executor, workers, directory, pool_index, expiry),
         pool_views=PoolViews(stores, pages, pool_index, standings),
-        gauges=Gauges(stores, pool_index, standings, storage.queues),
+        gauges=gauges,
+        history=History(HistoryStore(storage), gauges, runtime, timedelta(days=settings.history_days)),
         reconciler=reconciler,
         index=index,
         expiration=Expiration(

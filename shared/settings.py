@@ -144,6 +144,12 @@ class Settings(BaseSettings):
         description="Queues of a pool that was not used for so many days, and that has no tasks, are deleted; the "
         "next use creates them again.",
     )
+    history_days: int = Field(
+        default=30,
+        ge=1,
+        le=366,
+        description="For so many days the console's history is kept, hour by hour; every five minutes for two days.",
+    )
     artifact_put_seconds: float = Field(
         default=2700, ge=60, le=86_400, description="Life of the signed URLs for uploading an artifact."
     )

@@ -167,8 +167,8 @@ export interface Sample {
   completed: number;
   failed: number;
   exception: number;
-  waitP50Seconds: number;
-  waitP95Seconds: number;
+  waitP50Seconds?: number;
+  waitP95Seconds?: number;
 }
 
 export interface Finding {

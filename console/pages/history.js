@@ -46,7 +46,7 @@ export default function HistoryPage({ query }) {
       </select>
     </div>
     <${Loaded} of=${polled} label="Loading the samples">
-      ${(/** @type {{samples: Sample[]}} */ { samples }) => (samples.length < 2 ? html`<${Empty}>There are no samples of this time yet; one is taken every few minutes.<//>` : html`<${Plots} samples=${samples} />`)}
+      ${(/** @type {{samples: Sample[]}} */ { samples }) => (samples.length < 2 ? html`<${Empty}>There are no samples of this time yet; one is taken every five minutes, and summed up by the hour for longer spans.<//>` : html`<${Plots} samples=${samples} />`)}
     <//>
   </article>`;
 }
@@ -54,8 +54,10 @@ export default function HistoryPage({ query }) {
 /** @param {{samples: Sample[]}} properties */
 function Plots({ samples }) {
   const series = useMemo(() => {
-    const of = (/** @type {keyof Sample} */ name) => samples.map((sample) => /** @type {number} */ (sample[name]));
-    const minutes = (/** @type {keyof Sample} */ name) => of(name).map((seconds) => Math.round(seconds / 6) / 10);
+    /** @typedef {Exclude<keyof Sample, "time">} Figure */
+    const of = (/** @type {Figure} */ name) => samples.map((sample) => sample[name] ?? null);
+    const minutes = (/** @type {Figure} */ name) =>
+      of(name).map((seconds) => (seconds === null ? null : Math.round(seconds / 6) / 10));
     return {
       times: samples.map(({ time }) => Date.parse(time) / 1000),
       load: [

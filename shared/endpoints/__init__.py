@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from shared.api.endpoint import Endpoint
-from shared.endpoints import artifacts, batches, groups, provisioners, service, task_queues, tasks, work, workers
+from shared.endpoints import (
+    artifacts,
+    batches,
+    groups,
+    history,
+    provisioners,
+    service,
+    task_queues,
+    tasks,
+    work,
+    workers,
+)
 
 PREFIX = "/api/queue/v1"
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *service.ENDPOINTS,
+    *history.ENDPOINTS,
     *tasks.ENDPOINTS,
     *batches.ENDPOINTS,
     *groups.ENDPOINTS,

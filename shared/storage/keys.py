@@ -20,6 +20,7 @@ POOLS = "Pools"
 DIRECTORY = "Directory"
 EXPIRY = "Expiry"
 INDEX = "Index"
+HISTORY = "History"
 
 TASK_DEFINITION = "task.definition"
 TASK_OPEN = "task.open"
@@ -151,6 +152,11 @@ def founded(moment: datetime, slugid: str) -> str:
 
 FOUNDED = ("0", "\x7f")
 """The range of task groups in the partition of the directory that lists them."""
+
+
+def sample(moment: datetime) -> str:
+    """A sample of the history, of which the latest comes first."""
+    return _latest_first(moment)
 
 
 def _latest_first(moment: datetime) -> str:

@@ -68,6 +68,14 @@ EXCEPTION = Instrument(
     description="Runs that were resolved as exception, by reason.",
     labels=(*_POOL, "reasonResolved"),
 )
+WAITING = Instrument(
+    name="queue_waiting_seconds",
+    kind="histogram",
+    unit="s",
+    description="How long a run was pending before a worker claimed it.",
+    labels=_POOL,
+    buckets=_SECONDS,
+)
 FAILED_CLAIMS = Instrument(
     name="queue_failed_claims",
     kind="counter",
@@ -150,6 +158,7 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     COMPLETED,
     FAILED,
     EXCEPTION,
+    WAITING,
     FAILED_CLAIMS,
     TIMER_LATENESS,
     FAN_OUT_LAG,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from shared.domain.task import Resolved, Run, State, Task
-from shared.telemetry.instruments import COMPLETED, EXCEPTION, FAILED, TIMER_LATENESS
+from shared.telemetry.instruments import COMPLETED, EXCEPTION, FAILED, TIMER_LATENESS, WAITING
 from shared.telemetry.meter import Meter
 
 log = logging.getLogger("taskcluster.tasks")
@@ -35,6 +35,9 @@ def note_transition(meter: Meter, before: Task | None, after: Task) -> None:
         )
         if run.state.is_resolved:
             _count(meter, after, run)
+        elif run.state is State.RUNNING and run.started is not None:
+            waited = (run.started - run.scheduled).total_seconds()
+            meter.record(WAITING, waited, *after.task_queue_id.split("/", 1))
 
 
 def _count(meter: Meter, task: Task, run: Run) -> None:

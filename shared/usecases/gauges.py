@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from shared.concurrency import in_waves, together
+from shared.domain.history import Figures
 from shared.storage.interface import Queues
 from shared.storage.internal_messages import EVENTS_QUEUE, INTERNAL_QUEUES
 from shared.storage.keys import PENDING as PENDING_ROWS
@@ -34,7 +36,7 @@ class Gauges:
         self._stores = stores
         self._index = index
         self._standings = standings
-        self._busy: set[str] = set()
+        self._busy: dict[str, Figures] = {}
         """Task queues that had tasks when they were read last."""
         self._next: str | None = None
         """Where in the directory the next refresh goes on."""
@@ -49,6 +51,11 @@ class Gauges:
             return
         await together(self._pools(), self._backlog(), *(self._poison(queue) for queue in INTERNAL_QUEUES))
         self._read = now
+
+    @property
+    def loads(self) -> Mapping[str, Figures]:
+        """What waits and runs in the task queues that had tasks when they were read last."""
+        return self._busy
 
     async def _pools(self) -> None:
         chosen = dict.fromkeys(sorted(self._busy)[: MOST - IN_TURN])
@@ -66,9 +73,12 @@ class Gauges:
     async def _pool(self, task_queue_id: str) -> None:
         now = self._stores.runtime.now()
         counts = (await self._standings.of_pool(task_queue_id)).counts
-        (self._busy.add if counts.pending or counts.claimed else self._busy.discard)(task_queue_id)
         oldest, _ = await self._index.page("pending", task_queue_id, PENDING_ROWS[0], 1)
         age = max((now - oldest[0].since).total_seconds(), 0.0) if oldest and counts.pending else 0.0
+        if counts.pending or counts.claimed:
+            self._busy[task_queue_id] = Figures(pending=counts.pending, claimed=counts.claimed, oldest=int(age))
+        else:
+            self._busy.pop(task_queue_id, None)
         labels = task_queue_id.split("/", 1)
         self._meter.set(PENDING, counts.pending, *labels)
         self._meter.set(CLAIMED, counts.claimed, *labels)

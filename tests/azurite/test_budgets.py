@@ -77,6 +77,27 @@ async def health(bench: Bench) -> Operations:
     return await bench.measure(bench.process().health.findings())
 
 
+@budget("history, 24 hours of one task queue", 1, 1)
+async def read_history(bench: Bench) -> Operations:
+    await bench.calls.history.sample()
+    return await bench.measure(bench.calls.history.read(POOL, utc_now() - timedelta(hours=24)))
+
+
+@budget("history, a process's counts", 1, 1)
+async def flush_history(bench: Bench) -> Operations:
+    await bench.calls.history.flush()
+    await bench.completed()
+    return await bench.measure(bench.calls.history.flush())
+
+
+@budget("history, the first sample of a process, one pool", 16, None)
+async def sample_history(bench: Bench) -> Operations:
+    for queue in INTERNAL_QUEUES:
+        await bench.storage.queues.create(queue)
+    await bench.calls.history.flush()
+    return await bench.measure(bench.handlers.history.sample())
+
+
 @budget("createTask, group raised", 8, 3)
 async def raise_a_group(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.create_task(bench.definition(expires=timedelta(days=9))))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 
 from shared.api.answer import at_root, fixed_headers
@@ -27,6 +29,22 @@ def test_health(service: Service) -> None:
     assert not {finding["code"] for finding in found["findings"]} & {"tables-silent", "storage-slow"}
     with refused(403, "InsufficientScopes"):
         service.anonymous._makeHttpRequest("GET", "health", None)
+
+
+@pytest.mark.endpoint("history")
+def test_history(service: Service) -> None:
+    day = service.call("GET", "history")
+    assert (day.keys(), day["intervalSeconds"]) == ({"intervalSeconds", "samples"}, 300)
+    month = service.call("GET", f"history?from=2020-01-01T00:00:00Z&taskQueueId={quote(service.pool, safe='')}")
+    assert month["intervalSeconds"] == 3600
+    assert service.call("GET", "history?from=2999-01-01T00:00:00Z")["samples"] == []
+    for query in ("from=yesterday", "taskQueueId=nothing"):
+        with refused(400, "InvalidRequestArguments"):
+            service.call("GET", f"history?{query}")
+    with refused(400, "InputError"):
+        service.call("GET", "history?from=2020-13-01T00:00:00Z")
+    with refused(403, "InsufficientScopes"):
+        service.anonymous._makeHttpRequest("GET", "history", None)
 
 
 def test_every_service_reports_its_health(service: Service) -> None:

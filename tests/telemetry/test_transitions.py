@@ -83,6 +83,20 @@ def test_lag_of_the_fan_out() -> None:
     assert 0.9 <= lag.total < 3
 
 
+def test_how_long_runs_waited() -> None:
+    world = World()
+
+    async def life() -> None:
+        await world.create()
+        world.clock.advance(40)
+        await world.claim(1)
+
+    world.run(life())
+    waiting = distribution(world.services, instruments.WAITING, *POOL)
+    assert waiting.count == 1
+    assert 40 <= waiting.total < 42
+
+
 def test_gauges_are_those_of_storage() -> None:
     world = World()
 

@@ -60,7 +60,7 @@ OURS: dict[str, Any] = {
 OLDER = {"defineTask", "pollTaskUrls", "declareProvisioner", "declareWorkerType"}
 """Calls of older clients (contract 2.1)."""
 
-ONLY_HERE = {"workerRemoved", "listTaskGroups", "health", "taskQueueLoad"}
+ONLY_HERE = {"workerRemoved", "listTaskGroups", "health", "taskQueueLoad", "history"}
 """Endpoints that Taskcluster does not have."""
 
 PUBLIC = {"signIn", "signInOptions"}
@@ -120,6 +120,7 @@ NEWER_OR_OLDER: dict[str, Any] = {
     "listTaskGroups": "queue:list-task-groups",
     "health": "queue:health",
     "taskQueueLoad": {"AllOf": ["queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"]},
+    "history": "queue:get-history",
     "taskQueueCountsBatch": {
         "AllOf": [
             {"for": "taskQueueId", "in": "taskQueueIds", "each": "queue:pending-count:<taskQueueId>"},

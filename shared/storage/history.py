@@ -1,0 +1,187 @@
+"""The History table: what processes have counted, samples, and sums of samples (design 10).
+
+A row of a sample has its total in one column and its task queues, by a hash of their names, in sixteen others: the
+history of one task queue is read without the others, and a sample is written at once.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from shared.domain.dates import format_date, parse_date
+from shared.domain.history import Figures, Sample
+from shared.storage import keys
+from shared.storage.interface import MAX_OPERATIONS, Create, Delete, Row, Storage, TransactionRefused, Value
+
+Kind = Literal["minutes", "hours"]
+"""A sample, or the sum of an hour's."""
+
+PARTS = 16
+QUEUES_A_PART = 100
+"""Task queues of a sample in each part, the busiest: so a column has less than 64 KiB, the row less than 1 MiB."""
+TALLIES_AT_ONCE = 5000
+"""Counts of processes that are read for one sample; more wait for the next one."""
+
+_TALLIES = "tallies"
+_TIME, _TOTAL = "time", "total"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tally:
+    """What one process has counted in a minute or so, as read."""
+
+    key: str
+    written: datetime
+    """By the storage's clock."""
+    queues: Mapping[str, Figures]
+
+
+class HistoryStore:
+    """Reads and writes samples."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._tables = storage.tables
+
+    async def add_tally(self, key: str, queues: Mapping[str, Figures]) -> None:
+        """Writes what a process has counted; nothing if that was written before. Raises StorageUnavailable."""
+        await self._create(_TALLIES, key, _parts(queues))
+
+    async def tallies(self) -> list[Tally]:
+        """What processes have written and no sample has removed. Raises StorageUnavailable."""
+        found: list[Tally] = []
+        start: str | None = ""
+        while start is not None and len(found) < TALLIES_AT_ONCE:
+            page = await self._tables.query(keys.HISTORY, _TALLIES, start=start, end="\x7f")
+            found += [Tally(key=row.key, written=row.timestamp, queues=_queues(row)) for row in page.rows]
+            start = page.resume
+        return found
+
+    async def remove_tallies(self, names: Sequence[str]) -> None:
+        """Removes what is in a sample. Raises StorageUnavailable."""
+        await self._remove(_TALLIES, list(names))
+
+    async def add(self, kind: Kind, sample: Sample) -> None:
+        """Writes a sample, unless there is one of that time. Raises StorageUnavailable."""
+        values = {_TIME: format_date(sample.time), _TOTAL: _text(sample.total), **_parts(sample.queues)}
+        await self._create(kind, keys.sample(sample.time), values)
+
+    async def latest(self, kind: Kind) -> datetime | None:
+        """The time of the last sample. Raises StorageUnavailable."""
+        page = await self._tables.query(keys.HISTORY, kind, start="", end="\x7f", limit=1, select=(_TIME,))
+        return parse_date(str(page.rows[0].values[_TIME])) if page.rows else None
+
+    async def whole(self, kind: Kind, after: datetime, until: datetime) -> list[Sample]:
+        """Samples with after < time ≤ until, with all task queues, in order of time. Raises StorageUnavailable."""
+        rows = await self._rows(kind, after, until, None)
+        return [Sample(time=_time(row), total=_total(row), queues=_queues(row)) for row in rows]
+
+    async def totals(self, kind: Kind, after: datetime, until: datetime) -> list[tuple[datetime, Figures]]:
+        """All task queues together, as `whole`. Raises StorageUnavailable."""
+        return [(_time(row), _total(row)) for row in await self._rows(kind, after, until, (_TIME, _TOTAL))]
+
+    async def of_queue(
+        self, kind: Kind, after: datetime, until: datetime, task_queue_id: str
+    ) -> list[tuple[datetime, Figures]]:
+        """One task queue, zeros where it had nothing to tell, as `whole`. Raises StorageUnavailable."""
+        part = _part(task_queue_id)
+        rows = await self._rows(kind, after, until, (_TIME, part))
+        return [(_time(row), _unpacked(row, part).get(task_queue_id, Figures())) for row in rows]
+
+    async def forget(self, kind: Kind, until: datetime) -> None:
+        """Removes samples of that time and before, a page at most. Raises StorageUnavailable."""
+        page = await self._tables.query(keys.HISTORY, kind, start=keys.sample(until), end="\x7f", select=())
+        await self._remove(kind, [row.key for row in page.rows])
+
+    async def _rows(self, kind: Kind, after: datetime, until: datetime, select: Sequence[str] | None) -> list[Row]:
+        found: list[Row] = []
+        start: str | None = keys.sample(until)
+        while start is not None:
+            page = await self._tables.query(keys.HISTORY, kind, start=start, end=keys.sample(after), select=select)
+            found += page.rows
+            start = page.resume
+        return found[::-1]
+
+    async def _create(self, partition: str, key: str, values: Mapping[str, Value]) -> None:
+        try:
+            await self._tables.transact(keys.HISTORY, partition, [Create(key, values)])
+        except TransactionRefused:
+            return
+
+    async def _remove(self, partition: str, names: list[str]) -> None:
+        """Rows that another process removes at the same time are left to it."""
+        for start in range(0, len(names), MAX_OPERATIONS):
+            operations = [Delete(name) for name in names[start : start + MAX_OPERATIONS]]
+            while operations:
+                try:
+                    await self._tables.transact(keys.HISTORY, partition, operations)
+                except TransactionRefused as refused:
+                    del operations[refused.index]
+                else:
+                    break
+
+
+def _part(task_queue_id: str) -> str:
+    return f"queues{zlib.crc32(task_queue_id.encode()) % PARTS:02}"
+
+
+def _parts(queues: Mapping[str, Figures]) -> dict[str, Value]:
+    parts: dict[str, dict[str, list[Any]]] = {}
+    for name in sorted(queues, key=lambda name: queues[name].weight, reverse=True):
+        part = parts.setdefault(_part(name), {})
+        if len(part) < QUEUES_A_PART:
+            part[name] = _written(queues[name])
+    return {part: zlib.compress(json.dumps(content, separators=(",", ":")).encode()) for part, content in parts.items()}
+
+
+def _queues(row: Row) -> dict[str, Figures]:
+    return {name: at for part in row.values if part.startswith("queues") for name, at in _unpacked(row, part).items()}
+
+
+def _unpacked(row: Row, part: str) -> dict[str, Figures]:
+    packed = row.values.get(part)
+    if not isinstance(packed, bytes):
+        return {}
+    return {name: _read(figures) for name, figures in json.loads(zlib.decompress(packed)).items()}
+
+
+def _text(figures: Figures) -> str:
+    return json.dumps(_written(figures), separators=(",", ":"))
+
+
+def _written(figures: Figures) -> list[Any]:
+    return [
+        figures.pending,
+        figures.claimed,
+        figures.oldest,
+        figures.completed,
+        figures.failed,
+        figures.exception,
+        figures.waits,
+    ]
+
+
+def _read(written: Sequence[Any]) -> Figures:
+    pending, claimed, oldest, completed, failed, exception, waits = written
+    return Figures(
+        pending=pending,
+        claimed=claimed,
+        oldest=oldest,
+        completed=completed,
+        failed=failed,
+        exception=exception,
+        waits=Counter({int(number): count for number, count in waits.items()}),
+    )
+
+
+def _time(row: Row) -> datetime:
+    return parse_date(str(row.values[_TIME]))
+
+
+def _total(row: Row) -> Figures:
+    return _read(json.loads(str(row.values[_TOTAL])))
