@@ -40,7 +40,10 @@ export const updateRole = (id, body) => call(`${AUTH}/roles/${arg(id)}`, { metho
 /** @param {string} id */
 export const deleteRole = (id) => call(`${AUTH}/roles/${arg(id)}`, { method: "DELETE" });
 
-/** How people sign in here: `{issuer, clientId, scopes}` of an OpenID Connect provider, if there is one. */
+/**
+ * How people sign in here: with an OpenID Connect provider, if there is one.
+ * @returns {Promise<{provider?: import("./openid.js").Provider}>}
+ */
 export const signInOptions = () => call(`${AUTH}/sign-in`, { anonymous: true });
 /** Exchange an ID token for temporary credentials. @param {string} idToken @param {string} nonce */
 export const credentialsOf = (idToken, nonce) =>

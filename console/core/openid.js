@@ -7,7 +7,7 @@ import { signIn } from "./credentials.js";
 const KEY = "taskcluster-queue.sign-in";
 const encoder = new TextEncoder();
 
-/** @typedef {{issuer: string, clientId: string, scopes: string[], name: string}} Provider */
+/** @typedef {{issuer: string, clientId: string, scopes: string, name: string}} Provider */
 
 /**
  * Send the browser to the provider.
@@ -26,7 +26,7 @@ export async function begin(provider, then) {
     response_type: "code",
     client_id: provider.clientId,
     redirect_uri: callbackAddress(),
-    scope: provider.scopes.join(" "),
+    scope: provider.scopes,
     state,
     nonce,
     code_challenge: challenge,
@@ -64,7 +64,7 @@ async function redeem(provider, code, verifier) {
     client_id: provider.clientId,
     code_verifier: verifier,
   };
-  const response = await fetch(endpoint, { method: "POST", body: new URLSearchParams(form), credentials: "omit" });
+  const response = await reached(provider.issuer, endpoint, { method: "POST", body: new URLSearchParams(form) });
   const answer = await response.json();
   if (!response.ok || typeof answer.id_token !== "string")
     throw new Error(`The provider gave no ID token: ${answer.error_description ?? answer.error ?? response.status}`);
@@ -73,11 +73,20 @@ async function redeem(provider, code, verifier) {
 
 /** @param {string} issuer @returns {Promise<{authorization_endpoint: string, token_endpoint: string}>} */
 async function metadata(issuer) {
-  const response = await fetch(`${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`, {
-    credentials: "omit",
-  });
-  if (!response.ok) throw new Error(`The provider ${issuer} cannot be reached.`);
+  const response = await reached(issuer, `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`);
+  if (!response.ok) throw new Error(`The provider ${issuer} answers ${response.status}.`);
   return response.json();
+}
+
+/** @param {string} issuer @param {string} url @param {RequestInit} [options] */
+async function reached(issuer, url, options) {
+  try {
+    return await fetch(url, { ...options, credentials: "omit" });
+  } catch {
+    throw new Error(
+      `The provider ${issuer} cannot be reached at ${url}: from this network, or from this page (its content security policy, CORS).`,
+    );
+  }
 }
 
 const callbackAddress = () => `${location.origin}/login/callback`;

@@ -10,11 +10,13 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from local import state
+from local.ports import Ports
 from local.stack import Stack, StackOptions
 from tests.clients.deployment import Credentials, Deployment
 from tests.console.browser import WAIT_MILLISECONDS, Watch, launched, program, storage_of
 from tests.console.scene import LOG, Scene, lines
 from tests.host.conftest import QUICK
+from tests.host.issuer import running_issuer
 from tests.local.stacks import free_ports
 
 
@@ -28,9 +30,29 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package")
-def deployment(browser: Browser) -> Iterator[Deployment]:
+def ports(browser: Browser) -> Ports:
+    """Those of the deployment, if there is a browser."""
+    return free_ports()
+
+
+@pytest.fixture(scope="package")
+def issuer(ports: Ports) -> Iterator[str]:
+    """With which people sign in to the deployment."""
+    with running_issuer(free_ports().api, f"http://127.0.0.1:{ports.api}/login/callback") as address:
+        yield address
+
+
+@pytest.fixture(scope="package")
+def deployment(ports: Ports, issuer: str) -> Iterator[Deployment]:
     """A running deployment, started only if there is a browser. Tests use task queues of their own in it."""
-    options = StackOptions(free_ports(), in_memory=True, app_settings=QUICK)
+    openid = {
+        "OPENID_ISSUER": issuer,
+        "OPENID_CLIENT_ID": "console",
+        "OPENID_NAME": "local",
+        "OPENID_SCOPES": "openid groups",
+        "OPENID_ROLES": "admins=login:admins *=login:everybody",
+    }
+    options = StackOptions(ports, in_memory=True, app_settings={**QUICK, **openid})
     try:
         with Stack.start(options) as stack:
             yield Deployment.of(stack)

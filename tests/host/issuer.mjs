@@ -1,24 +1,29 @@
-// An OpenID Connect provider for tests: any name signs in, and is in the group of the same name.
+// An OpenID Connect provider for tests: any name signs in, and is in the group of the same name, but nobody is in none.
+//   node issuer.mjs PORT CALLBACK [ISSUER [HOURS]]
+// ISSUER: what it calls itself; HOURS: how late its clock is.
 import http from "node:http";
 import Provider from "oidc-provider";
 
-const [port, callback] = process.argv.slice(2);
-const provider = new Provider(`http://127.0.0.1:${port}`, {
-  clients: [
-    {
-      client_id: "console",
-      token_endpoint_auth_method: "none",
-      application_type: "native",
-      redirect_uris: [callback],
-      grant_types: ["authorization_code"],
-      response_types: ["code"],
-    },
-  ],
+const [port, callback, issuer = `http://127.0.0.1:${port}`, hours = "0"] = process.argv.slice(2);
+const now = Date.now;
+Date.now = () => now() - Number(hours) * 3_600_000;
+const day = 86_400;
+const client = (client_id) => ({
+  client_id,
+  token_endpoint_auth_method: "none",
+  application_type: "native",
+  redirect_uris: [callback],
+  grant_types: ["authorization_code"],
+  response_types: ["code"],
+});
+const provider = new Provider(issuer, {
+  clients: [client("console"), client("another")],
   pkce: { required: () => true },
   cookies: { keys: ["tests only"] },
   conformIdTokenClaims: false,
   scopes: ["openid", "groups"],
   claims: { openid: ["sub"], groups: ["groups"] },
-  findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, groups: [id] }) }),
+  ttl: { AuthorizationCode: 600, Grant: day, IdToken: 600, Interaction: day, Session: day },
+  findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, ...(id === "nobody" ? {} : { groups: [id] }) }) }),
 });
 http.createServer(provider.callback()).listen(Number(port), "127.0.0.1", () => console.log("ready"));

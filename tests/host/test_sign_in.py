@@ -7,12 +7,10 @@ import hashlib
 import http.cookiejar
 import json
 import secrets
-import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from email.message import Message
-from pathlib import Path
 from typing import IO
 from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
@@ -20,8 +18,8 @@ import pytest
 import taskcluster
 from taskcluster.exceptions import TaskclusterAuthFailure
 
-from local.state import ROOT
 from tests.host.conftest import start
+from tests.host.issuer import running_issuer
 from tests.host.service import Running, Service, refused
 from tests.host.wire import send
 from tests.local.stacks import free_ports
@@ -61,15 +59,8 @@ class Browser:
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[str]:
-    port = free_ports().api
-    command = ["node", str(Path(__file__).with_name("issuer.mjs")), str(port), CALLBACK]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert any(line == "ready\n" for line in process.stdout), "the provider did not start"
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
+    with running_issuer(free_ports().api, CALLBACK) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

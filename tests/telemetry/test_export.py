@@ -258,9 +258,9 @@ def test_prometheus_reads_it(life: Life) -> None:
 @pytest.mark.parametrize("endpoint", ["", "http://127.0.0.1:1"])
 def test_the_sdk_is_there_only_for_exporters(endpoint: str) -> None:
     script = (
-        "import sys, function_app;"
+        "import sys, function_app; from functions import process;"
         "print(*(found.get_function_name() for found in function_app.app.get_functions()));"
-        "print(function_app.process.TELEMETRY.tracer.is_on, 'opentelemetry.trace' in sys.modules)"
+        "print(process.TELEMETRY.tracer.is_on, 'opentelemetry.trace' in sys.modules)"
     )
     environment = {**os.environ, **settings_docs.EXAMPLE_VALUES, "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
     done = subprocess.run(
