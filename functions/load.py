@@ -17,9 +17,9 @@ from shared.errors import ServiceUnavailable
 from shared.jsontext import Measure
 
 READ_AT_ONCE = 16 * 1024
-"""Bytes of a body that is read without more ado; it takes no more than a few milliseconds."""
+"""Bytes: bodies up to this size are parsed at once, since that takes no more than a few milliseconds."""
 MOST_HELD = 48 * 1024 * 1024
-"""Bytes of memory for the bodies that calls are being worked on with, of those that are not read at once."""
+"""Bytes of memory for the parsed bodies larger than READ_AT_ONCE, of all calls together."""
 MOST_WAITING = 32 * 1024 * 1024
 """Bytes of the bodies that wait for room."""
 
@@ -110,7 +110,7 @@ class Bodies:
             self._free(measured)
 
     async def _room_for(self, measured: Measure) -> None:
-        """One that is larger than all the room has it to itself."""
+        """Waits for room; a body larger than the limit waits until it is the only one."""
         while self._held and self._held + measured.memory > self._most_held:
             self._freed.clear()
             await self._freed.wait()

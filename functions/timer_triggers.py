@@ -11,8 +11,8 @@ from functions import process
 
 log = logging.getLogger("taskcluster.housekeeping")
 
-SECONDS = 300.0
-"""For so long one run works; the next one goes on."""
+LONGEST_RUN = 300.0
+"""Seconds: a run ends after this, and the next one continues."""
 
 OBSERVED: Final = "15 * * * * *" if process.SETTINGS.exports_telemetry else "15 */5 * * * *"
 """Exporters want the gauges of every minute; the history has a sample every five minutes."""
@@ -25,7 +25,7 @@ blueprint = func.Blueprint()
 async def expire(timer: func.TimerRequest) -> None:
     """Deletes what has expired: one small read when nothing is due."""
     services = await process.services()
-    looked_at = await services.expiration.run(SECONDS)
+    looked_at = await services.expiration.run(LONGEST_RUN)
     if looked_at:
         log.info("looked at %d expired things", looked_at, extra={"action": "expired", "count": looked_at})
 

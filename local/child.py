@@ -100,7 +100,7 @@ class Child:
             return None
 
     def terminate(self) -> None:
-        """Ask the process to end; asked again, it ends in its own time (a second signal means haste)."""
+        """Ask the process to end. A second call sends nothing: many programs exit at once on a second SIGTERM."""
         if not self._asked_to_end and self.poll() is None:
             self._asked_to_end = True
             self._process.send_signal(signal.SIGTERM)

@@ -15,7 +15,7 @@ STOP_SECONDS = 40
 RESTART_SECONDS = 90
 WATCH_SECONDS = 0.1
 ENDED = "The stack has ended."
-"""The last word of a stack that ended in order."""
+"""Last log line of a stack that ended in order."""
 
 
 def say(text: str) -> None:

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from shared.api.answer import Answer
 from shared.auth.authenticate import Authenticator, Caller
-from shared.auth.foresight import hopeless
+from shared.auth.foresight import certainly_missing
 from shared.auth.scopes import Params, Template, params_of, render
 from shared.domain.index import LONGEST_PATH, PATH_PATTERN
 from shared.services import Services
@@ -156,7 +156,7 @@ class Call:
         """
         if self.endpoint.scopes is not None:
             caller = await self.caller()
-            lacking = hopeless(caller.scopes, self.endpoint.scopes, self.params)
+            lacking = certainly_missing(caller.scopes, self.endpoint.scopes, self.params)
             if lacking is not None:
                 caller.require(lacking)
 

@@ -11,8 +11,8 @@ Known = Mapping[str, str]
 """The parameters that are known already: those of the URL."""
 
 
-def hopeless(held: ScopeSet, template: Template, known: Known) -> Expression | None:
-    """What no values of the unknown parameters let these scopes satisfy, with `<name>` for them; None if some may.
+def certainly_missing(held: ScopeSet, template: Template, known: Known) -> Expression | None:
+    """The scopes that the caller lacks whatever the unknown parameters (`<name>`) are; None if the call may be allowed.
 
     It errs only in the caller's favour: a refusal here would be a refusal later.
     """

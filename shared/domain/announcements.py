@@ -1,4 +1,4 @@
-"""Which event a transition is announced by (contract 10). Each happens once a run, so that its repeat is recognised."""
+"""Which event announces a transition (contract 10). Each happens once a run, so that its repeat is recognised."""
 
 from __future__ import annotations
 

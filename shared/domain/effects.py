@@ -47,7 +47,7 @@ class HoldPending:
 class TakeLease:
     """Hide the message in hand until takenUntil, as the one of the run after the claimed one.
 
-    When it is not in hand any more, the claim must not happen: the call that has the message claims.
+    If another process has received the message since, this claim is given up, and that process claims the run.
     """
 
     ticket: Ticket = field(compare=False)
@@ -172,7 +172,7 @@ class ShowPending:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChangePoolRows:
-    """Replace index rows of a pool. A row to remove that is not there may stand in the other state: either goes."""
+    """Replace index rows of a pool. If a row to remove is missing, the run's row in the other state goes instead."""
 
     task_queue_id: str
     remove: tuple[PoolRow, ...] = ()

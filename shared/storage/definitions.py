@@ -17,12 +17,12 @@ from shared.domain.definition import Definition
 from shared.errors import ServiceUnavailable
 
 LARGE = 64 * 1024
-"""Bytes of memory from which on a definition needs room: what is smaller never waits for others."""
+"""Bytes of memory: definitions from this size on count against the limit, smaller ones never wait."""
 MOST_IN_USE = 64 * 1024 * 1024
 """Bytes for the large definitions that calls in hand use, besides those that are kept for later ones."""
 MOST_IN_ANSWER = 16 * 1024 * 1024
 """Bytes for the definitions of one answer, if it has more than one."""
-PATIENCE = 5.0
+LONGEST_WAIT_FOR_ROOM = 5.0
 """Seconds that a call waits for room, while it has none."""
 
 
@@ -70,7 +70,7 @@ class Room:
         turn = self._loop.create_future()
         self._waiting.append((size, turn))
         try:
-            await asyncio.wait_for(turn, PATIENCE)
+            await asyncio.wait_for(turn, LONGEST_WAIT_FOR_ROOM)
         except BaseException as error:
             if turn.done() and not turn.cancelled():
                 self.free(size)

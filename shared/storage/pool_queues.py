@@ -40,9 +40,9 @@ BANDS_STALE = timedelta(seconds=10)
 KNOWN_FOR = timedelta(hours=1)
 """How long a process relies on queues that it knows to exist."""
 NOTED_EVERY = timedelta(days=1)
-"""A pool in use says so this often."""
+"""How often a process notes in the pool's header that the pool is in use."""
 DELETED_WITHIN = timedelta(minutes=2)
-"""From the note in the header on, queues are deleted for no longer than half of that, and not made again before."""
+"""From the mark in the header on: deleting stops after half of this, and creating is refused for all of it."""
 WAIT_FOR_DELETION = 20
 """Seconds that a call waits for it before it reports that storage is not available."""
 LOOK_AGAIN = timedelta(days=1)

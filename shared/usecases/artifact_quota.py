@@ -1,4 +1,4 @@
-"""Keeps tasks from having artifacts without end, without a count in any row (design 2, principle 6)."""
+"""Limits the artifacts of a task without a counter in any row (design 2, principle 6)."""
 
 from __future__ import annotations
 

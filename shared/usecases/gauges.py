@@ -1,4 +1,4 @@
-"""What is so now, whichever process asks: read from storage, since no process knows of the others."""
+"""Gauges that are read from storage, and so are the same in every process."""
 
 from __future__ import annotations
 

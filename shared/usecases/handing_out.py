@@ -1,4 +1,4 @@
-"""What follows the commit of claims: whether the worker may be given them is decided, they are announced (design 4)."""
+"""After claims are committed: check that the worker may still have them, then announce or hand back (design 4)."""
 
 from __future__ import annotations
 
@@ -34,12 +34,15 @@ class Claimed:
         return self.loaded.task.task_id, self.loaded.task.last_run_id
 
     def before_running(self) -> Claimed:
-        """The same, to be announced as if the run had not been claimed, but had become pending if it has."""
+        """The same without its task-running event; the task-pending event of a retry stays."""
         events = tuple(event for event in self.decision.events if event.exchange is not Exchange.TASK_RUNNING)
         return replace(self, decision=replace(self.decision, events=events))
 
     def rows_before_running(self) -> ChangePoolRows:
-        """The index rows as if the run had not been claimed: before it is handed back, then no call knows them."""
+        """The index rows as if the run had not been claimed.
+
+        To be written before the claim is handed back: until then no other call uses these rows.
+        """
         task, run_id = self.loaded.task, self.loaded.task.last_run_id
         pending = claim_ends.unclaimed(task, run_id)
         gone = [row for change in self.rows for row in change.remove]

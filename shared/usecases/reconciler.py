@@ -24,8 +24,8 @@ from shared.usecases.executor import Executor, Stores
 
 log = logging.getLogger("taskcluster.reconciler")
 
-GIVEN_TIME = timedelta(minutes=1)
-"""A run whose row was written later than this ago is left alone."""
+MIN_ROW_AGE = timedelta(minutes=1)
+"""Rows younger than this are not checked: their call may be under way."""
 EVERY = timedelta(minutes=1)
 """Empty polls of a pool lead to a check this often at most, in one process."""
 ROWS = 1000
@@ -68,11 +68,11 @@ class Reconciler:
         start: str | None = None
         while True:
             pools, start = await self._stores.pools.known(start)
-            looked_into += sum(await in_waves(WIDTH, self._check_apart, pools))
+            looked_into += sum(await in_waves(WIDTH, self._check_logging_failures, pools))
             if start is None:
                 return looked_into
 
-    async def _check_apart(self, task_queue_id: str) -> int:
+    async def _check_logging_failures(self, task_queue_id: str) -> int:
         try:
             return await self.check_pool(task_queue_id)
         except StorageUnavailable as failure:
@@ -115,16 +115,16 @@ class Reconciler:
         """
         bands: dict[Priority, list[PendingRow]] = defaultdict(list)
         for row in rows:
-            if self._now() - _latest(row) > GIVEN_TIME:
+            if self._now() - _latest(row) > MIN_ROW_AGE:
                 bands[row.priority].append(row)
         suspects: list[PendingRow] = []
         for priority, waiting in bands.items():
             head = await self._stores.messages.head(task_queue_id, priority)
             suspects.extend(row for row in waiting if head is None or head - _latest(row) > OVERTAKEN)
-        await in_waves(WIDTH, lambda row: self._repair_apart(task_queue_id, row), suspects)
+        await in_waves(WIDTH, lambda row: self._repair_logging_failures(task_queue_id, row), suspects)
         return len(suspects)
 
-    async def _repair_apart(self, task_queue_id: str, row: PendingRow) -> None:
+    async def _repair_logging_failures(self, task_queue_id: str, row: PendingRow) -> None:
         """A row that cannot be repaired does not keep others from it."""
         try:
             await self._repair(task_queue_id, row)
@@ -136,7 +136,7 @@ class Reconciler:
     async def _repair(self, task_queue_id: str, row: PendingRow) -> None:
         """The status row decides: a new message, or the row goes.
 
-        A task of another pool is none of this row's: a call that was refused, or died, has named it. Moved on with
+        If the task belongs to another pool, the row is an orphan of a call that was refused, or died. Moved on with
         that task, the row would let callers who are authorised for this pool alone see the task, and end its run.
         """
         loaded = await self._stores.tasks.load(row.task_id)
@@ -162,8 +162,9 @@ class Reconciler:
     async def _move_to_claimed(self, task_queue_id: str, row: PendingRow, task: Task) -> None:
         """The run is claimed, and its claim died before it moved the row.
 
-        Who ends the claim meanwhile commits that first, and may look for the one row too late and for the other one
-        too early. So the status row is read once more: either that call finds the new row, or this one the new state.
+        A call that ends the claim meanwhile commits that first, and may find neither row: the pending row is gone, the
+        claimed row not there yet. So the status row is read once more: either that call finds the new row, or this one
+        the new state.
         """
         claimed = row_of(task, row.run_id)
         etag = await self._stores.pools.replace_read(task_queue_id, row, claimed)

@@ -153,11 +153,11 @@ async def test_call_that_gets_no_room_in_time_is_refused_and_leaves_nothing_take
     taken = room.taken
     assert SIZE <= taken < 2 * SIZE
     assert room.try_take(IN_USE - taken)
-    monkeypatch.setattr(definitions, "PATIENCE", 0)
+    monkeypatch.setattr(definitions, "LONGEST_WAIT_FOR_ROOM", 0)
     with pytest.raises(NoRoom):
         await services.lifecycle.known(second)
     assert room.taken == IN_USE
-    monkeypatch.setattr(definitions, "PATIENCE", 60)
+    monkeypatch.setattr(definitions, "LONGEST_WAIT_FOR_ROOM", 60)
     waiting = [asyncio.ensure_future(services.lifecycle.known(second)) for _ in range(2)]
     await asyncio.sleep(0)
     waiting[0].cancel()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.api.endpoint import Endpoint
-from shared.auth.foresight import hopeless
+from shared.auth.foresight import certainly_missing
 from shared.auth.scopes import ScopeSet, params_of, render, satisfies
 from shared.endpoints import ENDPOINTS, accounts, objects
 
@@ -53,14 +53,14 @@ def test_refused_ahead_is_refused_whatever_the_body_says(endpoint: Endpoint, dat
     held = ScopeSet([] if expression is None else scopes_near(expression, data))
     known = {name: params[name] for name in endpoint.params}
     if expression is None or satisfies(held, expression):
-        assert hopeless(held, endpoint.scopes, known) is None
+        assert certainly_missing(held, endpoint.scopes, known) is None
 
 
 @pytest.mark.parametrize("endpoint", BY_BODY, ids=lambda endpoint: endpoint.name)
 def test_refusal_ahead_is_not_satisfied_by_the_same_scopes(endpoint: Endpoint) -> None:
     assert endpoint.scopes is not None
     known = dict.fromkeys(endpoint.params, "x")
-    lacking = hopeless(ScopeSet(["unrelated:scope"]), endpoint.scopes, known)
+    lacking = certainly_missing(ScopeSet(["unrelated:scope"]), endpoint.scopes, known)
     only_loops = isinstance(endpoint.scopes, dict) and all(
         "for" in part for part in endpoint.scopes.get("AllOf", ["x"])
     )
