@@ -26,6 +26,7 @@ from shared.storage.expiry import ExpiryStore
 from shared.storage.groups import GroupStore
 from shared.storage.index import IndexStore
 from shared.storage.interface import Storage, StorageUnavailable
+from shared.storage.known import KnownStatuses
 from shared.storage.messages import Messages, Signer
 from shared.storage.pools import PoolStore
 from shared.storage.tasks import TaskStore
@@ -56,13 +57,13 @@ class Records:
     @classmethod
     def of(cls, storage: Storage, runtime: Runtime, deadline_delay: timedelta = timedelta(minutes=1)) -> Records:
         """The records in a storage account. No pending message is ever signed here, so no keys are needed."""
-        expiry = ExpiryStore(storage)
+        expiry, known = ExpiryStore(storage), KnownStatuses(runtime.now)
         return cls(
             storage=storage,
             runtime=runtime,
-            tasks=TaskStore(storage, DefinitionCache(_CACHE_BYTES, runtime.now), runtime.slugid),
-            groups=GroupStore(storage),
-            pools=PoolStore(storage, runtime),
+            tasks=TaskStore(storage, DefinitionCache(_CACHE_BYTES, runtime.now), runtime.slugid, known),
+            groups=GroupStore(storage, known),
+            pools=PoolStore(storage, runtime, known),
             messages=Messages(storage, runtime, Signer([]), deadline_delay),
             expiry=expiry,
             index=Index(IndexStore(storage, expiry, runtime)),

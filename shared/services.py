@@ -23,7 +23,9 @@ from shared.storage.groups import GroupStore
 from shared.storage.history import HistoryStore
 from shared.storage.index import IndexStore
 from shared.storage.interface import Storage
+from shared.storage.known import KnownStatuses
 from shared.storage.messages import Messages, Signer
+from shared.storage.pool_vouchers import PoolVouchers
 from shared.storage.pools import PoolIndex, PoolStore
 from shared.storage.recent_groups import RecentGroupStore
 from shared.storage.tasks import TaskStore
@@ -39,6 +41,7 @@ from shared.usecases.expiration import Expiration
 from shared.usecases.gauges import Gauges
 from shared.usecases.group_expiry import GroupExpiry
 from shared.usecases.group_jobs import GroupJobs
+from shared.usecases.group_statuses import GroupStatuses
 from shared.usecases.groups import Batches, Groups
 from shared.usecases.health import Health
 from shared.usecases.heartbeat import Ask, Heartbeat, asks_of
@@ -176,7 +179,8 @@ def assemble(
     delay = timedelta(seconds=settings.deadline_delay_seconds)
     signer = Signer([key.get_secret_value() for key in settings.message_signing_keys])
     messages = Messages(storage, runtime, signer, delay)
-    pools = PoolStore(storage, runtime)
+    known = KnownStatuses(runtime.now)
+    pools = PoolStore(storage, runtime, known)
     starvation = Starvation(pools, runtime, timedelta(seconds=settings.starvation_seconds))
     poller = Poller(messages, pools, runtime, _intervals(settings), starvation)
     back_off = BackOff(runtime.now)
@@ -187,8 +191,8 @@ def assemble(
 
     cache = DefinitionCache(settings.definition_cache_bytes, runtime.now)
     stores = Stores(
-        tasks=TaskStore(storage, cache, runtime.slugid),
-        groups=GroupStore(storage),
+        tasks=TaskStore(storage, cache, runtime.slugid, known),
+        groups=GroupStore(storage, known),
         pools=pools,
         messages=messages,
         announcer=Announcer(publisher, messages, wake, settings.event_size_limit),
@@ -243,7 +247,7 @@ def assemble(
         timers=Timers(stores, executor, group_check, delay),
         resolution=Resolution(stores, executor, group_check, artifacts.uploads, index),
         redelivery=Redelivery(stores),
-        groups=Groups(stores, pages),
+        groups=Groups(stores, pages, GroupStatuses(stores.groups, PoolVouchers(storage, known), known, runtime)),
         recent_groups=RecentGroups(stores.groups, recent),
         group_jobs=GroupJobs(stores, executor),
         batches=Batches(stores, pages),

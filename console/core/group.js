@@ -1,18 +1,28 @@
-// The tasks of a group, read again cheaply: the whole list at first, then the statuses of what can still change.
+// The tasks of a group, read again cheaply: the whole list at first, then the pages on which something can still change.
 
-import { listTaskGroup, statuses } from "./queue.js";
+import { taskGroupPage } from "./queue.js";
 import { isFinal, STATES } from "./words.js";
 
 /** @typedef {import("./types").Member} Member */
 /** @typedef {import("./types").Status} Status */
 
+// A page of 1,000 tasks takes this long between two readings, so that a large group costs no more than a small one.
+const PAUSE_PER_TASK = 3;
 // The whole list is read for tasks that were added and for tasks that were rerun: of a large group more seldom.
 const WHOLE_EVERY = 30_000;
 const WHOLE_EVERY_PER_TASK = 150;
+const READINGS_A_WHOLE = 4;
+
+/**
+ * @typedef {object} Part a page of the list, as it was read last
+ * @property {string | undefined} token where it starts
+ * @property {Member[]} members
+ */
 
 /**
  * @typedef {object} GroupTasks
  * @property {import("./types").GroupSummary} group
+ * @property {Part[]} parts
  * @property {Member[]} members ordered by taskId
  * @property {boolean} complete whether all pages were read
  * @property {number} readAt when the whole list was read, milliseconds since the epoch
@@ -27,26 +37,28 @@ const WHOLE_EVERY_PER_TASK = 150;
  * @returns {Promise<GroupTasks>}
  */
 export async function readGroup(groupId, signal, previous, progress) {
-  if (previous && Date.now() - previous.readAt < wholeEvery(previous)) return refreshed(previous, signal);
-  /** @type {Member[]} */
-  const members = [];
-  /** @type {import("./types").GroupSummary | undefined} */
-  let group;
-  for await (const page of listTaskGroup(groupId, { signal })) {
-    const { tasks, continuationToken, ...summary } = page;
-    group = summary;
-    members.push(...tasks);
-    if (!previous && continuationToken) progress({ group: summary, members: [...members], complete: false, readAt: 0 });
+  if (previous && Date.now() - previous.readAt < wholeEvery(previous)) return refreshed(groupId, previous, signal);
+  /** @type {Part[]} */
+  const parts = [];
+  /** @type {string | undefined} */
+  let token;
+  for (;;) {
+    const { tasks, continuationToken, ...group } = await taskGroupPage(groupId, token, signal);
+    parts.push({ token, members: tasks });
+    const complete = continuationToken === undefined;
+    const next = { group, parts: [...parts], members: membersOf(parts), complete, readAt: complete ? Date.now() : 0 };
+    if (complete) return latestOf(previous, next);
+    if (!previous) progress(next);
+    token = continuationToken;
   }
-  if (!group) throw new Error("The group has no page.");
-  const next = { group, members, complete: true, readAt: Date.now() };
-  if (!previous || fingerprint(previous) !== fingerprint(next)) return next;
-  previous.readAt = next.readAt;
-  return previous;
 }
 
+/** Milliseconds that a page of so many tasks rests before it looks again. @param {GroupTasks} of */
+export const restOf = ({ members }) => members.length * PAUSE_PER_TASK;
+
 /** @param {GroupTasks} of */
-const wholeEvery = ({ members }) => Math.min(WHOLE_EVERY, members.length * WHOLE_EVERY_PER_TASK);
+const wholeEvery = (of) =>
+  Math.max(Math.min(WHOLE_EVERY, of.members.length * WHOLE_EVERY_PER_TASK), READINGS_A_WHOLE * restOf(of));
 
 /** Have the whole list read next time, after an action that may have changed any task. @param {GroupTasks | undefined} of */
 export function distrust(of) {
@@ -54,29 +66,47 @@ export function distrust(of) {
 }
 
 /**
+ * @param {string} groupId
  * @param {GroupTasks} previous
  * @param {AbortSignal} signal
  */
-async function refreshed(previous, signal) {
-  const open = previous.members.filter(({ status }) => !isFinal(status.state)).map(({ status }) => status.taskId);
-  if (open.length === 0) return previous;
-  const found = await statuses(open, signal);
-  let changed = false;
-  const members = previous.members.map((member) => {
-    const status = found.get(member.status.taskId);
-    if (!status || sameStatus(status, member.status)) return member;
-    changed = true;
-    return { task: member.task, status };
-  });
-  return changed ? { ...previous, members } : previous;
+async function refreshed(groupId, previous, signal) {
+  /** @type {Part[]} */
+  const parts = [];
+  let group = previous.group;
+  for (const part of previous.parts) {
+    if (part.members.every(({ status }) => isFinal(status.state))) {
+      parts.push(part);
+      continue;
+    }
+    const { tasks, continuationToken: _, ...summary } = await taskGroupPage(groupId, part.token, signal);
+    group = summary;
+    // Tasks that were added push others off the end of their page: those stay as they were until the list is read.
+    parts.push({ token: part.token, members: membersOf([part, { token: part.token, members: tasks }]) });
+  }
+  return latestOf(previous, { ...previous, group, parts, members: membersOf(parts) });
+}
+
+/** Each task once, as in the last of the parts that has it, ordered by taskId. @param {Part[]} parts */
+function membersOf(parts) {
+  const found = new Map(parts.flatMap(({ members }) => members.map((member) => [member.status.taskId, member])));
+  return [...found.values()].sort((a, b) => (a.status.taskId < b.status.taskId ? -1 : 1));
+}
+
+/**
+ * @param {GroupTasks | undefined} previous
+ * @param {GroupTasks} next
+ */
+function latestOf(previous, next) {
+  if (!previous || fingerprint(previous) !== fingerprint(next)) return next;
+  previous.readAt = next.readAt;
+  previous.parts = next.parts;
+  return previous;
 }
 
 /** @param {GroupTasks} of */
 const fingerprint = ({ group, members }) =>
   `${group.sealed}|${members.map(({ status }) => `${status.taskId}${versionOf(status)}`).join()}`;
-
-/** @param {Status} a @param {Status} b */
-const sameStatus = (a, b) => versionOf(a) === versionOf(b);
 
 /** @param {Status} status */
 const versionOf = ({ state, runs, priority }) => `${state}${runs.length}${priority}${runs.at(-1)?.takenUntil ?? ""}`;

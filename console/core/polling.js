@@ -21,13 +21,13 @@ const SHARE = 10;
  * @template T
  * @param {(signal: AbortSignal, previous: T | undefined) => Promise<T>} read returns the previous value itself if nothing changed
  * @param {readonly unknown[]} dependencies read anew, from nothing, when one of them changes
- * @param {{interval?: number, until?: (data: T) => boolean}} [options] milliseconds; when to stop
+ * @param {{interval?: number, rest?: (data: T) => number, until?: (data: T) => boolean}} [options] milliseconds between two looks, at least so many for what was read last; when to stop
  * @returns {Polled<T>}
  */
-export function usePolled(read, dependencies, { interval = 3000, until } = {}) {
+export function usePolled(read, dependencies, { interval = 3000, rest, until } = {}) {
   const [state, setState] = useState(/** @type {{data?: T, error?: Error, loading: boolean}} */ ({ loading: true }));
-  const latest = useRef({ read, until });
-  latest.current = { read, until };
+  const latest = useRef({ read, rest, until });
+  latest.current = { read, rest, until };
   const wake = useRef(() => {});
 
   useEffect(() => {
@@ -69,7 +69,8 @@ export function usePolled(read, dependencies, { interval = 3000, until } = {}) {
         return void look();
       }
       if (control.signal.aborted || (data !== undefined && latest.current.until?.(data))) return;
-      timer = setTimeout(look, Math.min(Math.max(pause, (performance.now() - started) * SHARE), LONGEST));
+      const least = data === undefined ? 0 : (latest.current.rest?.(data) ?? 0);
+      timer = setTimeout(look, Math.min(Math.max(pause, least, (performance.now() - started) * SHARE), LONGEST));
     };
     const again = () => {
       pause = interval;

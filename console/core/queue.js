@@ -70,8 +70,16 @@ export const changeTaskPriority = (taskId, newPriority) => act(`/task/${arg(task
 
 /** @param {string} groupId @param {Options} [options] @returns {Promise<import("./types").GroupSummary>} */
 export const getTaskGroup = (groupId, options) => call(`${QUEUE}/task-group/${arg(groupId)}`, options);
-/** @param {string} groupId @param {Options & {limit?: number}} [options] */
-export const listTaskGroup = (groupId, options) => pages(`${QUEUE}/task-group/${arg(groupId)}/list`, options);
+/**
+ * A page of a group: the first one, or the one at a token.
+ * @param {string} groupId
+ * @param {string | undefined} continuationToken
+ * @param {AbortSignal} signal
+ * @param {number} [limit]
+ * @returns {Promise<import("./types").GroupSummary & {tasks: import("./types").Member[], continuationToken?: string}>}
+ */
+export const taskGroupPage = (groupId, continuationToken, signal, limit) =>
+  call(`${QUEUE}/task-group/${arg(groupId)}/list`, { signal, query: { continuationToken, limit } });
 /** @param {string} groupId */
 export const sealTaskGroup = (groupId) => act(`/task-group/${arg(groupId)}/seal`);
 /** @param {string} groupId */

@@ -1,7 +1,7 @@
 // A task group: how far it is, what failed, and what to do about many tasks at once.
 
 import { html, useEffect, useMemo, useRef, useState } from "../core/html.js";
-import { blockedTasks, countByState, distrust, readGroup } from "../core/group.js";
+import { blockedTasks, countByState, distrust, readGroup, restOf } from "../core/group.js";
 import { useNow, usePolled } from "../core/polling.js";
 import { setQuery, to } from "../core/router.js";
 import { duration } from "../core/time.js";
@@ -27,6 +27,7 @@ export default function GroupPage({ params, query }) {
   const polled = usePolled(
     (signal, previous) => readGroup(groupId, signal, /** @type {GroupTasks | undefined} */ (previous), setPartial),
     [groupId],
+    { rest: restOf },
   );
   const data = polled.data ?? partial;
   const latest = useRef(polled.data);

@@ -1,9 +1,9 @@
 // The first page: is the service well, and what ran lately.
 
 import { html, useMemo } from "../core/html.js";
-import { gather, useNow, usePolled } from "../core/polling.js";
-import { health, listTaskGroup, listTaskGroups } from "../core/queue.js";
 import { countByState } from "../core/group.js";
+import { gather, useNow, usePolled } from "../core/polling.js";
+import { health, listTaskGroups, taskGroupPage } from "../core/queue.js";
 import { to } from "../core/router.js";
 import { Empty, Loaded } from "../parts/feedback.js";
 import { SearchBox } from "../parts/search-box.js";
@@ -79,10 +79,11 @@ function RecentGroups() {
 /** Counts of a group by its first page. @param {{id: string, asked: boolean}} properties */
 function GroupState({ id, asked }) {
   const polled = usePolled(
-    async (signal) => {
+    async (signal, previous) => {
       if (!asked) return null;
-      const { items, more } = await gather(listTaskGroup(id, { signal, limit: COUNT_LIMIT }), "tasks", COUNT_LIMIT);
-      return { counts: countByState(/** @type {import("../core/types").Member[]} */ (items)), more };
+      const page = await taskGroupPage(id, undefined, signal, COUNT_LIMIT);
+      const next = { counts: countByState(page.tasks), more: page.continuationToken !== undefined };
+      return previous && JSON.stringify(previous) === JSON.stringify(next) ? previous : next;
     },
     [id, asked],
     { interval: 20_000 },

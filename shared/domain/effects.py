@@ -179,7 +179,15 @@ class ChangePoolRows:
     add: tuple[PoolRow, ...] = ()
 
 
-After = RemoveMessage | ShowPending | ChangePoolRows
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TouchListed:
+    """Change the ETag of the task's row in its group: no other row shows a listing that the status has changed."""
+
+    task_group_id: str
+    task_id: str
+
+
+After = RemoveMessage | ShowPending | ChangePoolRows | TouchListed
 
 
 @dataclass(frozen=True, kw_only=True)

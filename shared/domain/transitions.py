@@ -24,6 +24,7 @@ from shared.domain.effects import (
     RemoveMessage,
     SetRowPriority,
     ShowPending,
+    TouchListed,
     row_of,
 )
 from shared.domain.priority import Priority
@@ -173,7 +174,8 @@ def cancel(task: Task, now: datetime) -> Decision:
     refuse_after_deadline(task, now)
     if task.is_resolved:
         if task.last_run.reason_resolved is Resolved.CANCELED:
-            return resolved_again(task, task.last_run_id, now)
+            again = resolved_again(task, task.last_run_id, now)
+            return replace(again, after=((touch_listed(task),),))  # the first call may have died before it did
         return Decision(task=None)
     return end(task, Resolved.CANCELED, now)
 
@@ -184,7 +186,7 @@ def end(task: Task, reason: Resolved, now: datetime) -> Decision:
     if not task.runs:
         run = Run(state=State.EXCEPTION, reason_created=Created.EXCEPTION, scheduled=now, generation=task.generation)
         decision = resolve(task.with_run(0, run), 0, reason, now)
-        rows: tuple[After, ...] = ()
+        rows: tuple[After, ...] = (touch_listed(task),)
     else:
         decision = resolve(task, run_id, reason, now)
         rows = (ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),)),)
@@ -246,14 +248,17 @@ def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str)
         raise RequestConflict(f"task {task.task_id} has priority {priority} already")
     after = replace(task, priority=priority, prioritised=now)
     events = (announcements.priority_changed(after, task.priority),)
-    if task.state is not State.PENDING:
+    if task.state is State.RUNNING:
         return Decision(task=after, events=events)
+    touched = touch_listed(task)
+    if task.state is State.UNSCHEDULED:
+        return Decision(task=after, after=((touched,),), events=events)
     after = replace(after, hint_id=hint_id)
     moved = SetRowPriority(task_queue_id=task.task_queue_id, row=row_of(task, task.last_run_id), priority=priority)
     return Decision(
         task=after,
         ahead=(put_pending(after, task.last_run_id), moved),
-        after=(remove(task.tickets.pending),),
+        after=((*remove(task.tickets.pending), touched),),
         events=events,
     )
 
@@ -296,6 +301,11 @@ def put_deadline(task: Task) -> PutDeadline:
 def add_active(task: Task) -> AddActive:
     """The task's active row in its group, of its generation."""
     return AddActive(task_group_id=task.task_group_id, task_id=task.task_id, generation=task.generation)
+
+
+def touch_listed(task: Task) -> TouchListed:
+    """Tells listings of the group that the status of a task that is not running has changed (design 11)."""
+    return TouchListed(task_group_id=task.task_group_id, task_id=task.task_id)
 
 
 def remove(*tickets: Ticket | None) -> tuple[After, ...]:

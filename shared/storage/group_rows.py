@@ -50,6 +50,7 @@ class Member:
     """None when it is large, or when it may be that of a call that did not create the task."""
     final: dict[str, Any] | None
     """The status of the task's last resolution; None when it was never resolved, or has been opened again since."""
+    etag: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,6 +94,7 @@ def decode_member(row: Row) -> Member:
         task_id=task_id,
         definition=packed_in(row, cast("bytes", packed)) if packed else None,
         final=json.loads(str(final)) if final else None,
+        etag=row.etag,
     )
 
 

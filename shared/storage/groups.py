@@ -38,6 +38,7 @@ from shared.storage.interface import (
     Upsert,
     Value,
 )
+from shared.storage.known import KnownStatuses
 
 _UNKNOWN: Mapping[str, Value] = {"definition": b""}
 """Of a member row whose definition may be that of another call than the one that creates the task."""
@@ -66,8 +67,10 @@ class GroupChanged(ServiceError):
 class GroupStore:
     """Reads and changes task groups."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, known: KnownStatuses) -> None:
+        """`known` learns the ETags of member rows that are written."""
         self._tables = storage.tables
+        self._known = known
 
     async def header(self, task_group_id: str) -> Group | None:
         """The group's header."""
@@ -88,6 +91,7 @@ class GroupStore:
         if group is not None:
             operations.append(Merge(keys.GROUP, {"expires": group_expires(definition)}, group.etag))
         etags = await self._add(definition.task_group_id, operations)
+        self._known.saw_member(definition.task_id, etags[1])
         return Joined(member=etags[1], active=etags[2])
 
     async def found(self, definition: Definition, packed: PackedDefinition, listed: str) -> Joined:
@@ -114,6 +118,7 @@ class GroupStore:
             if refused.index == 1:
                 raise MemberExists from refused
             raise GroupExists from refused
+        self._known.saw_member(definition.task_id, etags[1])
         return Joined(member=etags[1], active=etags[2], founded=(etags[0], etags[3]))
 
     async def touch_member(self, definition: Definition) -> None:
@@ -126,6 +131,13 @@ class GroupStore:
             definition,
             [Merge(keys.member(definition.task_id), _UNKNOWN), Merge(keys.active(definition.task_id, 0), {})],
         )
+
+    async def touch_listed(self, task_group_id: str, task_id: str) -> None:
+        """Changes nothing of a member row but its ETag, which vouches for the task's status (design 11)."""
+        try:
+            await self._tables.transact(keys.GROUPS, task_group_id, [Merge(keys.member(task_id), {})])
+        except TransactionRefused:
+            return  # without a member row nothing is listed
 
     async def restore_member(self, definition: Definition, packed: PackedDefinition, settled_before: datetime) -> None:
         """Completes the rows of a task that does not exist, of which one is left.
@@ -309,6 +321,13 @@ class GroupStore:
             keys.GROUPS, task_group_id, start=start or keys.MEMBERS[0], end=keys.MEMBERS[1], limit=limit
         )
         return [decode_member(row) for row in page.rows], page.resume
+
+    async def member_etags(self, task_group_id: str, start: str, limit: int) -> dict[str, str]:
+        """The ETags of a page of member rows by taskId."""
+        page = await self._tables.query(
+            keys.GROUPS, task_group_id, start=start, end=keys.MEMBERS[1], limit=limit, select=()
+        )
+        return {row.key.partition("~")[2]: row.etag for row in page.rows}
 
     async def count_members(self, task_group_id: str, start: str | None) -> tuple[int, str | None]:
         """How many members a page of the group has, and where the next page starts."""

@@ -107,8 +107,15 @@ def claimed(row: PoolRow) -> str:
 
 PENDING = ("pending~", "pending\x7f")
 CLAIMED = ("claimed~", "claimed\x7f")
+RETURNED = "returned"
+"""Row of a pool whose ETag changes in each transaction in which a run that was claimed may become pending again."""
 CLAIMED_AND_PENDING = (CLAIMED[0], PENDING[1])
 """One range: every index row of the pool, and nothing else."""
+
+
+def indexed_since(moment: datetime) -> tuple[str, str]:
+    """Where index rows of pending runs begin that were scheduled then or later, and those of runs claimed since."""
+    return f"{PENDING[0]}{format_date(moment)}", f"{CLAIMED[0]}{format_date(moment)}"
 
 
 def worker(worker_group: str, worker_id: str) -> str:

@@ -30,6 +30,7 @@ from shared.storage.interface import (
     Upsert,
     Value,
 )
+from shared.storage.known import KnownStatuses
 from shared.storage.pool_queues import PoolQueues
 
 
@@ -49,18 +50,23 @@ class PendingRow:
 class PoolStore:
     """Reads and changes the index rows of pools."""
 
-    def __init__(self, storage: Storage, runtime: Runtime) -> None:
+    def __init__(self, storage: Storage, runtime: Runtime, known: KnownStatuses) -> None:
+        """`known` learns the ETags of index rows of pending runs that are written."""
         self._tables = storage.tables
+        self._known = known
         self.queues = PoolQueues(storage, runtime)
 
     async def add_pending(self, task_queue_id: str, row: PoolRow) -> str | None:
         """Indexes a pending run. The ETag if the row is new, None if it existed already: touched."""
         partition, key, values = keys.pool(task_queue_id), keys.pending(row), _values(row)
+        returned = [_RETURNED] if row.run_id else []
         try:
-            return (await self._tables.transact(keys.POOLS, partition, [Create(key, values)]))[0]
+            etag = (await self._tables.transact(keys.POOLS, partition, [Create(key, values), *returned]))[0]
         except TransactionRefused:
-            await self._tables.transact(keys.POOLS, partition, [Upsert(key, values)])
+            await self._tables.transact(keys.POOLS, partition, [Upsert(key, values), *returned])
             return None
+        self._known.saw_pending(row.task_id, row.run_id, etag)
+        return etag
 
     async def remove(self, task_queue_id: str, row: PoolRow, etag: str) -> None:
         """Removes a row that was written, if no call has touched it since."""
@@ -154,6 +160,8 @@ class PoolStore:
         while True:
             operations: list[Operation] = [Delete(alternatives[0]) for _, alternatives in removals]
             operations += [Upsert(_key(row), _values(row)) for _, row in additions]
+            if any(row.state is State.PENDING for _, row in additions):
+                operations.append(_RETURNED)
             operations += worker
             if not operations:
                 return ""
@@ -181,6 +189,10 @@ class PoolStore:
             return False
         task = decode_task(found)
         return task.last_run_id == row.run_id and task.state is row.state
+
+
+_RETURNED = Upsert(keys.RETURNED, {})
+"""Beside each index row of a run that may have been claimed before: see `PoolVouchers`."""
 
 
 def _values(row: PoolRow) -> dict[str, Value]:

@@ -38,6 +38,7 @@ from shared.storage.interface import (
     Upsert,
 )
 from shared.storage.keys import EDGES_AND_UPLOADS, IS_UPLOAD
+from shared.storage.known import KnownStatuses
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,12 +90,15 @@ class TaskStore:
     lost, so that the refusal is of the SDK's second try; and others may have committed since. The ids tell.
     """
 
-    def __init__(self, storage: Storage, cache: DefinitionCache, new_id: Callable[[], str]) -> None:
-        """`new_id` makes an id that no other commit has."""
+    def __init__(
+        self, storage: Storage, cache: DefinitionCache, new_id: Callable[[], str], known: KnownStatuses
+    ) -> None:
+        """`new_id` makes an id that no other commit has; `known` learns each status that is read or committed."""
         self._tables = storage.tables
         self._blobs = storage.blobs
         self._cache = cache
         self._new_id = new_id
+        self._known = known
 
     def share(self, most: float = math.inf) -> Share:
         """What one call may take for the definitions that it has in hand at a time: so many bytes of memory."""
@@ -111,25 +115,25 @@ class TaskStore:
     async def load_again(self, loaded: Loaded) -> Loaded | None:
         """A task that may have changed since it was read; its definition is not read again."""
         task_id = loaded.task.task_id
-        row = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
-        if row is None:
+        read = await self._status(task_id)
+        if read is None:
             return None
-        task = decode_task(row)
+        task, etag = read
         if task.fingerprint != loaded.task.fingerprint:
             return await self.load(task_id)
-        return Loaded(task=task, etag=row.etag, definition=loaded.definition)
+        return Loaded(task=task, etag=etag, definition=loaded.definition)
 
     async def find(self, task_id: str) -> Found | None:
         """The task with its definition as it is stored or kept: one request."""
         cached = self._cache.get(task_id)
         if cached is not None:
-            row = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
-            task = None if row is None else decode_task(row)
-            if row is not None and task is not None and task.fingerprint == cached.fingerprint:
-                return Found(task=task, etag=row.etag, definition=cached.definition, memory=cached.memory)
+            read = await self._status(task_id)
+            if read is not None and read[0].fingerprint == cached.fingerprint:
+                return Found(task=read[0], etag=read[1], definition=cached.definition, memory=cached.memory)
             self._cache.forget(task_id)
-            if task is None:
+            if read is None:
                 return None
+        since = self._known.begin()
         start, end = keys.TASK_ROWS
         page = await self._tables.query(keys.TASKS, task_id, start=start, end=end)
         rows = {row.key: row for row in page.rows}
@@ -138,9 +142,20 @@ class TaskStore:
             rows |= {row.key: row for row in rest.rows}
         status, definition = rows.get(keys.TASK_STATUS), rows.get(keys.TASK_DEFINITION)
         if status is None or definition is None:
+            self._known.forget(task_id)
             return None
-        packed = decode_definition(definition)
-        return Found(task=decode_task(status), etag=status.etag, definition=packed, memory=packed.memory)
+        packed, task = decode_definition(definition), decode_task(status)
+        self._known.saw(task, since)
+        return Found(task=task, etag=status.etag, definition=packed, memory=packed.memory)
+
+    def as_known(self, task: Task, packed: PackedDefinition | None) -> Found | None:
+        """A task whose status is known, if its definition is kept, or is the packed one that another row has."""
+        cached = self._cache.get(task.task_id)
+        if cached is not None and cached.fingerprint == task.fingerprint:
+            return Found(task=task, etag="", definition=cached.definition, memory=cached.memory)
+        if packed is not None and packed.fingerprint == task.fingerprint:
+            return Found(task=task, etag="", definition=packed, memory=packed.memory)
+        return None
 
     async def unpacked(self, found: Found, share: Share | None = None) -> Loaded | None:
         """The same with its definition: one request if it was spilled. None for a task that was deleted meanwhile.
@@ -165,8 +180,19 @@ class TaskStore:
 
     async def status(self, task_id: str) -> Task | None:
         """The status row alone: one point read."""
+        read = await self._status(task_id)
+        return None if read is None else read[0]
+
+    async def _status(self, task_id: str) -> tuple[Task, str] | None:
+        """The status row and its ETag."""
+        since = self._known.begin()
         row = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
-        return None if row is None else decode_task(row)
+        if row is None:
+            self._known.forget(task_id)
+            return None
+        task = decode_task(row)
+        self._known.saw(task, since)
+        return task, row.etag
 
     async def definition(self, task_id: str) -> Definition | None:
         """The definition: no request when cached."""
@@ -196,6 +222,7 @@ class TaskStore:
             operations.append(Create(keys.TASK_OPEN, {}))
         if own_edge:
             operations.append(Upsert(keys.dependent(task.task_id), {}))
+        since = self._known.begin()
         try:
             etags = await self._tables.transact(keys.TASKS, task.task_id, operations)
         except TransactionRefused as refused:
@@ -205,6 +232,7 @@ class TaskStore:
             if not latest.task.includes(task):
                 raise TaskExists(latest) from refused
             etags = [latest.etag if latest.task.sequence == task.sequence else ""]
+        self._known.saw(task, since)
         self._keep(definition, packed)
         return Loaded(task=task, etag=etags[0], definition=definition)
 
@@ -219,6 +247,8 @@ class TaskStore:
         operations: list[Operation] = [Replace(keys.TASK_STATUS, encode_task(committed), loaded.etag)]
         guards = _guards(before, committed)
         operations += [*guards, *beside]
+        since = self._known.begin()
+        self._known.forget(task.task_id)
         try:
             etags = await self._tables.transact(keys.TASKS, task.task_id, operations)
         except TransactionRefused as refused:
@@ -228,6 +258,7 @@ class TaskStore:
             if not latest.task.includes(committed):
                 raise CommitLost from refused
             etags = [latest.etag if latest.task.sequence == committed.sequence else loaded.etag]
+        self._known.saw(committed, since)
         return Loaded(task=committed, etag=etags[0], definition=loaded.definition)
 
     async def _latest(self, attempt: Task) -> Loaded:

@@ -12,7 +12,16 @@ from datetime import datetime
 from typing import assert_never
 
 from shared.concurrency import both, together
-from shared.domain.effects import After, Ahead, ChangePoolRows, Decision, NoDecision, RemoveMessage, ShowPending
+from shared.domain.effects import (
+    After,
+    Ahead,
+    ChangePoolRows,
+    Decision,
+    NoDecision,
+    RemoveMessage,
+    ShowPending,
+    TouchListed,
+)
 from shared.errors import ApiError, ResourceNotFound, ServiceUnavailable
 from shared.runtime import Runtime, attempts
 from shared.storage.groups import GroupStore
@@ -122,6 +131,8 @@ class Executor:
                 await self._show_pending(effect)
             case ChangePoolRows():
                 await self._stores.pools.change([effect], effect.task_queue_id)
+            case TouchListed():
+                await self._stores.groups.touch_listed(effect.task_group_id, effect.task_id)
             case _:
                 assert_never(effect)
 

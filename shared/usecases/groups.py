@@ -9,7 +9,9 @@ from shared.concurrency import both, in_waves
 from shared.domain.definition import Json
 from shared.domain.events import Exchange, GroupEvent
 from shared.domain.priority import Priority
+from shared.domain.task import Task
 from shared.errors import InputError, ResourceNotFound, ServiceUnavailable
+from shared.joint import Joint
 from shared.runtime import attempts
 from shared.storage import keys
 from shared.storage.definitions import Share
@@ -17,6 +19,7 @@ from shared.storage.group_rows import Group, Member
 from shared.storage.groups import GroupChanged
 from shared.storage.tasks import Found
 from shared.usecases.executor import Stores
+from shared.usecases.group_statuses import GroupStatuses, MemberPage
 from shared.usecases.pages import READS, Listed, Pages
 
 
@@ -39,9 +42,11 @@ class _Found:
 class Groups:
     """Reads and seals task groups."""
 
-    def __init__(self, stores: Stores, pages: Pages) -> None:
+    def __init__(self, stores: Stores, pages: Pages, statuses: GroupStatuses) -> None:
         self._stores = stores
         self._pages = pages
+        self._statuses = statuses
+        self._lists: Joint[tuple[str, str, int], tuple[Group, ListedTasks]] = Joint()
 
     async def known(self, task_group_id: str) -> Group:
         """The group's header. Raises ResourceNotFound."""
@@ -51,18 +56,27 @@ class Groups:
         return group
 
     async def list(self, task_group_id: str, *, start: str, limit: int) -> tuple[Group, ListedTasks]:
-        """A page of the group in the order of taskId: resolved tasks from their member rows, the others read.
+        """A page of the group in the order of taskId: resolved tasks from their member rows, others as known, or read.
 
+        All who ask for the same page at the same time share one reading of it (design 11).
         Raises ResourceNotFound, InputError for a start outside of the group, NoRoom.
         """
         first = page_start(start, keys.MEMBERS)
         if limit == 0:
             return await self.known(task_group_id), ListedTasks(tasks=[], resume=None)
+        return await self._lists.read((task_group_id, first, limit), lambda: self._list(task_group_id, first, limit))
+
+    async def _list(self, task_group_id: str, first: str, limit: int) -> tuple[Group, ListedTasks]:
         async with self._pages.turn:
+            begun = self._statuses.begin()
             group, (members, resume) = await both(
                 self.known(task_group_id), self._stores.groups.members(task_group_id, first, limit)
             )
-            tasks, rest = await self._pages.fill(members, lambda each: self._find(task_group_id, each), self._listed)
+            page = MemberPage(task_group_id=task_group_id, start=first, limit=limit, begun=begun, members=members)
+            known = await self._statuses.of(page)
+            tasks, rest = await self._pages.fill(
+                members, lambda each: self._find(task_group_id, each, known.get(each.task_id)), self._listed
+            )
         return group, ListedTasks(tasks=tasks, resume=resume if rest is None else keys.member(members[rest].task_id))
 
     async def seal(self, group: Group) -> Group:
@@ -94,13 +108,15 @@ class Groups:
             )
         )
 
-    async def _find(self, task_group_id: str, member: Member) -> _Found | None:
+    async def _find(self, task_group_id: str, member: Member, known: Task | None) -> _Found | None:
         """The member row says by itself whether the task was resolved for good: no other row may be read beside it.
 
         A member row may name a task that does not exist, or one of another group: of a call that died or is refused.
         """
         if member.final is not None and member.definition is not None:
             return _Found(member=member)
+        if known is not None and (found := self._stores.tasks.as_known(known, member.definition)) is not None:
+            return _Found(member=member, task=found)
         task = await self._stores.tasks.find(member.task_id)
         if task is None or task.task.task_group_id != task_group_id:
             return None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from shared.concurrency import in_waves, together
+from shared.concurrency import both, in_waves, together
 from shared.domain import announcements, transitions
 from shared.domain.creation import satisfies
 from shared.domain.effects import ChangePoolRows, Decision, NoDecision, row_of
@@ -326,11 +326,10 @@ class Resolution:
 
         Returns whether that has to be seen again later.
         """
-        await together(
-            self._stores.groups.settle(task, run.generation),
-            self._remove_rows(task, message.run_id),
-        )
-        return await self._check_group(task, message, run)
+        # The member row first: until it has the final status, an index row shows a listing that the task has moved.
+        await self._stores.groups.settle(task, run.generation)
+        _, is_left = await both(self._remove_rows(task, message.run_id), self._check_group(task, message, run))
+        return is_left
 
     async def _check_group(self, task: Task, message: ResolvedMessage, run: Run) -> bool:
         again = await self._group_check.check(task.task_group_id, due_of(task.task_id, run.generation))

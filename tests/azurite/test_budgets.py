@@ -383,7 +383,7 @@ async def rerun_unscheduled(bench: Bench) -> Operations:
     return await moved(bench, "rerun", await bench.unscheduled())
 
 
-@budget("changeTaskPriority, pending", 5, 4)
+@budget("changeTaskPriority, pending", 6, 4)
 async def change_priority(bench: Bench) -> Operations:
     await bench.create(priority="high")
     return await moved(bench, "change_priority", await bench.create(), "high")

@@ -13,12 +13,13 @@ from shared.domain.dates import parse_date
 from shared.domain.effects import ChangePoolRows, PoolRow
 from shared.domain.task import State
 from shared.ids import new_slugid
-from shared.runtime import Runtime
+from shared.runtime import Runtime, utc_now
 from shared.storage import keys
 from shared.storage.counting import counting
 from shared.storage.directory import Declaration, DirectoryStore, Kind
 from shared.storage.expiry import ExpiryStore
 from shared.storage.interface import Storage, TransactionRefused
+from shared.storage.known import KnownStatuses
 from shared.storage.pools import Counts, PoolIndex, PoolStore
 from shared.storage.workers import HISTORY, LIFE, Quarantine, WorkerStore
 
@@ -86,7 +87,7 @@ async def test_budget_of_being_seen(storage_in_rounds: Storage) -> None:
 
 
 async def test_a_pool_that_was_never_seen_is_not_listed(azure_storage: Storage) -> None:
-    pools, store = PoolStore(azure_storage, Runtime()), directory(azure_storage)
+    pools, store = PoolStore(azure_storage, Runtime(), KnownStatuses(utc_now)), directory(azure_storage)
     await pools.queues.ensure_band(POOL, "high")
     assert await store.page(Kind.TASK_QUEUE, "", keys.LISTED[1], 10) == ([], None)
     await store.seen(POOL, LIFE)
@@ -129,7 +130,7 @@ async def test_a_history_latest_last(azure_storage: Storage) -> None:
 
 
 async def test_counts_and_pages_of_index_rows(azure_storage: Storage) -> None:
-    pools, index = PoolStore(azure_storage, Runtime()), PoolIndex(azure_storage)
+    pools, index = PoolStore(azure_storage, Runtime(), KnownStatuses(utc_now)), PoolIndex(azure_storage)
     waiting, late = rows(5), rows(2, deadline=NOW)
     running = rows(3, state=State.RUNNING, started=NOW, worker_group="g", worker_id="w")
     others = rows(1, state=State.RUNNING, started=NOW, worker_group="g", worker_id="other")
@@ -147,7 +148,7 @@ async def test_counts_and_pages_of_index_rows(azure_storage: Storage) -> None:
 
 
 async def test_counts_beyond_a_page(azure_storage: Storage) -> None:
-    pools, index = PoolStore(azure_storage, Runtime()), PoolIndex(azure_storage)
+    pools, index = PoolStore(azure_storage, Runtime(), KnownStatuses(utc_now)), PoolIndex(azure_storage)
     many = rows(1050, state=State.RUNNING, started=NOW)
     for at in range(0, len(many), 100):
         await _claim(pools, many[at : at + 100])

@@ -169,7 +169,7 @@ def test_an_unscheduled_task_ends_with_a_run_of_its_own(reason: Resolved) -> Non
     assert run.scheduled == run.resolved == NOW
     assert run.started is None
     assert decision.ahead == (PutResolved(task_id=UNSCHEDULED.task_id, run_id=0),)
-    assert stages(decision) == [[]]
+    assert stages(decision) == [["TouchListed"]]
 
 
 @pytest.mark.parametrize("task", [PENDING, RUNNING, RETRIED])
@@ -225,7 +225,8 @@ def test_the_priority_of_a_pending_run() -> None:
     (row,) = (effect for effect in decision.ahead if isinstance(effect, SetRowPriority))
     assert (put.priority, put.run_id, put.visible) == ("high", 0, None)
     assert (row.row.priority, row.priority) == ("medium", "high")
-    assert decision.after == ((RemoveMessage(ticket=ticket("pending")),),)
+    assert stages(decision) == [["RemoveMessage", "TouchListed"]]
+    assert RemoveMessage(ticket=ticket("pending")) in decision.after[0]
     (event,) = decision.events
     assert (event.old_priority, event.new_priority) == ("medium", "high")
 
@@ -234,7 +235,8 @@ def test_the_priority_of_a_pending_run() -> None:
 def test_the_priority_of_others_is_only_noted(task: Task) -> None:
     decision = change_priority(task)
     assert decision.task == replace(task, priority="high", prioritised=NOW)
-    assert (decision.ahead, decision.after) == ((), ())
+    assert decision.ahead == ()
+    assert stages(decision) == ([] if task is RUNNING else [["TouchListed"]])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,46 @@
+"""Reading something once for all who ask at the same time, without giving anybody an answer older than the question."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class _Entry(Generic[T]):
+    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: int = 0
+    turn: int = 0
+    found: list[T] = field(default_factory=list)
+    """The latest answer, if there is one."""
+
+
+class Joint(Generic[K, T]):
+    """One reader at a time for each key. Those who come while it reads wait for the next reading, and share it."""
+
+    def __init__(self) -> None:
+        self._entries: dict[K, _Entry[T]] = {}
+        self._turns = 0
+
+    async def read(self, key: K, read: Callable[[], Awaitable[T]]) -> T:
+        """The answer of a reading that began after this call did. Raises what `read` raises, to its caller alone."""
+        entry = self._entries.setdefault(key, _Entry())
+        asked = self._turns
+        entry.waiting += 1
+        try:
+            async with entry.reading:
+                if entry.turn <= asked or not entry.found:
+                    self._turns += 1
+                    turn = self._turns
+                    entry.found = [await read()]
+                    entry.turn = turn
+                return entry.found[0]
+        finally:
+            entry.waiting -= 1
+            if not entry.waiting:
+                del self._entries[key]

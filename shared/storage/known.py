@@ -1,0 +1,130 @@
+"""What a process knows of tasks without reading them: the status that it saw last, and the rows that vouch for it.
+
+A status may be shown again for a second after it was seen. That of a task that is neither running nor resolved may be
+shown for longer, as long as rows that a range query brings along are unchanged (design 11): the member row in the
+group, and for a pending run the index row in its pool. Each such row is remembered by its ETag, with a place in the
+order of what this process did: a row vouches for a status only if it was seen before the status was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from shared.domain.task import Task, Tickets
+from shared.recent import Recent
+
+FRESH = timedelta(seconds=1)
+"""For so long a status that was seen may be shown without another look."""
+VOUCHED_FOR = timedelta(minutes=5)
+"""For so long it may be shown while the rows that vouch for it are unchanged; then the task is read again.
+
+It bounds what a call can leave behind that died between its commit and the rows that follow it.
+"""
+MOST_KNOWN = 20_000
+"""Tasks of which a process knows the status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When something was begun: its place in the order of what this process did, and the time."""
+
+    order: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    etag: str = ""
+    order: int = 0
+
+
+_NEVER = _Seen()
+
+
+@dataclass(eq=False, slots=True)
+class Known:
+    """What is known of one task."""
+
+    task: Task | None = None
+    """As last seen, without what only the task's own calls need; None when only its rows were seen."""
+    since: Moment | None = None
+    """When the read that showed it, or the commit that made it, was sent."""
+    member: _Seen = _NEVER
+    pending: dict[int, _Seen] = field(default_factory=dict)
+    """The index row of a pending run, by runId; only the latest."""
+
+    def is_member(self, etag: str) -> bool:
+        """Whether the member row has not changed since before the status was seen, if this is its ETag now."""
+        return self.since is not None and self.member.etag == etag and self.member.order < self.since.order
+
+    def is_pending(self, run_id: int, etag: str) -> bool:
+        """The same of the index row of a pending run."""
+        seen = self.pending.get(run_id, _NEVER)
+        return self.since is not None and seen.etag == etag and seen.order < self.since.order
+
+
+class KnownStatuses:
+    """Statuses that calls of this process have read or committed, in bounded memory."""
+
+    def __init__(self, now: Callable[[], datetime], capacity: int = MOST_KNOWN) -> None:
+        self._now = now
+        self._order = 0
+        self._known: Recent[str, Known] = Recent(capacity)
+
+    def begin(self) -> Moment:
+        """A new moment: before a read or a commit is sent, or after a row was seen."""
+        self._order += 1
+        return Moment(self._order, self._now())
+
+    def get(self, task_id: str) -> Known | None:
+        """What is known of a task, if anything."""
+        return self._known.get(task_id)
+
+    def saw(self, task: Task, since: Moment) -> None:
+        """A read that was begun then has shown this status, or a commit that was sent then has made it."""
+        known = self._entry(task.task_id)
+        if known.task is not None and known.since is not None and not _supersedes(task, since, known.task, known.since):
+            return
+        known.task = replace(task, tickets=_NO_TICKETS, operations=(), hint_id="")
+        known.since = since
+
+    def forget(self, task_id: str) -> None:
+        """A commit is under way, whose outcome may remain unknown, or the task is gone."""
+        known = self._known.get(task_id)
+        if known is not None:
+            known.task = known.since = None
+
+    def saw_member(self, task_id: str, etag: str, seen: Moment | None = None) -> None:
+        """The member row has this ETag: a read has shown it, or a write has made it, before `seen` (now if None)."""
+        known = self._entry(task_id)
+        known.member = _later(known.member, etag, seen or self.begin())
+
+    def saw_pending(self, task_id: str, run_id: int, etag: str, seen: Moment | None = None) -> None:
+        """The same of the index row of a pending run."""
+        known = self._entry(task_id)
+        known.pending = {run_id: _later(known.pending.get(run_id, _NEVER), etag, seen or self.begin())}
+
+    def _entry(self, task_id: str) -> Known:
+        known = self._known.get(task_id) or Known()
+        self._known[task_id] = known
+        return known
+
+
+_NO_TICKETS = Tickets()
+
+
+def _later(before: _Seen, etag: str, seen: Moment) -> _Seen:
+    """A row that has still the same ETag was seen first when it was first seen; an older sight changes nothing."""
+    return before if before.etag == etag or before.order > seen.order else _Seen(etag, seen.order)
+
+
+def _supersedes(task: Task, since: Moment, known: Task, known_since: Moment) -> bool:
+    """Whether a status is newer than the one that is known, or as new and seen later.
+
+    An id may be used again after its task has expired: then the numbers of commits start again.
+    """
+    if task.fingerprint != known.fingerprint or since.at - known_since.at > VOUCHED_FOR:
+        return since.order > known_since.order
+    return (task.sequence, since.order) > (known.sequence, known_since.order)

@@ -1,0 +1,405 @@
+"""listTaskGroup reads few tasks, and shows what their status says (design 11): with several processes, with faults."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.domain.claims import Worker
+from shared.domain.effects import row_of
+from shared.domain.priority import PRIORITIES
+from shared.domain.task import Resolved, State
+from shared.errors import ApiError
+from shared.services import Services
+from shared.storage import keys, known
+from shared.storage.counting import Kind
+from shared.storage.interface import StorageUnavailable
+from shared.usecases import group_statuses
+from tests.simulator.running import VICTIM
+from tests.simulator.scenarios import GROUP
+from tests.simulator.test_faults import FailAt
+from tests.simulator.world import POOL, WORKER, World
+from tests.twin.driver import Simulation, sample
+from tests.twin.gate import Call, Phase, as_process
+
+A_SECOND = known.FRESH.total_seconds() + 0.001
+
+Step = Callable[[World, Services], Coroutine[Any, Any, Any]]
+
+
+@pytest.fixture(autouse=True)
+def rows_vouch_for_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where there are so few tasks that reading them would be as cheap."""
+    monkeypatch.setattr(group_statuses, "FEW", 1)
+
+
+async def listed(services: Services, limit: int = 1000) -> dict[str, Any]:
+    """The statuses of all pages of the group."""
+    found: dict[str, Any] = {}
+    start: str | None = ""
+    while start is not None:
+        _, page = await services.groups.list(GROUP, start=start, limit=limit)
+        found |= {each.status["taskId"]: each.status for each in page.tasks}
+        start = page.resume
+    return found
+
+
+def truth(world: World) -> dict[str, Any]:
+    """What the status rows say, without a request."""
+    return {task_id: task.as_json() for task_id, task in world.tasks().items()}
+
+
+async def create(world: World, services: Services, **changes: Any) -> str:
+    """createTask, in the group, by one of the processes."""
+    definition = world.definition(taskGroupId=GROUP, **changes)
+    await services.create_task(definition)
+    return definition.task_id
+
+
+def first(world: World, *states: State) -> str:
+    """A task in one of these states."""
+    return next(task_id for task_id, task in sorted(world.tasks().items()) if task.state in states)
+
+
+# One step after the other
+
+
+def a_walk(seed: int) -> None:
+    """Random calls by two processes and the handlers, with listings in between."""
+    world, chance = World(), random.Random(seed)
+    world.is_ordered = False
+    processes = [world.services, world.process()]
+    workers = [WORKER, Worker(worker_group="group", worker_id="other")]
+
+    async def step(services: Services) -> None:
+        tasks = world.tasks()
+        some = chance.choice(sorted(tasks)) if tasks else ""
+        match chance.randrange(10):
+            case 0 | 1 if len(tasks) < 12:
+                await create(world, services, dependencies=[some] if some and chance.random() < 0.6 else [])
+            case 2 | 3:
+                await services.work.claim_work(POOL, chance.choice(workers), chance.randint(1, 3), 0)
+            case 4:
+                done = chance.choice([Resolved.COMPLETED, Resolved.COMPLETED, Resolved.FAILED])
+                await services.lifecycle.report(some, max(tasks[some].last_run_id, 0), done)
+            case 5:
+                reason = chance.choice([Resolved.WORKER_SHUTDOWN, Resolved.INTERNAL_ERROR])
+                await services.lifecycle.report_exception(some, max(tasks[some].last_run_id, 0), reason)
+            case 6:
+                await services.work.reclaim_task(some, max(tasks[some].last_run_id, 0))
+            case 7:
+                move = chance.choice([services.lifecycle.cancel, services.lifecycle.schedule, services.lifecycle.rerun])
+                await move(await services.lifecycle.known(some))
+            case 8:
+                read = await services.lifecycle.known(some)
+                await services.lifecycle.change_priority(read, chance.choice(PRIORITIES))
+            case _:
+                await world.clock.sleep(chance.choice([1.0, 30.0, 400.0, 1300.0]))
+                await world.handle_visible()
+                await world.clock.sleep(A_SECOND)  # another process has handled it
+
+    async def walk() -> None:
+        await create(world, processes[0])
+        for _ in range(60):
+            services = chance.choice(processes)
+            with suppress(ApiError, KeyError):
+                await step(services)
+            assert await listed(services, chance.choice([3, 1000])) == truth(world), "at once in the same process"
+            await world.clock.sleep(A_SECOND)
+            for each in processes:
+                assert await listed(each, chance.choice([3, 1000])) == truth(world), "a second later in each"
+
+    world.run(walk())
+
+
+def test_listing_says_what_statuses_say() -> None:
+    for seed in range(25):
+        try:
+            a_walk(seed)
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+@pytest.mark.large
+def test_listing_says_what_statuses_say_in_many_walks() -> None:
+    for seed in range(25, 1500):
+        try:
+            a_walk(seed)
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+# A call that meets a listing, or a fault
+
+
+async def _claim(world: World, services: Services) -> None:
+    await services.work.claim_work(POOL, WORKER, 1, 0)
+
+
+async def _claim_by_task(world: World, services: Services) -> None:
+    read = await services.lifecycle.known(first(world, State.PENDING, State.RUNNING))
+    await services.work.claim_task(read, 0, WORKER)
+
+
+async def _cancel_pending(world: World, services: Services) -> None:
+    await services.lifecycle.cancel(await services.lifecycle.known(first(world, State.PENDING, State.EXCEPTION)))
+
+
+async def _cancel_unscheduled(world: World, services: Services) -> None:
+    await services.lifecycle.cancel(await services.lifecycle.known(first(world, State.UNSCHEDULED, State.EXCEPTION)))
+
+
+async def _schedule(world: World, services: Services) -> None:
+    await services.lifecycle.schedule(await services.lifecycle.known(sorted(world.tasks())[-1]))
+
+
+async def _rerun_unscheduled(world: World, services: Services) -> None:
+    await services.lifecycle.rerun(await services.lifecycle.known(sorted(world.tasks())[-1]))
+
+
+async def _change_priority(world: World, services: Services) -> None:
+    await services.lifecycle.change_priority(await services.lifecycle.known(first(world, State.PENDING)), "high")
+
+
+async def _change_priority_of_unscheduled(world: World, services: Services) -> None:
+    await services.lifecycle.change_priority(await services.lifecycle.known(first(world, State.UNSCHEDULED)), "high")
+
+
+async def _create(world: World, services: Services) -> None:
+    await create(world, services)
+
+
+async def _run_whole(world: World, services: Services) -> None:
+    """All that happens to a task, and to the one that waits for it, up to its end."""
+    for _ in range(2):
+        for claim in await services.work.claim_work(POOL, WORKER, 32, 0):
+            await services.lifecycle.report(claim.task.task_id, claim.run_id, Resolved.COMPLETED)
+        await world.clock.sleep(2)
+        await world.handle_visible()
+
+
+async def _retry(world: World, services: Services) -> None:
+    for claim in await services.work.claim_work(POOL, WORKER, 32, 0):
+        await services.lifecycle.report_exception(claim.task.task_id, claim.run_id, Resolved.WORKER_SHUTDOWN)
+
+
+async def _schedule_and_retry(world: World, services: Services) -> None:
+    await _schedule(world, services)
+    await _retry(world, services)
+
+
+CALLS: list[Step] = [
+    _claim, _claim_by_task, _cancel_pending, _cancel_unscheduled, _schedule, _rerun_unscheduled, _change_priority,
+    _change_priority_of_unscheduled, _create, _run_whole, _retry, _schedule_and_retry,
+]  # fmt: skip
+REPEATED: list[Step] = [
+    call for call in CALLS if call not in {_change_priority, _change_priority_of_unscheduled, _create, _run_whole}
+]
+"""Calls whose repeat acknowledges the first."""
+
+
+async def _prepare(world: World) -> list[Services]:
+    """A pending task, and one that waits for it; of both, two processes know the status, by the rows."""
+    processes = [world.services, world.process()]
+    pending = await create(world, processes[0])
+    await create(world, processes[0], dependencies=[pending])
+    for _ in range(3):
+        await world.clock.sleep(2)
+        for services in processes:
+            assert await listed(services) == truth(world)
+    return processes
+
+
+async def _check(world: World, processes: list[Services]) -> None:
+    await world.clock.sleep(A_SECOND)
+    for services in [*processes, world.process()]:
+        assert await listed(services) == truth(world)
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__.strip("_"))
+def test_listing_beside_a_call(call: Step) -> None:
+    def scenario(simulation: Simulation) -> None:
+        world = World(simulation)
+        world.is_ordered = False
+        (processes,) = world.run(_prepare(world))
+
+        async def lists() -> None:
+            for _ in range(3):
+                await world.clock.sleep(0.4)
+                await listed(processes[1])
+
+        world.is_ordered = True
+        world.run(call(world, processes[0]), lists(), listed(processes[1]), listed(processes[1]))
+        world.is_ordered = False
+        world.run(_check(world, processes))
+
+    sample(scenario, range(40), yield_after=True)
+
+
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
+@pytest.mark.parametrize("call", REPEATED, ids=lambda call: call.__name__.strip("_"))
+def test_listing_after_a_call_that_met_a_fault(call: Step, phase: Phase) -> None:
+    """The call is acknowledged, at once or when it is sent again: then the listing shows what it has done."""
+    number, sent = 1, 1
+    while number <= sent:
+        fault = FailAt(number, phase)
+        world = World(None, fault)
+        world.is_ordered = False
+
+        async def story(world: World = world) -> None:
+            processes = await _prepare(world)
+            try:
+                await as_process(VICTIM, call(world, processes[0]))
+            except (StorageUnavailable, ApiError):
+                await world.clock.sleep(A_SECOND)
+                await listed(processes[1])
+                await call(world, processes[0])
+            await _check(world, processes)
+
+        try:
+            world.run(story())
+        except BaseException as error:
+            error.add_note(f"request {number}")
+            raise
+        number, sent = number + 1, max(sent, fault.sent)
+
+
+# What it costs
+
+
+class Requests:
+    """Counts requests by kind and table."""
+
+    def __init__(self) -> None:
+        self.of: Counter[tuple[Kind, str]] = Counter()
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        if phase is Phase.BEFORE:
+            self.of[call.kind, call.target] += 1
+
+
+def a_group(*, pending: int, unscheduled: int, running: int) -> tuple[World, Requests]:
+    """A large group, created in the process of the handlers."""
+    requests = Requests()
+    world = World(None, requests)
+    world.is_ordered = False
+
+    async def fill() -> None:
+        for _ in range(pending + running):
+            last = await create(world, world.handlers)
+        for _ in range(unscheduled):
+            await create(world, world.handlers, dependencies=[last])
+        left = running
+        while left > 0:
+            left -= len(await world.handlers.work.claim_work(POOL, WORKER, min(left, 32), 0))
+
+    world.run(fill())
+    requests.of.clear()
+    return world, requests
+
+
+def test_no_task_is_read_to_list_a_group_in_the_process_that_has_created_it() -> None:
+    world, requests = a_group(pending=200, unscheduled=200, running=0)
+
+    async def story() -> None:
+        await world.clock.sleep(60)
+        assert await listed(world.handlers, 100) == truth(world)
+
+    world.run(story())
+    assert requests.of[Kind.TABLE_READ, keys.TASKS] == 0
+    assert requests.of.total() <= 4 * 2 + 1 + 2 * 4, "pages with the header, ETags once more, the index of the pool"
+
+
+def test_another_process_reads_each_task_only_in_its_first_listings() -> None:
+    world, requests = a_group(pending=100, unscheduled=100, running=0)
+    services = world.process()
+
+    async def story() -> None:
+        for most in (200, 200, 0, 0):
+            await world.clock.sleep(10)
+            requests.of.clear()
+            assert await listed(services, 100) == truth(world)
+            assert requests.of[Kind.TABLE_READ, keys.TASKS] <= most
+
+    world.run(story())
+
+
+def test_only_running_tasks_are_read_in_later_listings() -> None:
+    world, requests = a_group(pending=100, unscheduled=100, running=10)
+
+    async def story() -> None:
+        await world.clock.sleep(60)
+        assert await listed(world.handlers) == truth(world)
+
+    world.run(story())
+    assert requests.of[Kind.TABLE_READ, keys.TASKS] == 10
+
+
+def test_readers_of_one_page_at_one_time_share_two_readings() -> None:
+    world, requests = a_group(pending=50, unscheduled=0, running=0)
+    world.run(*(listed(world.handlers) for _ in range(20)))
+    assert requests.of[Kind.TABLE_READ, keys.GROUPS] <= 2 * 2
+
+
+def test_pool_with_many_tasks_of_others_is_not_read_through() -> None:
+    """Then it is cheaper to read the tasks of the group."""
+    world, requests = a_group(pending=8, unscheduled=0, running=0)
+
+    async def story() -> None:
+        row = row_of(next(iter(world.tasks().values())), 0)
+        for _ in range(5000):
+            others = replace(row, task_id=world.slugid(), scheduled=world.clock.now())
+            await world.handlers.stores.pools.add_pending(POOL, others)
+        await world.clock.sleep(60)
+        requests.of.clear()
+        assert await listed(world.handlers) == truth(world)
+
+    world.run(story())
+    assert requests.of[Kind.TABLE_READ, keys.POOLS] <= 8 // group_statuses.TASKS_A_PAGE
+
+
+WATCHERS = 20
+SECONDS = 60
+
+
+@pytest.mark.parametrize(
+    ("tasks", "page"),
+    [(200, 40), pytest.param(5000, 1000, marks=[pytest.mark.large, pytest.mark.timeout(900)])],
+    ids=["200", "5000"],
+)
+def test_group_that_many_watch_costs_a_bounded_number_of_requests(tasks: int, page: int) -> None:
+    """As the console watches it: all of its pages, with a rest of 3 ms a task (design 11)."""
+    running, pages = tasks // 100, tasks // page
+    world, requests = a_group(pending=tasks // 2, unscheduled=tasks // 2 - running, running=running)
+    services, rest = world.process(), 15.0
+
+    async def watch(number: int) -> None:
+        await world.clock.sleep(number * rest / WATCHERS)
+        for _ in range(int(SECONDS / rest)):
+            await listed(services, page)
+            await world.clock.sleep(rest)
+
+    async def story() -> None:
+        for _ in range(2):  # a process that has not listed the group before reads its tasks
+            await listed(services, page)
+            await world.clock.sleep(2)
+        requests.of.clear()
+        await asyncio.gather(*(watch(number) for number in range(WATCHERS)))
+
+    world.run(story())
+    # Header, members, and ETags once more for each page; the index of the pool and its row of returns; tasks that run;
+    # every task once in five minutes.
+    readings = WATCHERS * pages / rest
+    bound = 3 * readings + min(readings, 1) * (tasks / 1000 + 5) + running + tasks / known.VOUCHED_FOR.total_seconds()
+    assert requests.of.total() / (SECONDS + rest) <= bound
+    if tasks == 5000:
+        assert bound <= 100
