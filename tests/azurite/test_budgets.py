@@ -363,7 +363,7 @@ async def cancel_pending(bench: Bench) -> Operations:
     return await moved(bench, "cancel", await bench.create())
 
 
-@budget("cancelTask, unscheduled", 3, 3)
+@budget("cancelTask, unscheduled", 4, 4)
 async def cancel_unscheduled(bench: Bench) -> Operations:
     return await moved(bench, "cancel", await bench.unscheduled())
 
