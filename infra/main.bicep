@@ -43,6 +43,24 @@ param publicArtifacts bool = false
 @description('Where else they can be read without a signature: a CDN in front of the container.')
 param publicArtifactBaseUrl string = ''
 
+@description('Application id with which people sign in to the console. Empty: nobody can. docs/console.md.')
+param openidClientId string = ''
+
+@description('Issuer of the OpenID Connect provider, as its tokens name it. Empty: Entra ID, this tenant.')
+param openidIssuer string = ''
+
+@description('The provider\'s name on the button, and in the client ids login/<name>/<user>.')
+param openidName string = 'entra'
+
+@description('What the console asks the provider for.')
+param openidScopes string = 'openid profile'
+
+@description('The claim that names a person for good.')
+param openidUserClaim string = 'oid'
+
+@description('Who may do what: pairs value=role separated by spaces.')
+param openidRoles string = ''
+
 @description('Access token of the root client. Empty: the vault keeps the one that it has.')
 @secure()
 param rootAccessToken string = ''
@@ -171,6 +189,14 @@ var generated = {
   workerEnvironment: '${abbreviations.workerEnvironment}${token}'
 }
 var resourceNames = union(generated, names)
+var signIn = empty(openidClientId) ? {} : {
+  OPENID_ISSUER: empty(openidIssuer) ? '${environment().authentication.loginEndpoint}${tenant().tenantId}/v2.0' : openidIssuer
+  OPENID_CLIENT_ID: openidClientId
+  OPENID_NAME: openidName
+  OPENID_SCOPES: openidScopes
+  OPENID_USER_CLAIM: openidUserClaim
+  OPENID_ROLES: openidRoles
+}
 var pools = filter(map(split(workers, ','), taskQueueId => trim(taskQueueId)), taskQueueId => !empty(taskQueueId))
 var allTags = union(tags, {
   'azd-env-name': environmentName
@@ -343,7 +369,7 @@ module app 'modules/app.bicep' = {
     location: location
     tags: allTags
     scale: scale
-    settingOverrides: settingOverrides
+    settingOverrides: union(signIn, settingOverrides)
     identityId: identity.outputs.id
     deploymentIdentityId: deploymentIdentity.outputs.id
     identityClientId: identity.outputs.clientId

@@ -73,7 +73,13 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "deployment": lambda: Namespace({"name": "deployment"}),
     "empty": empty,
     "endsWith": lambda text, end: text.lower().endswith(end.lower()),
-    "environment": lambda: Namespace({"name": "AzureCloud", "suffixes": {"storage": "core.windows.net"}}),
+    "environment": lambda: Namespace(
+        {
+            "name": "AzureCloud",
+            "authentication": {"loginEndpoint": "https://login.microsoftonline.com/"},
+            "suffixes": {"storage": "core.windows.net"},
+        }
+    ),
     "first": lambda value: value[0],
     "flatten": lambda value: [each for part in value for each in part],
     "format": _format,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from local.state import ROOT
@@ -57,6 +57,12 @@ def references(scenario: str) -> dict[str, str]:
 def settings(scenario: str) -> dict[str, str]:
     """The app settings as the app sees them."""
     return app_settings.resolved(raw_settings(scenario))
+
+
+def settings_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """The app settings, as the app sees them, that a deployment with this environment has."""
+    (found,) = (each for each in evaluate(environment).all_resources() if each.type == "Microsoft.Web/sites/config")
+    return app_settings.resolved(found.body["properties"])
 
 
 def document(name: str) -> Any:

@@ -10,6 +10,7 @@ import pytest
 
 from local import settings_docs
 from local.state import ROOT
+from local.templates import scenarios
 from local.templates.app_settings import PLATFORM
 from shared.settings import Settings
 from tests.infra import templates
@@ -76,6 +77,17 @@ def test_the_app_starts_with_them(scenario: str) -> None:
     assert outputs["TASKCLUSTER_ROOT_URL"] == settings.taskcluster_root_url
     assert outputs["STORAGE_ACCOUNT_NAME"] == settings.storage_account_name
     assert outputs["SERVICEBUS_NAMESPACE"] == settings.servicebus_namespace
+
+
+def test_people_sign_in_with_entra_id_of_the_tenant_if_an_application_is_named() -> None:
+    environment = {**scenarios.EVERYTHING, "QUEUE_PROFILE": "small"}
+    given = templates.settings_of(environment)
+    assert re.fullmatch(r"https://login\.microsoftonline\.com/[0-9a-f-]{36}/v2\.0", given["OPENID_ISSUER"])
+    assert (given["OPENID_NAME"], given["OPENID_USER_CLAIM"]) == ("entra", "oid")
+    other = templates.settings_of({**environment, "QUEUE_OPENID_ISSUER": "https://id.example.com"})
+    assert other["OPENID_ISSUER"] == "https://id.example.com"
+    nobody = templates.settings_of({**environment, "QUEUE_OPENID_CLIENT_ID": ""})
+    assert (nobody["OPENID_ISSUER"], nobody["OPENID_CLIENT_ID"]) == ("", "")
 
 
 def test_host_json_is_overridden_only_where_it_has_a_value() -> None:
