@@ -48,6 +48,7 @@ class Tool:
 
 TOOLS = (
     Tool("worker", "worker", "Run a reference worker (try --help)."),
+    Tool("workers", "local.workers", "Start workers when tasks wait, and end them when idle (try --help)."),
     Tool("listen", "listen", "Print events of an exchange as they come (try --help)."),
     Tool("admin", "admin", "Manage clients, roles, pools, backups … (try --help)."),
 )
@@ -136,7 +137,7 @@ def demo(
     port: Port = DEFAULT_PORT,
     stay: Annotated[bool, typer.Option("--stay", help="Keep the stack afterwards, until Ctrl-C.")] = False,
 ) -> None:
-    """Show it all, on a stack of its own. Two workers run tasks that complete, fail, are retried and expire."""
+    """Show it all, on a stack of its own. Workers come and go; tasks complete, fail, are retried and expire."""
     from local import demo as main_job
 
     sys.exit(main_job.main(port, stay=stay))

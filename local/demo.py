@@ -1,14 +1,14 @@
 """`./dev demo`: the main job end to end, on a stack of its own that is gone afterwards.
 
-Creates a task group with the public client, runs two reference workers, kills one of them in the middle of a task,
-waits until everything has resolved, and checks the ends of the tasks and the events against what must come out.
+Creates a task group with the public client, starts reference workers as the load asks for them, kills one of them in
+the middle of a task, waits until everything has resolved and the workers have ended, and checks the ends of the tasks
+and the events against what must come out.
 Killing the host meanwhile is fine: the stack starts it again, and clients and workers retry.
 """
 
 import asyncio
 import contextlib
 import shutil
-import sys
 import threading
 import time
 from collections import Counter
@@ -22,7 +22,7 @@ from rich.live import Live
 
 from local import state, ui
 from local.appsettings import AppSettingsError
-from local.child import Child, ChildError
+from local.child import ChildError
 from local.control import fail, hint
 from local.demo_events import EventCounter
 from local.demo_tasks import (
@@ -37,10 +37,12 @@ from local.demo_tasks import (
     problem,
     unannounced_claims,
 )
-from local.demo_view import describe_runs, final_report, tasks_table
+from local.demo_view import describe_runs, final_report, tasks_table, workers_in_words
 from local.ports import PortTakenError
 from local.run import end_with_parent, interruptible, options
 from local.stack import Stack
+from local.worker_pool import PoolOptions, WorkerPool
+from local.workers import describe, load_path
 from shared.events.exchanges import TOPICS
 
 SUBSCRIPTION = "demo"
@@ -53,6 +55,8 @@ SHORT_TIMES = {
 }
 TAKE_SECONDS = 20
 """What a killed host had taken from a queue comes back after this, not after the platform's 10 minutes."""
+WORKERS = PoolOptions(task_queue_id=TASK_QUEUE_ID, worker_group="demo", maximum=3, polling_interval=2, idle_timeout=4)
+"""As on Azure (docs/workers-azure.md), but in a hurry."""
 TIME_LIMIT_SECONDS = 180
 EVENTS_LIMIT_SECONDS = 20
 LOOK_SECONDS = 0.4
@@ -69,7 +73,13 @@ class Demo:
         self._work_dir = state.folder(stack.options.ports.api) / "work"
         self._task_ids = {example.name: taskcluster.slugId() for example in EXAMPLES}
         self._statuses: dict[str, Status] = {}
-        self._workers: dict[str, Child] = {}
+        self._pool = WorkerPool(
+            WORKERS,
+            self._work_dir,
+            state.logs_folder(stack.options.ports.api),
+            environment=stack.environment,
+        )
+        self._next_look = 0.0
         self._events = EventCounter(
             stack.service_bus.connection_string, SUBSCRIPTION, TOPICS, prefix=stack.topic_prefix
         )
@@ -95,10 +105,7 @@ class Demo:
             for task in (main, background[1]):
                 task.cancel()
             await asyncio.gather(main, *background, return_exceptions=True)
-            for worker in self._workers.values():
-                worker.terminate()
-            for worker in self._workers.values():
-                worker.stop()
+            self._pool.end()
             shutil.rmtree(self._work_dir, ignore_errors=True)  # with what the killed worker has left in it
 
     async def _main(self) -> list[str]:
@@ -111,8 +118,6 @@ class Demo:
             {"rootUrl": root_url, "credentials": credentials, "maxRetries": MAX_RETRIES}
         ) as queue:
             await self._submit(queue)
-            for name in ("worker-1", "worker-2"):
-                self._start_worker(name)
             problems = await self._watch(queue)
         statuses = list(self._statuses.values())
         expected = expected_events(statuses)
@@ -143,17 +148,21 @@ class Demo:
         with Live(console=self._console, transient=True, auto_refresh=False) as live:
             while True:
                 await self._look(queue)
-                self._check_workers()
+                await self._scale(queue)
                 self._kill_worker_if_due()
                 seconds = time.monotonic() - started
-                live.update(
-                    tasks_table(EXAMPLES, self._statuses, f"After {seconds:.0f} s", self._console.width), refresh=True
-                )
-                if not await self._rerun(queue) and all(map(is_resolved, self._statuses.values())):
+                title = f"After {seconds:.0f} s, with {workers_in_words(len(self._pool.workers))}"
+                live.update(tasks_table(EXAMPLES, self._statuses, title, self._console.width), refresh=True)
+                over = not await self._rerun(queue) and all(map(is_resolved, self._statuses.values()))
+                if over and not self._pool.workers:
                     break
                 if seconds > TIME_LIMIT_SECONDS:
-                    return [f"not all tasks had resolved after {TIME_LIMIT_SECONDS} s"]
+                    left = workers_in_words(len(self._pool.workers))
+                    return [f"after {TIME_LIMIT_SECONDS} s there were {left}, or not all tasks had resolved"]
                 await asyncio.sleep(LOOK_SECONDS)
+        self._console.print(
+            f"{workers_in_words(self._pool.started)} came, {self._pool.most} at a time, and none is left"
+        )
         judged = {example.name: problem(example, self._statuses[example.name]) for example in EXAMPLES}
         return [f"{name} {text}" for name, text in judged.items() if text]
 
@@ -178,10 +187,18 @@ class Demo:
             self._console.print(f"{name} has failed; rerun")
         return bool(failed)
 
-    def _check_workers(self) -> None:
-        for worker in self._workers.values():
-            if worker.poll() is not None:
-                raise ChildError(f"{worker.name} ended with exit code {worker.poll()}:\n{worker.tail()}")
+    async def _scale(self, queue: taskcluster.aio.Queue) -> None:
+        """Every polling interval, start workers for the load. Raises ChildError if one has failed."""
+        if time.monotonic() < self._next_look:
+            return
+        self._next_look = time.monotonic() + WORKERS.polling_interval
+        before = len(self._pool.workers)
+        load = await queue._makeHttpRequest("get", load_path(TASK_QUEUE_ID), None)
+        look = await asyncio.to_thread(self._pool.look, load["unresolvedTasks"])
+        if look.failed:
+            raise ChildError(look.failed[0])
+        if len(self._pool.workers) != before:
+            self._console.print(f"scaled: {describe(look, len(self._pool.workers))}")
 
     def _kill_worker_if_due(self) -> None:
         for example in EXAMPLES:
@@ -189,22 +206,10 @@ class Demo:
             if not example.lose_worker or len(runs) != 1 or runs[0]["state"] != "running":
                 continue
             name = runs[0]["workerId"]
-            worker = self._workers.pop(name, None)
+            worker = self._pool.workers.pop(name, None)
             if worker is not None:
                 worker.kill()
                 self._console.print(f"killed {name} in the middle of {example.name}; its claim will expire")
-                self._start_worker(f"worker-{len(self._workers) + 2}")
-
-    def _start_worker(self, name: str) -> None:
-        arguments = ["--task-queue-id", TASK_QUEUE_ID, "--worker-group", "demo", "--worker-id", name]
-        arguments += ["--work-dir", str(self._work_dir)]
-        self._workers[name] = Child.start(
-            name,
-            [sys.executable, "-m", "local.tethered", "worker", *arguments],
-            log=state.logs_folder(self._stack.options.ports.api) / f"{name}.log",
-            env=self._stack.environment,
-            cwd=state.ROOT,
-        )
 
 
 def _conclude(console: Console, problems: Sequence[str], port: int) -> None:

@@ -41,6 +41,11 @@ def tasks_table(examples: Sequence[Example], statuses: Mapping[str, Status], tit
     return table
 
 
+def workers_in_words(count: int) -> str:
+    """`no worker`, `1 worker`, `2 workers`."""
+    return f"{count or 'no'} {'worker' if count < 2 else 'workers'}"
+
+
 def describe_runs(status: Status) -> str:
     """The runs of a task, in order: `0 claim-expired (worker-1), 1 completed (worker-3)`."""
     words = []

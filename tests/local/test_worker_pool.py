@@ -1,0 +1,158 @@
+"""Workers that come and go by themselves: how many are started, when, and what is left of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from local import workers
+from local.child import Child
+from local.state import ROOT
+from local.worker_pool import Look, PoolOptions, WorkerPool
+from worker.options import parse
+
+ENVIRONMENT = {
+    "TASKCLUSTER_ROOT_URL": "https://tc.example.com",
+    "TASKCLUSTER_CLIENT_ID": "me",
+    "TASKCLUSTER_ACCESS_TOKEN": "secret",
+}
+
+
+@dataclass
+class Played:
+    """A process that ends when the test says so."""
+
+    name: str
+    log: Path
+    code: int | None = None
+    asked: list[str] = field(default_factory=list)
+
+    def poll(self) -> int | None:
+        return self.code
+
+    def tail(self) -> str:
+        return "its last words"
+
+    def terminate(self) -> None:
+        self.asked.append("terminate")
+
+    def stop(self, grace: float = 10) -> None:
+        self.asked.append("stop")
+
+
+class Stage:
+    """A pool of played processes."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        self.played: list[Played] = []
+        self.arguments: list[list[str]] = []
+        wanted = PoolOptions(task_queue_id="a/b", **options)
+        self.pool = WorkerPool(wanted, folder, folder, ENVIRONMENT, start=self.start)
+
+    def start(self, name: str, argv: list[str], *, log: Path, env: Mapping[str, str], cwd: Path) -> Child:
+        log.write_text("")
+        self.arguments.append(argv)
+        self.played.append(Played(name, log))
+        return cast("Child", self.played[-1])
+
+
+def test_each_look_starts_what_is_unresolved_less_what_is_running(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, maximum=4)
+    seen = [stage.pool.look(unresolved) for unresolved in (0, 2, 2, 3, 9, 9)]
+    assert [(look.running, look.started) for look in seen] == [(0, 0), (0, 2), (2, 0), (2, 1), (3, 1), (4, 0)]
+    stage.played[0].code = 0
+    assert stage.pool.look(9).started == 1
+    assert not stage.played[0].log.exists(), "of a worker that ended by itself nothing is left"
+
+
+def test_a_load_that_cannot_be_read_starts_nothing_and_ends_nothing(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.pool.look(2)
+    assert stage.pool.look(None).started == 0
+    assert [played.asked for played in stage.played] == [[], []]
+
+
+def test_a_worker_that_fails_is_reported_and_replaced(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.pool.look(1)
+    stage.played[0].code = 1
+    look = stage.pool.look(1)
+    assert (look.started, look.failed) == (1, ("worker-1 ended with exit code 1:\nits last words",))
+    assert stage.played[1].name == "worker-2", "ids are never used again: the queue may still know the first"
+
+
+def test_all_workers_are_asked_to_end_before_any_is_waited_for(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.pool.look(3)
+    order: list[str] = []
+    for played in stage.played:
+        played.asked = order
+    stage.pool.end()
+    assert order == ["terminate"] * 3 + ["stop"] * 3
+    assert stage.pool.workers == {}
+
+
+def test_workers_take_the_arguments_that_they_are_given(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, capacity=3, idle_timeout=7)
+    stage.pool.look(5)
+    assert len(stage.played) == 2, "a worker is for three runs"
+    options = parse(stage.arguments[0][stage.arguments[0].index("worker") + 1 :], ENVIRONMENT)
+    assert (options.task_queue_id, options.capacity, options.idle_timeout) == ("a/b", 3, 7)
+    assert (options.worker_group, options.worker_id) == ("local", "worker-1")
+    assert options.work_dir == tmp_path.resolve()
+
+
+def test_logs_elsewhere_are_kept(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.pool.logs = tmp_path / "logs"
+    stage.pool.logs.mkdir()
+    stage.pool.look(1)
+    stage.played[0].code = 0
+    stage.pool.look(0)
+    assert stage.played[0].log.parent == stage.pool.logs
+    assert stage.played[0].log.exists()
+    assert (stage.pool.started, stage.pool.most) == (1, 1)
+
+
+def test_the_defaults_are_those_of_the_template(tmp_path: Path) -> None:
+    defaults = json.loads((ROOT / "infra" / "workers" / "defaults.json").read_text())
+    options = PoolOptions(task_queue_id="a/b")
+    assert (options.polling_interval, options.idle_timeout) == (defaults["pollingInterval"], defaults["idleTimeout"])
+    assert (options.scale.maximum, options.scale.target) == (defaults["maxExecutions"], defaults["capacity"])
+    assert options.scale.minimum == defaults["minExecutions"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["a"], ["a/B"], ["a/b", "--max", "0"], ["a/b", "--polling-interval", "-1"], ["a/b", "--idle-timeout", "nan"]],
+)
+def test_mistyped_commands(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as ended:
+        workers.main(arguments)
+    assert ended.value.code == 2
+    assert "error: argument" in capsys.readouterr().err
+
+
+def test_a_command_without_a_deployment_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(SystemExit):
+        workers.main(["a/b"])
+    assert "TASKCLUSTER_ROOT_URL" in capsys.readouterr().err
+
+
+def test_what_is_said_of_a_look() -> None:
+    look = Look(unresolved=3, running=1, started=2, failed=())
+    assert workers.describe(look, 3) == "3 unresolved, 3 workers: 2 started"
+    assert workers.describe(replace(look, unresolved=None, started=0), 1) == "? unresolved, 1 worker"
