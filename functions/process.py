@@ -11,7 +11,7 @@ from typing import Final
 
 from azure.identity.aio import DefaultAzureCredential
 
-from functions.traced import TracedPublisher, TracingPolicy
+from functions.traced import TracedPublisher, traced_request
 from shared.events.exchanges import TOPICS
 from shared.events.publisher import EventPublisher
 from shared.runtime import Runtime
@@ -79,7 +79,7 @@ async def _finish(assembled: Services, flushing: asyncio.Task[None]) -> None:
 
 
 def _storage(settings: Settings, connections: AsyncExitStack) -> AzureStorage:
-    watch = partial(TracingPolicy, TELEMETRY.tracer) if TELEMETRY.tracer.is_on else None
+    watch = partial(traced_request, TELEMETRY.tracer) if TELEMETRY.tracer.is_on else None
     if settings.storage_connection_string is not None:
         return AzureStorage.from_connection_string(settings.storage_connection_string.get_secret_value(), watch=watch)
     assert settings.storage_account_name is not None, "settings are checked when they are loaded"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from urllib.parse import urlsplit
-
-from azure.core.pipeline import PipelineRequest, PipelineResponse
-from azure.core.pipeline.policies import AsyncHTTPPolicy
 
 from shared.events.messages import EventMessage
 from shared.events.publisher import EventsUnavailable
@@ -15,26 +12,22 @@ from shared.telemetry.tracing import Tracer
 from shared.usecases.announcer import Publisher
 
 
-class TracingPolicy(AsyncHTTPPolicy[Any, Any]):
-    """A span for each request to a storage service, its retries included. Query strings, which may hold a signature,
-    are left out."""
+@contextmanager
+def traced_request(tracer: Tracer, service: str, method: str, url: str) -> Iterator[Callable[[int], None]]:
+    """A span for a request to a storage service, its retries included; to be given the status of the answer.
 
-    def __init__(self, tracer: Tracer, service: str) -> None:
-        super().__init__()
-        self._tracer = tracer
-        self._service = service
+    Query strings, which may hold a signature, are left out.
+    """
+    parts = urlsplit(url)
+    attributes = {"http.request.method": method, "server.address": parts.hostname or "", "url.path": parts.path}
+    with tracer.span(f"{service} {method}", "client", attributes) as span:
 
-    async def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
-        """The request in its span."""
-        url, method = urlsplit(request.http_request.url), request.http_request.method
-        attributes = {"http.request.method": method, "server.address": url.hostname or "", "url.path": url.path}
-        with self._tracer.span(f"{self._service} {method}", "client", attributes) as span:
-            response = await self.next.send(request)
-            status = response.http_response.status_code
+        def answered(status: int) -> None:
             span.note({"http.response.status_code": status})
             if status >= 500:
                 span.fail(str(status))
-        return response
+
+        yield answered
 
 
 class TracedPublisher:

@@ -12,7 +12,7 @@ import simpy
 
 from bench.cost_model import PARTITION_LIMIT, QUEUE_LIMIT, TABLE_LIMIT
 from bench.simulation.calls import RoundTrip
-from shared.storage.pipeline import Patience
+from shared.storage.wire import Patience
 
 Steps = Generator[simpy.Event, None, bool]
 """A part of a process that ends with whether it succeeded."""

@@ -14,7 +14,8 @@ from azure.storage.blob.aio import BlobClient, BlobLeaseClient, ContainerClient
 
 from shared.storage import limits
 from shared.storage.interface import BlobMissing, BlobProperties
-from shared.storage.pipeline import REFUSALS, Patience, Refused, unavailable
+from shared.storage.pipeline import REFUSALS
+from shared.storage.wire import Patience, Refused, unavailable
 
 log = logging.getLogger("taskcluster.storage")
 

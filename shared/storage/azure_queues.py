@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from azure.core.exceptions import ResourceExistsError
-from azure.storage.queue import QueueMessage
-from azure.storage.queue.aio import QueueClient
 
-from shared.recent import Recent
-from shared.storage import limits
+from shared.storage import limits, queue_requests
 from shared.storage.interface import Message, Receipt, ReceiptLost, StorageUnavailable
-from shared.storage.pipeline import REFUSALS, Refused, unavailable
+from shared.storage.pipeline import REFUSALS
+from shared.storage.wire import Answer, Endpoint, Refused, Request, Wire, unavailable
+
+if TYPE_CHECKING:
+    from azure.storage.queue import QueueMessage
+    from azure.storage.queue.aio import QueueClient
 
 _NO_QUEUE = "QueueNotFound"
 _BEING_DELETED = "QueueBeingDeleted"
 _GONE = frozenset({_NO_QUEUE, _BEING_DELETED})
 _LOST = frozenset({"MessageNotFound", "PopReceiptMismatch", *_GONE})
-_FOREVER = -1
-_CLIENTS = 10_000
-"""Queues whose clients a process keeps; they share one transport, and cost only memory."""
-T = TypeVar("T")
 
 
 class AzureQueues:
     """Queues of one account."""
 
-    def __init__(self, open_client: Callable[[str], QueueClient]) -> None:
+    def __init__(
+        self, wire: Wire, endpoint: Endpoint, name: Callable[[str], str], open_client: Callable[[str], QueueClient]
+    ) -> None:
+        """`name` gives a queue's name in the account, `open_client` the SDK's client of that name, for what is rare."""
+        self._wire = wire
+        self._endpoint = endpoint
+        self._name = name
         self._open_client = open_client
-        self._clients: Recent[str, QueueClient] = Recent(_CLIENTS)
 
     async def create(self, queue: str) -> None:
         """Make the queue if it does not exist. Raises StorageUnavailable."""
@@ -50,30 +53,22 @@ class AzureQueues:
         """See `interface.Queues.put`."""
         limits.check_text(text)
         delay = limits.whole_delay(visible_in)
-        client = self._client(queue)
+        request = queue_requests.put(self._endpoint, self._name(queue), text, delay)
         try:
-            return await _put(client, text, delay)
+            return queue_requests.read_put(await self._wire.send(request))
         except Refused as answer:
             if answer.code not in _GONE:
                 raise
-        await _make(client)
-        return await _put(client, text, delay)
+        await _make(self._client(queue))
+        return queue_requests.read_put(await self._wire.send(request))
 
     async def get(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
         """See `interface.Queues.get`. Messages are hidden for a second at least."""
         limits.check_count(count)
         seconds = max(1, limits.whole_delay(hidden_for))
-        pages = (
-            self._client(queue)
-            .receive_messages(
-                messages_per_page=count, max_messages=count, visibility_timeout=seconds, error_map=REFUSALS
-            )
-            .by_page()
-        )
+        request = queue_requests.get(self._endpoint, self._name(queue), count, seconds)
         try:
-            with unavailable():
-                async for page in pages:
-                    return [_message(taken) async for taken in page]
+            return queue_requests.read_messages(await self._wire.send(request))
         except Refused as answer:
             if answer.code not in _GONE:
                 raise
@@ -89,7 +84,7 @@ class AzureQueues:
             if answer.code not in _GONE:
                 raise
             return []
-        return [_message(message) for message in seen]
+        return [_peeked(message) for message in seen]
 
     async def length(self, queue: str) -> int:
         """See `interface.Queues.length`."""
@@ -106,26 +101,25 @@ class AzureQueues:
         """See `interface.Queues.update`."""
         if text is not None:
             limits.check_text(text)
-        moved = await _held(
-            self._client(queue).update_message(
-                receipt.message_id,
-                receipt.pop_receipt,
-                text,
-                visibility_timeout=limits.whole_delay(visible_in),
-                error_map=REFUSALS,
-            )
-        )
-        return _receipt(moved)
+        delay = limits.whole_delay(visible_in)
+        answer = await self._hold(queue_requests.update(self._endpoint, self._name(queue), receipt, text, delay))
+        return queue_requests.read_update(answer, receipt)
 
     async def delete(self, queue: str, receipt: Receipt) -> None:
         """See `interface.Queues.delete`."""
-        await _held(self._client(queue).delete_message(receipt.message_id, receipt.pop_receipt, error_map=REFUSALS))
+        await self._hold(queue_requests.delete(self._endpoint, self._name(queue), receipt))
+
+    async def _hold(self, request: Request) -> Answer:
+        """The answer to a request that needs the message's latest receipt."""
+        try:
+            return await self._wire.send(request)
+        except Refused as answer:
+            if answer.code in _LOST:
+                raise ReceiptLost(answer.code) from None
+            raise
 
     def _client(self, queue: str) -> QueueClient:
-        client = self._clients.get(queue)
-        if client is None:
-            client = self._clients[queue] = self._open_client(queue)
-        return client
+        return self._open_client(self._name(queue))
 
 
 async def _make(client: QueueClient) -> None:
@@ -139,40 +133,11 @@ async def _make(client: QueueClient) -> None:
             raise
 
 
-async def _put(client: QueueClient, text: str, delay: int) -> Receipt:
-    with unavailable():
-        sent = await client.send_message(text, visibility_timeout=delay, time_to_live=_FOREVER, error_map=REFUSALS)
-    return _receipt(sent)
-
-
-async def _held(request: Awaitable[T]) -> T:
-    """The answer to a request that needs the message's latest receipt."""
-    try:
-        with unavailable():
-            return await request
-    except Refused as answer:
-        if answer.code in _LOST:
-            raise ReceiptLost(answer.code) from None
-        raise
-
-
-def _receipt(message: QueueMessage) -> Receipt:
-    return Receipt(
-        message_id=message.id,
-        pop_receipt=cast(str, message.pop_receipt),
-        visible=cast(datetime, message.next_visible_on),
-    )
-
-
-def _message(message: QueueMessage) -> Message:
+def _peeked(message: QueueMessage) -> Message:
     content: Any = message.content
     inserted = cast(datetime, message.inserted_on)
     return Message(
-        receipt=Receipt(
-            message_id=message.id,
-            pop_receipt=message.pop_receipt or "",
-            visible=message.next_visible_on or inserted,
-        ),
+        receipt=Receipt(message_id=message.id, pop_receipt="", visible=inserted),
         text=content,
         inserted=inserted,
         dequeue_count=cast(int, message.dequeue_count),

@@ -6,21 +6,19 @@ The form is that of "Performing entity group transactions" in the Table service'
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
-
-from azure.core.rest import HttpRequest
 
 from shared.errors import ServiceError
 from shared.storage import limits
-from shared.storage.interface import Create, Delete, Merge, Operation, Replace, StorageUnavailable, Upsert, Value
+from shared.storage.counting import Kind
+from shared.storage.interface import Create, Delete, Merge, Operation, Replace, StorageUnavailable, Upsert
+from shared.storage.table_requests import VERSION, encode_entity
+from shared.storage.wire import USER_AGENT, Endpoint, Request
 
-_VERSION = "2019-02-02"
 _METHOD = {Create: "POST", Upsert: "PUT", Replace: "PUT", Merge: "PATCH", Delete: "DELETE"}
 _PART = re.compile(rb"^HTTP/1\.1 (\d{3})", re.MULTILINE)
 _ETAG = re.compile(rb"^ETag: *(\S+)[ \t]*\r?\n", re.MULTILINE | re.IGNORECASE)
@@ -38,25 +36,30 @@ class OperationRefused(ServiceError):
         self.code = code
 
 
-def encode(endpoint: str, table: str, partition: str, operations: Sequence[Operation]) -> HttpRequest:
+def encode(endpoint: Endpoint, table: str, partition: str, operations: Sequence[Operation]) -> Request:
     """The request for `operations`, which must have passed `limits.check_transaction`."""
     # Random, so that no value can hold it.
     mark = str(uuid.uuid4())
     lines = [f"--batch_{mark}", f"Content-Type: multipart/mixed; boundary=changeset_{mark}", ""]
+    url = f"{endpoint.origin}{endpoint.base}/{table}"
     for number, operation in enumerate(operations):
-        lines += [f"--changeset_{mark}", *_part(number, f"{endpoint}/{table}", partition, operation)]
+        lines += [f"--changeset_{mark}", *_part(number, url, partition, operation)]
     lines += [f"--changeset_{mark}--", "", f"--batch_{mark}--", ""]
-    return HttpRequest(
+    return Request(
+        Kind.TABLE_WRITE,
         "POST",
-        f"{endpoint}/$batch",
+        endpoint,
+        "/$batch",
         headers={
             "Content-Type": f"multipart/mixed; boundary=batch_{mark}",
             "Accept": "application/json",
             "DataServiceVersion": "3.0",
             "MaxDataServiceVersion": "3.0;NetFx",
-            "x-ms-version": _VERSION,
+            "User-Agent": USER_AGENT,
+            "x-ms-version": VERSION,
         },
         content="\r\n".join(lines).encode(),
+        statuses=statuses,
     )
 
 
@@ -79,23 +82,6 @@ def decode(body: bytes, operations: Sequence[Operation]) -> list[str]:
     if len(parts) != len(operations):
         raise StorageUnavailable(f"{len(parts)} answers to {len(operations)} operations")
     return [_etag(part, operation) for part, operation in zip(parts, operations, strict=True)]
-
-
-def encode_entity(partition: str, key: str, values: Mapping[str, Value]) -> str:
-    """A row as JSON. Text, truth and small numbers need no type annotation."""
-    entity: dict[str, Any] = {"PartitionKey": partition, "RowKey": key}
-    for name, value in values.items():
-        if isinstance(value, bytes):
-            entity[name] = base64.b64encode(value).decode()
-            entity[f"{name}@odata.type"] = "Edm.Binary"
-        elif isinstance(value, int) and not limits.fits_int32(value):
-            entity[name] = str(value)
-            entity[f"{name}@odata.type"] = "Edm.Int64"
-        else:
-            entity[name] = value
-            if isinstance(value, str):
-                entity[f"{name}@odata.type"] = "Edm.String"
-    return json.dumps(entity)
 
 
 def _part(number: int, url: str, partition: str, operation: Operation) -> Iterable[str]:

@@ -11,7 +11,6 @@ from azure.core.credentials import AzureNamedKeyCredential
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.pipeline import AsyncPipeline
 from azure.core.pipeline.policies import AsyncBearerTokenCredentialPolicy
-from azure.core.pipeline.transport import AsyncHttpTransport
 from azure.data.tables._authentication import SharedKeyCredentialPolicy as TableKeyPolicy
 from azure.data.tables.aio import TableClient
 from azure.storage.blob import UserDelegationKey as BlobDelegationKey
@@ -20,15 +19,16 @@ from azure.storage.queue import UserDelegationKey
 from azure.storage.queue._shared.authentication import SharedKeyCredentialPolicy as StorageKeyPolicy
 from azure.storage.queue.aio import QueueClient, QueueServiceClient
 
+from shared.storage.authorisation import TOKEN_SCOPE, Authorisations
 from shared.storage.azure_blobs import AzureBlobs
 from shared.storage.azure_queues import AzureQueues
 from shared.storage.azure_tables import AzureTables
 from shared.storage.interface import Storage
 from shared.storage.names import Names
-from shared.storage.pipeline import Credentials, Patience, Transport, Watch, make_pipeline, unavailable
+from shared.storage.pipeline import REFUSALS, Credentials, Transport, make_pipeline
 from shared.storage.signing import AccountKey, DelegatedKey, SignedAccess, Signers
+from shared.storage.wire import Endpoint, Patience, Refused, Watch, Wire, unavailable
 
-_TOKEN_SCOPE = "https://storage.azure.com/.default"  # noqa: S105 - a scope, not a secret
 _EMULATOR = "UseDevelopmentStorage=true"
 _EMULATOR_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 _EMULATOR_PORTS = {"blob": 10000, "queue": 10001, "table": 10002}
@@ -72,7 +72,7 @@ class AzureStorage:
         prefix: str = "",
         signing_key: str | None = None,
         patience: Patience | None = None,
-        transport: AsyncHttpTransport[Any, Any] | None = None,
+        transport: Transport | None = None,
         watch: Watch | None = None,
     ) -> None:
         """`signing_key` is an account key for signed URLs, where the credential is an identity; without it, Azure
@@ -87,10 +87,13 @@ class AzureStorage:
             service: make_pipeline(service, self._transport, _credentials(service, credential), self._patience, watch)
             for service in ("table", "queue", "blob")
         }
+        authorisations = Authorisations.of(credential)
+        tables = Wire("table", self._transport, authorisations.table, self._patience, watch)
+        queues = Wire("queue", self._transport, authorisations.queue, self._patience, watch)
         blobs = AzureBlobs(self._blob_client, self._container_client, self._patience)
         self.storage = Storage(
-            tables=AzureTables(self._table_client, self._pipelines["table"]),
-            queues=AzureQueues(self._queue_client),
+            tables=AzureTables(tables, Endpoint.of(endpoints.table), self.names.table, self._make_table),
+            queues=AzureQueues(queues, Endpoint.of(endpoints.queue), self.names.queue, self._queue_client),
             blobs=blobs,
             access=self._access(signing_key, blobs),
         )
@@ -102,7 +105,7 @@ class AzureStorage:
         *,
         prefix: str = "",
         patience: Patience | None = None,
-        transport: AsyncHttpTransport[Any, Any] | None = None,
+        transport: Transport | None = None,
         watch: Watch | None = None,
     ) -> Self:
         """An account by its connection string with a key. Raises ValueError when it is not one."""
@@ -150,21 +153,17 @@ class AzureStorage:
         with unavailable():
             return await client.get_user_delegation_key(start, expiry)
 
-    def _table_client(self, table: str) -> TableClient:
-        return TableClient(
-            self.endpoints.table,
-            self.names.table(table),
-            credential=self.credential,
-            pipeline=self._pipelines["table"],
-        )
+    async def _make_table(self, name: str) -> None:
+        client = TableClient(self.endpoints.table, name, credential=self.credential, pipeline=self._pipelines["table"])
+        try:
+            with unavailable():
+                await client.create_table(error_map=REFUSALS)
+        except Refused as answer:
+            if answer.code != "TableAlreadyExists":
+                raise
 
-    def _queue_client(self, queue: str) -> QueueClient:
-        return QueueClient(
-            self.endpoints.queue,
-            self.names.queue(queue),
-            credential=self.credential,
-            _pipeline=self._pipelines["queue"],
-        )
+    def _queue_client(self, name: str) -> QueueClient:
+        return QueueClient(self.endpoints.queue, name, credential=self.credential, _pipeline=self._pipelines["queue"])
 
     def _blob_client(self, container: str, path: str) -> BlobClient:
         return BlobClient(
@@ -207,7 +206,7 @@ def parse_connection_string(text: str) -> tuple[Endpoints, AzureNamedKeyCredenti
 def _credentials(service: str, credential: Credential) -> Credentials:
     """What authorises the requests to a service: tokens, or signatures (Tables sign less than the others)."""
     if not isinstance(credential, AzureNamedKeyCredential):
-        return AsyncBearerTokenCredentialPolicy(credential, _TOKEN_SCOPE)
+        return AsyncBearerTokenCredentialPolicy(credential, TOKEN_SCOPE)
     if service == "table":
         return TableKeyPolicy(credential)  # type: ignore[no-untyped-call]  # the SDK's own, without types
     name, key = credential.named_key

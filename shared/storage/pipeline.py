@@ -1,4 +1,4 @@
-"""One lean HTTP pipeline for every storage client of a process.
+"""One lean HTTP pipeline for every storage client of a process, and the connections that it shares with `wire`.
 
 The SDKs' own pipelines take 17 policies and 1.5 ms of CPU a request; these keep what matters: counting, decoding,
 retries, date, credentials. Private names of the SDKs are used here and in `connection`, and nowhere else; their
@@ -9,92 +9,61 @@ from __future__ import annotations
 
 import asyncio
 import io
-import random
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 from wsgiref.handlers import format_date_time
 
-from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError, ServiceResponseTimeoutError
+import aiohttp
+from azure.core.exceptions import ServiceRequestError, ServiceResponseError, ServiceResponseTimeoutError
 from azure.core.pipeline import AsyncPipeline, PipelineRequest, PipelineResponse
 from azure.core.pipeline.policies import AsyncHTTPPolicy, ContentDecodePolicy, SansIOHTTPPolicy
 from azure.core.pipeline.transport import AioHttpTransport, AsyncHttpTransport
+from yarl import URL
 
-from shared.errors import ServiceError
-from shared.storage import batch, counting
-from shared.storage.interface import StorageRefused, StorageUnavailable
+from shared.storage import counting
+from shared.storage.wire import REFUSED, USER_AGENT, Answer, Patience, Refused, Request, Watch, may_pass
 
-_USER_AGENT = "taskcluster-queue-on-azure"
 _TRANSPORT_OPTIONS = frozenset({"stream", "read_timeout", "connection_timeout"})
 _PRIMARY = "primary"
 _LARGE_BODY = 1 << 18
-
-
-@dataclass(frozen=True, kw_only=True)
-class Patience:
-    """How long a request may take, in seconds, and how often it is tried again.
-
-    `total` covers all tries of a small request, their pauses, and the wait for a free connection; a transfer of
-    bytes gets a second more for every `bytes_per_second` (a floor for slow networks).
-    """
-
-    connect: float = 3
-    read: float = 5
-    total: float = 8
-    retries: int = 3
-    first_pause: float = 0.1
-    """Before the first retry; the next ones wait three times longer each. Jitter: 50 to 150 % of it."""
-    bytes_per_second: int = 1 << 20
-    jitter: Callable[[], float] = random.random
-    """A number in [0, 1)."""
-
-
-class Refused(ServiceError):
-    """The service's answer was no. Adapters give it a meaning; where it has none, it is a defect of ours.
-
-    `status` is HTTP's, `code` the service's own word, `index` the operation of a transaction that it is about.
-    """
-
-    def __init__(self, status: int, code: str, index: int = 0) -> None:
-        super().__init__(f"{status} {code}")
-        self.status = status
-        self.code = code
-        self.index = index
+_AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+"""Headers that aiohttp would add: hot requests say them, or do without."""
 
 
 def _refused(response: Any) -> Refused:
     return Refused(response.status_code, response.headers.get("x-ms-error-code") or _code_of_body(response))
 
 
-REFUSALS: Mapping[int, Callable[[Any], Refused]] = dict.fromkeys((400, 404, 409, 412, 413, 416), _refused)
+REFUSALS: Mapping[int, Callable[[Any], Refused]] = dict.fromkeys(REFUSED, _refused)
 """The `error_map` of every SDK call: the SDKs' own errors cost a second parse, and hide the 404 of a delete."""
 
 
-@contextmanager
-def unavailable() -> Iterator[None]:
-    """What the SDKs raise for a failed request becomes StorageUnavailable, or StorageRefused where an answer came that
-    will not change; the text holds no URL and no secret."""
-    try:
-        yield
-    except AzureError as error:
-        status = getattr(error, "status_code", None)
-        kind = StorageRefused if status and not may_pass(status) else StorageUnavailable
-        raise kind(f"{type(error).__name__} {status or ''}".strip()) from error
-
-
 class Transport(AioHttpTransport):  # type: ignore[misc]  # the SDK exports it lazily, without a type
-    """aiohttp as the SDKs use it, for one event loop."""
+    """aiohttp as the SDKs use it, for one event loop; hot requests go the short way, over the same connections."""
 
     def __init__(self, patience: Patience) -> None:
         # With True (the SDK's default), aiohttp asks netrc and the proxy settings in a thread, twice a request.
         super().__init__(use_env_settings=False, connection_timeout=patience.connect, read_timeout=patience.read)
+        self._limits = aiohttp.ClientTimeout(sock_connect=patience.connect, sock_read=patience.read)
+
+    async def exchange(self, request: Request) -> Answer:
+        """See `wire.Exchange`."""
+        if self.session is None:
+            await self.open()
+        async with self.session.request(
+            request.method,
+            URL(request.url, encoded=True),
+            headers=request.headers,
+            data=_in_pieces(request.content) or None,
+            skip_auto_headers=_AUTOMATIC,
+            allow_redirects=False,
+            timeout=self._limits,
+        ) as response:
+            return Answer(response.status, response.headers, await response.read())
 
     def _get_request_data(self, request: Any) -> Any:
-        """A large body goes in pieces, so that it does not hold the event loop; each try reads it from its start."""
-        data = super()._get_request_data(request)
-        return io.BytesIO(data) if isinstance(data, bytes) and len(data) > _LARGE_BODY else data
+        return _in_pieces(super()._get_request_data(request))
 
 
 class RequestPolicy(AsyncHTTPPolicy[Any, Any]):
@@ -108,7 +77,7 @@ class RequestPolicy(AsyncHTTPPolicy[Any, Any]):
         for option in [name for name in context.options if name not in _TRANSPORT_OPTIONS]:
             del context.options[option]
         headers = request.http_request.headers
-        headers["User-Agent"] = _USER_AGENT
+        headers["User-Agent"] = USER_AGENT
         if (byte_range := headers.pop("Range", None)) is not None:
             headers["x-ms-range"] = byte_range  # shared keys sign this one
         response = await self.next.send(request)
@@ -117,11 +86,7 @@ class RequestPolicy(AsyncHTTPPolicy[Any, Any]):
 
 
 class RetryPolicy(AsyncHTTPPolicy[Any, Any]):
-    """Tries again what failed for a reason that may pass: no connection, no answer, 408, 429, 5xx.
-
-    A write whose answer was lost is sent again as well: its repeat may be refused (409, 412, 404) by the first
-    try's own effect. Callers tell by an operation id in the row (design 5).
-    """
+    """Tries again what `wire.Wire` does: no connection, no answer, 408, 429, 5xx."""
 
     def __init__(self, patience: Patience) -> None:
         super().__init__()
@@ -138,32 +103,17 @@ class RetryPolicy(AsyncHTTPPolicy[Any, Any]):
 
     async def _try(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
         options = dict(request.context.options)  # the transport takes them off
-        pause = self._patience.first_pause
-        for _ in range(self._patience.retries):
+        for pause in self._patience.pauses():
             try:
                 response = await self.next.send(request)
                 if not may_pass(response.http_response.status_code):
                     return response
             except (ServiceRequestError, ServiceResponseError):
                 pass  # the next try shows it; the last one, below, is not caught
-            await asyncio.sleep(pause * (0.5 + self._patience.jitter()))
-            pause *= 3
+            await asyncio.sleep(pause)
             request.context.options.update(options)
             counting.retried()
         return await self.next.send(request)
-
-
-class TransactionPolicy(AsyncHTTPPolicy[Any, Any]):
-    """Lets a transaction be tried again that failed in passing: its answer is a 202 that holds a 5xx."""
-
-    async def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
-        """Read the answer to a transaction. Raises ServiceResponseError when the trouble in it may pass."""
-        response = await self.next.send(request)
-        if request.http_request.url.endswith("/$batch"):
-            await response.http_response.read()
-            if any(may_pass(status) for status in batch.statuses(response.http_response.content)):
-                raise ServiceResponseError("the transaction failed in passing")
-        return response
 
 
 class DatePolicy(SansIOHTTPPolicy[Any, Any]):
@@ -177,8 +127,21 @@ class DatePolicy(SansIOHTTPPolicy[Any, Any]):
 Credentials = AsyncHTTPPolicy[Any, Any] | SansIOHTTPPolicy[Any, Any]
 """A policy that signs a request or adds a token."""
 
-Watch = Callable[[str], AsyncHTTPPolicy[Any, Any]]
-"""A policy for a service that sees each request once, whatever retries follow."""
+
+class WatchPolicy(AsyncHTTPPolicy[Any, Any]):
+    """Shows each request once, whatever retries follow."""
+
+    def __init__(self, service: str, watch: Watch) -> None:
+        super().__init__()
+        self._service = service
+        self._watch = watch
+
+    async def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
+        """Show it, and its status."""
+        with self._watch(self._service, request.http_request.method, request.http_request.url) as note:
+            response = await self.next.send(request)
+            note(response.http_response.status_code)
+        return response
 
 
 def make_pipeline(
@@ -188,25 +151,19 @@ def make_pipeline(
     patience: Patience,
     watch: Watch | None = None,
 ) -> AsyncPipeline[Any, Any]:
-    """The pipeline for "table", "queue" or "blob". `watch` makes a policy that sees each request before all others."""
+    """The pipeline for "table", "queue" or "blob"."""
     return AsyncPipeline(
         transport,
         [
-            *([watch(service)] if watch else []),
+            *([WatchPolicy(service, watch)] if watch else []),
             counting.CountingPolicy(service),
             RequestPolicy(),
             ContentDecodePolicy(response_encoding="utf-8"),
             RetryPolicy(patience),
-            *([TransactionPolicy()] if service == "table" else []),
             DatePolicy(),
             credentials,
         ],
     )
-
-
-def may_pass(status: int) -> bool:
-    """Whether an HTTP status speaks of a trouble that may pass."""
-    return status in {408, 429} or (status >= 500 and status not in {501, 505})
 
 
 def _code_of_body(response: Any) -> str:
@@ -215,3 +172,8 @@ def _code_of_body(response: Any) -> str:
         return str(response.json()["odata.error"]["code"])
     except (ValueError, KeyError, TypeError):
         return ""
+
+
+def _in_pieces(data: Any) -> Any:
+    """A large body goes in pieces, so that it does not hold the event loop; each try reads it from its start."""
+    return io.BytesIO(data) if isinstance(data, bytes) and len(data) > _LARGE_BODY else data

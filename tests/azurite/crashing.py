@@ -12,7 +12,8 @@ from local.azurite import Azurite
 from shared.storage.connection import AzureStorage
 from shared.storage.interface import Row, Storage
 from shared.storage.names import Names
-from shared.storage.pipeline import Patience, Transport
+from shared.storage.pipeline import Transport
+from shared.storage.wire import Patience
 from tests.azurite.inside import BlobInside, Inside, MessageInside, View
 from tests.azurite.killing import KillingTransport
 from tests.azurite.simulation import AzuriteSimulation, RequestLoop

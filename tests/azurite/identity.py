@@ -8,11 +8,13 @@ from __future__ import annotations
 import base64
 import ipaddress
 import json
+import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import aiohttp
 from azure.core.credentials import AccessToken
 from azure.core.credentials_async import AsyncTokenCredential
 from cryptography import x509
@@ -22,7 +24,8 @@ from cryptography.x509.oid import NameOID
 
 from local.azurite import ACCOUNT, Azurite
 from shared.storage.connection import AzureStorage, Endpoints
-from shared.storage.pipeline import Patience, Transport
+from shared.storage.pipeline import Transport
+from shared.storage.wire import Patience
 
 TENANT = "00000000-0000-0000-0000-00000000000a"
 AUDIENCE = "https://storage.azure.com"
@@ -91,9 +94,17 @@ class Identity(AsyncTokenCredential):
         """Nothing is open."""
 
 
+def trusting(certificate: Path) -> Transport:
+    """Connections that trust this certificate, for the event loop that runs."""
+    transport = Transport(Patience())
+    context = ssl.create_default_context(cafile=str(certificate))
+    transport.session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=context), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
+    )
+    return transport
+
+
 def open_account(azurite: Azurite, certificate: Path, identity: Identity, prefix: str) -> AzureStorage:
     """The account as deployed code opens it, but for its address and for whom its transport trusts."""
-    transport = Transport(Patience())
-    transport.connection_config.verify = str(certificate)
     urls = {service: f"https://127.0.0.1:{port}/{ACCOUNT}" for service, port in azurite.ports.items()}
-    return AzureStorage(Endpoints(**urls), identity, prefix=prefix, transport=transport)
+    return AzureStorage(Endpoints(**urls), identity, prefix=prefix, transport=trusting(certificate))

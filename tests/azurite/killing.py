@@ -7,14 +7,15 @@ are kill points of their own.
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import unquote, urlsplit
-
-from azure.core.pipeline.transport import AsyncHttpTransport
 
 from shared.storage.counting import Kind
 from shared.storage.names import Names
+from shared.storage.pipeline import Transport
+from shared.storage.wire import Answer, Patience, Request
 from tests.azurite.inside import View, milliseconds
 from tests.azurite.simulation import RequestLoop
 from tests.twin.clock import VirtualClock
@@ -23,6 +24,7 @@ from tests.twin.gate import Call, Gate, Phase
 REQUEST_SECONDS = 0.001
 """Virtual time that a request takes."""
 _PARTITION = re.compile(r"PartitionKey(?:=| eq |\": ?)['\"]([^'\"]+)['\"]")
+T = TypeVar("T")
 _MESSAGES = {
     "POST": Kind.QUEUE_PUT,
     "GET": Kind.QUEUE_GET,
@@ -31,18 +33,19 @@ _MESSAGES = {
 }
 
 
-class KillingTransport(AsyncHttpTransport[Any, Any]):
+class KillingTransport(Transport):
     """Sends by a transport that lasts; `close` leaves that one open."""
 
     def __init__(
         self,
-        inner: AsyncHttpTransport[Any, Any],
+        inner: Transport,
         loop: RequestLoop,
         clock: VirtualClock,
         gate: Gate,
         view: View,
         names: Names,
     ) -> None:
+        super().__init__(Patience())
         self._inner = inner
         self._loop = loop
         self._clock = clock
@@ -51,15 +54,27 @@ class KillingTransport(AsyncHttpTransport[Any, Any]):
         self._names = names
 
     async def send(self, request: Any, **options: Any) -> Any:
-        """One request, its whole answer read."""
+        """One request of the SDKs, its whole answer read."""
+
+        async def send() -> Any:
+            response = await self._inner.send(request, **options)
+            await response.internal_response.content.wait_eof()
+            return response
+
+        return await self._gated(request, send)
+
+    async def exchange(self, request: Request) -> Answer:
+        """One hot request."""
+        return await self._gated(request, lambda: self._inner.exchange(request))
+
+    async def _gated(self, request: Any, send: Callable[[], Awaitable[T]]) -> T:
         call = called(request, self._names)
         await self._gate(call, Phase.BEFORE)
         self._clock.advance(REQUEST_SECONDS)
         request.headers["clock"] = str(milliseconds(self._clock.exact()))
         try:
             with self._loop.request():
-                response = await self._inner.send(request, **options)
-                await response.internal_response.content.wait_eof()
+                response = await send()
         finally:
             self._view.forget()
         await self._gate(call, Phase.AFTER)
@@ -103,7 +118,7 @@ def called(request: Any, names: Names) -> Call:
 
 
 def _called_table(request: Any, names: Names, resource: str) -> Call:
-    body = getattr(request, "content", None) or request.data or b""
+    body = getattr(request, "content", None) or getattr(request, "data", None) or b""
     text = unquote(body.decode() if isinstance(body, bytes) else str(body))
     where = text if resource.startswith("$batch") else resource
     table = re.search(rf"{names.prefix}([A-Za-z]+)", where)

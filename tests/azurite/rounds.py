@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, TypeVar
 
-from shared.storage.pipeline import Patience, Transport
+from shared.storage.pipeline import Transport
+from shared.storage.wire import Answer, Patience, Request
+
+T = TypeVar("T")
 
 
 class Rounds(Transport):
@@ -21,10 +25,17 @@ class Rounds(Transport):
         self._held: list[asyncio.Future[None]] = []
 
     async def send(self, request: Any, **options: Any) -> Any:
-        """Sends the request; returns when its round is over."""
+        """Sends a request of the SDKs; returns when its round is over."""
+        return await self._in_round(super().send(request, **options))
+
+    async def exchange(self, request: Request) -> Answer:
+        """Sends a hot request; returns when its round is over."""
+        return await self._in_round(super().exchange(request))
+
+    async def _in_round(self, sending: Awaitable[T]) -> T:
         self._under_way += 1
         try:
-            answer = await super().send(request, **options)
+            answer = await sending
         except BaseException:
             self._under_way -= 1
             self._end_round()

@@ -18,7 +18,6 @@ import pytest
 import requests
 from azure.core.credentials import AccessToken, AccessTokenInfo
 from azure.core.credentials_async import AsyncTokenCredential
-from azure.core.rest import HttpRequest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -28,7 +27,7 @@ from local.azurite import ACCOUNT
 from local.child import Child
 from shared.storage.connection import AzureStorage, Endpoints
 from shared.storage.interface import Storage
-from shared.storage.pipeline import Patience, Transport
+from tests.azurite.identity import trusting
 
 TIMEOUT = 30
 PATH = "task/0/digest"
@@ -174,23 +173,11 @@ class Identity(AsyncTokenCredential):
         """Nothing to close."""
 
 
-class Trusting(Transport):
-    """Trusts the certificate of the test."""
-
-    def __init__(self, certificate: Path) -> None:
-        super().__init__(Patience())
-        self._certificate = certificate
-
-    async def send(self, request: HttpRequest, **config: Any) -> Any:
-        """As always, with this certificate."""
-        return await super().send(request, **config, connection_verify=str(self._certificate))
-
-
 @pytest.fixture
 async def delegated(secure_endpoint: str, certificate: Path) -> AsyncIterator[AzureStorage]:
     """An account of which only an identity is known."""
     endpoints = Endpoints(table=secure_endpoint, queue=secure_endpoint, blob=secure_endpoint)
-    async with AzureStorage(endpoints, Identity(), transport=Trusting(certificate)) as account:
+    async with AzureStorage(endpoints, Identity(), transport=trusting(certificate)) as account:
         yield account
 
 

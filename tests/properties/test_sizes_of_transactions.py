@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from shared.domain.dates import format_date
 from shared.storage import batch, keys, limits
 from shared.storage.interface import MAX_OPERATIONS, Create, Delete, Merge, Operation, Replace, Upsert, Value
+from shared.storage.table_requests import encode_entity
+from shared.storage.wire import Endpoint
 from tests.simulator.scenarios import GROUP, A, B
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase
 
-ENDPOINT = "https://" + "a" * 24 + ".table.core.windows.net"
+ENDPOINT = Endpoint.of("https://" + "a" * 24 + ".table.core.windows.net")
 TABLE = "T" * 63
 ETAG = "W/\"datetime'2026-01-02T03%3A04%3A05.1234567Z'\""
 
@@ -45,7 +47,7 @@ OPERATIONS: st.SearchStrategy[Operation] = (
 @settings(deadline=None, max_examples=100)
 @given(KEYS, KEYS, ROWS)
 def test_entity_is_no_larger_than_it_counts(partition: str, key: str, values: dict[str, Value]) -> None:
-    assert len(batch.encode_entity(partition, key, values)) <= limits.entity_size(partition, key, values)
+    assert len(encode_entity(partition, key, values)) <= limits.entity_size(partition, key, values)
 
 
 @settings(deadline=None, max_examples=50)

@@ -22,7 +22,7 @@ from shared.domain.protocol import (
 )
 from shared.settings import SHORTEST_FOR_WORKERS
 from shared.storage.limits import MAX_DELAY
-from shared.storage.pipeline import Patience
+from shared.storage.wire import Patience
 
 LONGEST_REQUEST = timedelta(seconds=Patience().total)
 

@@ -23,8 +23,9 @@ from azure.storage.queue import UserDelegationKey
 from shared.storage.connection import AzureStorage, Endpoints
 from shared.storage.interface import SignedQueue, StorageUnavailable
 from shared.storage.names import Names
-from shared.storage.pipeline import Patience, Transport
+from shared.storage.pipeline import Transport
 from shared.storage.signing import DELEGATED_FOR, AccountKey, DelegatedKey, SignedAccess, Signers, SigningKey
+from shared.storage.wire import Patience
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 START, EXPIRY = NOW - timedelta(minutes=15), NOW + timedelta(minutes=30)

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -16,30 +16,31 @@ from azure.core.rest import HttpRequest
 from shared.storage.connection import AzureStorage, Credential, Endpoints, parse_connection_string
 from shared.storage.counting import counting
 from shared.storage.interface import Create, Refusal, StorageRefused, StorageUnavailable, TransactionRefused, Upsert
-from shared.storage.pipeline import Patience, Refused, Transport
+from shared.storage.pipeline import Transport
+from shared.storage.wire import Answer, Patience, Refused, Request
 
 _KEY = "c2VjcmV0LWtleQ=="
 _PATIENCE = Patience(connect=1, read=0.2, total=1, retries=3, first_pause=0.001)
 _ROW = {"PartitionKey": "p", "RowKey": "k", "Timestamp": "2026-01-01T00:00:00.0000000Z", "odata.etag": 'W/"1"'}
 
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Script = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def _status(status: int, code: str = "") -> Answer:
+def _status(status: int, code: str = "") -> Script:
     async def answer(request: web.Request) -> web.StreamResponse:
         return web.json_response({"odata.error": {"code": code, "message": {"value": code}}}, status=status)
 
     return answer
 
 
-def _json(body: object, headers: dict[str, str] | None = None) -> Answer:
+def _json(body: object, headers: dict[str, str] | None = None) -> Script:
     async def answer(request: web.Request) -> web.StreamResponse:
         return web.json_response(body, headers=headers)
 
     return answer
 
 
-def _batch(*parts: str) -> Answer:
+def _batch(*parts: str) -> Script:
     async def answer(request: web.Request) -> web.StreamResponse:
         text = "\r\n".join(f"--c\r\nContent-Type: application/http\r\n\r\n{part}\r\n" for part in parts)
         headers = {"Content-Type": "multipart/mixed; boundary=b"}
@@ -66,7 +67,7 @@ class _Service:
     """Responds by the script, then always as it did last; keeps what it was asked."""
 
     endpoint: str = ""
-    script: Sequence[Answer] = ()
+    script: Sequence[Script] = ()
     requests: list[web.Request] = field(default_factory=list)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -110,7 +111,7 @@ async def test_tries_come_to_an_end(service: _Service) -> None:
         with pytest.raises(StorageUnavailable) as caught:
             await account.storage.tables.get("Tasks", "p", "k")
     assert len(service.requests) == 1 + _PATIENCE.retries
-    assert str(caught.value) == "HttpResponseError 503"
+    assert str(caught.value) == "ServerBusy 503"
     assert not isinstance(caught.value, StorageRefused)
 
 
@@ -249,6 +250,10 @@ class _Unwrapped(Transport):
     async def send(self, request: HttpRequest, **config: Any) -> Any:
         request.url = request.url.replace("https://", "http://")
         return await super().send(request, **config)
+
+    async def exchange(self, request: Request) -> Answer:
+        endpoint = replace(request.endpoint, origin=request.endpoint.origin.replace("https://", "http://"))
+        return await super().exchange(replace(request, endpoint=endpoint))
 
 
 async def test_a_managed_identity(service: _Service) -> None:

@@ -1,0 +1,119 @@
+"""Requests to put, take, move and remove messages, and what their answers say.
+
+The form is that of the Queue service's REST reference: bodies are XML, receipts are headers where nothing else is said.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from urllib.parse import quote
+from xml.etree.ElementTree import Element, ParseError, fromstring  # of answers that the account's own service sends
+from xml.sax.saxutils import escape
+
+from shared.storage.counting import Kind
+from shared.storage.interface import Message, Receipt, StorageUnavailable
+from shared.storage.wire import USER_AGENT, Answer, Endpoint, Request
+
+VERSION = "2024-11-04"
+"""Of the Queue service's protocol."""
+_FOREVER = -1
+_DECLARATION = "<?xml version='1.0' encoding='utf-8'?>\n"
+_COMMON = {"Accept": "application/xml", "User-Agent": USER_AGENT, "x-ms-version": VERSION}
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def put(endpoint: Endpoint, queue: str, text: str, delay: int) -> Request:
+    """Adds a message, to be seen after `delay` seconds."""
+    query = f"visibilitytimeout={delay}&messagettl={_FOREVER}"
+    return Request(Kind.QUEUE_PUT, "POST", endpoint, f"/{queue}/messages", *_with_text(text), query=query)
+
+
+def get(endpoint: Endpoint, queue: str, count: int, hidden_for: int) -> Request:
+    """Takes messages, and hides them for so many seconds."""
+    query = f"numofmessages={count}&visibilitytimeout={hidden_for}"
+    return Request(Kind.QUEUE_GET, "GET", endpoint, f"/{queue}/messages", dict(_COMMON), query=query)
+
+
+def update(endpoint: Endpoint, queue: str, receipt: Receipt, text: str | None, delay: int) -> Request:
+    """Moves a message, with a new text if there is one."""
+    query = f"popreceipt={quote(receipt.pop_receipt)}&visibilitytimeout={delay}"
+    resource = f"/{queue}/messages/{quote(receipt.message_id, safe='')}"
+    headers, content = (dict(_COMMON), b"") if text is None else _with_text(text)
+    return Request(Kind.QUEUE_UPDATE, "PUT", endpoint, resource, headers, content, query=query)
+
+
+def delete(endpoint: Endpoint, queue: str, receipt: Receipt) -> Request:
+    """Removes a message."""
+    query = f"popreceipt={quote(receipt.pop_receipt)}"
+    resource = f"/{queue}/messages/{quote(receipt.message_id, safe='')}"
+    return Request(Kind.QUEUE_DELETE, "DELETE", endpoint, resource, dict(_COMMON), query=query)
+
+
+def read_put(answer: Answer) -> Receipt:
+    """What moves the message that was put. Raises StorageUnavailable for an answer that does not say it."""
+    try:
+        (element,) = _elements(answer)
+        return _receipt(element)
+    except (ParseError, ValueError, KeyError):
+        raise StorageUnavailable("an answer that names no message") from None
+
+
+def read_messages(answer: Answer) -> list[Message]:
+    """The messages that were taken. Raises StorageUnavailable for what is no list of them."""
+    try:
+        return [
+            Message(
+                receipt=_receipt(element),
+                text=element.findtext("MessageText") or "",
+                inserted=_time(_word(element, "InsertionTime")),
+                dequeue_count=int(_word(element, "DequeueCount")),
+            )
+            for element in _elements(answer)
+        ]
+    except (ParseError, ValueError, KeyError):
+        raise StorageUnavailable("an answer that is not a list of messages") from None
+
+
+def read_update(answer: Answer, receipt: Receipt) -> Receipt:
+    """What moves a message that was moved. Raises StorageUnavailable for an answer that does not say it."""
+    try:
+        return Receipt(
+            message_id=receipt.message_id,
+            pop_receipt=answer.headers["x-ms-popreceipt"],
+            visible=_time(answer.headers["x-ms-time-next-visible"]),
+        )
+    except (ValueError, KeyError):
+        raise StorageUnavailable("an answer without a receipt") from None
+
+
+def _with_text(text: str) -> tuple[dict[str, str], bytes]:
+    content = f"{_DECLARATION}<QueueMessage><MessageText>{escape(text)}</MessageText></QueueMessage>"
+    return {**_COMMON, "Content-Type": "application/xml"}, content.encode()
+
+
+def _elements(answer: Answer) -> list[Element]:
+    root = fromstring(answer.content)  # noqa: S314 - see the import
+    if root.tag != "QueueMessagesList":
+        raise ValueError(root.tag)
+    return root.findall("QueueMessage")
+
+
+def _receipt(element: Element) -> Receipt:
+    return Receipt(
+        message_id=_word(element, "MessageId"),
+        pop_receipt=_word(element, "PopReceipt"),
+        visible=_time(_word(element, "TimeNextVisible")),
+    )
+
+
+def _word(element: Element, name: str) -> str:
+    text = element.findtext(name)
+    if not text:
+        raise KeyError(name)
+    return text
+
+
+def _time(text: str) -> datetime:
+    """A date of HTTP, which is always this long and in GMT ("Sun, 06 Nov 1994 08:49:37 GMT")."""
+    day, month, year = int(text[5:7]), _MONTHS.index(text[8:11]) + 1, int(text[12:16])
+    return datetime(year, month, day, int(text[17:19]), int(text[20:22]), int(text[23:25]), tzinfo=UTC)

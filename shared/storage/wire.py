@@ -1,0 +1,252 @@
+"""The way of the hot requests: encoded by hand, signed, tried again and counted, without the SDKs' pipelines.
+
+`table_requests`, `batch` and `queue_requests` write these requests and read their answers; all others are the SDKs', on
+`pipeline`. Both ways share connections, time limits and the rules for what is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Protocol, Self
+from wsgiref.handlers import format_date_time
+
+import aiohttp
+from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError
+
+from shared.errors import ServiceError
+from shared.storage.counting import Kind, recorded, retried
+from shared.storage.interface import StorageRefused, StorageUnavailable
+
+USER_AGENT = "taskcluster-queue-on-azure"
+REFUSED = frozenset({400, 404, 409, 412, 413, 416})
+"""HTTP statuses that mean something to the adapters. Others that are no success raise StorageUnavailable."""
+_PASSING = (aiohttp.ClientError, TimeoutError, ServiceRequestError, ServiceResponseError)
+"""No connection or no whole answer, also of whoever gives tokens: the next try may do better."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How long a request may take, in seconds, and how often it is tried again.
+
+    `total` covers all tries of a small request, their pauses, and the wait for a free connection; a transfer of
+    bytes gets a second more for every `bytes_per_second` (a floor for slow networks).
+    """
+
+    connect: float = 3
+    read: float = 5
+    total: float = 8
+    retries: int = 3
+    first_pause: float = 0.1
+    """Before the first retry; the next ones wait three times longer each. Jitter: 50 to 150 % of it."""
+    bytes_per_second: int = 1 << 20
+    jitter: Callable[[], float] = random.random
+    """A number in [0, 1)."""
+
+    def pauses(self) -> Iterator[float]:
+        """The seconds before each retry. A Retry-After changes nothing, since `total` is shorter than most."""
+        pause = self.first_pause
+        for _ in range(self.retries):
+            yield pause * (0.5 + self.jitter())
+            pause *= 3
+
+
+class Refused(ServiceError):
+    """The service's answer was no. Adapters give it a meaning; where it has none, it is a defect of ours.
+
+    `status` is HTTP's, `code` the service's own word, `index` the operation of a transaction that it is about.
+    """
+
+    def __init__(self, status: int, code: str, index: int = 0) -> None:
+        super().__init__(f"{status} {code}")
+        self.status = status
+        self.code = code
+        self.index = index
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a service is: scheme and host, and the path of the account, which emulators have."""
+
+    origin: str
+    base: str
+
+    @classmethod
+    def of(cls, url: str) -> Self:
+        """By its URL, without a slash at the end."""
+        scheme, _, rest = url.partition("://")
+        host, slash, path = rest.partition("/")
+        return cls(f"{scheme}://{host}", slash + path)
+
+
+@dataclass(slots=True)
+class Request:
+    """A request as it is sent, but for the date and the authorisation of each try, which go into `headers`."""
+
+    kind: Kind
+    method: str
+    endpoint: Endpoint
+    resource: str
+    """The path below the endpoint, percent-encoded; it is sent and signed as it stands."""
+    headers: dict[str, str]
+    content: bytes = b""
+    query: str = ""
+    """Without the question mark, percent-encoded."""
+    statuses: Callable[[bytes], list[int]] | None = None
+    """Finds the HTTP statuses inside the answer to a request that consists of several."""
+
+    @property
+    def path(self) -> str:
+        """The whole path."""
+        return self.endpoint.base + self.resource
+
+    @property
+    def url(self) -> str:
+        """The whole address."""
+        url = f"{self.endpoint.origin}{self.endpoint.base}{self.resource}"
+        return f"{url}?{self.query}" if self.query else url
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer, read to its end. `headers` are found whatever their case."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+class Exchange(Protocol):
+    """What sends requests: connections, and the time limits of one try."""
+
+    async def exchange(self, request: Request) -> Answer:
+        """One try, with a whole answer. Raises aiohttp.ClientError, TimeoutError."""
+        ...
+
+
+class Authorisation(Protocol):
+    """Shows a service who asks: by a signature, or by a token."""
+
+    async def authorise(self, request: Request) -> None:
+        """Set the header. Raises AzureError without a token, ValueError for a token that would go over plain HTTP."""
+        ...
+
+    async def renewed(self, answer: Answer) -> bool:
+        """Whether a request that was answered with 401 is to be authorised and sent once more. Raises AzureError."""
+        ...
+
+
+Watch = Callable[[str, str, str], AbstractContextManager[Callable[[int], None]]]
+"""Sees each request once, whatever retries follow: given service, method and URL; what it yields takes the status."""
+
+
+class Wire:
+    """Sends requests to one service of an account: "table" or "queue"."""
+
+    def __init__(
+        self,
+        service: str,
+        exchange: Exchange,
+        authorisation: Authorisation,
+        patience: Patience,
+        watch: Watch | None = None,
+    ) -> None:
+        self._service = service
+        self._exchange = exchange
+        self._authorisation = authorisation
+        self._patience = patience
+        self._watch = watch
+
+    async def send(self, request: Request) -> Answer:
+        """The answer of a request that succeeded. Raises Refused, StorageUnavailable, StorageRefused.
+
+        Tried again is what failed for a reason that may pass: no connection, no answer, 408, 429, 5xx. A write whose
+        answer was lost is sent again as well: its repeat may be refused (409, 412, 404) by the first try's own
+        effect. Callers tell by an operation id in the row (design 5).
+        """
+        with recorded(request.kind, request.path), unavailable(), self._watched(request) as note:
+            async with asyncio.timeout(self._patience.total):
+                answer = await self._try(request)
+            note(answer.status)
+        return _accepted(request, answer)
+
+    async def _try(self, request: Request) -> Answer:
+        for pause in self._patience.pauses():
+            try:
+                answer = await self._try_once(request)
+                if not _passing_statuses(request, answer):
+                    return answer
+            except _PASSING:
+                pass  # the next try shows it; the last one, below, is not caught
+            await asyncio.sleep(pause)
+            retried()
+        return await self._try_once(request)
+
+    async def _try_once(self, request: Request) -> Answer:
+        answer = await self._authorised(request)
+        if answer.status == 401 and await self._authorisation.renewed(answer):
+            return await self._authorised(request)
+        return answer
+
+    async def _authorised(self, request: Request) -> Answer:
+        request.headers["x-ms-date"] = format_date_time(time.time())
+        await self._authorisation.authorise(request)
+        return await self._exchange.exchange(request)
+
+    def _watched(self, request: Request) -> AbstractContextManager[Callable[[int], None]]:
+        return _UNWATCHED if self._watch is None else self._watch(self._service, request.method, request.url)
+
+
+_UNWATCHED: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda status: None)
+
+
+@contextmanager
+def unavailable() -> Iterator[None]:
+    """What is raised for a failed request becomes StorageUnavailable, or StorageRefused where an answer came that will
+    not change; the text holds no URL and no secret."""
+    try:
+        yield
+    except (AzureError, aiohttp.ClientError, TimeoutError) as error:
+        status = getattr(error, "status_code", None)
+        raise _failure(type(error).__name__, status) from error
+
+
+def may_pass(status: int) -> bool:
+    """Whether an HTTP status speaks of a trouble that may pass."""
+    return status in {408, 429} or (status >= 500 and status not in {501, 505})
+
+
+def _failure(what: str, status: int | None) -> StorageUnavailable:
+    kind = StorageRefused if status and not may_pass(status) else StorageUnavailable
+    return kind(f"{what} {status or ''}".strip())
+
+
+def _passing_statuses(request: Request, answer: Answer) -> list[int]:
+    """The statuses of an answer that speak of a trouble that may pass."""
+    inside = [] if request.statuses is None else request.statuses(answer.content)
+    return [status for status in (answer.status, *inside) if may_pass(status)]
+
+
+def _accepted(request: Request, answer: Answer) -> Answer:
+    if passing := _passing_statuses(request, answer):
+        raise _failure(_code(answer) or "HTTP", passing[0])
+    if answer.status in REFUSED:
+        raise Refused(answer.status, _code(answer))
+    if answer.status >= 300:
+        raise _failure(_code(answer) or "HTTP", answer.status)
+    return answer
+
+
+def _code(answer: Answer) -> str:
+    """The service's word for an error. Azure Tables has it in a JSON body, without a header."""
+    if code := answer.headers.get("x-ms-error-code"):
+        return code
+    try:
+        return str(json.loads(answer.content)["odata.error"]["code"])
+    except (ValueError, KeyError, TypeError):
+        return ""
