@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 from shared.storage.counting import Kind
 from shared.storage.interface import Message, Receipt, StorageUnavailable
-from shared.storage.wire import USER_AGENT, Answer, Endpoint, Request
+from shared.storage.wire import IN_PATH, IN_QUERY, USER_AGENT, Answer, Endpoint, Request
 
 VERSION = "2024-11-04"
 """Of the Queue service's protocol."""
@@ -36,16 +36,16 @@ def get(endpoint: Endpoint, queue: str, count: int, hidden_for: int) -> Request:
 
 def update(endpoint: Endpoint, queue: str, receipt: Receipt, text: str | None, delay: int) -> Request:
     """Moves a message, with a new text if there is one."""
-    query = f"popreceipt={quote(receipt.pop_receipt)}&visibilitytimeout={delay}"
-    resource = f"/{queue}/messages/{quote(receipt.message_id, safe='')}"
+    query = f"popreceipt={quote(receipt.pop_receipt, safe=IN_QUERY)}&visibilitytimeout={delay}"
+    resource = f"/{queue}/messages/{quote(receipt.message_id, safe=IN_PATH)}"
     headers, content = (dict(_COMMON), b"") if text is None else _with_text(text)
     return Request(Kind.QUEUE_UPDATE, "PUT", endpoint, resource, headers, content, query=query)
 
 
 def delete(endpoint: Endpoint, queue: str, receipt: Receipt) -> Request:
     """Removes a message."""
-    query = f"popreceipt={quote(receipt.pop_receipt)}"
-    resource = f"/{queue}/messages/{quote(receipt.message_id, safe='')}"
+    query = f"popreceipt={quote(receipt.pop_receipt, safe=IN_QUERY)}"
+    resource = f"/{queue}/messages/{quote(receipt.message_id, safe=IN_PATH)}"
     return Request(Kind.QUEUE_DELETE, "DELETE", endpoint, resource, dict(_COMMON), query=query)
 
 

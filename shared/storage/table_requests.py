@@ -16,7 +16,7 @@ from urllib.parse import quote
 from shared.storage import limits
 from shared.storage.counting import Kind
 from shared.storage.interface import Create, Delete, Merge, Operation, Replace, Row, StorageUnavailable, Upsert, Value
-from shared.storage.wire import USER_AGENT, Answer, Endpoint, Request
+from shared.storage.wire import IN_PATH, IN_QUERY, USER_AGENT, Answer, Endpoint, Request
 
 VERSION = "2019-02-02"
 """Of the Table service's protocol."""
@@ -30,8 +30,6 @@ _COMMON = {
     "User-Agent": USER_AGENT,
     "x-ms-version": VERSION,
 }
-_IN_PATH = "!$&'()*,;=@:"
-_IN_QUERY = "!$'()*,@:"
 _CONTINUATION = ("NextPartitionKey", "NextRowKey")
 _TYPE = "@odata.type"
 
@@ -57,7 +55,7 @@ def query(
     options = {"$top": str(limit), "$filter": rows, **continuation}
     if select is not None:
         options["$select"] = ",".join(("PartitionKey", "RowKey", "Timestamp", *select))
-    text = "&".join(f"{name}={quote(value, safe=_IN_QUERY)}" for name, value in options.items())
+    text = "&".join(f"{name}={quote(value, safe=IN_QUERY)}" for name, value in options.items())
     return Request(Kind.TABLE_READ, "GET", endpoint, f"/{table}()", dict(_COMMON), query=text)
 
 
@@ -127,7 +125,7 @@ def _resource(table: str, partition: str, key: str) -> str:
 
 
 def _in_path(key: str) -> str:
-    return quote(_quoted(key), safe=_IN_PATH)
+    return quote(_quoted(key), safe=IN_PATH)
 
 
 def _quoted(text: str) -> str:

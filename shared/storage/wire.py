@@ -23,6 +23,10 @@ from shared.errors import ServiceError
 from shared.storage.counting import Kind, recorded, retried
 from shared.storage.interface import StorageRefused, StorageUnavailable
 
+IN_PATH = "!$&'()*,;=@:"
+"""Stand in a path as they are, so that no client or server in between writes the address anew, which is signed."""
+IN_QUERY = "/!$'()*,@:"
+"""The same, in the value of an option."""
 USER_AGENT = "taskcluster-queue-on-azure"
 REFUSED = frozenset({400, 404, 409, 412, 413, 416})
 """HTTP statuses that mean something to the adapters. Others that are no success raise StorageUnavailable."""
