@@ -34,6 +34,15 @@ DATA = "data"
 
 
 @dataclass(frozen=True)
+class App:
+    """A function app, and settings that its hosts have besides the stack's."""
+
+    folder: Path
+    """Where function_app.py and host.json are."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class StackOptions:
     """What kind of stack is wanted."""
 
@@ -58,6 +67,8 @@ class StackOptions:
     """The folder that they find `local` in."""
     app_settings: Mapping[str, str] = field(default_factory=dict)
     """Settings that win over the environment and over local.settings.json."""
+    root_url: str | None = None
+    """Where clients find the stack, if something stands in front of its hosts."""
 
 
 class Stack:
@@ -77,6 +88,8 @@ class Stack:
         self._settings = settings
         self._cleanup = cleanup
         self._hosts: dict[int, Child] = {}
+        self._apps: dict[int, App] = {}
+        """What hosts serve that does not serve the stack's own app, by port."""
         self._lock = threading.RLock()
         self.restarts = 0
         """How often a host has ended and was started again."""
@@ -111,6 +124,8 @@ class Stack:
             say("starting the Service Bus broker")
             service_bus = undo.enter_context(_start_service_bus(options, settings))
             settings |= appsettings.addresses(ports, azurite.connection_string, service_bus.connection_string)
+            if options.root_url is not None:
+                settings["TASKCLUSTER_ROOT_URL"] = options.root_url
             stack = cls(options, settings, azurite, service_bus, contextlib.ExitStack())
             undo.callback(stack.stop_hosts)
             if options.with_host:
@@ -155,6 +170,13 @@ class Stack:
                 child.kill()
             else:
                 child.stop(HOST_STOP_SECONDS)
+
+    def replace_app(self, port: int, app: App, *, kill: bool = False) -> None:
+        """End the host on this port, and serve this app there, from now on. Raises ChildError."""
+        with self._lock:
+            self.stop_host(port, kill=kill)
+            self._apps[port] = app
+            self.start_host(port)
 
     def stop_hosts(self) -> None:
         """End all hosts, in order."""
@@ -218,11 +240,12 @@ class Stack:
 
     def _begin(self, ports: Sequence[int]) -> None:
         for port in ports:
+            app = self._apps.get(port, App(self.options.app_dir))
             self._hosts[port] = Child.start(
                 f"host-{port}",
-                _host_argv(self.options, port),
+                _host_argv(self.options, port, app.folder),
                 log=state.logs_folder(self.options.ports.api) / f"host-{port}.log",
-                env=self._settings,
+                env={**self._settings, **app.settings},
                 cwd=self.options.host_dir,
             )
 
@@ -287,9 +310,9 @@ def _topic_prefix(settings: Mapping[str, str]) -> str:
     return settings.get("TOPIC_PREFIX", os.environ.get("TOPIC_PREFIX", ""))
 
 
-def _host_argv(options: StackOptions, port: int) -> list[str]:
+def _host_argv(options: StackOptions, port: int, app_dir: Path) -> list[str]:
     command = [str(options.host_python), "-m", "local.tethered", "local.host", "--port", str(port)]
-    command += ["--app-dir", str(options.app_dir)]
+    command += ["--app-dir", str(app_dir)]
     if options.take_seconds is not None:
         command += ["--take-visibility", str(options.take_seconds)]
     return command if options.azure_paths else [*command, "--core-tools-paths"]

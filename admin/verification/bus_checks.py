@@ -8,7 +8,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from azure.servicebus import ServiceBusMessage
-from azure.servicebus.management import SqlRuleFilter
+from azure.servicebus.management import CorrelationRuleFilter, SqlRuleFilter
 
 from admin.verification.core import PREFIX, Check, Deployment, expect
 from shared.events.exchanges import TOPICS
@@ -16,6 +16,14 @@ from shared.settings import Settings
 
 WAIT = 5
 """Seconds after which nothing more is expected in a subscription."""
+FULL = 0.8
+"""The share of a limit from which on it is time to do something."""
+TOPICS_OF_A_NAMESPACE = {"Standard": 10_000, "Premium": 1_000}
+"""Topics and queues; of Premium, for each messaging unit."""
+SUBSCRIPTIONS = 2_000
+SQL_FILTERS = 2_000
+CORRELATION_FILTERS = 100_000
+"""Of one topic, in all of its subscriptions."""
 FILTERS = {
     "by a word, whatever the case of the property's name": ("WORKERTYPE = 'linux'", True),
     "by a word in another case": ("workerType = 'Linux'", False),
@@ -38,13 +46,60 @@ def topics(deployment: Deployment) -> str:
     _, admin = deployment.bus
     prefix = deployment.environment.get("TOPIC_PREFIX", "")
     found = {topic.name: topic for topic in admin.list_topics()}
-    missing = [f"{prefix}{name}" for name in TOPICS if f"{prefix}{name}" not in found]
+    missing = [name for name in _own(deployment) if name not in found]
     expect(
         not missing, f"there is no topic {', '.join(missing)} (TOPIC_PREFIX is {prefix!r}); there are {sorted(found)}"
     )
-    without = [name for name in TOPICS if not found[f"{prefix}{name}"].requires_duplicate_detection]
+    without = [name for name in _own(deployment) if not found[name].requires_duplicate_detection]
     expect(not without, f"these do not know duplicates: {', '.join(without)}")
     return f"{len(TOPICS)} topics"
+
+
+def _own(deployment: Deployment) -> list[str]:
+    """The topics of the app."""
+    prefix = deployment.environment.get("TOPIC_PREFIX", "")
+    return [f"{prefix}{name}" for name in TOPICS]
+
+
+def topic_room(deployment: Deployment) -> str:
+    """No topic is close to its size, at which it refuses events; what nobody takes fills it."""
+    _, admin = deployment.bus
+    shares = {}
+    for name in _own(deployment):
+        most = admin.get_topic(name).max_size_in_megabytes or 0
+        expect(most > 0, f"{name} has no size")
+        used = (admin.get_topic_runtime_properties(name).size_in_bytes or 0) / (most * 1024 * 1024)
+        expect(used < FULL, f"{name} is full to {used:.0%} of {most} MB: a subscription is not read")
+        shares[name] = used
+    fullest = max(shares, key=lambda name: shares[name])
+    return f"the fullest is {fullest}, at {shares[fullest]:.1%}"
+
+
+def topic_limits(deployment: Deployment) -> str:
+    """The namespace has room for more topics, and each topic for more subscriptions and filters."""
+    _, admin = deployment.bus
+    namespace = admin.get_namespace_properties()
+    tier = str(getattr(namespace.messaging_sku, "value", namespace.messaging_sku))
+    expect(tier in TOPICS_OF_A_NAMESPACE, f"the namespace is of the tier {tier}, which has no topics or other limits")
+    most = TOPICS_OF_A_NAMESPACE[tier] * (namespace.messaging_units or 1 if tier == "Premium" else 1)
+    count = sum(1 for _ in admin.list_topics()) + sum(1 for _ in admin.list_queues())
+    expect(count < FULL * most, f"the namespace has {count} of {most} topics and queues")
+    fullest = 0
+    for topic in _own(deployment):
+        subscriptions = [each.name for each in admin.list_subscriptions(topic)]
+        expect(
+            len(subscriptions) < FULL * SUBSCRIPTIONS,
+            f"{topic} has {len(subscriptions)} of {SUBSCRIPTIONS} subscriptions",
+        )
+        rules = [rule.filter for each in subscriptions for rule in admin.list_rules(topic, each)]
+        correlation = sum(isinstance(rule, CorrelationRuleFilter) for rule in rules)
+        for kind, found, limit in (
+            ("SQL filters", len(rules) - correlation, SQL_FILTERS),
+            ("correlation filters", correlation, CORRELATION_FILTERS),
+        ):
+            expect(found < FULL * limit, f"{topic} has {found} of {limit} {kind}")
+        fullest = max(fullest, len(subscriptions))
+    return f"{tier}, {count} topics and queues, at most {fullest} subscriptions of a topic"
 
 
 @contextmanager
@@ -121,6 +176,8 @@ def event_size(deployment: Deployment) -> str:
 
 CHECKS = (
     Check("topics", topics),
+    Check("topic-room", topic_room),
+    Check("topic-limits", topic_limits),
     Check("duplicates", duplicates),
     Check("sql-filters", filters),
     Check("default-rule", default_rule),

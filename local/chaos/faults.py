@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Protocol
 
 from local import state
 from local.chaos.graphs import TASK_QUEUE_ID
@@ -73,6 +74,19 @@ class Fleet:
                 cwd=state.ROOT,
             )
         )
+
+
+class Disturbance(Protocol):
+    """What goes on beside the tasks of a run."""
+
+    counts: Counter[str]
+    """How often each kind of thing was done."""
+
+    def start(self) -> None:
+        """Begin, in a thread."""
+
+    def stop(self) -> None:
+        """End; everything runs again afterwards. Raises what it has failed with."""
 
 
 class Faults(threading.Thread):

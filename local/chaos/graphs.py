@@ -24,6 +24,11 @@ class Planned:
     task_group_id: str
     dependencies: tuple[str, ...]
 
+    @property
+    def path(self) -> str:
+        """Where the index has it once it has completed."""
+        return f"chaos.{self.task_group_id}.{self.task_id}"
+
 
 def plan(count: int, new_id: Callable[[], str]) -> list[Planned]:
     """Graphs of `count` tasks in all; the last one may be cut short."""
@@ -51,6 +56,7 @@ def definition(
         "dependencies": list(task.dependencies),
         "priority": chance.choice((PRIORITIES[0], "lowest", "low", "medium")),
         "retries": RETRIES,
+        "routes": [f"index.{task.path}"],
         "created": format_date(now),
         "deadline": format_date(now + life),
         "payload": {"command": list(command), "maxRunTime": 60},

@@ -1,5 +1,7 @@
 """One chaos run: create task graphs, let workers complete them under faults, and check that nothing was lost."""
 
+from __future__ import annotations
+
 import asyncio
 import random
 import shutil
@@ -15,7 +17,7 @@ import taskcluster
 from local import state
 from local.chaos.announced import Announced, expected
 from local.chaos.audit import leftovers
-from local.chaos.faults import Faults, Fleet
+from local.chaos.faults import Disturbance, Faults, Fleet
 from local.chaos.graphs import TASK_QUEUE_ID, Planned, definition, plan
 from local.stack import Stack
 
@@ -49,14 +51,33 @@ class ChaosOptions:
 class Chaos:
     """One run on a stack that is up."""
 
-    def __init__(self, stack: Stack, options: ChaosOptions, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        stack: Stack,
+        options: ChaosOptions,
+        say: Callable[[str], None],
+        disturbance: Callable[[Chaos, Fleet], Disturbance] | None = None,
+    ) -> None:
         self._stack = stack
+        self._disturbance = disturbance or _faults
         self._options = options
         self._say = say
         self._folder = state.folder(stack.options.ports.api) / "chaos"
         self._notes = self._folder / "notes"
         self._planned = plan(options.tasks, taskcluster.slugId)
         self._deadline = datetime.now(UTC)
+        self.progress = 0.0
+        """The share of the tasks that were resolved at the last look."""
+
+    @property
+    def stack(self) -> Stack:
+        """The stack that it runs on."""
+        return self._stack
+
+    @property
+    def seed(self) -> int:
+        """What decides everything that is random."""
+        return self._options.seed
 
     def run(self) -> list[str]:
         """Do it all. Returns what went wrong, a line each. Raises ChildError if the stack breaks down."""
@@ -64,7 +85,7 @@ class Chaos:
         self._notes.mkdir(parents=True)
         events = Announced(self._stack.environment["SERVICEBUS_CONNECTION_STRING"])
         fleet = Fleet(self._stack, self._folder)
-        faults = Faults(self._stack, fleet, random.Random(self._options.seed))
+        faults = self._disturbance(self, fleet)
         try:
             faults.start()
             self._create()
@@ -102,6 +123,7 @@ class Chaos:
         shown = 0
         while datetime.now(UTC) < self._deadline + timedelta(seconds=30):
             resolved = sum(status["state"] in {"completed", "failed", "exception"} for status in self._statuses())
+            self.progress = resolved / len(self._planned)
             if resolved >= shown + 50 or resolved == len(self._planned):
                 shown = resolved
                 self._say(f"{resolved} of {len(self._planned)} tasks are resolved")
@@ -152,7 +174,22 @@ class Chaos:
                 listed.add(each["status"]["taskId"])
                 if each["status"]["state"] != "completed":
                     problems.append(f"listTaskGroup says of {each['status']['taskId']}: {each['status']['state']}")
-        return problems + [f"no group lists task {task_id}" for task_id in self._ids() - listed]
+        problems += [f"no group lists task {task_id}" for task_id in self._ids() - listed]
+        return problems + self._problems_of_index()
+
+    def _problems_of_index(self) -> list[str]:
+        """Every task has completed, so that each is found at its path."""
+        index = taskcluster.Index(self._options_of_clients())
+        wanted = {task.path: task.task_id for task in self._planned}
+        found: dict[str, str] = {}
+        query: dict[str, str] = {}
+        while True:
+            page = index.findTasksAtIndex(payload={"indexes": list(wanted)}, query=query)
+            found |= {entry["namespace"]: entry["taskId"] for entry in page["tasks"]}
+            if "continuationToken" not in page:
+                break
+            query = {"continuationToken": page["continuationToken"]}
+        return [f"the index has {found.get(path)} at {path}" for path in wanted if found.get(path) != wanted[path]]
 
     def _ids(self) -> set[str]:
         return {task.task_id for task in self._planned}
@@ -167,13 +204,20 @@ class Chaos:
         return found
 
     def _queue(self) -> Any:
+        return taskcluster.Queue(self._options_of_clients())
+
+    def _options_of_clients(self) -> dict[str, Any]:
         environment = self._stack.environment
         credentials = {
             "clientId": environment["TASKCLUSTER_CLIENT_ID"],
             "accessToken": environment["TASKCLUSTER_ACCESS_TOKEN"],
         }
         root_url = environment["TASKCLUSTER_ROOT_URL"]
-        return taskcluster.Queue({"rootUrl": root_url, "credentials": credentials, "maxRetries": CLIENT_RETRIES})
+        return {"rootUrl": root_url, "credentials": credentials, "maxRetries": CLIENT_RETRIES}
+
+
+def _faults(chaos: Chaos, fleet: Fleet) -> Disturbance:
+    return Faults(chaos.stack, fleet, random.Random(chaos.seed))
 
 
 def _waves(planned: list[Planned]) -> list[list[Planned]]:

@@ -11,11 +11,26 @@ from local import state
 from local.stack import Stack, StackOptions
 from tests.local.stacks import free_ports
 
+SETTINGS = {"LONG_POLL_SECONDS": "2"}
+FRONT = 15
+"""The port of what stands in front of a host, relative to the host's."""
+
 
 @pytest.fixture(scope="package")
 def stack() -> Iterator[Stack]:
     """A running stack, one for the tests of this folder. Tests use pools of names of their own in it."""
-    options = StackOptions(free_ports(), in_memory=True, app_settings={"LONG_POLL_SECONDS": "2"})
+    yield from _started(StackOptions(free_ports(), in_memory=True, app_settings=SETTINGS))
+
+
+@pytest.fixture(scope="package")
+def fronted() -> Iterator[Stack]:
+    """A stack whose root URL is that of a front end that tests put there, so that signatures are good behind it."""
+    ports = free_ports()
+    root_url = f"http://127.0.0.1:{ports.api + FRONT}"
+    yield from _started(StackOptions(ports, in_memory=True, app_settings=SETTINGS, root_url=root_url))
+
+
+def _started(options: StackOptions) -> Iterator[Stack]:
     try:
         with Stack.start(options) as running:
             yield running

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -18,6 +17,7 @@ from admin.verification import CHECKS
 from admin.verification.core import Check, Deployment, Differs, NotChecked, Outcome, expect, refused, run
 from local.stack import Stack
 from local.state import ROOT
+from tests.admin.conftest import FRONT
 from tests.admin.fake_queue import FakeQueue
 from tests.admin.test_commands import Operator
 
@@ -82,8 +82,12 @@ def test_nothing_of_the_checks_is_left(stack: Stack) -> None:
 class Front:
     """A front end that changes what passes."""
 
-    def __init__(self, target: str, plant: str) -> None:
-        self.target, self.plant = urlsplit(target), plant
+    def __init__(self, stack: Stack, plant: str) -> None:
+        self.target, self.plant = stack.options.ports.api, plant
+
+    def changed(self, path: str, content: bytes) -> bytes:
+        """The body as it is passed on: as it is."""
+        return content
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         """Hand a call on, and its answer back, with the planted change."""
@@ -95,7 +99,7 @@ class Front:
         if plant == "cuts long polls" and "/claim-work/" in path:
             handler.close_connection = True
             return
-        connection = http.client.HTTPConnection(str(self.target.hostname), self.target.port or 80, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.target, timeout=30)
         with contextlib.closing(connection):
             body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
             connection.request(handler.command, path, body, dict(handler.headers))
@@ -113,16 +117,18 @@ class Front:
             headers["Date"] = "Thu, 01 Jan 2026 00:00:00 GMT"
         if plant == "is down":
             status = 503
+        content = self.changed(path, content)
         handler.send_response_only(status)
-        for name in headers.keys() - {"Transfer-Encoding", "Content-Length", "Connection"}:
-            handler.send_header(name, headers[name])
+        for name, value in headers.items():
+            if name.lower() not in ("transfer-encoding", "content-length", "connection"):
+                handler.send_header(name, value)
         handler.send_header("Content-Length", str(len(content)))
         handler.end_headers()
         handler.wfile.write(content)
 
 
 @contextlib.contextmanager
-def _behind(front: Front) -> Iterator[str]:
+def _listening(front: Front) -> Iterator[None]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -134,35 +140,37 @@ def _behind(front: Front) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             """Nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", front.target + FRONT), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
 
 
-@pytest.mark.parametrize(
-    ("plant", "check"),
-    [
-        ("is down", "answers"),
-        ("is down", "one-task"),
-        ("is down", "poll-rights"),
-        ("encodes paths again", "raw-paths"),
-        ("rewrites queries", "raw-queries"),
-        ("cuts long polls", "long-polls"),
-        ("shows a page", "no-homepage"),
-        ("has a wrong clock", "clocks"),
-    ],
+FRONT_PLANTS = (
+    ("is down", "answers"),
+    ("is down", "one-task"),
+    ("is down", "poll-rights"),
+    ("encodes paths again", "raw-paths"),
+    ("rewrites queries", "raw-queries"),
+    ("cuts long polls", "long-polls"),
+    ("shows a page", "no-homepage"),
+    ("has a wrong clock", "clocks"),
 )
-def test_a_front_end_that_does_otherwise_is_found(stack: Stack, plant: str, check: str) -> None:
-    target = stack.environment["TASKCLUSTER_ROOT_URL"]
-    with _behind(Front(target, plant)) as root:
-        found = _outcomes({**stack.environment, "TASKCLUSTER_ROOT_URL": root}, check)
-    assert found[check].result == "differs", found
+
+
+@pytest.mark.parametrize(("plant", "check"), FRONT_PLANTS)
+def test_a_front_end_that_does_otherwise_is_found(fronted: Stack, plant: str, check: str) -> None:
+    with _listening(Front(fronted, "")):
+        (right,) = _outcomes(fronted.environment, check).values()
+    assert right.result == "holds", right
+    with _listening(Front(fronted, plant)):
+        (wrong,) = _outcomes(fronted.environment, check).values()
+    assert wrong.result == "differs", wrong
 
 
 def _with_queue(plant: str) -> Deployment:
@@ -171,18 +179,18 @@ def _with_queue(plant: str) -> Deployment:
     return deployment
 
 
-@pytest.mark.parametrize(
-    ("plant", "check"),
-    [
-        ("hides for longer", "hidden-for-a-week"),
-        ("lives for a week", "any-lifetime"),
-        ("keeps receipts", "receipts-change"),
-        ("has no receipt of the put", "receipt-of-the-put"),
-        ("counts updates", "dequeue-counts"),
-        ("counts the visible", "count-includes-hidden"),
-        ("takes more", "message-size"),
-    ],
+QUEUE_PLANTS = (
+    ("hides for longer", "hidden-for-a-week"),
+    ("lives for a week", "any-lifetime"),
+    ("keeps receipts", "receipts-change"),
+    ("has no receipt of the put", "receipt-of-the-put"),
+    ("counts updates", "dequeue-counts"),
+    ("counts the visible", "count-includes-hidden"),
+    ("takes more", "message-size"),
 )
+
+
+@pytest.mark.parametrize(("plant", "check"), QUEUE_PLANTS)
 def test_a_queue_that_does_otherwise_is_found(plant: str, check: str) -> None:
     (right,) = run(_with_queue(""), _named(check))
     assert right.result == "holds", right

@@ -43,24 +43,24 @@ RESOLVED = dict.fromkeys(templates.references("small, bare"), "Resolved")
 ROLE_IDS = [templates.document("roles.json")[name] for name in azure_checks.APP_ROLES]
 
 
-@pytest.mark.parametrize(
-    ("check", "settings", "states", "roles", "found"),
-    [
-        ("settings", RIGHT, RESOLVED, ROLE_IDS, None),
-        ("roles", RIGHT, RESOLVED, ROLE_IDS, None),
-        ("settings", {**RIGHT, "TASKCLUSTER_ROOT_URL": ""}, RESOLVED, ROLE_IDS, "not set: TASKCLUSTER_ROOT_URL"),
-        (
-            "settings",
-            RIGHT,
-            {**RESOLVED, "ACCESS_TOKEN_KEYS": "Denied"},
-            ROLE_IDS,
-            "TOKEN_KEYS: Denied",
-        ),
-        ("settings", RIGHT, {}, ROLE_IDS, "no setting refers"),
-        ("roles", RIGHT, RESOLVED, ROLE_IDS[1:], "does not have the roles storageBlobDataOwner"),
-        ("roles", RIGHT, RESOLVED, [*ROLE_IDS, "8e3af657"], "more roles than it needs: 8e3af657"),
-    ],
+CASES: tuple[tuple[str, Mapping[str, str], Mapping[str, str], list[str], str | None], ...] = (
+    ("settings", RIGHT, RESOLVED, ROLE_IDS, None),
+    ("roles", RIGHT, RESOLVED, ROLE_IDS, None),
+    ("settings", {**RIGHT, "TASKCLUSTER_ROOT_URL": ""}, RESOLVED, ROLE_IDS, "not set: TASKCLUSTER_ROOT_URL"),
+    (
+        "settings",
+        RIGHT,
+        {**RESOLVED, "ACCESS_TOKEN_KEYS": "Denied"},
+        ROLE_IDS,
+        "TOKEN_KEYS: Denied",
+    ),
+    ("settings", RIGHT, {}, ROLE_IDS, "no setting refers"),
+    ("roles", RIGHT, RESOLVED, ROLE_IDS[1:], "does not have the roles storageBlobDataOwner"),
+    ("roles", RIGHT, RESOLVED, [*ROLE_IDS, "8e3af657"], "more roles than it needs: 8e3af657"),
 )
+
+
+@pytest.mark.parametrize(("check", "settings", "states", "roles", "found"), CASES)
 def test_settings_and_roles_as_azure_has_them(
     check: str, settings: Mapping[str, str], states: Mapping[str, str], roles: list[str], found: str | None
 ) -> None:

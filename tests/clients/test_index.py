@@ -251,7 +251,7 @@ def test_the_npm_client(deployment: Deployment, space: str) -> None:
     inserted, found, listed = javascript(*calls)
     assert inserted == found
     assert listed.body["tasks"] == [found.body]
-    root = {"credentials": deployment.root, "service": "Index"}
+    root: dict[str, Any] = {"credentials": deployment.root, "service": "Index"}
     call = deployment.javascript_call
     at_once, namespaces, page, deleted, gone = javascript(
         call("findTasksAtIndex", {"indexes": [f"{space}.a", f"{space}.none"]}, **root),

@@ -78,7 +78,8 @@ class Published:
         entries = self._entries(called.service)
         name = called.endpoint.name
         found = entries.get(name) or entries[name.removesuffix("Post")]
-        return found.get("output")
+        output: str | None = found.get("output")
+        return output
 
     def _read_entries(self, service: str) -> dict[str, Any]:
         """The entries of a service's reference by name."""

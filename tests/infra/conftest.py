@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from local import package
 from tests.infra.packages import PYTHON
 from tests.infra.play import Play, stage
+from tests.local import python313 as library
 
 
 @pytest.fixture
@@ -27,3 +29,16 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert made.bill is not None
     shutil.copy(made.bill, folder / "bill.json")
     return folder
+
+
+@pytest.fixture(scope="session")
+def interpreter(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh environment: only what the local host needs besides the package, which is a server."""
+    folder = tmp_path_factory.mktemp("venv")
+    subprocess.run([str(PYTHON), "-m", "venv", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    (folder / "server.txt").write_text(library.locked("uvicorn", "click", "h11"))
+    locked = ["--require-hashes", "--no-deps", "-r", str(folder / "server.txt")]
+    subprocess.run([*pip, *locked], check=True, capture_output=True)
+    return python

@@ -23,8 +23,7 @@ from local import demo, package, python313, sbom, state
 from local.stack import Stack, StackOptions
 from local.state import ROOT
 from tests.infra import templates
-from tests.infra.packages import NEEDS_PYTHON, PYTHON
-from tests.local import python313 as library
+from tests.infra.packages import NEEDS_PYTHON
 from tests.local.stacks import free_ports
 
 
@@ -159,19 +158,6 @@ def test_dependencies_are_the_locked_ones_and_no_others(unpacked: Path) -> None:
     for name, version in found.items():
         assert (name, version) in lines
     assert not {"pytest", "hypothesis", "uvicorn", "taskcluster", "typer", "mypy", "tree-sitter"} & found.keys()
-
-
-@pytest.fixture(scope="module")
-def interpreter(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh environment: only what the local host needs besides the package, which is a server."""
-    folder = tmp_path_factory.mktemp("venv")
-    subprocess.run([str(PYTHON), "-m", "venv", str(folder)], check=True)
-    python = folder / "bin" / "python"
-    pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    (folder / "server.txt").write_text(library.locked("uvicorn", "click", "h11"))
-    locked = ["--require-hashes", "--no-deps", "-r", str(folder / "server.txt")]
-    subprocess.run([*pip, *locked], check=True, capture_output=True)
-    return python
 
 
 @pytest.fixture(scope="module")
