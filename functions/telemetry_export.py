@@ -12,6 +12,7 @@ from shared.telemetry.prometheus import CONTENT_TYPE, exposition
 async def metrics(services: Services, call: Call) -> Answer:
     """The gauges as of now, and what this process has counted."""
     await services.gauges.refresh()
+    services.waiting_workers.report()
     text = exposition(services.runtime.meter, process.TELEMETRY.process)
     return Answer(body=text.encode(), content_type=CONTENT_TYPE)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -28,6 +29,10 @@ class Recent(Generic[K, V]):
     def pop(self, key: K) -> V | None:
         """Forgets an entry, if there is one."""
         return self._entries.pop(key, None)
+
+    def items(self) -> Iterable[tuple[K, V]]:
+        """All entries, the one that was set least recently first."""
+        return self._entries.items()
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -64,6 +64,7 @@ from shared.usecases.task_expiry import TaskExpiry
 from shared.usecases.timers import Redelivery, Timers
 from shared.usecases.upload_urls import Relay, UploadUrls
 from shared.usecases.uploads import Uploads
+from shared.usecases.waiting_workers import WaitingWorkers
 from shared.usecases.work import Issuer, Work
 from shared.usecases.workers import Presence, Workers
 from shared.vault import Vault
@@ -159,6 +160,7 @@ class Services:
     workers: Workers
     pool_views: PoolViews
     gauges: Gauges
+    waiting_workers: WaitingWorkers
     history: History
     expiration: Expiration
     reconciler: Reconciler
@@ -217,6 +219,17 @@ def assemble(
     keyring = TableKeyring([_root(settings)], clients, roles, vault, runtime.now)
     issuer = Issuer(client_id=settings.root_client_id, access_token=settings.root_access_token.get_secret_value())
     artifacts = assemble_artifacts(settings, stores, storage, expiry, issuer)
+    work = Work(
+        stores,
+        executor,
+        poller,
+        reconciler,
+        Presence(stores, workers, directory, expiry),
+        issuer,
+        first_claim=settings.first_claim,
+        claim_timeout=settings.claim_timeout,
+    )
+    poll_urls = _poll_urls(settings, runtime, storage, pools)
     return Services(
         settings=settings,
         runtime=runtime,
@@ -232,17 +245,8 @@ def assemble(
             timedelta(days=settings.max_task_deadline_days),
         ),
         lifecycle=Lifecycle(stores, executor),
-        work=Work(
-            stores,
-            executor,
-            poller,
-            reconciler,
-            Presence(stores, workers, directory, expiry),
-            issuer,
-            first_claim=settings.first_claim,
-            claim_timeout=settings.claim_timeout,
-        ),
-        poll_urls=_poll_urls(settings, runtime, storage, pools),
+        work=work,
+        poll_urls=poll_urls,
         back_off=back_off,
         timers=Timers(stores, executor, group_check, delay),
         resolution=Resolution(stores, executor, group_check, artifacts.uploads, index),
@@ -256,6 +260,7 @@ def assemble(
         workers=Workers(stores, executor, workers, directory, pool_index, expiry),
         pool_views=PoolViews(stores, pages, pool_index, standings),
         gauges=gauges,
+        waiting_workers=WaitingWorkers(runtime, {"claimWork": work.waiting, "pollTaskUrls": poll_urls.waiting}),
         history=History(HistoryStore(storage), gauges, runtime, timedelta(days=settings.history_days)),
         reconciler=reconciler,
         index=index,

@@ -30,7 +30,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from shared.settings import Settings
 from shared.telemetry.instruments import INSTRUMENTS, Instrument
 from shared.telemetry.logs import NAMESPACE, Record
-from shared.telemetry.meter import Labels, Meter
+from shared.telemetry.meter import Labels, Meter, bounded
 from shared.telemetry.tracing import Attributes, Kind, Span
 
 _Take = Callable[[float, dict[str, str]], None]
@@ -166,8 +166,12 @@ class _Measurements:
 
     def __init__(self, meter: metrics.Meter) -> None:
         self._take = {instrument: _taker(meter, instrument) for instrument in INSTRUMENTS}
+        self._series: dict[Instrument, set[Labels]] = {instrument: set() for instrument in INSTRUMENTS}
 
     def __call__(self, instrument: Instrument, value: float, labels: Labels) -> None:
+        if instrument.kind != "gauge":  # gauges forget
+            labels = bounded(labels, self._series[instrument])
+            self._series[instrument].add(labels)
         self._take[instrument](value, dict(zip(instrument.labels, labels, strict=True)))
 
 
@@ -197,6 +201,8 @@ class _Gauge:
         for labels, (read, value) in list(self._values.items()):
             if read >= oldest:
                 yield metrics.Observation(value, dict(labels))
+            else:
+                del self._values[labels]
 
 
 class OpenTelemetrySpans:

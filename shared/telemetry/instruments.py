@@ -24,6 +24,8 @@ class Instrument:
     description: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
+    of_process: bool = False
+    """Of a gauge: each process has its own value, and they are to be added up. Counters and histograms always are."""
 
 
 PENDING = Instrument(
@@ -46,6 +48,23 @@ OLDEST_PENDING = Instrument(
     unit="s",
     description="How long the task that has waited longest in a task queue has been pending; 0 when none is.",
     labels=_POOL,
+)
+DESIRED_WORKERS = Instrument(
+    name="queue_desired_workers",
+    kind="gauge",
+    unit="{worker}",
+    description="Workers that a task queue would have without a limit, if each ran one task at a time: its pending and "
+    "running tasks together. A scaler starts this less the workers that have not ended.",
+    labels=_POOL,
+)
+WAITING_WORKERS = Instrument(
+    name="queue_waiting_workers",
+    kind="gauge",
+    unit="{worker}",
+    description="Workers that wait for tasks of a task queue: in `claimWork`, or with URLs of `pollTaskUrls` that have "
+    "not expired. The latter counts sets of URLs, so also those of workers that have ended or run a task since.",
+    labels=(*_POOL, "way"),
+    of_process=True,
 )
 COMPLETED = Instrument(
     name="queue_completed_tasks",
@@ -155,6 +174,8 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     PENDING,
     CLAIMED,
     OLDEST_PENDING,
+    DESIRED_WORKERS,
+    WAITING_WORKERS,
     COMPLETED,
     FAILED,
     EXCEPTION,

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from shared.telemetry.instruments import INSTRUMENTS, Instrument
 
 Labels = tuple[str, ...]
 """Values in the order of the instrument's labels."""
+
+MOST_SERIES = 2000
+"""Series of a counter or histogram in one process: there may be very many task queues."""
+OTHER = "(others)"
+"""The value of every label of the series that takes the rest. No task queue can have this name."""
 
 Listener = Callable[[Instrument, float, Labels], None]
 """Hears of every measurement as it is made: an increment, an observation, or a gauge's new value."""
@@ -39,7 +44,8 @@ class Meter:
         """It happened so often more."""
         _check(counter, "counter", labels)
         series = self._numbers.setdefault(counter, {})
-        series[labels] = series.get(labels, 0) + by
+        kept = bounded(labels, series)
+        series[kept] = series.get(kept, 0) + by
         self._tell(counter, by, labels)
 
     def set(self, gauge: Instrument, value: float, *labels: str) -> None:
@@ -48,13 +54,18 @@ class Meter:
         self._numbers.setdefault(gauge, {})[labels] = value
         self._tell(gauge, value, labels)
 
+    def forget(self, gauge: Instrument, labels: Labels) -> None:
+        """What it is about is not measured any more."""
+        self._numbers.get(gauge, {}).pop(labels, None)
+
     def record(self, histogram: Instrument, value: float, *labels: str) -> None:
         """One observation."""
         _check(histogram, "histogram", labels)
         series = self._distributions.setdefault(histogram, {})
-        found = series.get(labels)
+        kept = bounded(labels, series)
+        found = series.get(kept)
         if found is None:
-            found = series[labels] = Distribution([0] * (len(histogram.buckets) + 1))
+            found = series[kept] = Distribution([0] * (len(histogram.buckets) + 1))
         found.buckets[bisect_left(histogram.buckets, value)] += 1
         found.total += value
         self._tell(histogram, value, labels)
@@ -81,6 +92,11 @@ class Meter:
     def _tell(self, instrument: Instrument, value: float, labels: Labels) -> None:
         for listener in self._listeners:
             listener(instrument, value, labels)
+
+
+def bounded(labels: Labels, known: Collection[Labels]) -> Labels:
+    """The labels under which a counter or histogram counts: beyond `MOST_SERIES`, all others go to one series."""
+    return labels if labels in known or len(known) < MOST_SERIES else (OTHER,) * len(labels)
 
 
 def _check(instrument: Instrument, kind: str, labels: Labels) -> None:

@@ -19,7 +19,7 @@ def _lines(meter: Meter, process: str) -> Iterator[str]:
     for instrument, series in meter.series():
         yield f"# HELP {instrument.name} {_escaped(instrument.description)}"
         yield f"# TYPE {instrument.name} {instrument.kind}"
-        own = [] if instrument.kind == "gauge" else [("process", process)]
+        own = [] if instrument.kind == "gauge" and not instrument.of_process else [("process", process)]
         for labels, value in sorted(series.items()):
             pairs = [*zip(instrument.labels, labels, strict=True), *own]
             if isinstance(value, Distribution):

@@ -7,12 +7,13 @@ from datetime import timedelta
 
 from shared.concurrency import in_waves, together
 from shared.domain.history import Figures
+from shared.domain.scaling import desired
 from shared.storage.interface import Queues
 from shared.storage.internal_messages import EVENTS_QUEUE, INTERNAL_QUEUES
 from shared.storage.keys import PENDING as PENDING_ROWS
 from shared.storage.messages import poison_queue
 from shared.storage.pools import PoolIndex
-from shared.telemetry.instruments import CLAIMED, EVENT_BACKLOG, OLDEST_PENDING, PENDING, POISON_DEPTH
+from shared.telemetry.instruments import CLAIMED, DESIRED_WORKERS, EVENT_BACKLOG, OLDEST_PENDING, PENDING, POISON_DEPTH
 from shared.usecases.executor import Stores
 from shared.usecases.standings import Standings
 
@@ -22,6 +23,8 @@ FRESH = timedelta(seconds=10)
 """Gauges are not read again before that."""
 MOST = 500
 """Task queues that one refresh reads: those that had tasks the last time, then the others in turn."""
+OF_POOLS = (PENDING, CLAIMED, OLDEST_PENDING, DESIRED_WORKERS)
+"""The gauges that have a value for each task queue. They are of those that were read last, so at most MOST."""
 IN_TURN = 100
 """So many of them are taken in turn, however many have tasks."""
 
@@ -69,6 +72,10 @@ class Gauges:
                 first = None  # on from the beginning
         self._next = start
         await in_waves(WIDTH, self._pool, chosen)
+        for gauge in OF_POOLS:
+            for labels in self._meter.of(gauge):
+                if "/".join(labels) not in chosen:
+                    self._meter.forget(gauge, labels)
 
     async def _pool(self, task_queue_id: str) -> None:
         now = self._stores.runtime.now()
@@ -83,6 +90,7 @@ class Gauges:
         self._meter.set(PENDING, counts.pending, *labels)
         self._meter.set(CLAIMED, counts.claimed, *labels)
         self._meter.set(OLDEST_PENDING, age, *labels)
+        self._meter.set(DESIRED_WORKERS, desired(counts.unresolved), *labels)
 
     async def _backlog(self) -> None:
         self._meter.set(EVENT_BACKLOG, await self._queues.length(EVENTS_QUEUE))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.concurrency import together
 from shared.domain.priority import PRIORITIES
 from shared.domain.protocol import CLOCK_SKEW
+from shared.recent import Recent
 from shared.runtime import Runtime
 from shared.storage.interface import Access
 from shared.storage.messages import pending_queue
@@ -22,6 +24,12 @@ class PollUrl:
     delete: str
 
 
+_REMEMBERED = 1000
+"""Task queues whose sets of URLs are counted."""
+_COUNTED = 10_000
+"""Sets of URLs of a task queue that are counted."""
+
+
 class PollUrls:
     """Hands out URLs."""
 
@@ -32,6 +40,20 @@ class PollUrls:
         self._now = runtime.now
         self._life = life
         self._hidden_for = hidden_for
+        self._given: Recent[str, deque[datetime]] = Recent(_REMEMBERED)
+        """By task queue: when the sets of URLs expire that this process has given out."""
+
+    def waiting(self) -> Counter[str]:
+        """By task queue, how many sets of URLs have not expired: so many workers may be polling."""
+        now, found = self._now(), Counter[str]()
+        for task_queue_id, expires in list(self._given.items()):
+            while expires and expires[0] <= now:
+                expires.popleft()
+            if expires:
+                found[task_queue_id] = len(expires)
+            else:
+                self._given.pop(task_queue_id)
+        return found
 
     async def of_pool(self, task_queue_id: str) -> tuple[list[PollUrl], datetime]:
         """The seven bands, highest first, and when the URLs expire. Raises StorageUnavailable."""
@@ -44,6 +66,7 @@ class PollUrls:
                 for band in PRIORITIES
             )
         )
+        self._note(task_queue_id, expires)
         return [
             PollUrl(
                 poll=f"{queue.url}/messages?visibilitytimeout={self._hidden_for}&{queue.sas}",
@@ -51,3 +74,8 @@ class PollUrls:
             )
             for queue in signed
         ], expires
+
+    def _note(self, task_queue_id: str, expires: datetime) -> None:
+        given = self._given.get(task_queue_id) or deque(maxlen=_COUNTED)
+        given.append(expires)
+        self._given[task_queue_id] = given

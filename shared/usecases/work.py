@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -105,6 +106,10 @@ class Work:
         finally:
             if self._waiting.get(caller) is visit:
                 del self._waiting[caller]
+
+    def waiting(self) -> Counter[str]:
+        """By task queue, how many workers wait in `claim_work` in this process."""
+        return Counter(task_queue_id for task_queue_id, _ in self._waiting)
 
     async def _wait_for_work(
         self, task_queue_id: str, worker: Worker, count: int, wait: float, visit: Visit

@@ -167,6 +167,7 @@ def test_gauges_of_very_many_pools_are_read_in_turn_and_the_busy_ones_each_time(
             before = sum(readings.of.values())
             await world.handlers.gauges.refresh()
             assert sum(readings.of.values()) - before <= 2 * 10, f"refresh {number}"
+            assert len(world.handlers.runtime.meter.of(PENDING)) <= 10, "the others have no value now"
             await world.clock.sleep(60)
 
     world.run(script())

@@ -141,6 +141,12 @@ def test_the_resource_names_service_environment_and_instance(life: Life) -> None
 def test_metrics_have_their_names_units_and_labels(life: Life) -> None:
     assert life.deployment.request("GET", "/metrics").status == 403
     path = metrics_url(life.deployment, life.deployment.new_client("queue:metrics"))
+    polls = signed_url(
+        life.deployment.new_client("queue:poll-task-urls:telemetry/pool"),
+        f"{life.deployment.root_url}/api/queue/v1/poll-task-url/telemetry/pool",
+        timedelta(hours=1),
+    )
+    assert life.deployment.request("GET", polls.removeprefix(life.deployment.root_url)).status == 200
 
     def is_measured(name: str, labels: dict[str, str], value: float) -> bool:
         assert life.deployment.text("GET", path)[0] == 200  # has the gauges read, unless they are fresh
@@ -152,6 +158,8 @@ def test_metrics_have_their_names_units_and_labels(life: Life) -> None:
         ("queue_completed_tasks", pool, 1),
         ("queue_pending_tasks", pool, 0),
         ("queue_claimed_tasks", pool, 0),
+        ("queue_desired_workers", pool, 0),
+        ("queue_waiting_workers", {**pool, "way": "pollTaskUrls"}, 1),
         ("queue_poison_messages", {"queue": "claim"}, 0),
     ):
         eventually(partial(is_measured, name, labels, value), 20)

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.telemetry.instruments import CLAIMED, COMPLETED, DURATION, FAN_OUT_LAG, INSTRUMENTS, PENDING
+from shared.telemetry.instruments import (
+    CLAIMED,
+    COMPLETED,
+    DURATION,
+    FAN_OUT_LAG,
+    INSTRUMENTS,
+    PENDING,
+    WAITING,
+    WAITING_WORKERS,
+)
 from shared.telemetry.meter import Distribution, Meter
 from shared.telemetry.prometheus import exposition
 
@@ -133,3 +142,29 @@ def test_a_wrong_kind_or_wrong_labels_are_a_defect() -> None:
         meter.add(COMPLETED, "p")
     with pytest.raises(AssertionError):
         meter.record(PENDING, 1, "p", "w")
+
+
+def test_series_of_one_name_are_bounded_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shared.telemetry.meter.MOST_SERIES", 3)
+    meter = Meter()
+    for number in range(10):
+        meter.add(COMPLETED, "p", f"w{number}")
+        meter.record(WAITING, number, "p", f"w{number}")
+    meter.add(COMPLETED, "p", "w1")
+    assert meter.of(COMPLETED) == {("p", "w0"): 1, ("p", "w1"): 2, ("p", "w2"): 1, ("(others)", "(others)"): 7}
+    (waits,) = (series for instrument, series in meter.series() if instrument is WAITING)
+    assert len(waits) == 4
+    assert sum(found.count for found in waits.values() if isinstance(found, Distribution)) == 10
+
+
+def test_gauges_of_a_process_name_it() -> None:
+    meter = Meter()
+    meter.set(WAITING_WORKERS, 2, "p", "w", "claimWork")
+    assert parsed(exposition(meter, "here")) == {
+        (
+            "queue_waiting_workers",
+            frozenset({"provisionerId": "p", "workerType": "w", "way": "claimWork", "process": "here"}.items()),
+        ): 2
+    }
+    meter.forget(WAITING_WORKERS, ("p", "w", "claimWork"))
+    assert parsed(exposition(meter, "here")) == {}

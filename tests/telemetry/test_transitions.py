@@ -114,6 +114,7 @@ def test_gauges_are_those_of_storage() -> None:
     meter = world.handlers.runtime.meter
     assert meter.of(instruments.PENDING) == {POOL: 2}
     assert meter.of(instruments.CLAIMED) == {POOL: 1}
+    assert meter.of(instruments.DESIRED_WORKERS) == {POOL: 3}
     assert 30 <= meter.of(instruments.OLDEST_PENDING)[POOL] < 35
     assert meter.of(instruments.POISON_DEPTH)[("claim",)] == 1
     assert meter.of(instruments.POISON_DEPTH)[("deadline",)] == 0
