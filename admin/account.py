@@ -23,6 +23,7 @@ from shared.runtime import Runtime
 from shared.storage.connection import AzureStorage, Endpoints
 from shared.storage.definitions import DefinitionCache
 from shared.storage.expiry import ExpiryStore
+from shared.storage.group_edges import GroupEdges
 from shared.storage.groups import GroupStore
 from shared.storage.index import IndexStore
 from shared.storage.interface import Storage, StorageUnavailable
@@ -48,6 +49,7 @@ class Records:
     runtime: Runtime
     tasks: TaskStore
     groups: GroupStore
+    edges: GroupEdges
     pools: PoolStore
     messages: Messages
     expiry: ExpiryStore
@@ -62,7 +64,8 @@ class Records:
             storage=storage,
             runtime=runtime,
             tasks=TaskStore(storage, DefinitionCache(_CACHE_BYTES, runtime.now), runtime.slugid, known),
-            groups=GroupStore(storage, known),
+            groups=GroupStore(storage, known, runtime.now),
+            edges=GroupEdges(storage),
             pools=PoolStore(storage, runtime, known),
             messages=Messages(storage, runtime, Signer([]), deadline_delay),
             expiry=expiry,

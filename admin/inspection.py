@@ -160,29 +160,32 @@ async def _dependencies(records: Records, task: Task, definition: Definition, re
     for index, required_id in enumerate(definition.dependencies):
         if required_id == task.task_id:
             continue
-        if await records.storage.tables.get(keys.TASKS, required_id, keys.dependent(task.task_id)) is None:
-            required = await records.tasks.status(required_id)
-            if required is not None:
-                found.append(Finding(f"{required_id} would not wake it", repairs.wake_from(required_id)))
+        required = await records.tasks.status(required_id)
+        if required is None:
             continue
-        found += await _unnoticed(records, task, definition, index, required_id)
+        if not await _has_edge(records, required, task):
+            found.append(Finding(f"{required_id} would not wake it", repairs.wake_from(required_id)))
+            continue
+        found += _unnoticed(records, task, definition, index, required)
     if task.is_free and not task.runs and task.dependencies:
         found.append(Finding("nothing holds it back, and it has no run"))
     return found
 
 
-async def _unnoticed(
-    records: Records, task: Task, definition: Definition, index: int, required_id: str
-) -> list[Finding]:
-    if task.is_resolved or task.satisfied >> index & 1:
-        return []
-    required = await records.tasks.status(required_id)
-    if required is None or not satisfies(definition, required.state):
+async def _has_edge(records: Records, required: Task, task: Task) -> bool:
+    tables, group = records.storage.tables, task.task_group_id
+    if required.task_group_id == group:
+        return await tables.get(keys.GROUPS, group, keys.unblocks(required.task_id, task.task_id)) is not None
+    return await tables.get(keys.TASKS, required.task_id, keys.dependent(task.task_id)) is not None
+
+
+def _unnoticed(records: Records, task: Task, definition: Definition, index: int, required: Task) -> list[Finding]:
+    if task.is_resolved or task.satisfied >> index & 1 or not satisfies(definition, required.state):
         return []
     resolved = required.last_run.resolved
     if resolved is None or records.runtime.now() - resolved < records.settled:
         return []
-    return [Finding(f"{required_id} is resolved, and it was not notified", _again(records, required))]
+    return [Finding(f"{required.task_id} is resolved, and it was not notified", _again(records, required))]
 
 
 async def inspect_group(records: Records, task_group_id: str) -> list[Finding]:

@@ -80,10 +80,14 @@ class TaskRepairs:
         return self._unless_changed(add)
 
     def wake_from(self, required_id: str) -> Repair:
-        """The edge in a required task; one that was resolved before the edge existed is handled again."""
+        """The edge out of a required task; one that was resolved before the edge existed is handled again."""
 
         async def add() -> None:
-            await self._records.tasks.touch_edge(required=required_id, dependent=self._task.task_id)
+            required = await self._records.tasks.status(required_id)
+            if required is not None and required.task_group_id == self._task.task_group_id:
+                await self._records.edges.add(required.task_group_id, self._task.task_id, [required_id])
+            else:
+                await self._records.tasks.touch_edge(required=required_id, dependent=self._task.task_id)
             required = await self._records.tasks.status(required_id)
             if required is not None and required.is_resolved:
                 await put_resolved(self._records, required)

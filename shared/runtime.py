@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from shared.domain.protocol import FIRST_WAIT, LONGEST_WAIT, TRIES
 from shared.ids import new_slugid
@@ -39,22 +39,23 @@ class Runtime:
     """Takes what a call goes through."""
 
 
-def attempts(runtime: Runtime, most: int = TRIES) -> AsyncIterator[int]:
+def attempts(runtime: Runtime, most: int = TRIES, *, patience: timedelta = timedelta(0)) -> AsyncIterator[int]:
     """The attempts of a compare-and-swap loop, counted from 0, with a pause before each one but the first.
 
     The body reads, decides, and writes on condition that no one else has written since. It returns when that succeeds,
     and continues with the next attempt when it does not. After the loop the caller says what a lost race means, usually
-    by raising ServiceUnavailable: the call may be repeated.
+    by raising ServiceUnavailable: the call may be repeated. There are `most` attempts, and more within `patience`.
     """
-    return _Attempts(runtime, most)
+    return _Attempts(runtime, most, runtime.now() + patience)
 
 
 class _Attempts:
     """No generator: one that is left before its end would have to be closed."""
 
-    def __init__(self, runtime: Runtime, most: int) -> None:
+    def __init__(self, runtime: Runtime, most: int, until: datetime) -> None:
         self._runtime = runtime
         self._most = most
+        self._until = until
         self._next = 0
 
     def __aiter__(self) -> _Attempts:
@@ -62,7 +63,7 @@ class _Attempts:
 
     async def __anext__(self) -> int:
         attempt = self._next
-        if attempt >= self._most:
+        if attempt >= self._most and self._runtime.now() >= self._until:
             raise StopAsyncIteration
         self._next += 1
         if attempt:

@@ -19,6 +19,7 @@ from shared.storage.artifacts import ArtifactStore
 from shared.storage.definitions import DefinitionCache
 from shared.storage.directory import DirectoryStore
 from shared.storage.expiry import ExpiryStore
+from shared.storage.group_edges import GroupEdges
 from shared.storage.groups import GroupStore
 from shared.storage.history import HistoryStore
 from shared.storage.index import IndexStore
@@ -36,9 +37,11 @@ from shared.usecases.artifacts import Artifacts, Finishing
 from shared.usecases.back_off import BackOff
 from shared.usecases.clients import ClientAccounts
 from shared.usecases.create import CreateTask
+from shared.usecases.dependents import Dependents
 from shared.usecases.executor import Executor, Stores
 from shared.usecases.expiration import Expiration
 from shared.usecases.gauges import Gauges
+from shared.usecases.group_check import GroupCheck
 from shared.usecases.group_expiry import GroupExpiry
 from shared.usecases.group_jobs import GroupJobs
 from shared.usecases.group_statuses import GroupStatuses
@@ -57,7 +60,7 @@ from shared.usecases.pool_views import Directory, PoolViews
 from shared.usecases.reading import Reading
 from shared.usecases.recent_groups import RecentGroups
 from shared.usecases.reconciler import Reconciler
-from shared.usecases.resolution import GroupCheck, Resolution
+from shared.usecases.resolution import Resolution
 from shared.usecases.roles import RoleAccounts
 from shared.usecases.standings import Standings
 from shared.usecases.task_expiry import TaskExpiry
@@ -194,7 +197,8 @@ def assemble(
     cache = DefinitionCache(settings.definition_cache_bytes, runtime.now)
     stores = Stores(
         tasks=TaskStore(storage, cache, runtime.slugid, known),
-        groups=GroupStore(storage, known),
+        groups=GroupStore(storage, known, runtime.now),
+        edges=GroupEdges(storage),
         pools=pools,
         messages=messages,
         announcer=Announcer(publisher, messages, wake, settings.event_size_limit),
@@ -240,6 +244,7 @@ def assemble(
         end_polls=poller.end_waits,
         create_task=CreateTask(
             stores,
+            executor,
             Membership(stores.groups, expiry, recent, runtime),
             expiry,
             timedelta(days=settings.max_task_deadline_days),
@@ -249,7 +254,7 @@ def assemble(
         poll_urls=poll_urls,
         back_off=back_off,
         timers=Timers(stores, executor, group_check, delay),
-        resolution=Resolution(stores, executor, group_check, artifacts.uploads, index),
+        resolution=Resolution(stores, Dependents(stores, executor), group_check, artifacts.uploads, index),
         redelivery=Redelivery(stores),
         groups=Groups(stores, pages, GroupStatuses(stores.groups, PoolVouchers(storage, known), known, runtime)),
         recent_groups=RecentGroups(stores.groups, recent),

@@ -20,9 +20,8 @@ CALLS: Mapping[str, Call] = {
     "status": (("R Tasks",),),
     "resolved": (
         ("R Tasks",),
-        ("R Tasks",),
-        ("W Groups", "W Pools"),
-        ("R Groups",),
+        ("W Groups",),
+        ("R Groups", "R Groups", "W Pools"),
         ("R Tasks",),
         ("D deadline",),
     ),

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from shared.domain import announcements
 from shared.domain.dates import format_date
 from shared.domain.definition import Definition, same_json
+from shared.domain.effects import AddPendingRow, Ahead, Decision, row_of
 from shared.domain.protocol import CLOCK_DRIFT
 from shared.domain.routes import check_routes
 from shared.domain.task import Created, Run, State, Task
+from shared.domain.transitions import put_deadline, put_pending
 from shared.errors import InputError, RequestConflict
 
 LATEST_EXPIRES = datetime(9999, 12, 1, tzinfo=UTC)
@@ -70,11 +73,10 @@ def with_first_run(task: Task, now: datetime, hint_id: str) -> Task:
     return replace(task.with_run(0, run), hint_id=hint_id)
 
 
-def judge_dependencies(definition: Definition, task: Task, found: Mapping[str, Task | None]) -> Task:
-    """The new task with those dependencies satisfied that were resolved when they were read.
+def refuse_dependencies(definition: Definition, found: Mapping[str, Task | None]) -> None:
+    """Raises InputError for dependencies that are missing, and for those that expire before this task's deadline.
 
-    `found` has every dependency but the task itself, or as many missing ones as a refusal names. Raises InputError
-    for missing ones and for those that expire before this task's deadline.
+    `found` has the dependencies that were read, or as many missing ones as a refusal names.
     """
     missing = [task_id for task_id, required in found.items() if required is None]
     if missing:
@@ -86,12 +88,31 @@ def judge_dependencies(definition: Definition, task: Task, found: Mapping[str, T
     ]
     if early:
         raise InputError(f"`dependencies` names tasks that expire before the deadline: {', '.join(early[:MOST_NAMED])}")
+
+
+def satisfied_by(definition: Definition, states: Mapping[str, State]) -> int:
+    """The dependencies, as a bitmap, that are satisfied by tasks in these states (contract 6)."""
     satisfied = 0
-    for index, task_id in enumerate(definition.dependencies):
-        required = found.get(task_id)
-        if required is not None and satisfies(definition, required.state):
+    for task_id, state in states.items():
+        index = definition.dependency_index.get(task_id)
+        if index is not None and satisfies(definition, state):
             satisfied |= 1 << index
-    return replace(task, satisfied=satisfied)
+    return satisfied
+
+
+def create(task: Task, now: datetime) -> Decision:
+    """createTask: what the new task needs ahead of its commit, and what is announced of it."""
+    ahead: tuple[Ahead, ...] = (put_deadline(task),)
+    if task.runs:
+        row = AddPendingRow(task_queue_id=task.task_queue_id, row=row_of(task, 0))
+        ahead = (*ahead, put_pending(task, 0), row)
+    return replace(create_again(task, now), task=task, ahead=ahead)
+
+
+def create_again(task: Task, now: datetime) -> Decision:
+    """createTask of a task that exists: it is announced once more."""
+    pending = announcements.pending_again(task, 0, now) if task.runs else ()
+    return Decision(task=None, events=(announcements.defined(task), *pending))
 
 
 def satisfies(dependent: Definition, state: State) -> bool:

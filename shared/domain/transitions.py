@@ -38,9 +38,9 @@ def schedule(task: Task, now: datetime, hint_id: str) -> Decision:
     return make_pending(task, now, hint_id)
 
 
-def satisfy(task: Task, now: datetime, hint_id: str, index: int) -> Decision:
-    """A dependency is satisfied; the last one schedules the task if it has no run yet (contract 6)."""
-    satisfied = replace(task, satisfied=task.satisfied | 1 << index)
+def satisfy(task: Task, now: datetime, hint_id: str, dependencies: int) -> Decision:
+    """Dependencies, as a bitmap, are satisfied; the last one schedules the task if it has no run yet (contract 6)."""
+    satisfied = replace(task, satisfied=task.satisfied | dependencies)
     if task.runs:
         return make_pending(task, now, hint_id)
     if task.deadline <= now:

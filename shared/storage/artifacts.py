@@ -242,6 +242,10 @@ def deletion(stored: Stored) -> list[Operation]:
     return [row, Upsert(keys.STRAYS, {})] if stored.artifact.has_blob else [row]
 
 
+WAITING_COLUMNS = ("name", "contentType", "version", "until")
+"""Properties of the row of an upload."""
+
+
 def decode_waiting(row: Row) -> Waiting:
     """A row of an upload."""
     return Waiting(

@@ -110,6 +110,32 @@ def packed_in(row: Row, content: bytes) -> PackedDefinition:
     return PackedDefinition(content=content, spilled_to=None, memory=memory)
 
 
+TASK_COLUMNS = (
+    "schema",
+    "state",
+    "taskQueueId",
+    "schedulerId",
+    "projectId",
+    "taskGroupId",
+    "priority",
+    "prioritised",
+    "retries",
+    "retriesLeft",
+    "deadline",
+    "expires",
+    "dependencies",
+    "satisfied",
+    "runs",
+    "generation",
+    "sequence",
+    "hintId",
+    "tickets",
+    "fingerprint",
+    "operations",
+)
+"""Properties of the status row, for queries that read it beside other rows."""
+
+
 def encode_task(task: Task) -> dict[str, Value]:
     """Properties of the status row."""
     return {

@@ -108,10 +108,6 @@ class ExpiryStore:
         """An upload that no resolution may commit in time: not to delete, but to commit once its URL has expired."""
         await self.write(until, "upload", (task_id, str(run_id), digest(name)), {"name": name})
 
-    async def orphans_of(self, task_id: str, now: datetime) -> None:
-        """What refused calls may have left in the partition of a task that does not exist: due soon."""
-        await self.write(now, "task", (task_id, "orphans"), {"taskGroupId": task_id})
-
     async def write(self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]) -> None:
         """Schedules a deletion for the hour in which it may happen."""
         await self._upsert(_bucket(expires), keys.expiring(kind, *words), values)

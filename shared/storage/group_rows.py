@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum
 from typing import Any, cast
 
-from shared.domain.dates import parse_date
+from shared.domain.dates import format_date, parse_date
+from shared.domain.task import State
 from shared.storage.codec import PackedDefinition, packed_in
-from shared.storage.interface import Row
+from shared.storage.interface import MAX_OPERATIONS, Row, Value
 
 FINAL = "final"
+STATE = "state"
 OPENED = "opened"
 """Properties of a member row, each with a generation behind it."""
+_SINCE = "since"
+_SHOWN = 3
+"""Generations whose properties a range of member rows is read with. Later ones show by the marks of these."""
+STATE_COLUMNS = (
+    *(f"{STATE}{generation:04d}" for generation in range(_SHOWN)),
+    *(f"{OPENED}{generation:04d}" for generation in range(1, _SHOWN + 1)),
+)
+"""What tells whether the task of a member row is resolved."""
+EDGES_WITH_MEMBER = MAX_OPERATIONS - 4
+"""Edges that fit into the transaction that adds a member, beside the rows of its group and its own."""
+MOST_GUARDED = EDGES_WITH_MEMBER // 2
+"""Edges that fit with a guard each."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +55,35 @@ class Active:
     generation: int
     etag: str
     written: datetime
+    """When it was last written or touched: also by a call whose task waits for this one."""
+    since: datetime
+    """When a call last wrote it for its own task: since then the task counts as unresolved."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Edges:
+    """What a new task waits for in its own group, as its edges are written with its member row."""
+
+    required: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()
+    """Those of them whose active rows must be there: none of them has been settled, so each will find its edge."""
+
+    @classmethod
+    def of(cls, dependent: str, required: Sequence[str], satisfied: Collection[str]) -> Edges:
+        """Edges with guards for those that are not satisfied yet, if all fit into one transaction."""
+        guards = [task_id for task_id in required if task_id != dependent and task_id not in satisfied]
+        fit = len(required) + len(guards) <= EDGES_WITH_MEMBER and len(guards) <= MOST_GUARDED
+        return cls(required=tuple(required), guards=tuple(guards) if fit else ())
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """Those that go with the member row."""
+        return self.required[:EDGES_WITH_MEMBER]
+
+    @property
+    def rest(self) -> tuple[str, ...]:
+        """Those that follow it."""
+        return self.required[EDGES_WITH_MEMBER:]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +104,8 @@ class Joined:
 
     member: str
     active: str
+    edges: Mapping[str, str] = field(default_factory=dict)
+    """The ETags of the edges that were written with them, by their keys."""
     founded: tuple[str, str] | None = None
     """The ETags of the header and of the scheduler's guard, if the group was made for this task."""
 
@@ -80,7 +127,18 @@ def decode_group(row: Row) -> Group:
 def decode_active(row: Row) -> Active:
     """An active row."""
     _, task_id, generation = row.key.split("~")
-    return Active(task_id=task_id, generation=int(generation), etag=row.etag, written=row.timestamp)
+    return Active(
+        task_id=task_id,
+        generation=int(generation),
+        etag=row.etag,
+        written=row.timestamp,
+        since=parse_date(str(row.values[_SINCE])),
+    )
+
+
+def active_values(now: datetime) -> dict[str, Value]:
+    """Properties of an active row that a call writes for its own task."""
+    return {_SINCE: format_date(now)}
 
 
 def decode_member(row: Row) -> Member:
@@ -96,6 +154,30 @@ def decode_member(row: Row) -> Member:
         final=json.loads(str(final)) if final else None,
         etag=row.etag,
     )
+
+
+class Unsettled(Enum):
+    """What a member row says of a task of which it gives no state."""
+
+    OPEN = "open"
+    """No resolution of the task has been settled: its handler is to come, and will read the edges after this."""
+    UNKNOWN = "unknown"
+    """There is no such row, or the task may have been opened again: its status row decides."""
+
+
+def settled_state(row: Row | None) -> State | Unsettled:
+    """The state in which a member's task is resolved, as its row shows it.
+
+    A rerun marks the generation in the row that it may be about to commit, and marks and states stay: so a state above
+    which there is no mark is that of the task at the time at which the row was read.
+    """
+    if row is None:
+        return Unsettled.UNKNOWN
+    states, opened = _generations(row, STATE), max(_generations(row, OPENED), default=0)
+    if not states:
+        return Unsettled.UNKNOWN if opened else Unsettled.OPEN
+    settled = max(states)
+    return Unsettled.UNKNOWN if opened > settled else State(str(row.values[f"{STATE}{settled:04d}"]))
 
 
 def _generations(row: Row, prefix: str) -> list[int]:

@@ -5,22 +5,25 @@ The scheduler's guard row makes "same scheduler, not sealed" part of the transac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Definition
-from shared.domain.task import Task
+from shared.domain.task import Run, Task
 from shared.errors import ServiceError
 from shared.storage import keys
 from shared.storage.codec import MEMORY, PackedDefinition, compact
 from shared.storage.group_rows import (
     FINAL,
     OPENED,
+    STATE,
     Active,
+    Edges,
     Group,
     Joined,
     Member,
+    active_values,
     decode_active,
     decode_group,
     decode_member,
@@ -64,38 +67,62 @@ class GroupChanged(ServiceError):
     """The group's header has changed since it was read."""
 
 
+class RequiredSettled(ServiceError):
+    """One of the tasks that a new one waits for has no active row of its first generation any more."""
+
+
+NO_EDGES = Edges()
+
+
 class GroupStore:
     """Reads and changes task groups."""
 
-    def __init__(self, storage: Storage, known: KnownStatuses) -> None:
+    def __init__(self, storage: Storage, known: KnownStatuses, now: Callable[[], datetime]) -> None:
         """`known` learns the ETags of member rows that are written."""
         self._tables = storage.tables
         self._known = known
+        self._now = now
 
     async def header(self, task_group_id: str) -> Group | None:
         """The group's header."""
         row = await self._tables.get(keys.GROUPS, task_group_id, keys.GROUP)
         return None if row is None else decode_group(row)
 
-    async def join(self, definition: Definition, packed: PackedDefinition, *, group: Group | None = None) -> Joined:
-        """Adds a new task as an active member.
+    async def join(
+        self, definition: Definition, packed: PackedDefinition, edges: Edges = NO_EDGES, *, group: Group | None = None
+    ) -> Joined:
+        """Adds a new task as an active member, with edges out of tasks of its group.
 
         With `group` its expiration is raised to `definition.expires` + 1 h in the same transaction.
-        Raises GuardMissing, MemberExists, GroupChanged.
+        Raises GuardMissing, MemberExists, GroupChanged, RequiredSettled.
         """
         operations: list[Operation] = [
             Merge(keys.scheduler(definition.scheduler_id), {}),
             Create(keys.member(definition.task_id), _member_values(packed)),
-            Create(keys.active(definition.task_id, 0), {}),
+            Create(keys.active(definition.task_id, 0), active_values(self._now())),
         ]
         if group is not None:
             operations.append(Merge(keys.GROUP, {"expires": group_expires(definition)}, group.etag))
-        etags = await self._add(definition.task_group_id, operations)
+        start = len(operations)
+        operations += _with_edges(definition, edges)
+        guards = len(operations)
+        operations += [Merge(keys.active(task_id, 0), {}) for task_id in edges.guards]
+        try:
+            etags = await self._tables.transact(keys.GROUPS, definition.task_group_id, operations)
+        except TransactionRefused as refused:
+            if refused.index >= guards:
+                raise RequiredSettled from refused
+            if refused.refusal is Refusal.STALE or refused.index > 2:
+                raise GroupChanged from refused
+            if refused.index == 0:
+                raise GuardMissing from refused
+            raise MemberExists from refused
         self._known.saw_member(definition.task_id, etags[1])
-        return Joined(member=etags[1], active=etags[2])
+        return Joined(member=etags[1], active=etags[2], edges=_etags(operations, etags, start, guards))
 
-    async def found(self, definition: Definition, packed: PackedDefinition, listed: str) -> Joined:
-        """Makes the group with its first member; `listed` is the key of its row in the list of groups.
+    async def found(self, definition: Definition, packed: PackedDefinition, edges: Edges, listed: str) -> Joined:
+        """Makes the group with its first member; `listed` is the key of its row in the list of groups. What guards the
+        edges of a task is not there in a group that is new: they are written without.
 
         Raises GroupExists, MemberExists.
         """
@@ -109,9 +136,11 @@ class GroupStore:
         operations: list[Operation] = [
             Create(keys.GROUP, header),
             Create(keys.member(definition.task_id), _member_values(packed)),
-            Create(keys.active(definition.task_id, 0), {}),
+            Create(keys.active(definition.task_id, 0), active_values(self._now())),
             Create(keys.scheduler(definition.scheduler_id), {}),
         ]
+        start = len(operations)
+        operations += _with_edges(definition, edges)
         try:
             etags = await self._tables.transact(keys.GROUPS, definition.task_group_id, operations)
         except TransactionRefused as refused:
@@ -119,9 +148,10 @@ class GroupStore:
                 raise MemberExists from refused
             raise GroupExists from refused
         self._known.saw_member(definition.task_id, etags[1])
-        return Joined(member=etags[1], active=etags[2], founded=(etags[0], etags[3]))
+        written = _etags(operations, etags, start, len(operations))
+        return Joined(member=etags[1], active=etags[2], edges=written, founded=(etags[0], etags[3]))
 
-    async def touch_member(self, definition: Definition) -> None:
+    async def touch_member(self, definition: Definition, edges: Edges = NO_EDGES) -> None:
         """Keeps the rows of a task whose commit is still to come: own content, new ETag, new time (design 2.2).
 
         The call that added them may have had another definition, so that a listing has to read the task's.
@@ -129,7 +159,11 @@ class GroupStore:
         """
         await self._restore(
             definition,
-            [Merge(keys.member(definition.task_id), _UNKNOWN), Merge(keys.active(definition.task_id, 0), {})],
+            [
+                Merge(keys.member(definition.task_id), _UNKNOWN),
+                Merge(keys.active(definition.task_id, 0), active_values(self._now())),
+                *_with_edges(definition, edges),
+            ],
         )
 
     async def touch_listed(self, task_group_id: str, task_id: str) -> None:
@@ -139,7 +173,9 @@ class GroupStore:
         except TransactionRefused:
             return  # without a member row nothing is listed
 
-    async def restore_member(self, definition: Definition, packed: PackedDefinition, settled_before: datetime) -> None:
+    async def restore_member(
+        self, definition: Definition, packed: PackedDefinition, settled_before: datetime, edges: Edges = NO_EDGES
+    ) -> None:
         """Completes the rows of a task that does not exist, of which one is left.
 
         A member row that has a final status is one of a task that was created and resolved since it was looked for:
@@ -158,7 +194,8 @@ class GroupStore:
             member = Replace(key, _member_values(packed), row.etag)
         else:
             raise GroupChanged
-        await self._restore(definition, [member, Upsert(active, {})])
+        opened = Upsert(active, active_values(self._now()))
+        await self._restore(definition, [member, opened, *_with_edges(definition, edges)])
 
     async def _restore(self, definition: Definition, operations: Sequence[Operation]) -> None:
         guarded = [Merge(keys.scheduler(definition.scheduler_id), {}), *operations]
@@ -171,7 +208,11 @@ class GroupStore:
 
     async def leave(self, task_group_id: str, task_id: str, joined: Joined) -> None:
         """Takes back a member that was added and whose task was refused, unless somebody has touched it since."""
-        operations = [Delete(keys.member(task_id), joined.member), Delete(keys.active(task_id, 0), joined.active)]
+        operations = [
+            Delete(keys.member(task_id), joined.member),
+            Delete(keys.active(task_id, 0), joined.active),
+            *(Delete(key, etag) for key, etag in joined.edges.items()),
+        ]
         try:
             await self._tables.transact(keys.GROUPS, task_group_id, operations)
         except TransactionRefused:
@@ -187,6 +228,7 @@ class GroupStore:
             Delete(keys.member(definition.task_id), joined.member),
             Delete(keys.active(definition.task_id, 0), joined.active),
             Delete(keys.scheduler(definition.scheduler_id), scheduler),
+            *(Delete(key, etag) for key, etag in joined.edges.items()),
         ]
         try:
             await self._tables.transact(keys.GROUPS, definition.task_group_id, operations)
@@ -197,20 +239,20 @@ class GroupStore:
     async def add_active(self, task_group_id: str, task_id: str, generation: int) -> str | None:
         """Counts a task that is being opened again. The ETag if the row is new, None if it existed: touched.
 
-        The member row says so, too: a call that lists the group knows from that row alone whether its final status
-        is the latest one.
+        The member row says so, too: a call that lists the group, or whose task waits for this one, knows from that row
+        alone whether the last state that it shows is the latest one.
         """
-        key, opened = keys.active(task_id, generation), {_opened(generation): True}
-        member: Operation = Merge(keys.member(task_id), opened)
-        operation: Operation = Create(key, {})
+        key, values = keys.active(task_id, generation), active_values(self._now())
+        member: Operation = Merge(keys.member(task_id), {_opened(generation): True})
+        operation: Operation = Create(key, values)
         while True:
             try:
                 etags = await self._tables.transact(keys.GROUPS, task_group_id, [operation, member])
             except TransactionRefused as refused:
                 if refused.index == 0:
-                    operation = Upsert(key, {})
+                    operation = Upsert(key, values)
                 else:
-                    member = Upsert(keys.member(task_id), opened)
+                    member = _other_way(member, generation)
                 continue
             return etags[0] if isinstance(operation, Create) else None
 
@@ -233,20 +275,25 @@ class GroupStore:
             if refused.index == 1:
                 await self.remove_active(task_group_id, row.task_id, row.generation, row.etag)
 
-    async def settle(self, task: Task, generation: int) -> None:
-        """A task was resolved in this generation: its active row goes, its member row gets the final status, and the
-        group is due for a check. Nothing happens when the active row is gone: that was done before.
+    async def settle(self, task: Task, run: Run) -> None:
+        """A task was resolved by this run: the active row of its generation goes, its member row gets the state and the
+        final status, and the group is due for a check. Edges of the group may be read only afterwards (design 5).
 
-        A later generation's status is not final: the task, as read, has been opened again, and its own resolution
-        will follow. A member row that is missing is made again; without a header there is nothing to check.
+        When the active row is gone that was done before: the state is written once more, in case that row went another
+        way. The task, as read, may have been opened again since: then its status is not final, and the resolution of a
+        later generation will follow. A member row that is missing is made again; without a header there is nothing to
+        check. The active row of the first generation, on which new edges rely, goes with every later one: its own
+        handler may come after this one, with another state.
         """
-        key = keys.member(task.task_id)
-        final: dict[str, Value] = {}
+        generation = run.generation
+        values: dict[str, Value] = {_state(generation): run.state.value}
         if task.is_resolved and task.generation == generation:
-            final = {_final(generation): compact(task.as_json()).decode()}
+            values[_final(generation)] = compact(task.as_json()).decode()
             if generation > 0:
-                final[_final(generation - 1)] = ""
-        member: Operation = Merge(key, final)
+                values[_final(generation - 1)] = ""
+        if generation > 0:
+            await self._settled_before(task, [Delete(keys.active(task.task_id, 0))])
+        member: Operation = Merge(keys.member(task.task_id), values)
         header: list[Operation] = [Merge(keys.GROUP, {"due": due_of(task.task_id, generation)})]
         while True:
             operations = [Delete(keys.active(task.task_id, generation)), member, *header]
@@ -254,15 +301,20 @@ class GroupStore:
                 await self._tables.transact(keys.GROUPS, task.task_group_id, operations)
             except TransactionRefused as refused:
                 if refused.index == 0:
+                    await self._settled_before(task, [Merge(keys.member(task.task_id), values)])
                     return
-                if refused.index == 2 and header:
+                if refused.index == 2:
                     header = []
-                elif isinstance(member, Merge):
-                    member = Upsert(key, {_opened(generation): True, **final})
                 else:
-                    raise
+                    member = _other_way(member, generation)
                 continue
             return
+
+    async def _settled_before(self, task: Task, operations: Sequence[Operation]) -> None:
+        try:
+            await self._tables.transact(keys.GROUPS, task.task_group_id, operations)
+        except TransactionRefused:
+            return  # there is no such row, which is as good: without one, the status row is read
 
     async def active(self, task_group_id: str, *, limit: int) -> tuple[list[Active], Group | None]:
         """The first active rows; the header too, of the same snapshot, when there are fewer than `limit`."""
@@ -336,16 +388,6 @@ class GroupStore:
         )
         return len(page.rows), page.resume
 
-    async def _add(self, task_group_id: str, operations: Sequence[Operation]) -> list[str]:
-        try:
-            return await self._tables.transact(keys.GROUPS, task_group_id, operations)
-        except TransactionRefused as refused:
-            if refused.refusal is Refusal.STALE or refused.index > 2:
-                raise GroupChanged from refused
-            if refused.index == 0:
-                raise GuardMissing from refused
-            raise MemberExists from refused
-
 
 def due_of(task_id: str, generation: int) -> str:
     """What a group's header says while the resolution of this task has yet to be checked for being the last."""
@@ -360,6 +402,30 @@ def group_expires(definition: Definition) -> str:
 def _member_values(packed: PackedDefinition) -> dict[str, Value]:
     small = packed.spilled_to is None and len(packed.content) <= _SMALL and packed.memory <= _SMALL_IN_MEMORY
     return {"definition": packed.content, MEMORY: packed.memory} if small else {}
+
+
+def _with_edges(definition: Definition, edges: Edges) -> list[Operation]:
+    """An edge may be there already, left by a call that died or was refused: whose it is shows in its ETag."""
+    return [Upsert(keys.unblocks(task_id, definition.task_id), {}) for task_id in edges.first]
+
+
+def _etags(operations: Sequence[Operation], etags: Sequence[str], start: int, end: int) -> dict[str, str]:
+    """The new ETags of some rows of a transaction."""
+    return {operation.key: etag for operation, etag in zip(operations[start:end], etags[start:end], strict=True)}
+
+
+def _other_way(member: Operation, generation: int) -> Operation:
+    """How to write to a member row that turned out to be missing, or to be there. A new one has the marks of all
+    generations, as the one that it replaces."""
+    assert isinstance(member, Merge | Create), "a member row is merged or made"
+    if isinstance(member, Create):
+        return Merge(member.key, member.values)
+    return Create(member.key, {**{_opened(number): True for number in range(generation + 1)}, **member.values})
+
+
+def _state(generation: int) -> str:
+    """The property of a member row with the state in which the task was resolved in this generation."""
+    return f"{STATE}{generation:04d}"
 
 
 def _final(generation: int) -> str:

@@ -133,8 +133,10 @@ class ResolvedBody(Body):
     put: Date
     start: str | None = None
     end: str | None = None
+    groupEnd: str | None = None
     waiting: Annotated[dict[SlugId, str] | None, Field(max_length=100)] = None
     """ETags of edges by dependent, the last of them written at `written`."""
+    inGroup: bool = False
     written: Date | None = None
     groupOnly: bool = False
     delay: float = FIRST_DELAY
@@ -155,6 +157,8 @@ class WaitingEdges:
     """By dependent, as they were read."""
     written: datetime
     """When the last of them was written."""
+    in_group: bool
+    """Whether they lie in the group; else beside the required task."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,9 +172,12 @@ class ResolvedMessage:
     run_id: int
     put: datetime
     start: str | None = None
-    """Where the fan-out goes on: this page alone."""
+    """Where the fan-out goes on: this page alone. The key says in which place, the task's partition or its group's."""
     end: str | None = None
-    """Where it ends: another message has what follows. None for the end of all."""
+    """Where it ends in that place; in the task's partition where there is no start. Another message has what follows.
+    None for the end of all."""
+    group_end: str | None = None
+    """Where it ends in the group, where there is no start."""
     waiting: WaitingEdges | None = None
     """These edges alone."""
     group_only: bool = False
@@ -183,13 +190,14 @@ class ResolvedMessage:
         """What a message of the queue says."""
         waiting = None
         if body.waiting is not None and body.written is not None:
-            waiting = WaitingEdges(etags=body.waiting, written=parse_date(body.written))
+            waiting = WaitingEdges(etags=body.waiting, written=parse_date(body.written), in_group=body.inGroup)
         return cls(
             task_id=body.taskId,
             run_id=body.runId,
             put=parse_date(body.put),
             start=body.start,
             end=body.end,
+            group_end=body.groupEnd,
             waiting=waiting,
             group_only=body.groupOnly,
             delay=body.delay,
@@ -203,8 +211,10 @@ class ResolvedMessage:
             put=format_date(self.put),
             start=self.start,
             end=self.end,
+            groupEnd=self.group_end,
             waiting=None if self.waiting is None else dict(self.waiting.etags),
             written=None if self.waiting is None else format_date(self.waiting.written),
+            inGroup=self.waiting is not None and self.waiting.in_group,
             groupOnly=self.group_only,
             delay=self.delay,
         )

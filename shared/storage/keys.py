@@ -52,6 +52,26 @@ def dependent(task_id: str) -> str:
 DEPENDENTS = ("dependent~", "dependent\x7f")
 
 
+def unblocks(required: str, dependent: str) -> str:
+    """Edge in the group of two tasks: "the one unblocks the other". It sorts after the group's header, since the range
+    from the active rows to that header is one snapshot (`ACTIVE_AND_GROUP`)."""
+    return f"{unblocked(required)[0]}{dependent}"
+
+
+def unblocked(required: str) -> tuple[str, str]:
+    """The range of edges out of a task in its group."""
+    return f"{UNBLOCKS}{required}~", f"{UNBLOCKS}{required}\x7f"
+
+
+UNBLOCKS = "unblocks~"
+"""How the keys of edges in a group begin."""
+
+
+def dependent_of(edge: str) -> str:
+    """The dependent that an edge of either kind names."""
+    return edge.rpartition("~")[2]
+
+
 def scheduler(scheduler_id: str) -> str:
     """Guard: exists while the group has this scheduler and is not sealed."""
     return f"{SCHEDULERS}{scheduler_id}"
@@ -264,6 +284,8 @@ def direct(run_id: int, name: str) -> str:
 EDGES_AND_UPLOADS = ("dependent~", "direct\x7f")
 """One range: the edges of a task, then its uploads to commit. What a resolution has to look at."""
 IS_UPLOAD = "direct~"
+EDGES_TO_STATUS = (DEPENDENTS[0], f"{TASK_STATUS} ")
+"""One range: edges, uploads, and the rows that make the task. Read in one request, all of it is of one moment."""
 
 
 def container(name: str) -> str:

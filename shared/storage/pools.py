@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, cast
 
+from shared.concurrency import together
 from shared.domain.dates import format_date, parse_date
 from shared.domain.effects import ChangePoolRows, PoolRow
 from shared.domain.priority import Priority
@@ -19,6 +20,7 @@ from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.codec import decode_task
 from shared.storage.interface import (
+    MAX_OPERATIONS,
     Create,
     Delete,
     Merge,
@@ -67,6 +69,24 @@ class PoolStore:
             return None
         self._known.saw_pending(row.task_id, row.run_id, etag)
         return etag
+
+    async def add_pending_together(self, task_queue_id: str, rows: Sequence[PoolRow]) -> list[str | None]:
+        """As `add_pending`, for first runs of one pool: a transaction for each hundred, or one by one where one of them
+        exists."""
+        assert not any(row.run_id for row in rows), "none of them may have been claimed before"
+        etags: list[str | None] = []
+        for start in range(0, len(rows), MAX_OPERATIONS):
+            some = rows[start : start + MAX_OPERATIONS]
+            creations = [Create(keys.pending(row), _values(row)) for row in some]
+            try:
+                created = await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), creations)
+            except TransactionRefused:
+                etags += await together(*(self.add_pending(task_queue_id, row) for row in some))
+                continue
+            for row, etag in zip(some, created, strict=True):
+                self._known.saw_pending(row.task_id, row.run_id, etag)
+            etags += created
+        return etags
 
     async def remove(self, task_queue_id: str, row: PoolRow, etag: str) -> None:
         """Removes a row that was written, if no call has touched it since."""

@@ -15,8 +15,9 @@ from shared.domain.task import State, Task
 from shared.errors import ResourceNotFound, ServiceError, ServiceUnavailable
 from shared.jsontext import memory_of, read_back
 from shared.storage import keys
-from shared.storage.artifacts import Waiting, decode_waiting
+from shared.storage.artifacts import WAITING_COLUMNS, Waiting, decode_waiting
 from shared.storage.codec import (
+    TASK_COLUMNS,
     PackedDefinition,
     decode_definition,
     decode_task,
@@ -40,6 +41,11 @@ from shared.storage.interface import (
 from shared.storage.keys import EDGES_AND_UPLOADS, IS_UPLOAD
 from shared.storage.known import KnownStatuses
 
+_ROWS_OF_A_TASK = 3
+"""Definition, guard, status."""
+_SURROUNDINGS = (*TASK_COLUMNS, *WAITING_COLUMNS)
+"""All but the content of the definition."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loaded:
@@ -59,6 +65,15 @@ class Found:
     definition: Definition | PackedDefinition
     memory: int
     """About how many bytes the definition takes in memory."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """A task with its edges and uploads, all as of one moment."""
+
+    loaded: Loaded
+    edges: Sequence[Row]
+    uploads: Sequence[Waiting]
 
 
 class CommitLost(ServiceError):
@@ -206,8 +221,8 @@ class TaskStore:
         """Writes a definition that does not fit into a row to its blob, ahead of the commit."""
         await self._blobs.upload(keys.DEFINITIONS, path, content, content_type="application/zlib")
 
-    async def create(self, definition: Definition, packed: PackedDefinition, task: Task, *, own_edge: bool) -> Loaded:
-        """Commits a new task. `own_edge`: it depends on itself.
+    async def create(self, definition: Definition, packed: PackedDefinition, task: Task) -> Loaded:
+        """Commits a new task.
 
         Returns the task as this commit has left it; `etag` is empty if others have followed already.
 
@@ -220,8 +235,6 @@ class TaskStore:
         ]
         if not task.is_resolved:
             operations.append(Create(keys.TASK_OPEN, {}))
-        if own_edge:
-            operations.append(Upsert(keys.dependent(task.task_id), {}))
         since = self._known.begin()
         try:
             etags = await self._tables.transact(keys.TASKS, task.task_id, operations)
@@ -294,6 +307,41 @@ class TaskStore:
         rows, resume = await self._range(required, start or first, end or last, limit)
         uploads = [decode_waiting(row) for row in rows if row.key.startswith(IS_UPLOAD)]
         return rows[: len(rows) - len(uploads)], uploads, resume
+
+    async def surroundings(self, task_id: str, limit: int) -> Surroundings | None:
+        """The task with up to `limit` edges and uploads, of one moment: one request, as far as they fit into it.
+
+        None where there are more of them, or no such task. A page that ends before the status row proves nothing.
+        """
+        start, end = keys.EDGES_TO_STATUS
+        cached = self._cache.get(task_id)
+        select = None if cached is None else _SURROUNDINGS
+        since = self._known.begin()
+        page = await self._tables.query(
+            keys.TASKS, task_id, start=start, end=end, limit=limit + _ROWS_OF_A_TASK, select=select
+        )
+        rows = {row.key: row for row in page.rows}
+        status, definition = rows.pop(keys.TASK_STATUS, None), rows.pop(keys.TASK_DEFINITION, None)
+        rows.pop(keys.TASK_OPEN, None)
+        if status is None or definition is None or len(rows) > limit:
+            return None
+        task = decode_task(status)
+        self._known.saw(task, since)
+        loaded: Loaded | None
+        if cached is None:
+            packed = decode_definition(definition)
+            found = Found(task=task, etag=status.etag, definition=packed, memory=packed.memory)
+            loaded = await self.unpacked(found)
+        elif cached.fingerprint == task.fingerprint:
+            loaded = Loaded(task=task, etag=status.etag, definition=cached.definition)
+        else:
+            self._cache.forget(task_id)
+            return None
+        if loaded is None:
+            return None
+        uploads = [decode_waiting(row) for row in rows.values() if row.key.startswith(IS_UPLOAD)]
+        edges = [row for row in rows.values() if not row.key.startswith(IS_UPLOAD)]
+        return Surroundings(loaded=loaded, edges=edges, uploads=uploads)
 
     async def _range(self, task_id: str, start: str, end: str, limit: int) -> tuple[list[Row], str | None]:
         page = await self._tables.query(keys.TASKS, task_id, start=start, end=end, limit=limit)

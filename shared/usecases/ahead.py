@@ -14,6 +14,7 @@ from shared.domain.effects import (
     Ahead,
     HoldPending,
     MoveClaim,
+    PoolRow,
     PutClaim,
     PutDeadline,
     PutPending,
@@ -30,6 +31,9 @@ from shared.storage.interface import ReceiptLost
 from shared.storage.messages import Messages
 from shared.storage.pools import PoolStore
 
+AddRow = Callable[[str, PoolRow], Awaitable[str | None]]
+"""Indexes a pending run in its pool, as `PoolStore.add_pending` does."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Written:
@@ -42,10 +46,13 @@ class _Written:
 class WriteAhead:
     """What one call has written ahead so far. An effect that is asked for again is not written again."""
 
-    def __init__(self, messages: Messages, pools: PoolStore, groups: GroupStore, runtime: Runtime) -> None:
+    def __init__(
+        self, messages: Messages, pools: PoolStore, groups: GroupStore, runtime: Runtime, add_row: AddRow
+    ) -> None:
         self._messages = messages
         self._pools = pools
         self._groups = groups
+        self._add_row = add_row
         self._now = runtime.now
         self._first: datetime | None = None
         self._written: dict[Ahead, _Written] = {}
@@ -166,7 +173,7 @@ class WriteAhead:
         return self._new(await self._messages.put_claim(effect.task_id, effect.run_id, effect.taken_until))
 
     async def _add_pending_row(self, effect: AddPendingRow) -> _Written:
-        etag = await self._pools.add_pending(effect.task_queue_id, effect.row)
+        etag = await self._add_row(effect.task_queue_id, effect.row)
         if etag is None:
             return _Written()
         return _Written(roll_back=lambda: self._pools.remove(effect.task_queue_id, effect.row, etag))

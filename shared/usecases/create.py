@@ -1,38 +1,37 @@
-"""createTask and defineTask (design 6, contract 2.4, 3)."""
+"""createTask and defineTask (design 5, 6, contract 2.4, 3)."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from shared.concurrency import both, in_waves, together
-from shared.domain import announcements
+from shared.domain import creation
 from shared.domain.creation import (
     MOST_NAMED,
     check_definition,
     initial_task,
-    judge_dependencies,
+    refuse_dependencies,
     refuse_other_definition,
+    satisfied_by,
     with_first_run,
 )
 from shared.domain.definition import Definition
-from shared.domain.effects import AddPendingRow, Ahead, ChangePoolRows, row_of
-from shared.domain.events import TaskEvent
+from shared.domain.effects import AddPendingRow, ChangePoolRows
 from shared.domain.task import State, Task
-from shared.domain.transitions import put_deadline, put_pending
 from shared.errors import ApiError, InputError
 from shared.storage.codec import PackedDefinition, pack_definition
 from shared.storage.expiry import ExpiryStore
-from shared.storage.groups import MemberExists
+from shared.storage.group_rows import Edges
+from shared.storage.groups import NO_EDGES, MemberExists
 from shared.storage.tasks import CommitInDoubt, Loaded, TaskExists
-from shared.telemetry.transitions import note_transition
 from shared.usecases.ahead import WriteAhead
-from shared.usecases.executor import Stores
+from shared.usecases.executor import Executor, Stores
 from shared.usecases.membership import Leave, Membership
 
 EDGES_AT_A_TIME = 64
-"""How many dependencies are written and read in parallel."""
+"""How many dependencies are read, and how many of other groups are written, in parallel."""
 
 
 @dataclass
@@ -44,16 +43,47 @@ class _Attempt:
     task: Task
     ahead: WriteAhead
     now: datetime
-    roll_back: list[Callable[[], Awaitable[None]]]
+    groups: dict[str, str] = field(default_factory=dict)
+    """The groups of the dependencies that exist."""
+    found: dict[str, Task | None] = field(default_factory=dict)
+    """Dependencies whose status rows were read, as they were then."""
+    states: dict[str, State] = field(default_factory=dict)
+    """The states of dependencies, as they were at some time during the call."""
+    roll_back: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     leave: Leave | None = None
     group_stays: bool = False
     """Whether the group that the task has founded stays when the task is refused."""
+    is_guarded: bool = False
+    """No dependency of the group was settled when the edges out of all of them were written."""
     member_existed: bool = False
     """A call before this one has added the member: its task may exist, or its commit be under way."""
-    touched: set[str] = field(default_factory=set)
-    """Dependencies whose edges another call had written before: not this call's to remove."""
     expiry_row_existed: bool = False
     """The same for the row of the Expiry table."""
+
+    def note(self, task_id: str, task: Task | None) -> None:
+        """A dependency was read. What satisfied once during the call is satisfied for good."""
+        self.found[task_id] = task
+        if task is not None:
+            self.groups[task_id] = task.task_group_id
+            if not self.is_satisfied(task_id):
+                self.states[task_id] = task.state
+
+    def is_satisfied(self, task_id: str) -> bool:
+        """Whether a dependency counts already."""
+        state = self.states.get(task_id)
+        return state is not None and bool(satisfied_by(self.definition, {task_id: state}))
+
+    @property
+    def edges(self) -> Edges:
+        """Those of the group; that of a task which waits for itself is one of them."""
+        own, group = self.definition.task_id, self.definition.task_group_id
+        required = [each for each in self.definition.dependencies if each == own or self.groups[each] == group]
+        return Edges.of(own, required, [each for each in required if self.is_satisfied(each)])
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """Dependencies of other groups."""
+        return [each for each, group in self.groups.items() if group != self.definition.task_group_id]
 
     async def withdraw(self) -> None:
         """Rolls back what this call alone has written ahead: as many edges at a time as were written."""
@@ -66,8 +96,16 @@ class _Attempt:
 class CreateTask:
     """Accepts a new task: everything that it needs is ahead of the one commit that makes it exist."""
 
-    def __init__(self, stores: Stores, membership: Membership, expiry: ExpiryStore, max_deadline: timedelta) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        executor: Executor,
+        membership: Membership,
+        expiry: ExpiryStore,
+        max_deadline: timedelta,
+    ) -> None:
         self._stores = stores
+        self._executor = executor
         self._membership = membership
         self._expiry = expiry
         self._max_deadline = max_deadline
@@ -83,14 +121,8 @@ class CreateTask:
         task = initial_task(definition)
         if not definition.dependencies:
             task = with_first_run(task, now, runtime.slugid())
-        attempt = _Attempt(
-            definition=definition,
-            packed=await pack_definition(definition),
-            task=task,
-            ahead=self._stores.write_ahead(),
-            now=now,
-            roll_back=[],
-        )
+        packed = await pack_definition(definition)
+        attempt = _Attempt(definition, packed, task, self._stores.write_ahead(), now)
         try:
             return await self._create(attempt)
         except CommitInDoubt:
@@ -100,66 +132,85 @@ class CreateTask:
             raise
 
     async def _create(self, attempt: _Attempt) -> Task:
-        found = await self._put_ahead(attempt)
-        if attempt.member_existed:
-            existing = await self._stores.tasks.load(attempt.definition.task_id)
-            if existing is not None:
-                return await self._found(attempt, existing)
-            await self._membership.touch(attempt.definition, attempt.packed, attempt.now)
-        if attempt.expiry_row_existed:
-            await self._expiry.task(attempt.definition)
-        if found:
-            try:
-                await self._judge(attempt, found)
-            except InputError:
-                # A task of this id, in another group, is a conflict whatever the new one depends on (contract 2.4).
-                existing = await self._stores.tasks.load(attempt.definition.task_id)
-                if existing is None:
-                    attempt.group_stays = True  # contract 3.6
-                    await self._leave_edges_to_expiry(attempt, found)
-                    raise
-                return await self._found(attempt, existing)
-        return await self._commit(attempt)
-
-    async def _put_ahead(self, attempt: _Attempt) -> Mapping[str, Task | None]:
-        """Everything that the task needs, in parallel; returns its dependencies as they were read.
-
-        Once so many are missing as a refusal names, the rest are not looked for.
-        """
+        """Dependencies that this process does not know are read before any edge is written; when all are known, nothing
+        is read ahead of the commit."""
         definition = attempt.definition
         attempt.ahead.begin()
-        required = [task_id for task_id in definition.dependencies if task_id != definition.task_id]
-        found: dict[str, Task | None] = {}
-        missing = 0
-
-        async def link(task_id: str) -> None:
-            nonlocal missing
-            if missing < MOST_NAMED:
-                found[task_id] = await self._link(attempt, task_id)
-                missing += found[task_id] is None
-
-        await together(
-            attempt.ahead.ensure(self._needs(attempt.task)),
-            self._join(attempt),
+        unknown = self._recall(attempt)
+        beside: tuple[Awaitable[None], ...] = (
+            attempt.ahead.ensure(creation.create(attempt.task, attempt.now).ahead),
             self._schedule_expiry(attempt),
             self._spill(attempt),
-            in_waves(EDGES_AT_A_TIME, link, required),
         )
-        return found
-
-    def _needs(self, task: Task) -> tuple[Ahead, ...]:
-        deadline = put_deadline(task)
-        if task.state is not State.PENDING:
-            return (deadline,)
-        row = AddPendingRow(task_queue_id=task.task_queue_id, row=row_of(task, 0))
-        return (deadline, put_pending(task, 0), row)
-
-    async def _join(self, attempt: _Attempt) -> None:
-        definition = attempt.definition
+        if unknown:
+            await together(*beside, self._look_up(attempt, unknown))
+            beside = ()
+            try:
+                refuse_dependencies(definition, attempt.found)
+            except InputError as refusal:
+                await self._join(attempt, NO_EDGES)
+                return await self._refused(attempt, refusal)
+        await together(self._join(attempt, attempt.edges), *beside, self._link_elsewhere(attempt))
+        if attempt.member_existed:
+            existing = await self._stores.tasks.load(definition.task_id)
+            if existing is not None:
+                return await self._found(attempt, existing)
+            await self._membership.touch(definition, attempt.packed, attempt.now, attempt.edges)
+        if attempt.expiry_row_existed:
+            await self._expiry.task(definition)
+        if not attempt.is_guarded:
+            await self._look_at_group(attempt)
         try:
-            attempt.leave = await self._membership.join(definition, attempt.packed)
+            refuse_dependencies(definition, attempt.found)
+        except InputError as refusal:
+            return await self._refused(attempt, refusal)
+        return await self._commit(attempt)
+
+    def _recall(self, attempt: _Attempt) -> list[str]:
+        """Notes the groups of the dependencies that this process knows; returns the others."""
+        unknown = []
+        for task_id in attempt.definition.dependencies:
+            group = self._stores.known.group_of(task_id, attempt.now, attempt.definition.deadline)
+            if group is not None:
+                attempt.groups[task_id] = group
+            elif task_id != attempt.definition.task_id:
+                unknown.append(task_id)
+        attempt.groups.pop(attempt.definition.task_id, None)
+        return unknown
+
+    async def _look_up(self, attempt: _Attempt, task_ids: Iterable[str]) -> None:
+        """Reads dependencies. Once so many are missing as a refusal names, the rest are not looked for."""
+        missing = 0
+
+        async def look(task_id: str) -> None:
+            nonlocal missing
+            if missing < MOST_NAMED:
+                await self._read(attempt, task_id)
+                missing += attempt.found[task_id] is None
+
+        await in_waves(EDGES_AT_A_TIME, look, task_ids)
+
+    async def _read(self, attempt: _Attempt, task_id: str) -> None:
+        task = await self._stores.tasks.status(task_id)
+        attempt.note(task_id, task)
+        if task is not None:
+            self._stores.known.note(task)
+
+    async def _refused(self, attempt: _Attempt, refusal: InputError) -> Task:
+        """Refuses dependencies, unless the task exists: then that decides (contract 2.4)."""
+        existing = await self._stores.tasks.load(attempt.definition.task_id)
+        if existing is not None:
+            return await self._found(attempt, existing)
+        attempt.group_stays = True  # contract 3.6
+        raise refusal
+
+    async def _join(self, attempt: _Attempt, edges: Edges) -> None:
+        try:
+            place = await self._membership.join(attempt.definition, attempt.packed, edges)
         except MemberExists:
             attempt.member_existed = True
+        else:
+            attempt.leave, attempt.is_guarded = place.leave, place.is_guarded
 
     async def _schedule_expiry(self, attempt: _Attempt) -> None:
         """What the expiry job has to know of the task."""
@@ -177,66 +228,62 @@ class CreateTask:
             await self._expiry.definition(attempt.definition.task_id, path, attempt.definition.expires)
             await self._stores.tasks.spill(path, attempt.packed.content)
 
-    async def _link(self, attempt: _Attempt, required: str) -> Task | None:
+    async def _link_elsewhere(self, attempt: _Attempt) -> None:
+        """Edges out of tasks of other groups."""
+        await in_waves(EDGES_AT_A_TIME, lambda required: self._link(attempt, required), attempt.elsewhere)
+
+    async def _link(self, attempt: _Attempt, required: str) -> None:
         """The edge first, then the read: what resolves after the read finds the edge (design 5)."""
         dependent = attempt.definition.task_id
         etag = await self._stores.tasks.touch_edge(required, dependent)
-        if etag is None:
-            attempt.touched.add(required)
-        else:
+        if etag is not None:
             attempt.roll_back.append(lambda: self._stores.tasks.remove_edge(required, dependent, etag))
-        return await self._stores.tasks.status(required)
+        if not attempt.is_satisfied(required):
+            await self._read(attempt, required)
 
-    async def _leave_edges_to_expiry(self, attempt: _Attempt, found: Mapping[str, Task | None]) -> None:
-        """Edges of two refused calls, each of which keeps the other from removing it. An edge out of a task that
-        exists goes with that task; one out of a task that does not would stay for ever."""
-        missing = [required for required in attempt.touched if found.get(required) is None]
-        now = self._stores.runtime.now()
-        await together(*(self._expiry.orphans_of(required, now) for required in missing))
+    async def _look_at_group(self, attempt: _Attempt) -> None:
+        """Writes the edges that are left, and then sees what the group's member rows say of the dependencies.
 
-    async def _judge(self, attempt: _Attempt, found: Mapping[str, Task | None]) -> None:
-        """Dependencies that are satisfied already; a task that waits for nothing gets its first run."""
-        attempt.task = judge_dependencies(attempt.definition, attempt.task, found)
-        if attempt.task.is_free:
-            now = self._stores.runtime.now()
-            attempt.task = with_first_run(attempt.task, now, self._stores.runtime.slugid())
-            await attempt.ahead.ensure(self._needs(attempt.task))
+        One that is not settled there is open: its handler will settle it, and read the edges afterwards (design 5).
+        """
+        definition, edges = attempt.definition, attempt.edges
+        await self._stores.edges.add(definition.task_group_id, definition.task_id, edges.rest)
+        waiting = [each for each in edges.required if each != definition.task_id and not attempt.is_satisfied(each)]
+        standings = await self._stores.edges.standings(definition.task_group_id, waiting)
+        attempt.states |= standings.resolved
+        await in_waves(EDGES_AT_A_TIME, lambda task_id: self._read(attempt, task_id), standings.unknown)
 
     async def _commit(self, attempt: _Attempt) -> Task:
-        needs = self._needs(attempt.task)
-        definition = attempt.definition
-        task = attempt.ahead.in_force(attempt.task, needs)
-        attempt.ahead.refuse_late_commit()
+        """Dependencies that are satisfied already count; a task that waits for nothing gets its first run."""
+        definition, runtime = attempt.definition, self._stores.runtime
+        task = replace(attempt.task, satisfied=satisfied_by(definition, attempt.states))
+        if definition.dependencies and task.is_free:
+            task = with_first_run(task, runtime.now(), runtime.slugid())
+        attempt.task = task
+        decision = creation.create(task, runtime.now())
         try:
-            created = await self._stores.tasks.create(
-                definition, attempt.packed, task, own_edge=definition.task_id in definition.dependencies
-            )
+            created = await self._executor.create(decision, definition, attempt.packed, attempt.ahead)
         except TaskExists as exists:
             return await self._found(attempt, exists.existing)
-        note_transition(self._stores.runtime.meter, None, task)
-        await self._announce(created)
+        self._stores.known.note(created.task)
         return created.task
 
     async def _found(self, attempt: _Attempt, existing: Loaded) -> Task:
         """The task is there already: if it is the same one, announce it again and roll back what this call put."""
+        self._stores.known.note(existing.task)
         await self._drop_shared_row(attempt, existing.task)
         refuse_other_definition(attempt.definition, existing.definition, existing.task)
-        await self._announce(existing)
+        now = self._stores.runtime.now()
+        await self._executor.follow_up(existing, creation.create_again(existing.task, now))
         await attempt.ahead.withdraw()
         return existing.task
 
     async def _drop_shared_row(self, attempt: _Attempt, existing: Task) -> None:
         """Two calls of one millisecond share a pending row; the one that finds it touches it, and the one that made it
         cannot roll it back then. If a third one has created the task, at another time, the row is an orphan."""
-        for effect in self._needs(attempt.task):
+        for effect in creation.create(attempt.task, attempt.now).ahead:
             if isinstance(effect, AddPendingRow) and attempt.ahead.existed_before(effect):
                 if existing.runs and existing.runs[0].scheduled == effect.row.scheduled:
                     return
                 orphan = ChangePoolRows(task_queue_id=effect.task_queue_id, remove=(effect.row,))
                 await self._stores.pools.change([orphan], effect.task_queue_id)
-
-    async def _announce(self, loaded: Loaded) -> None:
-        events: list[TaskEvent] = [announcements.defined(loaded.task)]
-        if loaded.task.runs:
-            events.extend(announcements.pending_again(loaded.task, 0, self._stores.runtime.now()))
-        await self._stores.announcer.announce(events, loaded)

@@ -7,11 +7,12 @@ in doubt, leaves it: if the commit did not happen, readers recognise the orphans
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import assert_never
 
 from shared.concurrency import both, together
+from shared.domain.definition import Definition
 from shared.domain.effects import (
     After,
     Ahead,
@@ -24,14 +25,17 @@ from shared.domain.effects import (
 )
 from shared.errors import ApiError, ResourceNotFound, ServiceUnavailable
 from shared.runtime import Runtime, attempts
+from shared.storage.codec import PackedDefinition
+from shared.storage.group_edges import GroupEdges
 from shared.storage.groups import GroupStore
 from shared.storage.interface import ReceiptLost
 from shared.storage.messages import Messages
 from shared.storage.pools import PoolStore
 from shared.storage.tasks import CommitLost, Loaded, TaskStore
 from shared.telemetry.transitions import note_transition
-from shared.usecases.ahead import WriteAhead
+from shared.usecases.ahead import AddRow, WriteAhead
 from shared.usecases.announcer import Announcer
+from shared.usecases.known_tasks import KnownTasks
 
 Decide = Callable[[Loaded, datetime], Decision]
 """A transition applied to a task as read. Raises ApiError to refuse."""
@@ -43,14 +47,17 @@ class Stores:
 
     tasks: TaskStore
     groups: GroupStore
+    edges: GroupEdges
+    """Between tasks of one group; those between groups are in `tasks`."""
     pools: PoolStore
     messages: Messages
     announcer: Announcer
     runtime: Runtime
+    known: KnownTasks = field(default_factory=KnownTasks)
 
-    def write_ahead(self) -> WriteAhead:
-        """An empty account of what a call writes ahead."""
-        return WriteAhead(self.messages, self.pools, self.groups, self.runtime)
+    def write_ahead(self, add_row: AddRow | None = None) -> WriteAhead:
+        """An empty account of what a call writes ahead; `add_row` indexes pending runs together with others."""
+        return WriteAhead(self.messages, self.pools, self.groups, self.runtime, add_row or self.pools.add_pending)
 
 
 class Executor:
@@ -73,19 +80,23 @@ class Executor:
             raise ResourceNotFound(f"task {task_id} does not exist")
         return await self.carry_out(read, decide, ahead)
 
-    async def carry_out(self, read: Loaded, decide: Decide, ahead: WriteAhead) -> Loaded:
-        """As `run`, for a task that was read already."""
-        committed, decision = await self.commit(read, decide, ahead)
+    async def carry_out(
+        self, read: Loaded, decide: Decide, ahead: WriteAhead, *, patience: timedelta = timedelta(0)
+    ) -> Loaded:
+        """As `run`, for a task that was read already. With `patience` lost races are tried again for so long."""
+        committed, decision = await self.commit(read, decide, ahead, patience=patience)
         await self.follow_up(committed, decision)
         return committed
 
-    async def commit(self, read: Loaded, decide: Decide, ahead: WriteAhead) -> tuple[Loaded, Decision]:
+    async def commit(
+        self, read: Loaded, decide: Decide, ahead: WriteAhead, *, patience: timedelta = timedelta(0)
+    ) -> tuple[Loaded, Decision]:
         """Decides and commits, again when a race is lost; what is ahead of a refused call is rolled back.
 
         Returns the task as this commit has left it. Raises what `decide` raises, ReceiptLost, ResourceNotFound,
         ServiceUnavailable, StorageUnavailable.
         """
-        async for attempt in attempts(self._runtime):
+        async for attempt in attempts(self._runtime, patience=patience):
             if attempt:
                 latest = await self._stores.tasks.load_again(read)
                 if latest is None:
@@ -104,10 +115,28 @@ class Executor:
                 continue
             if decision.task is not None:
                 note_transition(self._runtime.meter, read.task, decision.task)
+                if decision.task.is_resolved:
+                    self._stores.known.note(decision.task)
             await ahead.withdraw(keep=decision.ahead)
             return committed, decision
         await ahead.withdraw()
         raise ServiceUnavailable(f"task {read.task.task_id} is contended; send the call again")
+
+    async def create(
+        self, decision: Decision, definition: Definition, packed: PackedDefinition, ahead: WriteAhead
+    ) -> Loaded:
+        """Carries out the decision to create a task: there is nothing to read, and a lost race is for the caller.
+
+        Raises TaskExists, CommitInDoubt, ServiceUnavailable, StorageUnavailable.
+        """
+        assert decision.task is not None, "a task is created"
+        await ahead.ensure(decision.ahead)
+        ahead.refuse_late_commit()
+        task = ahead.in_force(decision.task, decision.ahead)
+        created = await self._stores.tasks.create(definition, packed, task)
+        note_transition(self._runtime.meter, None, task)
+        await self.follow_up(created, decision)
+        return created
 
     async def follow_up(self, committed: Loaded, decision: Decision) -> None:
         """Everything after the commit; the events go out beside the first stage, before any later one."""

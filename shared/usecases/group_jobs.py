@@ -118,7 +118,7 @@ class GroupJobs:
         young = False
         rows, start = first
         while True:
-            meant = [row for row in rows if in_call or row.written <= asked + CLOCKS_APART]
+            meant = [row for row in rows if in_call or row.since <= asked + 2 * CLOCKS_APART]
             for at in range(0, len(meant), WIDTH):
                 if self._stores.runtime.now() >= until:
                     return Progress(changed=changed, again=0)

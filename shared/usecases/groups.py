@@ -179,7 +179,8 @@ class Batches:
         Raises ResourceNotFound, InputError for a start outside of the listing, NoRoom.
         """
         first = page_start(start, keys.DEPENDENTS)
-        if await self._stores.tasks.status(task_id) is None:
+        task = await self._stores.tasks.status(task_id)
+        if task is None:
             raise ResourceNotFound(f"task {task_id} does not exist")
         if limit == 0:
             return ListedTasks(tasks=[], resume=None)
@@ -190,10 +191,25 @@ class Batches:
             return listed if listed is not None and task_id in listed.definition.dependency_index else None
 
         async with self._pages.turn:
-            edges, resume = await self._stores.tasks.edges(task_id, start=first, limit=limit)
-            dependents = [edge.key.partition("~")[2] for edge in edges]
+            dependents, resume = await self._dependents(task, keys.dependent_of(first), limit)
             tasks, rest = await self._pages.fill(dependents, self._stores.tasks.find, unpack)
-        return ListedTasks(tasks=tasks, resume=resume if rest is None else edges[rest].key)
+        return ListedTasks(tasks=tasks, resume=resume if rest is None else keys.dependent(dependents[rest]))
+
+    async def _dependents(self, task: Task, start: str, limit: int) -> tuple[list[str], str | None]:
+        """A page of what the edges of both places name, in order and each once, and where the next one starts: after
+        the last one of a place that has more, nothing is known yet of that place."""
+        (outside, more_outside), (inside, more_inside) = await both(
+            self._stores.tasks.edges(task.task_id, start=keys.dependent(start), limit=limit),
+            self._stores.edges.page(
+                task.task_group_id, task.task_id, start=keys.unblocks(task.task_id, start), limit=limit
+            ),
+        )
+        places = [(rows, more is not None) for rows, more in ((outside, more_outside), (inside, more_inside))]
+        ends = [keys.dependent_of(rows[-1].key) for rows, has_more in places if has_more]
+        found = sorted({keys.dependent_of(row.key) for rows, _ in places for row in rows})
+        page = [each for each in found if not ends or each <= min(ends)][:limit]
+        is_over = not ends and len(page) == len(found)
+        return page, None if is_over else f"{keys.dependent(page[-1])} "
 
     async def _unpacked(self, found: Found, share: Share) -> Listed | None:
         loaded = await self._stores.tasks.unpacked(found, share)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from shared.concurrency import both
@@ -14,8 +14,16 @@ from shared.recent import Recent
 from shared.runtime import Runtime, attempts
 from shared.storage.codec import PackedDefinition
 from shared.storage.expiry import ExpiryStore, Scheduled
-from shared.storage.group_rows import Group, Joined
-from shared.storage.groups import GroupChanged, GroupExists, GroupStore, GuardMissing, MemberExists
+from shared.storage.group_rows import Edges, Group, Joined
+from shared.storage.groups import (
+    NO_EDGES,
+    GroupChanged,
+    GroupExists,
+    GroupStore,
+    GuardMissing,
+    MemberExists,
+    RequiredSettled,
+)
 from shared.storage.recent_groups import RecentGroupStore
 
 MARGIN = timedelta(hours=1)
@@ -24,6 +32,15 @@ _REMEMBERED = 10_000
 
 Leave = Callable[[bool], Awaitable[None]]
 """Takes back a member whose task was refused; whether the group that it has founded stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A new member's place in its group."""
+
+    leave: Leave
+    is_guarded: bool
+    """Whether all that the task waits for in its group had its guard there: then none of it needs to be looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +61,8 @@ class Membership:
         self._runtime = runtime
         self._known: Recent[str, _Known] = Recent(_REMEMBERED)
 
-    async def join(self, definition: Definition, packed: PackedDefinition) -> Leave:
-        """Adds the task as an active member; what takes it back.
+    async def join(self, definition: Definition, packed: PackedDefinition, edges: Edges = NO_EDGES) -> Place:
+        """Adds the task as an active member, with its first edges out of tasks of its group.
 
         Raises MemberExists, RequestConflict (another scheduler, or sealed), ServiceUnavailable.
         """
@@ -53,32 +70,46 @@ class Membership:
             known = self._known.get(definition.task_group_id)
             try:
                 if known is not None and known.expires >= definition.expires:
-                    return self._leave(definition, await self._groups.join(definition, packed))
-                return await self._join_or_found(definition, packed)
+                    return await self._join(definition, packed, edges)
+                return await self._join_or_found(definition, packed, edges)
             except GuardMissing:
                 self._known.pop(definition.task_group_id)
             except (GroupExists, GroupChanged):
                 continue
         raise ServiceUnavailable("the task group is contended; send the call again")
 
-    async def touch(self, definition: Definition, packed: PackedDefinition, looked: datetime) -> None:
-        """Keeps the rows that an earlier call has added; one of them that is gone is added again.
+    async def touch(
+        self, definition: Definition, packed: PackedDefinition, looked: datetime, edges: Edges = NO_EDGES
+    ) -> None:
+        """Keeps the rows that an earlier call has added; one of them that is gone is added again, and the first edges.
 
         `looked` is when the task was looked for and not found, or earlier. Raises RequestConflict, ServiceUnavailable.
         """
         try:
             try:
-                await self._groups.touch_member(definition)
+                await self._groups.touch_member(definition, edges)
             except GroupChanged:
-                await self._groups.restore_member(definition, packed, looked - COMMIT_MAY_COME)
+                await self._groups.restore_member(definition, packed, looked - COMMIT_MAY_COME, edges)
         except GuardMissing:
             _refuse(definition, await self._groups.header(definition.task_group_id))
             raise ServiceUnavailable("the task group has just changed; send the call again") from None
         except GroupChanged:
             raise ServiceUnavailable("the task is being created by another call; send the call again") from None
 
-    def _leave(self, definition: Definition, joined: Joined) -> Leave:
-        return lambda group_stays: self._groups.leave(definition.task_group_id, definition.task_id, joined)
+    async def _join(
+        self, definition: Definition, packed: PackedDefinition, edges: Edges, *, group: Group | None = None
+    ) -> Place:
+        """With guards if they are there, and else without."""
+        try:
+            joined = await self._groups.join(definition, packed, edges, group=group)
+        except RequiredSettled:
+            edges = replace(edges, guards=())
+            joined = await self._groups.join(definition, packed, edges, group=group)
+
+        async def leave(group_stays: bool) -> None:
+            await self._groups.leave(definition.task_group_id, definition.task_id, joined)
+
+        return Place(leave, is_guarded=bool(edges.guards))
 
     def _dissolve(self, definition: Definition, joined: Joined, listed: str, scheduled: Scheduled | None) -> Leave:
         async def dissolve(group_stays: bool) -> None:
@@ -94,31 +125,31 @@ class Membership:
 
         return dissolve
 
-    async def _join_or_found(self, definition: Definition, packed: PackedDefinition) -> Leave:
+    async def _join_or_found(self, definition: Definition, packed: PackedDefinition, edges: Edges) -> Place:
         header = await self._groups.header(definition.task_group_id)
         expires = definition.expires + MARGIN
         if header is None:
-            return await self._found(definition, packed, expires)
+            return await self._found(definition, packed, edges, expires)
         _refuse(definition, header)
         if header.expires >= definition.expires:
-            joined = await self._groups.join(definition, packed)
+            place = await self._join(definition, packed, edges)
             self._remember(definition.task_group_id, header.scheduler_id, header.expires)
-            return self._leave(definition, joined)
-        joined, _ = await both(
-            self._groups.join(definition, packed, group=header),
+            return place
+        place, _ = await both(
+            self._join(definition, packed, edges, group=header),
             self._expiry.group(definition.task_group_id, expires),
         )
         self._remember(definition.task_group_id, header.scheduler_id, expires)
-        return self._leave(definition, joined)
+        return place
 
-    async def _found(self, definition: Definition, packed: PackedDefinition, expires: datetime) -> Leave:
+    async def _found(self, definition: Definition, packed: PackedDefinition, edges: Edges, expires: datetime) -> Place:
         """First what will delete the group and its row in the list of groups: what is made, and not known to the expiry
         job, would stay for ever. Raises GroupExists, MemberExists."""
         entry = self._recent.entry(definition)
         scheduled = await self._expiry.new_group(definition.task_group_id, expires, entry.key)
         await self._recent.add(entry)
         try:
-            joined = await self._groups.found(definition, packed, entry.key)
+            joined = await self._groups.found(definition, packed, edges, entry.key)
         except (GroupExists, MemberExists):
             # If the answer to the first attempt was lost, the group that exists may be the one that this call founded.
             header = await self._groups.header(definition.task_group_id)
@@ -126,7 +157,7 @@ class Membership:
                 await self._recent.remove(entry.key)
             raise
         self._remember(definition.task_group_id, definition.scheduler_id, expires)
-        return self._dissolve(definition, joined, entry.key, scheduled)
+        return Place(self._dissolve(definition, joined, entry.key, scheduled), is_guarded=False)
 
     def _remember(self, task_group_id: str, scheduler_id: str, expires: datetime) -> None:
         self._known[task_group_id] = _Known(scheduler_id, expires)

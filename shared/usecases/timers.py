@@ -18,7 +18,7 @@ from shared.errors import ResourceNotFound, ServiceError
 from shared.events.publisher import EventsUnavailable
 from shared.storage.tasks import Loaded
 from shared.usecases.executor import Executor, Stores
-from shared.usecases.resolution import GroupCheck
+from shared.usecases.group_check import GroupCheck
 
 LOOK_AGAIN = 30.0
 """Seconds until such a message is looked at again."""

@@ -15,6 +15,7 @@ from shared.domain.protocol import KEPT
 from shared.domain.task import Resolved, Task
 from shared.runtime import Runtime
 from shared.storage import keys
+from shared.storage.group_rows import active_values
 from shared.storage.interface import Create, Delete, Merge, Operation, Receipt
 from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE
 from tests.simulator.invariants import check_settled
@@ -41,6 +42,7 @@ class Cast:
     running: str
     done: str
     blocked: str
+    elsewhere: str
     freed: str
 
 
@@ -54,10 +56,11 @@ async def play(world: World) -> Cast:
     await world.drain(60)
     pending = await world.create(taskGroupId=group, priority="very-low")
     blocked = await world.create(taskGroupId=group, dependencies=[pending])
+    elsewhere = await world.create(dependencies=[pending])
     running = await world.create(taskGroupId=group, priority="highest")
     await world.claim()
     await world.drain(16 * 60)
-    return Cast(group, pending, running, done, blocked, freed)
+    return Cast(group, pending, running, done, blocked, elsewhere, freed)
 
 
 def test_nothing_is_found_where_all_is_well() -> None:
@@ -68,7 +71,7 @@ def test_nothing_is_found_where_all_is_well() -> None:
         check_settled(world)
         for at_rest in (False, True):
             look = records(world, at_rest=at_rest)
-            assert sorted(await group_tasks(look, cast.group)) == sorted(world.tasks())
+            assert sorted([*await group_tasks(look, cast.group), cast.elsewhere]) == sorted(world.tasks())
             assert await inspect_group(look, cast.group) == []
             for task_id in world.tasks():
                 assert await inspect_task(look, task_id) == [], task_id
@@ -108,7 +111,7 @@ async def _no_active_row(world: World, cast: Cast) -> str:
 
 
 async def _active_row_of_a_resolved_task(world: World, cast: Cast) -> str:
-    await _write(world, keys.GROUPS, cast.group, Create(keys.active(cast.done, 0), {}))
+    await _write(world, keys.GROUPS, cast.group, Create(keys.active(cast.done, 0), active_values(world.clock.now())))
     return cast.done
 
 
@@ -132,8 +135,13 @@ async def _row_of_a_resolved_task(world: World, cast: Cast) -> str:
 
 
 async def _no_edge(world: World, cast: Cast) -> str:
-    await _write(world, keys.TASKS, cast.pending, Delete(keys.dependent(cast.blocked)))
+    await _write(world, keys.GROUPS, cast.group, Delete(keys.unblocks(cast.pending, cast.blocked)))
     return cast.blocked
+
+
+async def _no_edge_from_another_group(world: World, cast: Cast) -> str:
+    await _write(world, keys.TASKS, cast.pending, Delete(keys.dependent(cast.elsewhere)))
+    return cast.elsewhere
 
 
 async def _without_expiry_row(world: World, cast: Cast) -> str:
@@ -172,6 +180,7 @@ async def _no_upload_guard(world: World, cast: Cast) -> str:
         (_no_claimed_row, "its pool does not list it as running"),
         (_row_of_a_resolved_task, "its pool still lists it"),
         (_no_edge, "would not wake it"),
+        (_no_edge_from_another_group, "would not wake it"),
         (_without_expiry_row, "it would never be deleted"),
         (_no_guard, "its guard says otherwise"),
         (_guard_of_a_resolved_task, "its guard says otherwise"),
@@ -279,7 +288,9 @@ def test_check_repairs_a_group() -> None:
         assert len(world.topics.of("task-group-resolved")) == 1
         # As if the announcement had got lost: due again, with an active row of a task that never came.
         await _write(world, keys.GROUPS, group, Merge(keys.GROUP, {"due": f"{group}~0"}))
-        await _write(world, keys.GROUPS, group, Create(keys.active(world.slugid(), 0), {}))
+        await _write(
+            world, keys.GROUPS, group, Create(keys.active(world.slugid(), 0), active_values(world.clock.now()))
+        )
         world.clock.advance(20 * 60)
         (found,) = await inspect_group(look, group)
         assert "which does not exist" in found.text

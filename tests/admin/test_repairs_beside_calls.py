@@ -110,7 +110,7 @@ async def no_index_row(world: World) -> None:
 
 
 async def no_edge(world: World) -> None:
-    await _lose(world, keys.TASKS, C, keys.dependent(B))
+    await _lose(world, keys.GROUPS, GROUP, keys.unblocks(C, B))
 
 
 def records(world: World) -> Records:

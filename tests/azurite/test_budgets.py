@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from shared.concurrency import in_waves, together
 from shared.domain.artifacts import Artifact, StorageType, Upload
 from shared.domain.index import Entry
 from shared.domain.task import Resolved
@@ -118,16 +119,65 @@ async def create_again_elsewhere(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.create_task(definition))
 
 
-@budget("createTask, 3 open dependencies", 4 + 2 * 3, 3)
+@budget("createTask, 3 open dependencies", 4, 2)
 async def create_with_open_dependencies(bench: Bench) -> Operations:
-    required = [await bench.create() for _ in range(3)]
+    return await create_with_open(bench, 3)
+
+
+@budget("createTask, 48 open dependencies", 4, 2)
+async def create_with_many_open_dependencies(bench: Bench) -> Operations:
+    return await create_with_open(bench, 48)
+
+
+async def create_with_open(bench: Bench, count: int) -> Operations:
+    required = await asyncio.gather(*(bench.create() for _ in range(count)))
     return await bench.measure(bench.calls.create_task(bench.definition(dependencies=required)))
 
 
-@budget("createTask, 2 satisfied dependencies", 6 + 2 * 2, 4)
+@budget("createTask, 3 open dependencies that the process does not know", 4 + 3, 3)
+async def create_with_unknown_dependencies(bench: Bench) -> Operations:
+    required = [await bench.create() for _ in range(3)]
+    return await bench.measure(bench.handlers.create_task(bench.definition(dependencies=required)))
+
+
+@budget("createTask, 3 open dependencies of another group", 4 + 2 * 3, 3)
+async def create_with_dependencies_elsewhere(bench: Bench) -> Operations:
+    group = new_slugid()
+    required = [await bench.create(taskGroupId=group) for _ in range(3)]
+    return await bench.measure(bench.calls.create_task(bench.definition(dependencies=required)))
+
+
+@budget("createTask, 2 dependencies that were just resolved", 6 + 2, 4)
 async def create_with_satisfied_dependencies(bench: Bench) -> Operations:
     required = [await bench.completed() for _ in range(2)]
     return await bench.measure(bench.calls.create_task(bench.definition(dependencies=required)))
+
+
+@budget("createTask, 3 dependencies of which one is resolved", 5 + 3, 4)
+async def create_with_a_resolved_dependency(bench: Bench) -> Operations:
+    done = await bench.completed()
+    await bench.resolved_due(done)
+    required = [done, *[await bench.create() for _ in range(2)]]
+    bench.ahead = timedelta(minutes=2)
+    return await bench.measure(bench.calls.create_task(bench.definition(dependencies=required)))
+
+
+@budget("createTask, 3 dependencies of which one is run again", 5 + 3 + 1, 5)
+async def create_with_a_rerun_dependency(bench: Bench) -> Operations:
+    done = await bench.completed()
+    await bench.resolved_due(done)
+    await bench.calls.lifecycle.rerun(await bench.calls.lifecycle.known(done))
+    required = [done, *[await bench.create() for _ in range(2)]]
+    bench.ahead = timedelta(minutes=2)
+    return await bench.measure(bench.calls.create_task(bench.definition(dependencies=required)))
+
+
+@budget("createTask, 1,000 open dependencies", 20, None)
+async def create_with_a_thousand_dependencies(bench: Bench) -> Operations:
+    group = new_slugid()
+    await bench.create(taskGroupId=group)
+    required = await in_waves(32, lambda _: bench.create(taskGroupId=group), range(1000))
+    return await bench.measure(bench.calls.create_task(bench.definition(taskGroupId=group, dependencies=required)))
 
 
 @budget("createTask, waiting for itself", 4, 2)
@@ -220,19 +270,19 @@ async def report_exception(bench: Bench) -> Operations:
 # Handlers
 
 
-@budget("resolved message, leaf", 7, 6)
+@budget("resolved message, leaf", 7, 5)
 async def resolved(bench: Bench) -> Operations:
     task_id = await bench.completed()
     await bench.create()
     return await bench.measure(bench.resolved_due(task_id))
 
 
-@budget("resolved message, last of its group", 7, 6)
+@budget("resolved message, last of its group", 7, 5)
 async def resolved_last(bench: Bench) -> Operations:
     return await bench.measure(bench.resolved_due(await bench.completed(taskGroupId=new_slugid())))
 
 
-@budget("resolved message, a dependent that waits on", 7 + 2, 7)
+@budget("resolved message, a dependent that waits on", 7 + 2, 6)
 async def resolved_with_dependent(bench: Bench) -> Operations:
     task_id = await bench.running()
     await bench.create(dependencies=[task_id, await bench.create()])
@@ -240,20 +290,41 @@ async def resolved_with_dependent(bench: Bench) -> Operations:
     return await bench.measure(bench.resolved_due(task_id))
 
 
-@budget("resolved message, a dependent that becomes free", 7 + 4, 8)
+@budget("resolved message, a dependent that becomes free", 7 + 3 + 1, 7)
 async def resolved_frees_one(bench: Bench) -> Operations:
     return await resolved_frees(bench, 1)
 
 
-@budget("resolved message, 8 dependents that become free", 7 + 8 * 4, None)
+@budget("resolved message, a dependent of another group that becomes free", 7 + 3 + 1, 5)
+async def resolved_frees_one_elsewhere(bench: Bench) -> Operations:
+    return await resolved_frees(bench, 1, taskGroupId=new_slugid())
+
+
+@budget("resolved message, 8 dependents that become free", 7 + 8 * 3 + 1, None)
 async def resolved_frees_eight(bench: Bench) -> Operations:
     return await resolved_frees(bench, 8)
 
 
-async def resolved_frees(bench: Bench, count: int) -> Operations:
+@budget("resolved message, 100 dependents that become free", 7 + 100 * 3 + 1, None)
+async def resolved_frees_a_hundred(bench: Bench) -> Operations:
+    return await resolved_frees(bench, 100)
+
+
+@budget("resolved messages, 32 leaves of one dependent together", 32 * 8, None)
+async def resolved_together(bench: Bench) -> Operations:
+    leaves = [await bench.running() for _ in range(32)]
+    waiting = await bench.create(dependencies=leaves)
+    for leaf in leaves:
+        await bench.calls.lifecycle.report(leaf, 0, Resolved.COMPLETED)
+    operations = await bench.measure(together(*(bench.resolved_due(leaf) for leaf in leaves)))
+    assert (await bench.calls.lifecycle.status(waiting)).state.value == "pending"
+    return operations
+
+
+async def resolved_frees(bench: Bench, count: int, **changes: Any) -> Operations:
     task_id = await bench.running()
     for _ in range(count):
-        await bench.create(dependencies=[task_id])
+        await bench.create(dependencies=[task_id], **changes)
     await bench.calls.lifecycle.report(task_id, 0, Resolved.COMPLETED)
     return await bench.measure(bench.resolved_due(task_id))
 

@@ -13,6 +13,7 @@ from shared.domain.dates import format_date
 from shared.services import Services
 from shared.storage import keys
 from shared.storage.directory import Kind
+from shared.storage.group_rows import active_values
 from shared.storage.interface import MAX_OPERATIONS, Create, Value
 from shared.storage.limits import MAX_PAGE
 from shared.storage.pools import PoolIndex
@@ -118,7 +119,10 @@ def test_header_of_a_group_comes_with_its_active_rows_where_they_are_fewer_than_
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP)
         limit = 5
-        rows = [Create(keys.active(f"B{_id(number)}", 0), {}) for number in range(limit + more - 1)]
+        rows = [
+            Create(keys.active(f"B{_id(number)}", 0), active_values(world.clock.now()))
+            for number in range(limit + more - 1)
+        ]
         await world.memory.storage.tables.transact(keys.GROUPS, GROUP, rows)
         active, header = await world.services.stores.groups.active(GROUP, limit=limit)
         assert len(active) == min(limit, limit + more)

@@ -13,7 +13,7 @@ from shared.services import Services
 from shared.storage.interface import StorageUnavailable
 from tests.simulator import artifact_parties, races
 from tests.simulator.races import Party
-from tests.simulator.scenarios import GROUP, A, B, C, fixed
+from tests.simulator.scenarios import GROUP, OTHER_GROUP, A, B, C, fixed
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import as_process
 
@@ -82,6 +82,8 @@ COMPANY: Mapping[str, Party] = {
     "changeTaskPriority": races.change_priority(A, "very-low"),
     "createTask of the same task": create_again,
     "createTask of a dependent": races.create(C, dependencies=[A]),
+    "createTask of a dependent that knows it": races.create_knowing(C, dependencies=[A]),
+    "createTask of a dependent of another group": races.create(C, dependencies=[A], taskGroupId=OTHER_GROUP),
     "sealTaskGroup, cancelTaskGroup": races.seal_and_cancel,
     "workerRemoved": remove_worker,
     "workerRemoved, claimWork": one_after_the_other(remove_worker, races.claim("other")),

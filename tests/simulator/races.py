@@ -20,12 +20,14 @@ from shared.storage.internal_messages import RESOLVED_QUEUE, ResolvedMessage
 from shared.usecases.group_jobs import GroupJob
 from tests.simulator.scenarios import (
     GROUP,
+    OTHER_GROUP,
     A,
     B,
     C,
     Step,
     a_runs_b_waits,
     completed,
+    failed_and_completed_again,
     fixed,
     nothing,
     pending,
@@ -156,11 +158,11 @@ def resolved_due(task_id: str) -> Party:
     return party
 
 
-def handle_resolved(task_id: str) -> Party:
-    """The handler of the resolved message of run 0, which is put before the commit that it announces."""
+def handle_resolved(task_id: str, run_id: int = 0) -> Party:
+    """The handler of the resolved message of a run, which is put before the commit that it announces."""
 
     async def party(world: World, services: Services) -> object:
-        message = ResolvedMessage(task_id=task_id, run_id=0, put=world.clock.now())
+        message = ResolvedMessage(task_id=task_id, run_id=run_id, put=world.clock.now())
         await services.resolution.resolved_due(message)
         return None
 
@@ -201,6 +203,17 @@ def create(task_id: str, **changes: Any) -> Party:
     async def party(world: World, services: Services) -> object:
         wanted = {"taskGroupId": GROUP, **fixed(world), **changes}
         return await services.create_task(world.definition(task_id, **wanted))
+
+    return party
+
+
+def create_knowing(task_id: str, **changes: Any) -> Party:
+    """createTask in a process that knows the dependencies: nothing is read ahead of the edges."""
+
+    async def party(world: World, services: Services) -> object:
+        for required in changes["dependencies"]:
+            services.stores.known.note(world.tasks()[required])
+        return await create(task_id, **changes)(world, services)
 
     return party
 
@@ -256,6 +269,12 @@ async def just_completed(world: World) -> None:
     await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
 
 
+async def two_just_completed(world: World) -> None:
+    """A and C are completed, B waits for both; the resolved messages have yet to be handled."""
+    await all_just_completed(world)
+    await world.create(B, taskGroupId=GROUP, dependencies=[A, C])
+
+
 async def just_completed_alone(world: World) -> None:
     """A, all of a group, is completed; the resolved message has yet to be handled."""
     await running(world)
@@ -302,7 +321,8 @@ async def stolen_and_back(world: World) -> None:
     await world.clock.sleep(0.9)
 
 
-DEPENDENT = {"dependencies": [A]}
+DEPENDENT: dict[str, Any] = {"dependencies": [A]}
+ELSEWHERE: dict[str, Any] = {**DEPENDENT, "taskGroupId": OTHER_GROUP}
 
 RACES = [
     _race("cancel a pending task, claim it", pending, cancel(A), claim(),
@@ -363,6 +383,25 @@ RACES = [
           report_and_follow(A), task_id=B, legal={"ok, ok: unscheduled", "ok, ok: pending"}),
     _race("a new dependent, its dependency's resolution", just_completed, create(C, **DEPENDENT), resolved_due(A),
           task_id=C, legal={"ok, ok: pending"}),
+    _race("a new dependent that knows its dependency, that one completes", running, create_knowing(B, **DEPENDENT),
+          report(A), task_id=B, legal={"ok, ok: unscheduled"}),
+    _race("a new dependent that knows its dependency, all that its completion leads to", running,
+          create_knowing(B, **DEPENDENT), report_and_follow(A), task_id=B,
+          legal={"ok, ok: unscheduled", "ok, ok: pending"}),
+    _race("a new dependent that knows its dependency, its resolution", just_completed, create_knowing(C, **DEPENDENT),
+          handle_resolved(A), task_id=C, legal={"ok, ok: unscheduled", "ok, ok: pending"}),
+    _race("a new dependent of another group, all that its dependency's completion leads to", running,
+          create_knowing(B, **ELSEWHERE), report_and_follow(A), task_id=B,
+          legal={"ok, ok: unscheduled", "ok, ok: pending"}),
+    _race("a new dependent of another group, its dependency's resolution", just_completed, create(C, **ELSEWHERE),
+          handle_resolved(A), task_id=C, legal={"ok, ok: pending"}),
+    _race("a new dependent, its dependency is run again", completed, create_knowing(C, **DEPENDENT), rerun(A),
+          task_id=C, legal={"ok, ok: unscheduled", "ok, ok: pending"}),
+    _race("a new dependent of a rerun, the late first resolution", failed_and_completed_again,
+          create_knowing(C, **DEPENDENT), handle_resolved(A, 0), handle_resolved(A, 1), task_id=C, is_wide=True,
+          legal={"ok, ok, ok: unscheduled", "ok, ok, ok: pending"}),
+    _race("two resolutions of one dependent's dependencies", two_just_completed, handle_resolved(A),
+          handle_resolved(C), task_id=B, legal={"ok, ok: pending"}),
     _race("a dependency's resolution, twice", just_completed, resolved_due(A), resolved_due(A), task_id=B,
           legal={"ok, ok: pending"}),
     _race("a dependency's resolution, schedule the dependent", just_completed, resolved_due(A), schedule(B), task_id=B,

@@ -29,7 +29,7 @@ class Scenario:
     """What shows that the call was acknowledged, if no one else has acted since."""
 
 
-A, B, C, GROUP = (f"{letter * 8}Q{letter}C{letter * 10}A" for letter in "abcd")
+A, B, C, GROUP, OTHER_GROUP = (f"{letter * 8}Q{letter}C{letter * 10}A" for letter in "abcde")
 """Ids that a scenario knows before the tasks exist. They are slugids in form."""
 
 SCENARIOS: list[Scenario] = []
@@ -101,6 +101,34 @@ async def a_runs_b_waits(world: World) -> None:
     assert await world.claim()
 
 
+async def just_completed_and_pending(world: World) -> None:
+    """A is completed, and its resolved message has yet to be handled; C, of the same group, is pending."""
+    await running(world)
+    await world.create(C, taskGroupId=GROUP)
+    await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+
+
+async def opened_again(world: World) -> None:
+    """A was completed, and is pending again."""
+    await completed(world)
+    await world.services.lifecycle.rerun(await world.services.lifecycle.known(A))
+
+
+async def failed_and_completed_again(world: World) -> None:
+    """A has failed, was run again and is completed; none of its resolved messages has been handled."""
+    await running(world)
+    await world.services.lifecycle.report(A, 0, Resolved.FAILED)
+    await world.services.lifecycle.rerun(await world.services.lifecycle.known(A))
+    assert await world.claim()
+    await world.services.lifecycle.report(A, 1, Resolved.COMPLETED)
+
+
+async def a_runs_two_wait(world: World) -> None:
+    """B, of the same group, and C, of another one, wait for A, which is running."""
+    await a_runs_b_waits(world)
+    await world.create(C, taskGroupId=OTHER_GROUP, dependencies=[A])
+
+
 async def retried(world: World) -> None:
     """A's run 0 was interrupted, its run 1 is pending."""
     await running(world)
@@ -135,6 +163,31 @@ async def create_waiting(world: World) -> None:
 @_scenario(completed)
 async def create_satisfied(world: World) -> None:
     """The dependency is satisfied already."""
+    await world.create(B, taskGroupId=GROUP, dependencies=[A], **fixed(world))
+
+
+@_scenario(pending)
+async def create_waiting_for_an_unknown_task(world: World) -> None:
+    """The process has never seen the dependency: it is read first."""
+    world.services = world.process()
+    await world.create(B, taskGroupId=GROUP, dependencies=[A], **fixed(world))
+
+
+@_scenario(pending)
+async def create_waiting_for_another_group(world: World) -> None:
+    """The edge lies beside the dependency."""
+    await world.create(B, taskGroupId=OTHER_GROUP, dependencies=[A], **fixed(world))
+
+
+@_scenario(just_completed_and_pending)
+async def create_waiting_for_one_of_two(world: World) -> None:
+    """One dependency is resolved, which has yet to be handled; the other one is pending."""
+    await world.create(B, taskGroupId=GROUP, dependencies=[A, C], **fixed(world))
+
+
+@_scenario(opened_again)
+async def create_waiting_for_a_rerun(world: World) -> None:
+    """The dependency was completed, and runs again."""
     await world.create(B, taskGroupId=GROUP, dependencies=[A], **fixed(world))
 
 
@@ -357,6 +410,15 @@ async def deadline_due_unscheduled(world: World) -> None:
 @_scenario(a_runs_b_waits)
 async def resolved_due(world: World) -> None:
     """A dependent becomes free."""
+    await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+    await world.clock.sleep(2)
+    for body, _ in world.messages(RESOLVED_QUEUE):
+        await world.resolved_due_here(body)
+
+
+@_scenario(a_runs_two_wait)
+async def resolved_due_in_both_places(world: World) -> None:
+    """A dependent of the same group becomes free, and one of another."""
     await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
     await world.clock.sleep(2)
     for body, _ in world.messages(RESOLVED_QUEUE):

@@ -240,7 +240,7 @@ async def resolve_all(services: Services, task_ids: Sequence[str]) -> None:
     """Cancels the tasks, so that the rows of their group tell their final status."""
     for task_id in task_ids:
         task = await services.lifecycle.cancel(await services.lifecycle.known(task_id))
-        await services.stores.groups.settle(task, task.generation)
+        await services.stores.groups.settle(task, task.last_run)
 
 
 @pytest.mark.parametrize(

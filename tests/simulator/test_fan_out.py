@@ -50,15 +50,28 @@ async def _complete(world: World, *task_ids: str) -> None:
 
 
 def _edges(world: World, task_id: str) -> int:
-    return sum(row.key.startswith("dependent~") for row in world.rows(keys.TASKS, task_id))
+    inside = [row for row in world.rows(keys.GROUPS) if row.key.startswith(keys.unblocked(task_id)[0])]
+    return len(inside) + sum(row.key.startswith("dependent~") for row in world.rows(keys.TASKS, task_id))
+
+
+async def _edge(world: World, required: str, dependent: str, place: str) -> None:
+    """An edge of a call that died."""
+    if place == "in the group":
+        await world.services.stores.edges.add(world.tasks()[required].task_group_id, dependent, [required])
+    else:
+        await world.services.stores.tasks.touch_edge(required, dependent)
+
+
+IN_PLACE = pytest.mark.parametrize("place", ["in the group", "of another group"])
 
 
 def _deadlines(world: World, task_id: str) -> int:
     return sum(body["taskId"] == task_id for body, _ in world.messages(DEADLINE_QUEUE))
 
 
+@IN_PLACE
 @pytest.mark.parametrize("edges", [1, 99, 100, 101, 1001])
-def test_dead_edges_cost_a_bounded_number_of_looks(edges: int) -> None:
+def test_dead_edges_cost_a_bounded_number_of_looks(edges: int, place: str) -> None:
     """Calls that died have left them; a page leads to the next one once, and is looked at again by itself."""
     world = _world()
     handled = Handled(world)
@@ -66,7 +79,7 @@ def test_dead_edges_cost_a_bounded_number_of_looks(edges: int) -> None:
     async def story() -> None:
         await world.create(A)
         for _ in range(edges):
-            await world.services.stores.tasks.touch_edge(A, world.slugid())
+            await _edge(world, A, world.slugid(), place)
         await _complete(world, A)
         await world.drain(400)
 
@@ -78,24 +91,29 @@ def test_dead_edges_cost_a_bounded_number_of_looks(edges: int) -> None:
     assert world.messages(RESOLVED_QUEUE) == []
 
 
-@pytest.mark.parametrize("count", [101, 201])
-def test_dependents_of_every_page_become_pending(count: int) -> None:
+@pytest.mark.parametrize(("inside", "outside"), [(101, 0), (201, 0), (0, 101), (0, 201), (101, 101), (3, 201)])
+def test_dependents_of_every_page_become_pending(inside: int, outside: int) -> None:
     world = _world()
+    handled = Handled(world)
+    count = inside + outside
 
     async def story() -> None:
-        await world.create(A)
-        for _ in range(count):
-            await world.create(dependencies=[A])
+        await world.create(A, taskGroupId=GROUP)
+        for number in range(count):
+            await world.create(dependencies=[A], **({"taskGroupId": GROUP} if number < inside else {}))
         await _complete(world, A)
         await world.drain(30)
         states = [task.state for task_id, task in world.tasks().items() if task_id != A]
         assert states == [State.PENDING] * count
 
     world.run(story())
+    pages = [max(0, -(-edges // resolution.PAGE) - 1) for edges in (inside, outside)]
+    assert len(handled.messages) == 1 + sum(pages), "each page leads to the next one of its place once"
 
 
+@IN_PLACE
 @pytest.mark.parametrize("age", [0, 240])
-def test_dependent_that_commits_late_is_found_by_a_later_look(age: float) -> None:
+def test_dependent_that_commits_late_is_found_by_a_later_look(age: float, place: str) -> None:
     """It had read its dependency as running, and its edge was read before its commit.
 
     Another edge of the page, of a call that died, is `age` seconds older: the page is looked at for as long as the
@@ -115,8 +133,8 @@ def test_dependent_that_commits_late_is_found_by_a_later_look(age: float) -> Non
     world.is_ordered = False
 
     async def story() -> None:
-        await world.create(A)
-        await world.services.stores.tasks.touch_edge(A, C)
+        await world.create(A, taskGroupId=GROUP)
+        await _edge(world, A, C, place)
         await world.clock.sleep(age)
         assert await world.claim()
 
@@ -126,19 +144,21 @@ def test_dependent_that_commits_late_is_found_by_a_later_look(age: float) -> Non
         await world.drain(200)
 
     world.run(story())
-    world.run(world.process().create_task(world.definition(B, dependencies=[A])), resolve())
+    group = {"taskGroupId": GROUP} if place == "in the group" else {}
+    world.run(world.process().create_task(world.definition(B, dependencies=[A], **group)), resolve())
     assert world.tasks()[B].state is State.PENDING
 
 
-def test_edge_that_was_touched_since_is_left_alone() -> None:
+@IN_PLACE
+def test_edge_that_was_touched_since_is_left_alone(place: str) -> None:
     world = _world()
 
     async def story() -> None:
         await world.create(A)
-        await world.services.stores.tasks.touch_edge(A, B)
+        await _edge(world, A, B, place)
         await _complete(world, A)
         await world.drain(200)
-        await world.services.stores.tasks.touch_edge(A, B)
+        await _edge(world, A, B, place)
         await world.drain(400)
         assert _edges(world, A) == 1
 
@@ -210,7 +230,8 @@ def test_deadline_message_goes_last() -> None:
         assert _deadlines(world, A) == (skip[0] <= 0), number
 
 
-def test_deadline_message_stays_while_other_messages_have_work_left() -> None:
+@IN_PLACE
+def test_deadline_message_stays_while_other_messages_have_work_left(place: str) -> None:
     """More pages, edges without dependents: at the deadline all of it is done once more."""
     world = _world()
 
@@ -218,8 +239,8 @@ def test_deadline_message_stays_while_other_messages_have_work_left() -> None:
         await world.create(A)
         await world.create(C)
         for _ in range(101):
-            await world.create(dependencies=[A])
-        await world.services.stores.tasks.touch_edge(C, B)
+            await world.create(dependencies=[A], **({"taskGroupId": A} if place == "in the group" else {}))
+        await _edge(world, C, B, place)
         await _complete(world, A, C)
         await world.drain(30)
         assert (_deadlines(world, A), _deadlines(world, C)) == (1, 1)
@@ -273,8 +294,17 @@ def test_young_orphans_are_waited_for_by_one_handler_alone() -> None:
     world.run(story())
 
 
-@pytest.mark.parametrize("stuck", ["a dependent of every page", "the first page's group"])
-def test_pages_that_fail_again_and_again_lead_to_the_next_one_once(stuck: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("stuck", "place"),
+    [
+        ("a dependent of every page", "of another group"),
+        ("a dependent of every page", "in the group"),
+        ("the first page's group", "of another group"),
+    ],
+)
+def test_pages_that_fail_again_and_again_lead_to_the_next_one_once(
+    stuck: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What one page cannot do for hours is tried again for that page alone, whose number of tries is no factor of the
     others'; the other dependents are free at once, and all of them in the end."""
     monkeypatch.setattr(resolution, "PAGE", 5)
@@ -288,7 +318,8 @@ def test_pages_that_fail_again_and_again_lead_to_the_next_one_once(stuck: str, m
 
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP)
-        made = [await world.create(dependencies=[A]) for _ in range(resolution.PAGE * pages)]
+        group = {"taskGroupId": GROUP} if place == "in the group" else {}
+        made = [await world.create(dependencies=[A], **group) for _ in range(resolution.PAGE * pages)]
         await _complete(world, A)
         chosen.update(sorted(made)[:: resolution.PAGE] if "dependent" in stuck else [GROUP])
         gate.times = 1_000_000

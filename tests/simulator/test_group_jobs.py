@@ -13,6 +13,7 @@ from shared.domain.task import Resolved, State
 from shared.services import assemble
 from shared.storage import keys
 from shared.storage.counting import Kind
+from shared.storage.group_rows import active_values
 from shared.storage.interface import MAX_OPERATIONS, Create, Operation
 from shared.storage.internal_messages import GROUP_QUEUE
 from shared.usecases import group_jobs
@@ -213,7 +214,9 @@ def test_call_reaches_the_tasks_behind_a_thousand_rows() -> None:
     async def story() -> None:
         for task_id in (A, C):
             await world.create(task_id, taskGroupId=GROUP)
-        orphans: list[Operation] = [Create(keys.active(f"{B}{number:04d}", 0), {}) for number in range(1000)]
+        orphans: list[Operation] = [
+            Create(keys.active(f"{B}{number:04d}", 0), active_values(world.clock.now())) for number in range(1000)
+        ]
         for start in range(0, len(orphans), MAX_OPERATIONS):
             batch = orphans[start : start + MAX_OPERATIONS]
             await world.memory.storage.tables.transact(keys.GROUPS, GROUP, batch)

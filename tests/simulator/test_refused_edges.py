@@ -1,4 +1,4 @@
-"""Edges that refused createTasks have written to tasks that do not exist."""
+"""Edges of createTasks that are refused."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from shared.errors import InputError, RequestConflict
 from shared.services import Services
 from shared.storage import keys
 from shared.storage.counting import Kind
+from shared.storage.group_rows import EDGES_WITH_MEMBER
 from shared.usecases.create import EDGES_AT_A_TIME
-from tests.simulator.expiring import expire
-from tests.simulator.scenarios import A, B, C
+from tests.simulator.scenarios import GROUP, A, B
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase
@@ -23,44 +23,32 @@ async def _refused(world: World, services: Services, dependent: str = A) -> None
         await services.create_task(world.definition(dependent, dependencies=[B]))
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_edges_of_refused_calls_that_met_are_deleted(seed: int) -> None:
-    """Each keeps the other from removing the edge that both have written: the expiry job removes it."""
+@pytest.mark.parametrize("seed", range(20))
+def test_refused_calls_write_no_edges(seed: int) -> None:
+    """A dependency is looked for before an edge is written out of it: nothing is left in the partition of a task that
+    does not exist, whichever calls meet."""
     world = World(Simulation.seeded(seed))
     world.run(_refused(world, world.services), _refused(world, world.process()))
     world.is_ordered = False
-    world.run(expire(world, 24 * 4))
     assert world.rows(keys.TASKS) == []
+    assert [row.key for row in world.rows(keys.GROUPS) if row.key.startswith(keys.UNBLOCKS)] == []
 
 
-def test_edge_that_a_new_task_relies_on_stays() -> None:
-    """The expiry job finds the edges of a task that was created after the refusals."""
+@pytest.mark.parametrize("count", [3, EDGES_WITH_MEMBER, EDGES_WITH_MEMBER + 1])
+def test_refused_call_takes_back_the_edges_of_its_group_with_its_member(count: int) -> None:
+    """One transaction, by the ETags of their insert; what does not fit into it stays, and names no task."""
     world = World()
     world.is_ordered = False
 
     async def story() -> None:
-        definition = world.definition(A, dependencies=[B])
-        await world.services.stores.tasks.touch_edge(B, A)  # a call that died
-        await _refused(world, world.services)
-        await world.create(B)
-        await world.services.create_task(definition)
-        await expire(world, 3)
+        required = [await world.create(taskGroupId=GROUP) for _ in range(count)]
+        await world.create(A, payload={"another": "task"})
+        with pytest.raises(RequestConflict):
+            await world.create(A, taskGroupId=GROUP, dependencies=required)
 
     world.run(story())
-    assert [row.key for row in world.rows(keys.TASKS, B) if row.key == keys.dependent(A)]
-
-
-def test_edge_of_a_call_that_died_is_deleted_after_a_refusal() -> None:
-    world = World()
-    world.is_ordered = False
-
-    async def story() -> None:
-        await world.services.stores.tasks.touch_edge(B, C)  # a call that died
-        await _refused(world, world.services, C)
-        await expire(world, 24 * 4)
-
-    world.run(story())
-    assert world.rows(keys.TASKS) == []
+    left = [row.key for row in world.rows(keys.GROUPS, GROUP) if A in row.key]
+    assert len(left) == max(count - EDGES_WITH_MEMBER, 0)
 
 
 def test_a_refused_call_with_many_dependencies_takes_them_back_some_at_a_time() -> None:

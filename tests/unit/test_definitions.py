@@ -17,8 +17,9 @@ from shared.domain.creation import (
     MAX_DEPENDENCIES,
     check_definition,
     initial_task,
-    judge_dependencies,
+    refuse_dependencies,
     refuse_other_definition,
+    satisfied_by,
     satisfies,
     with_first_run,
 )
@@ -30,7 +31,7 @@ from shared.domain.task import Created, Resolved, Run, State, Tickets
 from shared.endpoints.task_models import CreateTaskRequest
 from shared.endpoints.tasks import complete_definition
 from shared.errors import InputError, RequestConflict
-from tests.unit.tasks import ID, NOW, OTHER, SECOND, a_definition, a_task, pending_run, resolved_run, running_run
+from tests.unit.tasks import ID, NOW, OTHER, SECOND, a_definition, a_task, pending_run, resolved_run
 
 MAX_DEADLINE = timedelta(days=5)
 THIRD = "CAAAAAAAQACAAAAAAAAAAA"
@@ -214,15 +215,15 @@ def test_what_satisfies(requires: str, state: State, satisfied: bool) -> None:
 
 def test_dependencies_are_judged_as_found() -> None:
     definition = a_definition(dependencies=[OTHER, ID, THIRD])
-    found = {OTHER: a_task(resolved_run()), THIRD: a_task(running_run())}
-    task = judge_dependencies(definition, initial_task(definition), found)
-    assert task.satisfied == 0b001
-    failed = {OTHER: a_task(resolved_run(Resolved.FAILED))}
-    assert judge_dependencies(definition, initial_task(definition), failed).satisfied == 0
+    states = {OTHER: State.COMPLETED, THIRD: State.RUNNING}
+    assert satisfied_by(definition, states) == 0b001
+    failed = {OTHER: State.FAILED}
+    assert satisfied_by(definition, failed) == 0
     either = a_definition(dependencies=[OTHER, ID, THIRD], requires="all-resolved")
-    assert judge_dependencies(either, initial_task(either), failed).satisfied == 0b001
-    found[THIRD] = a_task(resolved_run())
-    task = judge_dependencies(definition, initial_task(definition), found)
+    assert satisfied_by(either, failed) == 0b001
+    assert satisfied_by(either, {"another": State.COMPLETED}) == 0, "it does not wait for that one"
+    states[THIRD] = State.COMPLETED
+    task = replace(initial_task(definition), satisfied=satisfied_by(definition, states))
     assert task.satisfied == 0b101
     assert not task.is_free, "it waits for itself"
 
@@ -231,10 +232,10 @@ def test_missing_and_early_dependencies() -> None:
     definition = a_definition(dependencies=[OTHER, THIRD])
     fine = a_task(pending_run(), expires=definition.deadline)
     early = replace(fine, expires=definition.deadline - TICK)
-    judge_dependencies(definition, initial_task(definition), {OTHER: fine, THIRD: fine})
+    refuse_dependencies(definition, {OTHER: fine, THIRD: fine})
     for found in ({OTHER: fine, THIRD: None}, {OTHER: fine, THIRD: early}):
         with pytest.raises(InputError, match=THIRD):
-            judge_dependencies(definition, initial_task(definition), found)
+            refuse_dependencies(definition, found)
 
 
 def test_the_same_definition_again() -> None:

@@ -1,0 +1,84 @@
+"""Sees whether a group is resolved, whatever rows dead calls have left in it (design 5)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from shared.domain.events import Exchange, GroupEvent
+from shared.domain.protocol import COMMIT_MAY_COME
+from shared.domain.task import Task
+from shared.storage.group_rows import Active, Group
+from shared.usecases.executor import Stores
+
+_ROWS = 5
+"""Active rows looked at in one request: nearly always the first one ends the check."""
+_PAGES = 20
+"""Such requests in one check."""
+
+
+class GroupCheck:
+    """Announces a group once per time that it resolves."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    async def check(self, task_group_id: str, due: str | None = None) -> float | None:
+        """Announces the group if a check is due and no active row is left.
+
+        Returns the seconds after which to check again, where a row must grow old enough to be removed as an orphan,
+        or where there are more orphans than one check removes; None where the handler of a later resolution will
+        check: the header does not name the caller's, `due`, any more. Raises StorageUnavailable.
+        """
+        for _ in range(_PAGES):
+            rows, group = await self._stores.groups.active(task_group_id, limit=_ROWS)
+            for row in rows:
+                task = await self._stores.tasks.status(row.task_id)
+                if task is not None and task.task_group_id != task_group_id:
+                    task = None  # a call that was refused, or died, has named a task of another group
+                if task is not None and task.generation == row.generation:
+                    await self._see_to(task, row)
+                    return None
+                wait = COMMIT_MAY_COME - (self._stores.runtime.now() - row.written)
+                if wait > timedelta(0):
+                    header = group or await self._stores.groups.header(task_group_id)
+                    is_ours = header is not None and header.due == due
+                    return wait.total_seconds() + 1 if is_ours else None
+                await self._remove(task_group_id, row, task)
+            if rows:
+                continue
+            if group is not None and group.due:
+                await self._announce(group)
+            return None
+        return 0
+
+    async def _remove(self, task_group_id: str, row: Active, task: Task | None) -> None:
+        """An orphan: with its member row if the group has no such task, alone if the task is of another generation."""
+        if task is None and row.generation == 0:
+            await self._stores.groups.remove_orphan(task_group_id, row)
+        else:
+            await self._stores.groups.remove_active(task_group_id, row.task_id, row.generation, row.etag)
+
+    async def _see_to(self, task: Task, row: Active) -> None:
+        """The task is unresolved, or its own handler is to come and will check.
+
+        Where it is resolved and the row is old all the same (two reruns met, and one died), the handler is called once
+        more.
+        """
+        resolved = task.last_run.resolved if task.is_resolved else None
+        if resolved is not None:
+            age = self._stores.runtime.now() - max(resolved, row.written)
+            if age > COMMIT_MAY_COME:
+                await self._stores.messages.put_resolved(task.task_id, task.last_run_id)
+
+    async def _announce(self, group: Group) -> None:
+        await self._stores.announcer.announce_group(
+            GroupEvent(
+                exchange=Exchange.TASK_GROUP_RESOLVED,
+                task_group_id=group.task_group_id,
+                scheduler_id=group.scheduler_id,
+                occasion=group.due,
+                expires=group.expires,
+                sealed=group.sealed,
+            )
+        )
+        await self._stores.groups.clear_due(group)
