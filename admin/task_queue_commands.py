@@ -12,17 +12,14 @@ from admin.pool_commands import Group, TaskQueueId, WorkerId, is_quarantined, st
 from admin.pool_commands import workers as workers  # with the commands of this module
 from admin.storage_commands import queues as queues  # with the commands of this module
 from admin.tables import ago, facts, printed, table
-from admin.work import Json, Watch, changes, gathered, request
+from admin.work import Json, Watch, changes, gathered_here, request
 
 
 @queues.command("list")
 def list_task_queues(as_json: Json = False) -> None:
-    """List the task queues that workers have asked for work lately, with what waits and what runs."""
+    """List the task queues in which tasks wait or workers ask for work, with what waits and what runs."""
     with queue_api() as queue:
-        found = [
-            {**one, **queue.taskQueueCounts(one["taskQueueId"])}
-            for one in gathered(queue.listTaskQueues, field="taskQueues")
-        ]
+        found = gathered_here(queue, "/task-queue-states", "taskQueues")
     printed(found, as_json=as_json, otherwise=_list)
 
 
@@ -66,9 +63,15 @@ def removed(task_queue_id: TaskQueueId, worker_group: Group, worker_id: WorkerId
 
 def _list(found: list[Any]) -> None:
     table(
-        ("TASK QUEUE", "PENDING", "RUNNING", "LAST ACTIVE"),
+        ("TASK QUEUE", "PENDING", "RUNNING", "OLDEST PENDING", "LAST ACTIVE"),
         [
-            (one["taskQueueId"], one["pendingTasks"], one["claimedTasks"], ago(one.get("lastDateActive")))
+            (
+                one["taskQueueId"],
+                one["pendingTasks"],
+                one["claimedTasks"],
+                ago(one.get("oldestPending")),
+                ago(one["lastDateActive"]) if "lastDateActive" in one else "no worker",
+            )
             for one in sorted(found, key=lambda one: (-one["pendingTasks"], one["taskQueueId"]))
         ],
     )

@@ -30,16 +30,40 @@ T = TypeVar("T")
 
 def gathered(call: Callable[..., Any], *arguments: Any, field: str) -> list[Any]:
     """All items of a list of the API, with progress."""
-    found: list[Any] = []
-    progress = Progress()
+    with _Gathering(field) as gathering:
+        call(*arguments, paginationHandler=gathering.add)
+    return gathering.found
 
-    def add(page: Any) -> None:
-        found.extend(page[field])
-        progress.at(f"{len(found):,} read")
 
-    call(*arguments, paginationHandler=add)
-    progress.end()
-    return found
+def gathered_here(queue: Any, path: str, field: str) -> list[Any]:
+    """The same of an endpoint that the public client does not know."""
+
+    with _Gathering(field) as gathering:
+        token: str | None = ""
+        while token is not None:
+            page = request(queue, "GET", path, continuationToken=token or None)
+            gathering.add(page)
+            token = page.get("continuationToken")
+    return gathering.found
+
+
+class _Gathering:
+    """Takes page after page."""
+
+    def __init__(self, field: str) -> None:
+        self.found: list[Any] = []
+        self._field = field
+        self._progress = Progress()
+
+    def __enter__(self) -> _Gathering:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.end()
+
+    def add(self, page: Any) -> None:
+        self.found.extend(page[self._field])
+        self._progress.at(f"{len(self.found):,} read")
 
 
 def request(queue: Any, method: str, path: str, body: Any = None, **query: Any) -> Any:

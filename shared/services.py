@@ -64,6 +64,7 @@ from shared.usecases.resolution import Resolution
 from shared.usecases.roles import RoleAccounts
 from shared.usecases.standings import Standings
 from shared.usecases.task_expiry import TaskExpiry
+from shared.usecases.task_queue_states import TaskQueueStates
 from shared.usecases.timers import Redelivery, Timers
 from shared.usecases.upload_urls import Relay, UploadUrls
 from shared.usecases.uploads import Uploads
@@ -160,6 +161,7 @@ class Services:
     batches: Batches
     artifacts: ArtifactServices
     directory: Directory
+    task_queue_states: TaskQueueStates
     workers: Workers
     pool_views: PoolViews
     gauges: Gauges
@@ -212,7 +214,7 @@ def assemble(
     index = Index(IndexStore(storage, expiry, runtime))
     recent = RecentGroupStore(storage, runtime)
     group_check = GroupCheck(stores)
-    gauges = Gauges(stores, pool_index, standings, storage.queues)
+    gauges = Gauges(stores, standings, storage.queues)
     heartbeat = Heartbeat(
         asks_of(storage) | ({} if ask_events is None else {"Service Bus": ask_events}), time.monotonic
     )
@@ -262,6 +264,7 @@ def assemble(
         batches=Batches(stores, pages),
         artifacts=artifacts,
         directory=Directory(directory),
+        task_queue_states=TaskQueueStates(directory, standings),
         workers=Workers(stores, executor, workers, directory, pool_index, expiry),
         pool_views=PoolViews(stores, pages, pool_index, standings),
         gauges=gauges,

@@ -110,14 +110,12 @@ export const artifact = (taskId, runId, name, options) => {
 
 /** @param {Options & {limit?: number}} [options] */
 export const listTaskQueues = (options) => pages(`${QUEUE}/task-queues`, options);
+/** All task queues with their counts, those without workers too. @param {Options} [options] */
+export const listTaskQueueStates = (options) => pages(`${QUEUE}/task-queue-states`, options);
 /** @param {string} id @param {Options} [options] @returns {Promise<import("./types").TaskQueue>} */
 export const getTaskQueue = (id, options) => call(`${QUEUE}/task-queues/${arg(id)}`, options);
 /** @param {string} id @param {Options} [options] @returns {Promise<import("./types").Counts>} */
 export const taskQueueCounts = (id, options) => call(`${QUEUE}/task-queues/${arg(id)}/counts`, options);
-/** @param {string[]} ids @param {Options} [options] @returns {Promise<import("./types").Counts[]>} */
-export const taskQueueCountsBatch = async (ids, options) =>
-  (await call(`${QUEUE}/task-queues/counts`, { ...options, method: "POST", body: { taskQueueIds: ids } }))
-    .taskQueueCounts;
 /** @param {string} id @param {Options & {limit?: number}} [options] */
 export const listPendingTasks = (id, options) => pages(`${QUEUE}/task-queues/${arg(id)}/pending`, options);
 /** @param {string} id @param {Options & {limit?: number}} [options] */

@@ -119,6 +119,12 @@ export interface Counts {
   claimedTasks: number;
 }
 
+export interface TaskQueueState extends Counts {
+  oldestPending?: string;
+  lastDateActive?: string;
+  description?: string;
+}
+
 export interface PendingTask {
   taskId: string;
   runId: number;

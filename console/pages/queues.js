@@ -2,13 +2,13 @@
 
 import { html, useMemo } from "../core/html.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
-import { listTaskQueues, taskQueueCountsBatch } from "../core/queue.js";
+import { listTaskQueueStates } from "../core/queue.js";
 import { setQuery, to } from "../core/router.js";
 import { Empty, Loaded } from "../parts/feedback.js";
 import { Time } from "../parts/states.js";
 import { Table } from "../parts/table.js";
 
-/** @typedef {import("../core/types").TaskQueue & {pending: number, claimed: number}} Row */
+/** @typedef {import("../core/types").TaskQueueState} Row */
 
 /** @param {import("../core/types").PageProperties} properties */
 export default function QueuesPage({ params, query }) {
@@ -29,21 +29,28 @@ export default function QueuesPage({ params, query }) {
         key: "pending",
         title: "Pending",
         class: "number",
-        sort: (/** @type {Row} */ row) => row.pending,
-        cell: (/** @type {Row} */ row) => row.pending.toLocaleString(),
+        sort: (/** @type {Row} */ row) => row.pendingTasks,
+        cell: (/** @type {Row} */ row) => row.pendingTasks.toLocaleString(),
+      },
+      {
+        key: "oldest",
+        title: "Oldest pending",
+        sort: (/** @type {Row} */ row) => (row.oldestPending ? -Date.parse(row.oldestPending) : -Infinity),
+        cell: (/** @type {Row} */ row) => row.oldestPending && html`<${Time} at=${row.oldestPending} now=${now} />`,
       },
       {
         key: "claimed",
         title: "Running",
         class: "number",
-        sort: (/** @type {Row} */ row) => row.claimed,
-        cell: (/** @type {Row} */ row) => row.claimed.toLocaleString(),
+        sort: (/** @type {Row} */ row) => row.claimedTasks,
+        cell: (/** @type {Row} */ row) => row.claimedTasks.toLocaleString(),
       },
       {
         key: "active",
         title: "Last active",
-        sort: (/** @type {Row} */ row) => row.lastDateActive,
-        cell: (/** @type {Row} */ row) => html`<${Time} at=${row.lastDateActive} now=${now} />`,
+        sort: (/** @type {Row} */ row) => row.lastDateActive ?? "",
+        cell: (/** @type {Row} */ row) =>
+          row.lastDateActive ? html`<${Time} at=${row.lastDateActive} now=${now} />` : html`<strong>no worker</strong>`,
       },
       { key: "description", title: "Description", class: "wide", cell: (/** @type {Row} */ row) => row.description },
     ],
@@ -59,7 +66,7 @@ export default function QueuesPage({ params, query }) {
         );
         return html`
           <div class="buttons filters"><input type="search" aria-label="Filter by name" placeholder="Filter by name" value=${filter} onInput=${(/** @type {any} */ event) => setQuery({ name: event.target.value })} /></div>
-          ${listed.length === 0 ? html`<${Empty}>${rows.length ? "No task queue matches." : "No worker has asked for work and no task has named a task queue yet."}<//>` : html`<${Table} rows=${listed} columns=${columns} id=${(/** @type {Row} */ row) => row.taskQueueId} caption="Task queues" sort=${query.get("sort") ?? "-pending"} onSort=${(/** @type {string} */ sort) => setQuery({ sort })} />`}`;
+          ${listed.length === 0 ? html`<${Empty}>${rows.length ? "No task queue matches." : "No worker has asked for work, and no task waits for one."}<//>` : html`<${Table} rows=${listed} columns=${columns} id=${(/** @type {Row} */ row) => row.taskQueueId} caption="Task queues" sort=${query.get("sort") ?? "-pending"} onSort=${(/** @type {string} */ sort) => setQuery({ sort })} />`}`;
       }}
     <//>
   </article>`;
@@ -71,18 +78,7 @@ export default function QueuesPage({ params, query }) {
  * @returns {Promise<Row[]>}
  */
 async function read(signal, previous) {
-  const { items } = await gather(listTaskQueues({ signal }), "taskQueues");
-  const queues = /** @type {import("../core/types").TaskQueue[]} */ (items);
-  const ids = queues.map(({ taskQueueId }) => taskQueueId);
-  const counts = new Map();
-  for (let start = 0; start < ids.length; start += 1000) {
-    for (const one of await taskQueueCountsBatch(ids.slice(start, start + 1000), { signal }))
-      counts.set(one.taskQueueId, one);
-  }
-  const next = queues.map((queue) => ({
-    ...queue,
-    pending: counts.get(queue.taskQueueId)?.pendingTasks ?? 0,
-    claimed: counts.get(queue.taskQueueId)?.claimedTasks ?? 0,
-  }));
+  const { items } = await gather(listTaskQueueStates({ signal }), "taskQueues");
+  const next = /** @type {Row[]} */ (items);
   return previous && JSON.stringify(previous) === JSON.stringify(next) ? previous : next;
 }

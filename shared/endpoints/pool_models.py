@@ -142,6 +142,21 @@ class TaskQueueCountsListResponse(Closed):
     taskQueueCounts: list[TaskQueueCountsResponse]
 
 
+class TaskQueueState(TaskQueueCountsResponse):
+    """A task queue with what waits and runs in it. No `lastDateActive`: no worker has asked it for work lately."""
+
+    oldestPending: Date = optional()
+    lastDateActive: Date = optional()
+    description: str = optional()
+
+
+class ListTaskQueueStatesResponse(Closed):
+    """A page of task queues."""
+
+    taskQueues: list[TaskQueueState]
+    continuationToken: str = optional()
+
+
 class PendingTask(Closed):
     """A run that waits."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.paging import continued, limit_of, start_of
@@ -12,6 +12,7 @@ from shared.endpoints.pool_models import (
     ListClaimedTasksResponse,
     ListPendingTasksResponse,
     ListTaskQueuesResponse,
+    ListTaskQueueStatesResponse,
     PendingTasksResponse,
     TaskQueueCountsListResponse,
     TaskQueueCountsRequest,
@@ -23,12 +24,19 @@ from shared.services import Services
 from shared.storage.directory import Entry
 from shared.storage.pools import Counts
 from shared.usecases.pool_views import ListedRun
+from shared.usecases.task_queue_states import TaskQueueState
 
 
 async def list_task_queues(services: Services, call: Call) -> Mapping[str, Any]:
     """listTaskQueues."""
     page = await services.directory.task_queues(start=start_of(call.query), limit=limit_of(call.query))
     return page_of("taskQueues", page, _task_queue)
+
+
+async def list_task_queue_states(services: Services, call: Call) -> Mapping[str, Any]:
+    """listTaskQueueStates."""
+    page = await services.task_queue_states.page(start=start_of(call.query), limit=limit_of(call.query))
+    return page_of("taskQueues", page, _state)
 
 
 async def get_task_queue(services: Services, call: Call) -> Mapping[str, Any]:
@@ -84,10 +92,13 @@ async def list_claimed_tasks(services: Services, call: Call) -> Mapping[str, Any
     return {"tasks": [_claimed(run) for run in runs], **continued(resume)}
 
 
+Item = TypeVar("Item")
+
+
 def page_of(
-    name: str, page: tuple[list[Entry], str | None], shown: Callable[[Entry], Mapping[str, Any]]
+    name: str, page: tuple[list[Item], str | None], shown: Callable[[Item], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The JSON of a page of the directory, its entries under `name`."""
+    """The JSON of a page of a list, its items under `name`."""
     entries, resume = page
     return {name: [shown(entry) for entry in entries], **continued(resume)}
 
@@ -106,6 +117,19 @@ def ids_of(task_queue_id: str) -> dict[str, str]:
     """A task queue's id, whole and in its two parts."""
     provisioner_id, worker_type = task_queue_id.split("/", 1)
     return {"provisionerId": provisioner_id, "workerType": worker_type, "taskQueueId": task_queue_id}
+
+
+def _state(state: TaskQueueState) -> dict[str, Any]:
+    oldest = state.standing.oldest
+    seen = state.entry and {
+        "lastDateActive": format_date(state.entry.last_active),
+        "description": state.entry.description,
+    }
+    return {
+        **_counts(state.task_queue_id, state.standing.counts),
+        **({} if oldest is None else {"oldestPending": format_date(oldest)}),
+        **(seen or {}),
+    }
 
 
 def _task_queue(entry: Entry) -> dict[str, Any]:
@@ -194,6 +218,22 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         output=TaskQueueCountsResponse,
         output_schema="task-queue-counts-response",
         raw_slash=True,
+    ),
+    Endpoint(
+        name="listTaskQueueStates",
+        method="GET",
+        route="/task-queue-states",
+        handler=list_task_queue_states,
+        title="List Task Queues with Their Counts",
+        description="Lists the task queues that are in use or hold a task, also those that no worker has ever asked, "
+        "each with its counts and the time since which its oldest pending run waits; at most 100 a page. A page may be "
+        "short while there are more. Not part of the public API.",
+        category=_TASKS,
+        scopes="queue:list-task-queue-states",
+        query=PAGING,
+        output=ListTaskQueueStatesResponse,
+        output_schema="list-task-queue-states-response",
+        stability="experimental",
     ),
     Endpoint(
         name="taskQueueCountsBatch",

@@ -121,6 +121,12 @@ class DirectoryStore:
         entries = [entry for row in page.rows if (entry := self._unexpired(row)) is not None]
         return entries, page.resume
 
+    async def known(self, start: str, limit: int) -> tuple[list[tuple[str, Entry | None]], str | None]:
+        """A page of all task queues that ever had a task or a worker, each with its entry if that is listed, and where
+        the next page starts."""
+        page = await self._tables.query(keys.DIRECTORY, Kind.TASK_QUEUE, start=start, end=keys.LISTED[1], limit=limit)
+        return [(str(row.values[_NAME[Kind.TASK_QUEUE]]), self._unexpired(row)) for row in page.rows], page.resume
+
     async def expire(self, kind: Kind, name: str) -> datetime | None:
         """Removes an entry that has expired; returns when to look again, None if never. Raises StorageUnavailable.
 

@@ -271,6 +271,8 @@ class Standing:
 
     pending: frozenset[tuple[str, int]]
     claimed: frozenset[tuple[str, int]]
+    oldest: datetime | None = None
+    """Since when the run that waits longest has been pending."""
 
     @property
     def rows(self) -> int:
@@ -302,8 +304,9 @@ class PoolIndex:
         """Pending runs before their deadline, and claimed runs. Raises StorageUnavailable."""
         pending: set[tuple[str, int]] = set()
         claimed: set[tuple[str, int]] = set()
+        oldest: datetime | None = None
         present = format_date(now)
-        start, end = keys.CLAIMED_AND_PENDING
+        start, end = keys.CLAIMED_AND_PENDING  # claimed runs first, then pending ones by their age
         at: str | None = start
         while at is not None:
             page = await self._tables.query(
@@ -315,8 +318,10 @@ class PoolIndex:
                     claimed.add((run.task_id, run.run_id))
                 elif str(row.values["deadline"]) > present:
                     pending.add((run.task_id, run.run_id))
+                    if oldest is None and (run.task_id, run.run_id) not in claimed:
+                        oldest = run.since
             at = page.resume
-        return Standing(pending=frozenset(pending), claimed=frozenset(claimed))
+        return Standing(pending=frozenset(pending), claimed=frozenset(claimed), oldest=oldest)
 
     async def page(
         self, kind: Literal["pending", "claimed"], task_queue_id: str, start: str, limit: int

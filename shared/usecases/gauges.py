@@ -10,9 +10,7 @@ from shared.domain.history import Figures
 from shared.domain.scaling import desired
 from shared.storage.interface import Queues
 from shared.storage.internal_messages import EVENTS_QUEUE, INTERNAL_QUEUES
-from shared.storage.keys import PENDING as PENDING_ROWS
 from shared.storage.messages import poison_queue
-from shared.storage.pools import PoolIndex
 from shared.telemetry.instruments import CLAIMED, DESIRED_WORKERS, EVENT_BACKLOG, OLDEST_PENDING, PENDING, POISON_DEPTH
 from shared.usecases.executor import Stores
 from shared.usecases.standings import Standings
@@ -30,14 +28,13 @@ IN_TURN = 100
 
 
 class Gauges:
-    """Keeps the meter's gauges up to date: two small reads a task queue, one an internal queue.
+    """Keeps the meter's gauges up to date: a small read a task queue, one an internal queue.
 
     Bounded: where there are very many task queues, those without tasks are looked at in turn.
     """
 
-    def __init__(self, stores: Stores, index: PoolIndex, standings: Standings, queues: Queues) -> None:
+    def __init__(self, stores: Stores, standings: Standings, queues: Queues) -> None:
         self._stores = stores
-        self._index = index
         self._standings = standings
         self._busy: dict[str, Figures] = {}
         """Task queues that had tasks when they were read last."""
@@ -79,9 +76,9 @@ class Gauges:
 
     async def _pool(self, task_queue_id: str) -> None:
         now = self._stores.runtime.now()
-        counts = (await self._standings.of_pool(task_queue_id)).counts
-        oldest, _ = await self._index.page("pending", task_queue_id, PENDING_ROWS[0], 1)
-        age = max((now - oldest[0].since).total_seconds(), 0.0) if oldest and counts.pending else 0.0
+        standing = await self._standings.of_pool(task_queue_id)
+        counts = standing.counts
+        age = 0.0 if standing.oldest is None else max((now - standing.oldest).total_seconds(), 0.0)
         if counts.pending or counts.claimed:
             self._busy[task_queue_id] = Figures(pending=counts.pending, claimed=counts.claimed, oldest=int(age))
         else:

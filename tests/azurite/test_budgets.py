@@ -78,6 +78,11 @@ async def health(bench: Bench) -> Operations:
     return await bench.measure(bench.process().health.findings())
 
 
+@budget("listTaskQueueStates, one task queue", 1 + 1, 2)
+async def list_task_queue_states(bench: Bench) -> Operations:
+    return await bench.measure(bench.calls.task_queue_states.page(start="", limit=100))
+
+
 @budget("history, 24 hours of one task queue", 1, 1)
 async def read_history(bench: Bench) -> Operations:
     await bench.calls.history.sample()

@@ -51,7 +51,15 @@ def test_what_waits_and_what_runs_is_listed(scene: Scene, open_page: OpenPage) -
 def test_task_queues_are_listed_with_what_runs(settled: Scene, open_page: OpenPage) -> None:
     page = open_page(f"/provisioners?name={settled.task_queue.split('/')[0]}")
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name=settled.task_queue))
-    expect(row.get_by_role("cell").nth(2)).to_have_text("1")
+    expect(row.get_by_role("cell").nth(3)).to_have_text("1")
+
+
+def test_a_task_queue_that_no_worker_has_asked_is_listed_too(settled: Scene, open_page: OpenPage) -> None:
+    """Its tasks wait for somebody to notice."""
+    page = open_page(f"/provisioners/{settled.task_queue.split('/')[0]}")
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="windows"))
+    expect(row.get_by_role("cell").nth(1)).to_have_text("1")
+    expect(row).to_contain_text("no worker")
 
 
 def test_a_task_queue_without_workers_says_so(settled: Scene, open_page: OpenPage) -> None:

@@ -61,6 +61,36 @@ def test_the_load_of_a_task_queue(service: Service) -> None:
     assert load(service) == {**nothing, "pendingTasks": 2, "unresolvedTasks": 2}
 
 
+@pytest.mark.endpoint("listTaskQueueStates")
+def test_task_queues_are_listed_with_their_counts(service: Service) -> None:
+    def state() -> dict[str, Any] | None:
+        query = ""
+        found: dict[str, dict[str, Any]] = {}
+        while True:
+            page = service.call("GET", f"task-queue-states?limit=2{query}")
+            assert len(page["taskQueues"]) <= 2
+            found |= {each["taskQueueId"]: each for each in page["taskQueues"]}
+            if "continuationToken" not in page:
+                return found.get(service.pool)
+            query = f"&continuationToken={page['continuationToken']}"
+
+    assert state() is None
+    for _ in range(2):
+        service.create()
+    waiting = state()
+    assert waiting is not None
+    assert (waiting["pendingTasks"], waiting["claimedTasks"]) == (2, 0)
+    assert "lastDateActive" not in waiting, "no worker has asked for work"
+    assert "oldestPending" in waiting
+    service.claim()
+    claimed = state()
+    assert claimed is not None
+    assert (claimed["pendingTasks"], claimed["claimedTasks"]) == (1, 1)
+    assert claimed["lastDateActive"]
+    with refused(403, "InsufficientScopes"):
+        service.anonymous._makeHttpRequest("GET", "task-queue-states", None)
+
+
 @pytest.mark.parametrize("slash", ["%2F", "/"])
 def test_a_scaler_asks_with_a_signature_in_the_url(service: Service, slash: str) -> None:
     """As KEDA sends it: the URL as it was configured, with the secret as the parameter `bewit`."""

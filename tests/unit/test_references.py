@@ -60,7 +60,7 @@ OURS: dict[str, Any] = {
 OLDER = {"defineTask", "pollTaskUrls", "declareProvisioner", "declareWorkerType"}
 """Calls of older clients (contract 2.1)."""
 
-ONLY_HERE = {"workerRemoved", "listTaskGroups", "health", "taskQueueLoad", "history"}
+ONLY_HERE = {"workerRemoved", "listTaskGroups", "health", "taskQueueLoad", "history", "listTaskQueueStates"}
 """Endpoints that Taskcluster does not have."""
 
 PUBLIC = {"signIn", "signInOptions"}
@@ -121,6 +121,7 @@ NEWER_OR_OLDER: dict[str, Any] = {
     "health": "queue:health",
     "taskQueueLoad": {"AllOf": ["queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"]},
     "history": "queue:get-history",
+    "listTaskQueueStates": "queue:list-task-queue-states",
     "taskQueueCountsBatch": {
         "AllOf": [
             {"for": "taskQueueId", "in": "taskQueueIds", "each": "queue:pending-count:<taskQueueId>"},

@@ -1,0 +1,51 @@
+"""All task queues with what waits and runs in them, those included that no worker has ever asked (contract 2.5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared.concurrency import in_waves
+from shared.storage import keys
+from shared.storage.directory import DirectoryStore, Entry
+from shared.storage.pools import Standing
+from shared.usecases.groups import page_start
+from shared.usecases.pages import READS
+from shared.usecases.standings import Standings
+
+MOST = 100
+"""Task queues on a page: each costs a read of its index."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskQueueState:
+    """A task queue as it is now."""
+
+    task_queue_id: str
+    entry: Entry | None
+    """None if no worker has asked it for work lately, and nobody has declared it."""
+    standing: Standing
+
+
+class TaskQueueStates:
+    """Lists task queues."""
+
+    def __init__(self, directory: DirectoryStore, standings: Standings) -> None:
+        self._directory = directory
+        self._standings = standings
+
+    async def page(self, *, start: str, limit: int) -> tuple[list[TaskQueueState], str | None]:
+        """A page of at most MOST task queues in the order of their ids, and the key at which the next one starts.
+
+        Those that are neither in use nor hold a task are left out, so a page may be short. Raises InputError for a
+        start outside of the listing, StorageUnavailable.
+        """
+        first = page_start(start, keys.LISTED)
+        if limit == 0:
+            return [], None
+        known, resume = await self._directory.known(first, min(limit, MOST))
+        found = await in_waves(READS, lambda queue: self._state(*queue), known)
+        return [state for state in found if state.entry is not None or state.standing.rows], resume
+
+    async def _state(self, task_queue_id: str, entry: Entry | None) -> TaskQueueState:
+        standing = await self._standings.of_pool(task_queue_id)
+        return TaskQueueState(task_queue_id=task_queue_id, entry=entry, standing=standing)
