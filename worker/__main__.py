@@ -7,7 +7,10 @@ import logging
 import os
 import signal
 import sys
+from pathlib import Path
 
+from worker import health
+from worker.health import beat
 from worker.options import Options, parse
 from worker.queue import REFUSED
 from worker.worker import Worker
@@ -39,11 +42,15 @@ async def work(options: Options) -> int:
         options.root_url,
         options.poll_mode,
     )
+    beating = asyncio.create_task(beat(Path(name))) if (name := os.environ.get(health.VARIABLE)) else None
     try:
         await worker.run()
     except REFUSED as refused:
         log.error("the queue does not let this worker ask for work: %s", refused)
         return EXIT_REFUSED
+    finally:
+        if beating is not None:
+            beating.cancel()
     return 0
 
 

@@ -1,0 +1,181 @@
+"""The worker's image: what its Dockerfile promises. CI builds it; here its entry point runs as it would there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from local.state import ROOT
+from tests.local.stacks import wait
+from tests.worker.dockerfile import Stage, stages
+from worker import health
+
+FOLDER = ROOT / "worker"
+DOCKERFILE = FOLDER / "Dockerfile"
+STAGES = stages(DOCKERFILE)
+LAST = STAGES[-1]
+
+
+def test_every_image_and_package_is_pinned() -> None:
+    defaults = dict(re.findall(r"^ARG (\w+)=(\S+)$", DOCKERFILE.read_text(), re.MULTILINE))
+    for stage in STAGES:
+        image = re.sub(r"\$\{(\w+)\}", lambda match: defaults[match[1]], stage.image)
+        assert re.fullmatch(r"[\w./-]+:\d+\.\d+[\w.-]*", image), image
+    commands = " ".join(line for stage in STAGES for line in stage.all("RUN"))
+    for package in re.findall(r"apt-get install ((?:\S+ )+?)&&", commands)[0].split():
+        assert package.startswith("--") or re.fullmatch(r"[a-z-]+=\S+", package), package
+    assert "--require-hashes" in commands
+    assert re.fullmatch(r"3\.13\.\d+", defaults["PYTHON"])
+
+
+def test_a_team_brings_any_base() -> None:
+    assert LAST.image == "${BASE}"
+    assert not LAST.all("RUN"), "nothing runs in the base: it may have neither shell nor package manager"
+    assert not [stage for stage in STAGES if stage.all("ADD")]
+
+
+def test_nothing_runs_as_root_and_tasks_cannot_change_the_worker() -> None:
+    (user,) = LAST.all("USER")
+    assert re.fullmatch(r"[1-9]\d{3,}:[1-9]\d{3,}", user), "by number: the base does not know the name"
+    owned = {line.split()[-1] for line in LAST.all("COPY") if f"--chown={user}" in line}
+    assert owned == {LAST.environment["WORKER_WORK_DIR"]} == {LAST.environment["HOME"]}
+
+
+def test_signals_reach_the_worker() -> None:
+    assert LAST.all("STOPSIGNAL") == ["SIGTERM"]
+    init, end, *command = LAST.words("ENTRYPOINT")
+    assert (init.rpartition("/")[2], end) == ("tini", "--")
+    assert command[1:] == ["-m", "worker"]
+    assert LAST.words("HEALTHCHECK") == [command[0], "-m", "worker.health"]
+
+
+def test_no_secret_and_no_setting_of_a_deployment_is_in_the_image() -> None:
+    assert not [name for name in LAST.environment if name.startswith("TASKCLUSTER_")]
+    assert "SECRET" not in DOCKERFILE.read_text().upper()
+
+
+def test_what_the_worker_imports_is_locked_in_the_versions_that_are_tested() -> None:
+    def locked(path: Path) -> dict[str, tuple[str, str]]:
+        """Version and hashes; for which Pythons differs by what else is installed."""
+        pattern = r"^([a-z0-9-]+)==(\S+).*((?:\n    --hash=.*)+\n)"
+        blocks = re.findall(pattern, path.read_text(), re.MULTILINE)
+        return {name: (version, hashes) for name, version, hashes in blocks}
+
+    ours, tested = locked(FOLDER / "requirements.txt"), locked(ROOT / "constraints.txt")
+    assert ours.items() <= tested.items()
+    named = set(re.findall(r"^([a-z-]+)", (FOLDER / "requirements.in").read_text(), re.MULTILINE))
+    assert named <= ours.keys()
+    code = "".join(path.read_text() for path in FOLDER.rglob("*.py"))
+    imported = set(re.findall(r"^(?:from|import) (\w+)", code, re.MULTILINE))
+    assert imported - set(sys.stdlib_module_names) - {"worker"} == {name.replace("-", "_") for name in named}
+
+
+# Health
+
+
+def test_a_worker_is_alive_as_long_as_it_touches_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "alive"
+    assert "has not started" in (health.problem(path, 0) or "")
+    path.touch()
+    now = path.stat().st_mtime
+    assert health.problem(path, now + health.STALE_SECONDS) is None
+    assert "hangs" in (health.problem(path, now + health.STALE_SECONDS + 1) or "")
+
+
+def test_it_is_touched_again_and_again(tmp_path: Path) -> None:
+    path = tmp_path / "alive"
+    thread_loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=thread_loop.run_forever)
+    thread.start()
+    beating = asyncio.run_coroutine_threadsafe(health.beat(path, 0.001), thread_loop)
+    for _ in range(2):
+        wait(path.exists)
+        path.unlink()
+    beating.cancel()
+    thread_loop.call_soon_threadsafe(thread_loop.stop)
+    thread.join()
+    thread_loop.run_until_complete(asyncio.sleep(0))
+    thread_loop.close()
+
+
+def test_the_check_says_how_the_worker_is(tmp_path: Path) -> None:
+    path = tmp_path / "alive"
+    path.touch()
+
+    def check(**variables: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "worker.health"]
+        inherited = {name: value for name, value in os.environ.items() if name != health.VARIABLE}
+        return subprocess.run(
+            command, cwd=ROOT, env={**inherited, **variables}, capture_output=True, text=True, check=False
+        )
+
+    assert check(WORKER_HEALTH_FILE=str(path)).returncode == 0
+    os.utime(path, (0, 0))
+    assert "the worker hangs" in check(WORKER_HEALTH_FILE=str(path)).stderr
+    assert check().returncode == 1
+
+
+# As the image runs it
+
+
+def image(folder: Path) -> Path:
+    """What the image has in /opt/worker, except for its own Python and tini."""
+    root = folder / "opt"
+    subprocess.run([sys.executable, "-m", "venv", str(root / "venv")], check=True)
+    packages = [
+        str(root / "venv" / "bin" / "python"),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--require-hashes",
+        "--no-deps",
+    ]
+    subprocess.run([*packages, "-r", str(FOLDER / "requirements.txt")], check=True)
+    left_out = (FOLDER / ".dockerignore").read_text().split()
+    shutil.copytree(
+        FOLDER, root / "worker", ignore=shutil.ignore_patterns(*(name.rpartition("/")[2] for name in left_out))
+    )
+    return root
+
+
+def command(stage: Stage, instruction: str, root: Path) -> list[str]:
+    """An instruction in exec form, as it runs there."""
+    words = [word.replace("/opt/worker", str(root)) for word in stage.words(instruction)]
+    return words[words.index("--") + 1 :] if "--" in words else words
+
+
+@pytest.mark.large
+def test_the_entry_point_runs_with_nothing_but_the_locked_packages(tmp_path: Path) -> None:
+    root, work = image(tmp_path), tmp_path / "work"
+    work.mkdir()
+    assert {path.name for path in (root / "worker").iterdir()} >= {"__main__.py", "health.py", "requirements.txt"}
+    assert not (root / "worker" / "Dockerfile").exists()
+    environment = {name: value.replace("/work", str(work)) for name, value in LAST.environment.items()}
+    environment |= {
+        "PATH": "/usr/bin:/bin",
+        "TASKCLUSTER_ROOT_URL": "http://127.0.0.1:9",
+        "TASKCLUSTER_CLIENT_ID": "me",
+        "TASKCLUSTER_ACCESS_TOKEN": "secret",
+        "WORKER_TASK_QUEUE_ID": "a/b",
+        "WORKER_GROUP": "g",
+    }
+    with subprocess.Popen(command(LAST, "ENTRYPOINT", root), cwd=root, env=environment) as worker:
+        try:
+            check = command(LAST, "HEALTHCHECK", root)
+            give_up = time.monotonic() + 60
+            while subprocess.run(check, cwd=root, env=environment, check=False, capture_output=True).returncode:
+                assert worker.poll() is None
+                assert time.monotonic() < give_up
+        finally:
+            worker.terminate()
+        assert worker.wait(60) == 0, "no work was to be given back"
