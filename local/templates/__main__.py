@@ -8,7 +8,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from local.state import ROOT
-from local.templates import app_settings, container_jobs, flex, meaning, names, naming, scenarios, syntax
+from local.templates import (
+    app_settings,
+    container_jobs,
+    conventions,
+    flex,
+    limits,
+    meaning,
+    names,
+    naming,
+    scenarios,
+    secrecy,
+    syntax,
+)
 from local.templates.deployment import Deployed, deploy
 from local.templates.values import Finding
 
@@ -27,6 +39,8 @@ def findings(deployed: Deployed) -> Iterator[Finding]:
     yield from deployed.all_findings()
     yield from flex.problems(deployed)
     yield from app_settings.problems(deployed)
+    yield from limits.problems(deployed)
+    yield from conventions.problems(deployed)
     yield from meaning.problems(deployed)
     resources = list(deployed.all_resources())
     malformed = {each.place for each in deployed.all_findings()}
@@ -40,8 +54,9 @@ def check(infra: Path = INFRA, environments: Mapping[str, Mapping[str, str]] | N
     """Everything that is wrong with the templates, each with the first scenario that shows it (default: all)."""
     found: dict[str, str] = {}
     try:
-        for problem in names.problems(infra / "main.bicep"):
-            found[str(problem)] = ""
+        for look in (names.problems, secrecy.problems):
+            for problem in look(infra / "main.bicep"):
+                found[str(problem)] = ""
         for name, environment in (environments or scenarios.scenarios()).items():
             for finding in findings(evaluate(environment, infra)):
                 found.setdefault(str(finding), f" ({name})")

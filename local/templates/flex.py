@@ -59,6 +59,7 @@ HOST_STORAGE = {"credential", "clientId", "blobServiceUri", "queueServiceUri", "
 PYTHON = {"3.10", "3.11", "3.12", "3.13", "3.14"}
 MEMORY = {512, 2048, 4096}
 INSTANCES = (40, 1000)
+HTTP_CONCURRENCY = 1000
 REGION_MEMORY_MB = 512_000
 """What all Flex Consumption apps of a subscription may take in a region together, unless Microsoft raises it."""
 DELEGATION = "Microsoft.App/environments"
@@ -102,6 +103,12 @@ def _site(site: Resource, resources: dict[str, Resource]) -> Iterator[Finding]:
         yield Finding(site.place, f"maximumInstanceCount has to be {INSTANCES[0]} to {INSTANCES[1]}, not {most}")
     elif memory in MEMORY and memory * most > REGION_MEMORY_MB:
         yield Finding(site.place, f"{most} instances of {memory} MB are more than a region's quota by default")
+    http = scale.get("triggers", {}).get("http", {}).get("perInstanceConcurrency", 1)
+    if not 1 <= http <= HTTP_CONCURRENCY:
+        yield Finding(site.place, f"perInstanceConcurrency has to be 1 to {HTTP_CONCURRENCY}, not {http}")
+    ready = sum(group.get("instanceCount", 0) for group in scale.get("alwaysReady", []))
+    if ready > most:
+        yield Finding(site.place, f"{ready} instances are always ready, of {most} at the most")
     groups = {"http", "blob", "durable", *(f"function:{name}" for name in function_names())}
     for group in scale.get("alwaysReady", []):
         if group["name"] not in groups:

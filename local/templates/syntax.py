@@ -167,7 +167,14 @@ class _Reader:
 
     def _object(self, parts: list[tree_sitter.Node], line: int) -> Object:
         pairs = ([child for child in each.named_children if child.type != "comment"] for each in parts)
-        return Object(tuple((self._key(pair[0]), self.expression(pair[1])) for pair in pairs), line=line)
+        properties = tuple((self._key(pair[0]), self.expression(pair[1])) for pair in pairs)
+        seen: set[str] = set()
+        for key, _ in properties:
+            if key.plain in seen:
+                raise SyntaxFault(f"{self.path.name}:{key.line}: {key.plain} is given twice")
+            if key.plain is not None:
+                seen.add(key.plain)
+        return Object(properties, line=line)
 
     def _lambda(self, parts: list[tree_sitter.Node], line: int) -> Lambda:
         return Lambda(tuple(self.text(each) for each in parts[:-1]), self.expression(parts[-1]), line=line)

@@ -14,6 +14,7 @@ from tests.infra import templates
 MAIN, APP, STORAGE, BUS = "main.bicep", "modules/app.bicep", "modules/storage.bicep", "modules/servicebus.bicep"
 POOL = "workers/pool.bicep"
 ROLES, NETWORK, VAULT = "modules/roles.bicep", "modules/network.bicep", "modules/keyvault.bicep"
+ALERTS, ENDPOINTS = "modules/alerts.bicep", "modules/endpoints.bicep"
 
 
 UNUSED = "resource unused 'Microsoft.Insights/components@2020-02-02' existing = {\n  name: 'x'\n}\n\n"
@@ -173,6 +174,64 @@ MISTAKES = [
     Mistake("target", POOL, "value: string(sizes.capacity)", "value: '2'", "has to be what an execution works on"),
     Mistake("subnet of workers", NETWORK, "/subnets/workers'", "/subnets/worker'", "nothing that is deployed"),
     Mistake("image", "main.parameters.json", "QUEUE_WORKER_IMAGE=", "QUEUE_WORKER_IMAGES=", "minLength"),
+    # Limits that the types do not have
+    Mistake("property given twice", APP, "httpsOnly: true", "httpsOnly: true\n    httpsOnly: true", "given twice"),
+    Mistake("id of a role", "roles.json", '"storageBlobDelegator": "', '"storageBlobDelegator": "1', "no id of a role"),
+    Mistake("overlap", NETWORK, "cidrSubnet(addressPrefix, 27, 4)", "cidrSubnet(addressPrefix, 27, 2)", "overlap"),
+    Mistake("outside", NETWORK, "cidrSubnet(addressPrefix, 26, 3)", "'10.61.0.0/26'", "not within the network"),
+    Mistake("duration", "profiles/large.json", '"PT1H"', '"1H"', "is no duration"),
+    Mistake("length of a duration", "profiles/large.json", '"PT1H"', '"P8D"', "PT20S to P7D"),
+    Mistake("frequency of a rule", ALERTS, "'PT5M'", "'PT3M'", "not PT3M"),
+    Mistake("window of a rule", ALERTS, "window: 'PT1H'", "window: 'PT25M'", "not PT25M"),
+    Mistake(
+        "rule that leaves time out", ALERTS, "evaluationFrequency: 'PT5M'", "evaluationFrequency: 'PT2H'", "leaves"
+    ),
+    Mistake("severity", ALERTS, "severity: 1", "severity: 9", "severity is 0 to 4"),
+    Mistake("table of logs", ALERTS, "'AppRequests | where Name", "'AppRequest | where Name", "no table"),
+    Mistake("periods", ALERTS, "minFailingPeriodsToAlert: 1", "minFailingPeriodsToAlert: 2", "more periods"),
+    Mistake("days of the vault", VAULT, "RetentionInDays: 90", "RetentionInDays: 5", "7 to 90"),
+    Mistake("messaging units", "profiles/large.json", '"serviceBusCapacity": 1', '"serviceBusCapacity": 3', "units"),
+    Mistake("days of logs", "profiles/large.json", '"logRetentionDays": 90', '"logRetentionDays": 3', "30 to 730"),
+    Mistake("cap of logs", "profiles/large.json", '"logDailyCapGb": 20', '"logDailyCapGb": 0', "keeps no logs"),
+    Mistake("prefix of a rule", STORAGE, "'artifacts/'", "'artefacts/'", "in no container"),
+    Mistake("zones of storage", "profiles/large.json", '"Standard_ZRS"', '"Standard_LRS"', "loss of a zone"),
+    Mistake("share of traces", "profiles/large.json", '"traceRatio": "0.01"', '"traceRatio": "1.5"', "0 to 1"),
+    Mistake("messages at a time", "profiles/large.json", '"queueBatchSize": 32', '"queueBatchSize": 64', "1 to 32"),
+    Mistake(
+        "event", "profiles/large.json", '"EVENT_SIZE_LIMIT": "9', '"EVENT_SIZE_LIMIT": "99', "more than the 1048576"
+    ),
+    Mistake("calls", "profiles/large.json", '"httpConcurrency": 150', '"httpConcurrency": 1500', "1 to 1000"),
+    Mistake(
+        "ready instances", "profiles/large.json", '"instanceCount": 6', '"instanceCount": 600', "of 200 at the most"
+    ),
+    # Secrets
+    Mistake(
+        "secret as an output", VAULT, "output id string = vault.id", "output id string = rootAccessToken", "record"
+    ),
+    Mistake(
+        "secret in a variable",
+        VAULT,
+        "output id string = vault.id",
+        "var all = '${vault.id}${accessTokenKeys}'\noutput id string = all",
+        "the output id has a secret",
+    ),
+    Mistake(
+        "secret in the file",
+        MAIN,
+        "param rootAccessToken string = ''",
+        "param rootAccessToken string = 'a'",
+        "value in",
+    ),
+    Mistake("secret passed on", VAULT, "@secure()\nparam messageSigning", "param messageSigning", "passed on"),
+    Mistake("secret by its name", VAULT, "@secure()\nparam accessTokenKeys", "param accessTokenKeys", "not @secure()"),
+    # Conventions
+    Mistake("zone", MAIN, "privatelink.blob.", "privatelink.blobs.", "looked up in privatelink.blob.core"),
+    Mistake("suffix", MAIN, "privatelink.servicebus.windows.net", "privatelink.servicebus.window.net", "looked up"),
+    Mistake("sub-resource", MAIN, "name: 'blob'", "name: 'blobs'", "no sub-resource"),
+    Mistake("location of a zone", ENDPOINTS, "location: 'global'", "location: location", "is 'global'"),
+    Mistake("tag of the group", MAIN, "'azd-env-name'", "'azd-environment'", "by the tag azd-env-name"),
+    Mistake("tag of the app", APP, "azd-service-name", "azd-service", "by the tag azd-service-name"),
+    Mistake("plain HTTP", STORAGE, "supportsHttpsTrafficOnly: true", "supportsHttpsTrafficOnly: false", "plain HTTP"),
 ]
 
 

@@ -1,0 +1,179 @@
+"""The function of the documentation that passes events on to mail and Teams: real events, a real subscription."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from azure.functions.servicebus import ServiceBusMessage
+from azure.servicebus import ServiceBusReceivedMessage
+from azure.servicebus.aio.management import ServiceBusAdministrationClient
+from requests import HTTPError
+
+from docs.examples import notify
+from listen.subscription import rules_for_any, subscription
+from local.service_bus import ServiceBus
+from local.service_bus_admin import AsyncPlainHttpTransport
+from shared.domain.task import Resolved
+from shared.events.exchanges import parse_exchange
+from shared.events.messages import EventMessage
+from tests.events.builders import Life
+from tests.events.receiving import publishing, received
+
+PATTERNS = ("route.notify.email.#", "route.notify.teams.#")
+MAIL = "notify.email.me@example.com"
+TEAMS = "notify.teams.build-status"
+IDLE = timedelta(minutes=5)
+ROOT_URL = "https://queue.example.com"
+
+
+class Sink:
+    """Where notices go: by the last word of the address."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[str, dict[str, Any]]] = []
+        self.status = 202
+        self.url = ""
+
+
+@pytest.fixture
+def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sink]:
+    with listening() as there:
+        monkeypatch.setenv("TASKCLUSTER_ROOT_URL", f"{ROOT_URL}/")
+        for kind in ("EMAIL", "TEAMS"):
+            monkeypatch.setenv(f"NOTIFY_{kind}_URL", f"{there.url}/{kind.lower()}")
+        yield there
+
+
+@contextmanager
+def listening() -> Iterator[Sink]:
+    there = Sink()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            there.got.append((self.path.strip("/"), body))
+            self.send_response_only(there.status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    there.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield there
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def as_trigger(body: bytes, properties: Mapping[str, Any]) -> ServiceBusMessage:
+    """What the host makes of a message."""
+    return ServiceBusMessage(body=body, application_properties={**properties}, message_id="m", user_properties={})
+
+
+def of_received(message: ServiceBusReceivedMessage) -> ServiceBusMessage:
+    """The same of one that was received, whose properties are bytes on the wire."""
+    named: Mapping[Any, Any] = message.application_properties or {}
+    return as_trigger(str(message).encode(), {_text(name): _text(value) for name, value in named.items()})
+
+
+def _text(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def ended(number: int, resolution: Resolved, *routes: str) -> list[EventMessage]:
+    """What is announced of a task that ends so."""
+    life = Life.begin(task_id=f"{number:08d}QACAAAAAAAAAAA", routes=list(routes))
+    life.schedule()
+    life.claim()
+    return life.report(resolution)
+
+
+async def test_tasks_that_failed_are_passed_on_to_those_who_asked(sink: Sink) -> None:
+    with ServiceBus.start(["task-failed"]) as bus:
+        async with ServiceBusAdministrationClient.from_connection_string(
+            bus.connection_string, transport=AsyncPlainHttpTransport()
+        ) as admin:
+            rules = rules_for_any(parse_exchange("task-failed"), PATTERNS)
+            async with subscription(admin, "task-failed", "notify", rules, IDLE), publishing(bus) as publisher:
+                await publisher.publish(
+                    [
+                        *ended(1, Resolved.FAILED, "index.a", f"{MAIL}.on-failed", f"{TEAMS}.on-any"),
+                        *ended(2, Resolved.FAILED, "index.a"),
+                        *ended(3, Resolved.FAILED, f"{MAIL}.on-completed"),
+                    ]
+                )
+                messages = await received(bus, "task-failed", 2, "notify")
+    assert len(messages) == 2, "the filter leaves out a task without such routes"
+    for message in messages:
+        notify.notify(of_received(message))
+    task_id = "00000001QACAAAAAAAAAAA"
+    assert sorted((where, body["address"]) for where, body in sink.got) == [
+        ("email", "me@example.com"),
+        ("teams", "build-status"),
+    ]
+    assert {body["subject"] for _, body in sink.got} == {f"Task {task_id} has failed"}
+    assert {body["link"] for _, body in sink.got} == {f"{ROOT_URL}/tasks/{task_id}"}
+    assert {body["text"] for _, body in sink.got} == {"Run 0 in prov/pool: failed."}
+
+
+@pytest.mark.parametrize(
+    ("resolution", "event", "is_sent"),
+    [
+        (Resolved.COMPLETED, "completed", True),
+        (Resolved.COMPLETED, "failed", False),
+        (Resolved.FAILED, "any", True),
+        (Resolved.FAILED, "resolved", True),
+        (Resolved.FAILED, "defined", False),
+    ],
+)
+def test_an_event_goes_to_routes_for_it(sink: Sink, resolution: Resolved, event: str, is_sent: bool) -> None:
+    (message,) = ended(1, resolution, f"{MAIL}.on-{event}")
+    notify.notify(as_trigger(message.body, message.properties))
+    assert [body["address"] for _, body in sink.got] == ["me@example.com"] * is_sent
+
+
+def test_a_run_that_is_retried_is_no_end(sink: Sink) -> None:
+    """A task-exception of a worker that shut down comes while the task is pending again."""
+    life = Life.begin(routes=[f"{MAIL}.on-any"])
+    life.schedule()
+    life.claim()
+    shutdown, _ = life.report_exception(Resolved.WORKER_SHUTDOWN)
+    notify.notify(as_trigger(shutdown.body, shutdown.properties))
+    assert sink.got == []
+
+
+def test_what_is_not_accepted_is_left_to_service_bus(sink: Sink) -> None:
+    sink.status = 503
+    (message,) = ended(1, Resolved.FAILED, f"{MAIL}.on-failed")
+    with pytest.raises(HTTPError):
+        notify.notify(as_trigger(message.body, message.properties))
+
+
+def test_a_kind_without_an_address_is_left_out(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOTIFY_TEAMS_URL")
+    (message,) = ended(1, Resolved.FAILED, f"{TEAMS}.on-failed", "notify.pulse.x.on-any")
+    notify.notify(as_trigger(message.body, message.properties))
+    assert sink.got == []
+
+
+def test_it_is_triggered_by_its_subscription_on_each_topic_of_an_end() -> None:
+    found = {str(one.get_function_name()): json.loads(str(one)) for one in notify.app.get_functions()}
+    assert set(found) == {"notify_task_completed", "notify_task_failed", "notify_task_exception"}
+    for name, function in found.items():
+        (binding,) = function["bindings"]
+        assert binding["type"] == "serviceBusTrigger"
+        assert binding["topicName"] == name.removeprefix("notify_").replace("_", "-")
+        assert (binding["subscriptionName"], binding["connection"]) == ("notify", "ServiceBus")
