@@ -46,6 +46,7 @@ QUICK: Mapping[str, int] = {
     "tests/infra/test_settings.py": 1,
     "tests/infra/test_simulation.py": 1,
     "tests/infra/test_workflows.py": 1,
+    "tests/infra/test_workflow_steps.py": 1,
     "tests/local/test_host_config.py": 1,
     "tests/local/test_host_functions.py": 1,
     "tests/local/test_host_ncrontab.py": 1,
