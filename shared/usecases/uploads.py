@@ -17,6 +17,7 @@ from shared.domain.artifacts import (
     OPAQUE,
     UNDER_WAY,
     Artifact,
+    StorageType,
     Upload,
     as_header,
     detected_encoding,
@@ -81,7 +82,9 @@ class Uploads:
         encoding = found.content_encoding
         if artifact.upload is Upload.DIRECT and not encoding and found.length != artifact.sent_length:
             encoding = await self._detect(stored, found)
-        seen = replace(artifact, is_present=True, is_settled=True, encoding=encoding, length=found.length)
+        # The client of an `azure` artifact may go on writing its blob, as a log that grows: its length stays unknown.
+        length = None if artifact.storage_type is StorageType.AZURE else found.length
+        seen = replace(artifact, is_present=True, is_settled=True, encoding=encoding, length=length)
         if await self._artifacts.note(stored, seen) is None and await self._is_gone(stored):
             await self._blobs.delete(stored.container, stored.path)
             return None
