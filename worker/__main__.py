@@ -11,6 +11,7 @@ from pathlib import Path
 
 from worker import health
 from worker.health import beat
+from worker.hiding import hide
 from worker.options import Options, parse
 from worker.queue import REFUSED
 from worker.worker import Worker
@@ -48,6 +49,9 @@ async def work(options: Options) -> int:
     except REFUSED as refused:
         log.error("the queue does not let this worker ask for work: %s", refused)
         return EXIT_REFUSED
+    except OSError as problem:
+        log.error("the worker cannot go on: %s", problem)
+        return EXIT_REFUSED
     finally:
         if beating is not None:
             beating.cancel()
@@ -59,6 +63,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 def main() -> None:
     """The command line."""
+    hide()
     options = parse(sys.argv[1:], os.environ)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     sys.exit(asyncio.run(work(options)))

@@ -1,4 +1,8 @@
-"""A claim: the right to run a task until takenUntil, renewed for as long as the run takes (contract 5)."""
+"""A claim: the right to run a task until takenUntil, renewed for as long as the run takes (contract 5).
+
+Between two renewals the worker looks from time to time whether the run still is its own, so that a task that was
+cancelled does not go on for many minutes.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
-from worker.queue import REFUSED, Json, Queue, insist
+from worker.queue import REFUSED, TROUBLE, Json, Queue, insist
 
 log = logging.getLogger("worker")
 
@@ -18,12 +22,25 @@ MARGIN = timedelta(minutes=3)
 class Claim:
     """A run that this worker holds."""
 
-    def __init__(self, claimed: Json, connect: Callable[[Mapping[str, str]], Queue]) -> None:
-        """`claimed` is one element of claimWork's answer; `connect` makes a client from credentials."""
+    def __init__(
+        self,
+        claimed: Json,
+        connect: Callable[[Mapping[str, str]], Queue],
+        *,
+        watching: Queue | None = None,
+        watch_seconds: float = 60.0,
+    ) -> None:
+        """`claimed` is one element of claimWork's answer; `connect` makes a client from credentials.
+
+        `watching` looks at the run's state every `watch_seconds`: the credentials of a claim may not suffice for that.
+        None, or one that lacks the scope queue:status:<taskId>: only renewals show that the run has ended.
+        """
         self.definition: Json = claimed["task"]
         self.task_id: str = claimed["status"]["taskId"]
         self.run_id: int = claimed["runId"]
         self._connect = connect
+        self._watching = watching
+        self._watch = timedelta(seconds=watch_seconds)
         self._renewed(claimed)
 
     def __str__(self) -> str:
@@ -34,11 +51,23 @@ class Claim:
         """A client with the latest credentials of the claim: the older ones expire."""
         return self._queue
 
+    @property
+    def credentials(self) -> Mapping[str, str]:
+        """The latest credentials of the claim: those of the task, and for its artifacts and reports."""
+        return self._credentials
+
+    def hawk_ext(self) -> str | dict[str, str]:
+        """What a call that is signed with the credentials says besides: their certificate."""
+        ext: str | dict[str, str] = self._queue.makeHawkExt()
+        return ext
+
     async def keep(self) -> str:
         """Renews the claim again and again. Returns only when the run is not this worker's any more, and says why."""
         deadline = _moment(self.definition["deadline"])
         while True:
-            await _sleep_until(min(renewal_due(self._taken_until, _now()), deadline))
+            due = min(renewal_due(self._taken_until, _now()), deadline)
+            if (ended := await self._watch_until(due)) is not None:
+                return ended
             if _now() >= deadline:
                 return "the deadline has passed"
             try:
@@ -50,9 +79,27 @@ class Claim:
                 return f"the queue does not renew it ({refused.status_code})"
             log.info("%s: renewed until %s", self, self._taken_until)
 
+    async def _watch_until(self, due: datetime) -> str | None:
+        """Waits; why the run is not this worker's any more, if that shows before."""
+        while self._watching is not None and due - _now() > self._watch:
+            await _sleep_until(_now() + self._watch)
+            try:
+                runs = (await self._watching.status(self.task_id))["status"]["runs"]
+            except TROUBLE:
+                continue
+            except REFUSED as refused:
+                log.info("%s: only renewals show when it ends: status is refused (%s)", self, refused.status_code)
+                self._watching = None
+                break
+            if (run := runs[self.run_id])["state"] != "running":
+                return f"it is {run['state']} ({run.get('reasonResolved')})"
+        await _sleep_until(due)
+        return None
+
     def _renewed(self, answer: Json) -> None:
         self._taken_until = _moment(answer["takenUntil"])
-        self._queue = self._connect(answer["credentials"])
+        self._credentials: Mapping[str, str] = answer["credentials"]
+        self._queue = self._connect(self._credentials)
 
 
 def renewal_due(taken_until: datetime, now: datetime) -> datetime:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
+import os
 import re
 import socket
 import tempfile
@@ -16,13 +18,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
+from worker.payload import schema
+from worker.users import User
+
 POLL_MODES = ("signed", "claim-work")
+MIB = 1 << 20
 MOST_AT_ONCE = 32
 """claimWork hands out no more at once (contract 5.1)."""
 
 _ID_LENGTH = 38
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,38}")
 _TASK_QUEUE = re.compile(r"[a-zA-Z0-9_-]{1,38}/[a-z]([-a-z0-9]{0,36}[a-z0-9])?")
+
+
+def default_work_dir() -> Path:
+    """A folder of the user's own where the system keeps temporary files."""
+    return Path(tempfile.gettempdir()) / f"taskcluster-worker-{os.getuid()}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +51,26 @@ class Options:
     poll_mode: str = "signed"
     idle_seconds: float = 10.0
     """The longest pause between two looks at the queues of an idle worker, in signed mode."""
-    work_dir: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
-    """Each run gets a fresh folder in it."""
+    work_dir: Path = field(default_factory=default_work_dir)
+    """Folders of runs, and caches."""
     idle_timeout: float | None = None
     """Seconds without a task after which the worker ends; None: never."""
     max_tasks: int | None = None
     """Runs after which the worker ends; None: without limit."""
+    max_run_time: float | None = None
+    """Seconds that a task may ask for at most, and gets where it asks for none; None: until its deadline."""
+    grace_seconds: float = 5.0
+    """Between SIGTERM and SIGKILL, where a task is ended early."""
+    watch_seconds: float = 60.0
+    """Between two looks whether a task was cancelled."""
+    log_seconds: float = 2.0
+    """Between two uploads of a log that grows."""
+    log_limit: int = 100 * MIB
+    """Bytes of a log; of a longer one the middle is left out."""
+    keep_free: int = 1024 * MIB
+    """Bytes of the disk; while fewer are free, caches are removed before a task begins."""
+    task_users: tuple[User, ...] = ()
+    """That tasks run as, one at a time; none: as the worker's own."""
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
@@ -61,6 +86,10 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
     root_url = environment["TASKCLUSTER_ROOT_URL"]
     if not re.match(r"https?://[^/]", root_url):
         parser.error(f"TASKCLUSTER_ROOT_URL must be a URL that begins with https:// (or http://), not {root_url!r}")
+    if given.task_users and os.getuid() != 0:
+        parser.error("--task-users needs a worker that runs as root")
+    if given.task_users and len(given.task_users) < given.capacity:
+        parser.error(f"--task-users must name as many users as there are tasks at a time: {given.capacity}")
     credentials = {
         key: environment[name] for name, key in _CREDENTIALS.items() if environment.get(name)
     }  # fmt: skip
@@ -82,41 +111,46 @@ _NEEDED = ("TASKCLUSTER_ROOT_URL", "TASKCLUSTER_CLIENT_ID", "TASKCLUSTER_ACCESS_
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         description="Claims tasks of a task queue and runs their commands. "
         "TASKCLUSTER_ROOT_URL, TASKCLUSTER_CLIENT_ID, TASKCLUSTER_ACCESS_TOKEN and, for temporary credentials, "
-        "TASKCLUSTER_CERTIFICATE come from the environment.",
+        "TASKCLUSTER_CERTIFICATE come from the environment. --some-option may come from WORKER_SOME_OPTION.",
     )
-    parser.add_argument("--task-queue-id", required=True, type=_task_queue, help="<provisionerId>/<workerType>")
-    parser.add_argument("--worker-group", required=True, type=_id)
-    parser.add_argument(
-        "--worker-id",
-        type=_id,
-        default=id_of_host(socket.gethostname()),
-        help="unique in its group at any time (default: from the name of the host)",
-    )
-    parser.add_argument("--capacity", type=_capacity, default=1, help="tasks at a time (default 1, at most 32)")
-    parser.add_argument(
+    add = parser.add_argument
+    add("--payload-schema", action=_PrintSchema, help="print the JSON schema of tasks' payloads, and end")
+    add("--task-queue-id", required=True, type=_task_queue, help="<provisionerId>/<workerType>")
+    add("--worker-group", required=True, type=_id, help="whatever groups workers: a region, a host")
+    add("--worker-id", type=_id, default=id_of_host(socket.gethostname()), help="unique in its group at any time")
+    add("--capacity", type=_capacity, default=Options.capacity, help="tasks at a time, at most 32")
+    add(
         "--poll-mode",
         choices=POLL_MODES,
-        default=POLL_MODES[0],
-        help="signed: poll Azure queues by signed URLs (default); claim-work: wait in claimWork",
+        default=Options.poll_mode,
+        help="signed: poll Azure queues by signed URLs; claim-work: wait in claimWork",
     )
-    parser.add_argument(
-        "--idle-seconds",
-        type=_seconds,
-        default=10.0,
-        help="longest pause of an idle worker in signed mode (default 10)",
-    )
-    parser.add_argument(
-        "--work-dir", type=_folder, default=Path(tempfile.gettempdir()), help="where each run gets a fresh folder"
-    )
-    parser.add_argument(
-        "--idle-timeout",
-        type=_timeout,
-        help="end when there was no task for so many seconds; 0: at the first look that finds none (default: never)",
-    )
-    parser.add_argument("--max-tasks", type=_count, help="end after so many tasks (default: without limit)")
+    add("--idle-seconds", type=_seconds, default=Options.idle_seconds, help="longest pause when idle, in signed mode")
+    add("--idle-timeout", type=_timeout, help="end after so many seconds without a task; 0: at once")
+    add("--max-tasks", type=_count, help="end after so many tasks")
+    add("--work-dir", type=_folder, default=default_work_dir(), help="folders of runs, and caches")
+    add("--keep-free", type=_mib, default=Options.keep_free, metavar="MIB", help="remove caches for so much free disk")
+    add("--max-run-time", type=_seconds, help="seconds that a task may ask for, and gets if it asks for none")
+    add("--grace-seconds", type=_seconds, default=Options.grace_seconds, help="from SIGTERM to SIGKILL")
+    add("--watch-seconds", type=_seconds, default=Options.watch_seconds, help="between looks for a cancellation")
+    add("--log-seconds", type=_seconds, default=Options.log_seconds, help="between uploads of a log that grows")
+    add("--log-limit", type=_mib, default=Options.log_limit, metavar="MIB", help="leave out the middle of longer logs")
+    add("--task-users", type=_users, default=(), help="users that tasks run as, with commas; the worker must be root")
     return parser
+
+
+class _PrintSchema(argparse.Action):
+    """An option that prints the payload's schema and ends the program."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(json.dumps(schema(), indent=2))
+        parser.exit()
 
 
 def _from_environment(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> list[str]:
@@ -124,6 +158,8 @@ def _from_environment(parser: argparse.ArgumentParser, environment: Mapping[str,
     arguments = []
     for action in parser._actions:  # argparse has no public list of a parser's options
         option = action.option_strings[-1]
+        if action.nargs == 0:
+            continue
         name = option.removeprefix("--").removeprefix("worker-").replace("-", "_").upper()
         if value := environment.get(f"WORKER_{name}"):
             arguments.append(f"{option}={value}")
@@ -171,6 +207,17 @@ def _seconds(text: str) -> float:
     except ValueError:
         _refuse(f"{text!r} is not a number of seconds")
     return seconds if 0 < seconds <= 3600 else _refuse(f"{text!r} is not between 0 and 3600 seconds")
+
+
+def _mib(text: str) -> int:
+    return _count(text) * MIB
+
+
+def _users(text: str) -> tuple[User, ...]:
+    try:
+        return tuple(User.of(name) for name in dict.fromkeys(text.split(",")))
+    except (KeyError, ValueError) as problem:
+        _refuse(str(problem.args[0]))
 
 
 def _folder(text: str) -> Path:

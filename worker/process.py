@@ -1,4 +1,4 @@
-"""Runs a task's command in a process group of its own, and kills that group as a whole."""
+"""Runs a task's commands, with a guard that ends whatever they have started."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from worker.users import User
 
 GUARD = Path(__file__).with_name("guard.py")
+CHUNK = 256 * 1024
+END_SECONDS = 5.0
+"""How long the guard may take to end the task's processes, and their last output to arrive."""
 
 _TASKS_FAULT = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.E2BIG, errno.EISDIR})
 _SHORTAGE = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC})
@@ -31,48 +38,99 @@ class SpawnError(Exception):
             self.reason = "internal-error"
 
 
-class TimedOut(Exception):
-    """The command ran for longer than it may."""
+class Processes:
+    """The processes of one task, as a context: none is left when it has been exited."""
 
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        env: Mapping[str, str],
+        output: Callable[[bytes], object],
+        grace: float,
+        user: User | None = None,
+    ) -> None:
+        """`output` is given all that the commands print. `grace`: seconds from SIGTERM to SIGKILL at an early end."""
+        self._folder = folder
+        self._env = env
+        self._output = output
+        self._grace = grace
+        self._user = user
+        self._is_running = False
 
-async def execute(
-    command: Sequence[str], *, folder: Path, env: Mapping[str, str], log: Path, seconds: float | None
-) -> int:
-    """Runs the command in the folder, its output added to the log; returns its exit code, negative for a signal.
-
-    When this returns, raises or is cancelled, no process of the group is left.
-    Raises SpawnError; TimedOut after so many seconds.
-    """
-    arguments = [sys.executable, "-I", "-S", str(GUARD), *command]
-    with log.open("ab") as output:
+    async def __aenter__(self) -> Self:
+        """Raises SpawnError."""
+        receiving, sending = os.pipe()
         try:
-            process = await asyncio.create_subprocess_exec(
-                *arguments,
-                cwd=folder,
-                env=dict(env),
+            self._guard = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", str(GUARD)),
+                cwd=self._folder,
+                env=dict(self._env),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                stderr=output,
+                stderr=sending,
                 start_new_session=True,
             )
         except OSError as error:
+            os.close(receiving)
             raise SpawnError(error.errno) from None
+        finally:
+            os.close(sending)
+        self._reading = asyncio.create_task(_read(receiving, self._output))
+        return self
+
+    async def run(self, command: Sequence[str]) -> int:
+        """Runs one command; returns its exit code, negative for a signal. Raises SpawnError."""
+        assert self._guard.stdout is not None, "it was asked for"
+        self._is_running = True
+        as_user = {} if self._user is None else {"user": self._user.of_process()}
+        await self._order({"run": list(command), **as_user})
+        line = await self._guard.stdout.readline()
+        self._is_running = False
+        outcome = json.loads(line or b"{}")  # nothing: the command has killed its guard
+        if "errno" in outcome:
+            raise SpawnError(outcome["errno"])
+        return int(outcome.get("exitCode", -signal.SIGKILL))
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.shield(asyncio.create_task(self._end()))
+
+    async def _order(self, order: Mapping[str, Any]) -> None:
+        assert self._guard.stdin is not None, "it was asked for"
+        with contextlib.suppress(ConnectionError):
+            self._guard.stdin.write(json.dumps(order).encode() + b"\n")
+            await self._guard.stdin.drain()
+
+    async def _end(self) -> None:
+        """SIGTERM and a grace period for a command that still runs; then everything is killed."""
+        assert self._guard.stdin is not None and self._guard.stdout is not None, "they were asked for"
+        if self._is_running:
+            await self._order({"signal": int(signal.SIGTERM)})
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._guard.stdout.readline(), self._grace)
+        self._guard.stdin.close()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._guard.wait(), END_SECONDS)
+        if self._guard.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._guard.pid, signal.SIGKILL)
+        await self._guard.wait()
+        # The output ends when nothing is left that could print; what has escaped is not waited for.
+        await asyncio.wait([self._reading], timeout=END_SECONDS)
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+
+
+async def _read(pipe: int, output: Callable[[bytes], object]) -> None:
+    """Passes on all that comes through a pipe."""
+    reader = asyncio.StreamReader(limit=CHUNK)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(pipe, "rb", buffering=0)
+    )
     try:
-        async with asyncio.timeout(seconds):
-            assert process.stdout is not None, "it was asked for"
-            line = await process.stdout.readline()
-    except TimeoutError:
-        raise TimedOut from None
+        while chunk := await reader.read(CHUNK):
+            output(chunk)
     finally:
-        await asyncio.shield(_end(process))
-    outcome = json.loads(line or b"{}")  # nothing: the command has killed its own group
-    if "errno" in outcome:
-        raise SpawnError(outcome["errno"])
-    return int(outcome.get("exitCode", -signal.SIGKILL))
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:  # the guard lives on until it is killed, so its id is still the group's
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
+        transport.close()

@@ -4,56 +4,59 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import shutil
-import tempfile
-from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
-from worker.artifacts import Artifacts, UploadFailed
+from worker.artifacts import Artifacts
 from worker.claim import Claim
-from worker.payload import MalformedPayload, Payload, parse
-from worker.process import SpawnError, TimedOut, execute
+from worker.execution import Execution, Site, TaskException
+from worker.livelog import CONTENT_TYPE, LiveLog
+from worker.logstore import LogStore
+from worker.mounts import check
+from worker.payload import Logs, MalformedPayload, Payload, parse
 from worker.queue import REFUSED, insist
-from worker.tasklog import TaskLog
+from worker.users import User
 
 log = logging.getLogger("worker")
 
-PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
-"""What a command sees of the worker's environment: nothing secret."""
 REPORT_SECONDS = 10.0
 """How long a worker that shuts down waits for a report that is under way, or for its own."""
-
-
-class _Exception(Exception):
-    """The run cannot be brought to an end: the reason to report and what to write to the log."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
+LOG_SECONDS = 5.0
+"""How long it then takes for the rest of the log."""
+LOST_LOG_SECONDS = 60.0
+"""How long the rest of the log may take of a run that is lost."""
 
 
 class Run:
     """Executes one claimed run."""
 
-    def __init__(self, claim: Claim, artifacts: Artifacts, root_url: str, work_dir: Path) -> None:
+    def __init__(self, claim: Claim, site: Site) -> None:
         self._claim = claim
-        self._artifacts = artifacts
-        self._root_url = root_url
-        self._work_dir = work_dir
+        self._site = site
         self._executed = False
+        self._streaming: asyncio.Task[None] | None = None
 
     async def run(self, shutdown: asyncio.Event) -> None:
         """Works on the run until it is reported, lost, or the worker shuts down. Raises nothing."""
-        claim = self._claim
+        claim, site = self._claim, self._site
         log.info("%s: claimed", claim)
-        home = Path(
-            await asyncio.to_thread(tempfile.mkdtemp, prefix=f"{claim.task_id}-{claim.run_id}-", dir=self._work_dir)
-        )
-        self._log = TaskLog(home / "log", self._artifacts)
-        self._folder = home / "task"
-        work = asyncio.create_task(self._work())
-        lost = asyncio.create_task(claim.keep())
+        try:
+            async with site.folders.one(f"{claim.task_id}-{claim.run_id}") as home:
+                with site.users.one() as user, closing(LogStore(home, site.options.log_limit)) as store:
+                    await self._live(home, store, user, shutdown)
+        except OSError as problem:
+            log.error("%s: the worker's disk cannot be used: %s", claim, problem)
+            await self._report_exception("resource-unavailable")
+        except Exception:
+            log.exception("%s: the worker failed", claim)
+            await self._report_exception("internal-error")
+
+    async def _live(self, home: Path, store: LogStore, user: User | None, shutdown: asyncio.Event) -> None:
+        """Works, keeps the claim, and looks for the shutdown, whichever ends first."""
+        self._store = store
+        self._logs: list[LiveLog] = []
+        work = asyncio.create_task(self._work(Execution(self._claim, self._site, home, store, user)))
+        lost = asyncio.create_task(self._claim.keep())
         stop = asyncio.create_task(shutdown.wait())
         try:
             await asyncio.wait((work, lost, stop), return_when=asyncio.FIRST_COMPLETED)
@@ -62,96 +65,63 @@ class Run:
             if not work.done():
                 await _cancel(work)
                 if lost.done():
-                    log.info("%s: lost, since %s", claim, lost.result())
+                    await self._let_go(lost.result())
                 else:
                     await self._give_back()
+            elif not work.cancelled():
+                work.result()
         finally:
-            await asyncio.gather(_cancel(lost), _cancel(stop))
-            await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
+            await asyncio.gather(*map(_cancel, filter(None, (lost, stop, self._streaming))))
 
-    async def _work(self) -> None:
-        """Executes and reports. Cancelling it kills the command."""
+    async def _work(self, execution: Execution) -> None:
+        """Executes and reports. Cancelling it ends the task's processes."""
+        options, claim = self._site.options, self._claim
+        self._store.say(f"Task {claim.task_id}, run {claim.run_id}, on {options.worker_group}/{options.worker_id}")
         try:
-            succeeded = await self._execute()
+            payload = self._payload()
+            succeeded = await execution.execute(payload)
             self._executed = True
-            await self._log.finish()
-        except _Exception as problem:
-            await self._report_exception(problem.reason, str(problem))
-        except UploadFailed as problem:
-            await self._report_exception("resource-unavailable", f"An artifact could not be uploaded: {problem}")
+        except TaskException as problem:
+            await self._end_exceptionally(problem.reason, str(problem))
         except REFUSED as problem:
-            await self._report_exception("internal-error", f"The queue has refused a call: {problem}")
+            await self._end_exceptionally("internal-error", f"The queue has refused a call: {problem}")
         except Exception:
-            log.exception("%s: the worker failed", self._claim)
-            await self._report_exception("internal-error", "The worker failed; its own log says how.")
+            log.exception("%s: the worker failed", claim)
+            await self._end_exceptionally("internal-error", "The worker failed; its own log says how.")
         else:
+            await self._finish_log(payload)
             await self._report(succeeded)
 
-    async def _execute(self) -> bool:
-        """Runs the command and uploads what it made; whether all went well. Raises _Exception."""
-        claim = self._claim
-        self._log.write(f"Task {claim.task_id}, run {claim.run_id}")
+    def _payload(self) -> Payload:
+        """What the task asks for; from now on its log is shown. Raises TaskException."""
         try:
-            payload = parse(claim.definition["payload"])
+            payload = parse(self._claim.definition["payload"], most_run_time=self._site.options.max_run_time)
+            check(payload, self._claim.definition)
         except MalformedPayload as problem:
-            raise _Exception("malformed-payload", f"The payload is malformed:\n{problem}") from None
-        streaming = asyncio.create_task(self._log.stream())
-        try:
-            succeeded = await self._run_command(payload)
-        finally:
-            await _cancel(streaming)
-        uploaded = [await self._upload(name, self._folder / path) for name, path in payload.artifacts.items()]
-        return succeeded and all(uploaded)
+            self._logs = [self._log(Logs().live)]
+            raise TaskException("malformed-payload", str(problem)) from None
+        if payload.features.live_log:
+            live = self._log(payload.logs.live)
+            self._logs = [live]
+            self._streaming = asyncio.create_task(live.stream(self._site.options.log_seconds))
+        elif payload.features.backing_log:
+            self._logs = [self._log(payload.logs.backing)]
+        return payload
 
-    async def _run_command(self, payload: Payload) -> bool:
-        self._folder.mkdir()
-        try:
-            exit_code = await execute(
-                payload.command,
-                folder=self._folder,
-                env=self._environment(payload.env),
-                log=self._log.path,
-                seconds=payload.max_run_time,
-            )
-        except SpawnError as problem:
-            raise _Exception(problem.reason, f"{payload.command[0]} could not be started: {problem}") from None
-        except TimedOut:
-            self._log.write(f"Killed after maxRunTime, {payload.max_run_time:g} s")
-            return False
-        self._log.write(f"Exit code {exit_code}" if exit_code >= 0 else f"Ended by signal {-exit_code}")
-        return exit_code == 0
+    def _log(self, name: str) -> LiveLog:
+        return LiveLog(name, self._store, self._claim, self._site.session)
 
-    def _environment(self, wanted: Mapping[str, str]) -> dict[str, str]:
-        own = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        task = {
-            "HOME": str(self._folder),
-            "TASK_ID": self._claim.task_id,
-            "RUN_ID": str(self._claim.run_id),
-            "TASKCLUSTER_ROOT_URL": self._root_url,
-        }
-        return {**own, **task, **wanted}
-
-    async def _upload(self, name: str, path: Path) -> bool:
-        """Uploads one of the payload's artifacts, or says in its place why it is not there."""
-        problem = self._problem(path)
-        if problem is None:
-            self._log.write(f"Uploading {name}")
-            await self._artifacts.upload(name, path)
-            return True
-        reason, message = problem
-        self._log.write(f"Artifact {name} is missing: {message}")
-        await insist(lambda: self._artifacts.report_missing(name, reason, message))
-        return False
-
-    def _problem(self, path: Path) -> tuple[str, str] | None:
-        """Why a file cannot be an artifact: a reason (contract 7.2), and in words."""
-        if not path.exists():
-            return "file-missing-on-worker", f"{path.name} does not exist"
-        if not path.resolve().is_relative_to(self._folder.resolve()) or not path.is_file():
-            return "invalid-resource-on-worker", f"{path.name} is no file in the task's folder"
-        if not os.access(path, os.R_OK):
-            return "file-not-readable-on-worker", f"{path.name} cannot be read"
-        return None
+    async def _finish_log(self, payload: Payload | None = None) -> None:
+        """Uploads the rest of the log; gives the whole its second name where both features are on."""
+        if self._streaming is not None:
+            await _cancel(self._streaming)
+        stored = [await each.finish() for each in self._logs]
+        if payload and all(stored) and payload.features.live_log and payload.features.backing_log:
+            artifacts = Artifacts(self._claim, self._site.session)
+            try:
+                await artifacts.link(payload.logs.backing, payload.logs.live, CONTENT_TYPE)
+            except REFUSED as refused:
+                log.warning("%s: the log gets no second name: %s", self._claim, refused)
 
     async def _report(self, succeeded: bool) -> None:
         queue, claim = self._claim.queue, self._claim
@@ -163,24 +133,43 @@ class Run:
         else:
             log.info("%s: %s", claim, "completed" if succeeded else "failed")
 
-    async def _report_exception(self, reason: str, message: str) -> None:
+    async def _end_exceptionally(self, reason: str, message: str) -> None:
         """First the report, then the log: a worker in trouble should not risk the report (contract 7.1)."""
+        self._store.say(message)
+        await self._report_exception(reason)
+        await self._finish_log()
+
+    async def _report_exception(self, reason: str) -> None:
         claim = self._claim
-        self._log.write(message)
         try:
             await insist(lambda: claim.queue.reportException(claim.task_id, claim.run_id, {"reason": reason}))
-            log.info("%s: %s", claim, reason)
-            await self._log.finish()
         except REFUSED as refused:
             log.info("%s: lost, since the queue takes no report (%s)", claim, refused.status_code)
+        else:
+            log.info("%s: %s", claim, reason)
+
+    async def _let_go(self, reason: str) -> None:
+        """The run is not this worker's any more. Its log still is: nobody else writes it."""
+        log.info("%s: lost, since %s", self._claim, reason)
+        self._store.say(f"The run ends here, since {reason}.")
+        await self._finish_log_within(LOST_LOG_SECONDS)
 
     async def _give_back(self) -> None:
         """The worker shuts down: the queue retries the task at once."""
+        self._store.say("The worker shuts down.")
         try:
             async with asyncio.timeout(REPORT_SECONDS):
-                await self._report_exception("worker-shutdown", "The worker shuts down.")
+                await self._report_exception("worker-shutdown")
         except TimeoutError:
             log.warning("%s: could not be given back in time", self._claim)
+        await self._finish_log_within(LOG_SECONDS)
+
+    async def _finish_log_within(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._finish_log()
+        except TimeoutError:
+            log.warning("%s: the end of its log could not be stored in time", self._claim)
 
 
 async def _cancel(task: asyncio.Task[object]) -> None:

@@ -10,15 +10,16 @@ import time
 from collections.abc import Mapping
 from typing import Protocol
 
-import aiohttp
-
-from worker.artifacts import Artifacts
+from worker.caches import Caches
 from worker.claim import Claim
 from worker.claimwork import ClaimWork
+from worker.execution import Site
+from worker.folders import Folders
 from worker.options import Options
 from worker.queue import TROUBLE, Advice, BackOff, Json, Queue, connect, open_session
 from worker.run import Run
 from worker.signed import SignedUrls
+from worker.users import Users
 
 log = logging.getLogger("worker")
 
@@ -50,22 +51,32 @@ class Worker:
         self._shutdown.set()
 
     async def run(self) -> None:
-        """Works until shut down. Raises REFUSED when the queue does not let this worker ask for work."""
+        """Works until it is to end. Raises REFUSED when the queue does not let this worker ask for work, OSError when
+        the work directory cannot be used."""
         advice = Advice()
+        folders = Folders(self._options.work_dir)
+        await asyncio.to_thread(folders.sweep)
         async with open_session(advice) as session:
-            queue = connect(self._options.root_url, self._options.credentials, session)
+            self._site = Site(
+                options=self._options,
+                session=session,
+                folders=folders,
+                caches=Caches(self._options.work_dir, self._options.keep_free),
+                users=Users(self._options.task_users),
+            )
+            self._queue = connect(self._options.root_url, self._options.credentials, session)
             source: Source
             if self._options.poll_mode == "signed":
-                source = SignedUrls(queue, session, advice, self._options)
+                source = SignedUrls(self._queue, session, advice, self._options)
             else:
-                source = ClaimWork(queue, advice, self._options)
+                source = ClaimWork(self._queue, advice, self._options)
             try:
-                await self._take_work(source, session)
+                await self._take_work(source)
             finally:
                 if self._runs:
                     await asyncio.wait(self._runs)
 
-    async def _take_work(self, source: Source, session: aiohttp.ClientSession) -> None:
+    async def _take_work(self, source: Source) -> None:
         """Asks and starts, until shut down, idle for too long, or the last task that it may take has started."""
         trouble_pause = BackOff(longest=60)
         while self._left > 0 and not self._shutdown.is_set():
@@ -83,7 +94,7 @@ class Worker:
                 trouble_pause.reset()
                 pause = source.pause() if not claims else 0.0
             for claimed in claims:
-                self._start(claimed, session)
+                self._start(claimed)
             if claims:
                 continue
             patience = self._patience()
@@ -98,13 +109,12 @@ class Worker:
             return math.inf
         return self._options.idle_timeout - (time.monotonic() - self._idle_since)
 
-    def _start(self, claimed: Json, session: aiohttp.ClientSession) -> None:
+    def _start(self, claimed: Json) -> None:
         def client(credentials: Mapping[str, str]) -> Queue:
-            return connect(self._options.root_url, credentials, session)
+            return connect(self._options.root_url, credentials, self._site.session)
 
-        claim = Claim(claimed, client)
-        run = Run(claim, Artifacts(claim, session), self._options.root_url, self._options.work_dir)
-        task = asyncio.create_task(run.run(self._shutdown))
+        claim = Claim(claimed, client, watching=self._queue, watch_seconds=self._options.watch_seconds)
+        task = asyncio.create_task(Run(claim, self._site).run(self._shutdown))
         self._left -= 1
         self._runs.add(task)
         task.add_done_callback(self._ended)

@@ -5,46 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from local.child import Child
-from tests.host import bare_worker
-from tests.host.service import Service, eventually, outcome, refused
-from tests.host.workers import MODES, start_worker, worker
-
-SECONDS = 30
-
-
-def shell(script: str, **more: Any) -> dict[str, Any]:
-    """A payload."""
-    return {"command": ["sh", "-c", script], "maxRunTime": 60, **more}
-
-
-@contextmanager
-def working(
-    service: Service, logs: Path, *more: str, name: str = "one", mode: str = "signed", capacity: int = 1
-) -> Iterator[Child]:
-    """A worker on the test's own pool."""
-    stack = service.running.stack
-    with worker(stack, service.pool, name, logs=logs, mode=mode, capacity=capacity, more=more) as child:
-        yield child
-
-
-def run_of(service: Service, task_id: str, run_id: int = 0) -> dict[str, Any]:
-    """A run of a task that has it."""
-    run: dict[str, Any] = service.status(task_id)["runs"][run_id]
-    return run
-
-
-def wait_for_file(path: Path) -> str:
-    """What a task has written, line by line, once there is anything."""
-    return eventually(lambda: path.read_text() if path.exists() else None, SECONDS)
-
+from tests.host.service import Service, eventually, refused
+from tests.host.worker_support import LOG, SECONDS, artifact, log_with, run_of, shell, wait_for_file, working
+from tests.host.workers import MODES, start_worker
 
 ENDINGS = {
     "completed": (shell("true"), "completed", "completed"),
@@ -197,14 +165,6 @@ def test_a_second_signal_ends_it_at_once(service: Service, tmp_path: Path) -> No
             child.stop(grace=0)
 
 
-def artifact(service: Service, task_id: str, name: str, run_id: int = 0) -> str:
-    """The content of an artifact."""
-    url = service.queue.getArtifact(task_id, run_id, name)["url"]
-    answer = bare_worker.request("GET", url)
-    assert answer.status == 200
-    return answer.text
-
-
 @pytest.mark.parametrize("ending", ["completed", "failed", "malformed-payload"])
 def test_the_log_shows_how_the_task_ended(service: Service, tmp_path: Path, ending: str) -> None:
     payload: dict[str, Any] = {
@@ -216,33 +176,11 @@ def test_the_log_shows_how_the_task_ended(service: Service, tmp_path: Path, endi
     with working(service, tmp_path):
         service.wait_for(task_id, "exception" if ending == "malformed-payload" else ending, SECONDS)
         if ending == "malformed-payload":
-            log = eventually(lambda: _log_after_the_report(service, task_id), SECONDS)
-            assert "payload.command must be a list of strings" in log
+            log_with(service, task_id, "payload.command: Input should be a valid list")
         else:
             log = artifact(service, task_id, LOG)
             assert "\nout\nerr\n" in log
             assert f"Exit code {0 if ending == 'completed' else 7}\n" in log
-
-
-LOG = "public/logs/live.log"
-
-
-def _log_after_the_report(service: Service, task_id: str) -> str | None:
-    """The log of an exception comes after the report."""
-    names = [each["name"] for each in service.queue.listArtifacts(task_id, 0)["artifacts"]]
-    answer = outcome(lambda: artifact(service, task_id, LOG)) if LOG in names else None
-    return answer if isinstance(answer, str) else None
-
-
-def test_the_log_can_be_read_while_the_task_runs(service: Service, tmp_path: Path) -> None:
-    go_on = tmp_path / "go-on"
-    task_id = service.create(payload=shell(f"echo first; until [ -e {go_on} ]; do sleep 0.05; done; echo last"))
-    with working(service, tmp_path):
-        assert "\nfirst\n" in eventually(lambda: _log_after_the_report(service, task_id), SECONDS)
-        assert service.status(task_id)["state"] == "running"
-        go_on.touch()
-        service.wait_for(task_id, "completed", SECONDS)
-    assert "\nfirst\nlast\n" in artifact(service, task_id, LOG)
 
 
 def test_files_that_the_payload_names_become_artifacts(service: Service, tmp_path: Path) -> None:
@@ -257,6 +195,7 @@ def test_files_that_the_payload_names_become_artifacts(service: Service, tmp_pat
     types = {each["name"]: each["contentType"] for each in service.queue.listArtifacts(task_id, 0)["artifacts"]}
     assert types == {
         LOG: "text/plain; charset=utf-8",
+        "public/logs/live_backing.log": "text/plain; charset=utf-8",
         "public/file.txt": "text/plain",
         "private/empty": "application/octet-stream",
         "public/large.json": "application/json",

@@ -155,6 +155,7 @@ def command(stage: Stage, instruction: str, root: Path) -> list[str]:
 
 
 @pytest.mark.large
+@pytest.mark.timeout(600)  # it installs packages
 def test_the_entry_point_runs_with_nothing_but_the_locked_packages(tmp_path: Path) -> None:
     root, work = image(tmp_path), tmp_path / "work"
     work.mkdir()

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.local.stacks import wait
-from worker.process import GUARD, SpawnError, TimedOut, execute
+from worker.process import GUARD, Processes, SpawnError
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
-async def run(folder: Path, *command: str, seconds: float | None = 30) -> int:
-    return await execute(command, folder=folder, env=ENVIRONMENT, log=folder / "log", seconds=seconds)
+async def run(folder: Path, *commands: Sequence[str], grace: float = 0.2, env: Mapping[str, str] = ENVIRONMENT) -> int:
+    """Runs commands one after the other, their output in the file `log`; the last exit code."""
+    with (folder / "log").open("ab", buffering=0) as log:
+        processes = Processes(folder=folder, env=env, output=log.write, grace=grace)
+        async with processes:
+            return [await processes.run(command) for command in commands][-1]
 
 
-async def shell(folder: Path, script: str, seconds: float | None = 30) -> int:
-    return await run(folder, "sh", "-c", script, seconds=seconds)
+async def shell(folder: Path, script: str, grace: float = 0.2) -> int:
+    return await run(folder, ("sh", "-c", script), grace=grace)
 
 
 def written(path: Path) -> Callable[[], bool]:
@@ -73,7 +78,7 @@ async def test_output_goes_to_the_log_in_order_after_what_is_there(tmp_path: Pat
 
 async def test_the_environment_is_what_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_OF_THE_WORKER", "yes")
-    await execute(["env"], folder=tmp_path, env={**ENVIRONMENT, "MINE": "1"}, log=tmp_path / "log", seconds=30)
+    await run(tmp_path, ["env"], env={**ENVIRONMENT, "MINE": "1"})
     names = {line.split("=")[0] for line in (tmp_path / "log").read_text().splitlines()}
     assert {"MINE", "PATH"} <= names
     assert "SECRET_OF_THE_WORKER" not in names
@@ -87,7 +92,7 @@ async def test_what_cannot_be_started(tmp_path: Path, command: str, mode: int | 
     if mode is not None:
         (tmp_path / "file").touch(mode)
     with pytest.raises(SpawnError) as refused:
-        await run(tmp_path, command)
+        await run(tmp_path, [command])
     assert refused.value.reason == reason
 
 
@@ -97,11 +102,33 @@ def test_a_shortage_is_not_the_tasks_fault() -> None:
     assert SpawnError(None).reason == "internal-error"
 
 
-async def test_the_time_limit_ends_the_whole_group(tmp_path: Path) -> None:
-    with pytest.raises(TimedOut):
-        await shell(tmp_path, "sleep 60 & echo $! > child; echo $$ > shell; wait", seconds=1.5)
-    for name in ("child", "shell"):
-        await ended(int((tmp_path / name).read_text()))
+async def test_several_commands_are_one_task(tmp_path: Path) -> None:
+    """What one leaves running, the next one finds."""
+    first = "sleep 60 & echo $! > child; exit 3"
+    assert await run(tmp_path, ("sh", "-c", first), ("sh", "-c", "kill -0 $(cat child)")) == 0
+    await ended(int((tmp_path / "child").read_text()))
+
+
+DAEMON = """
+import os, signal, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        with open("daemon", "w") as file:
+            print(os.getpid(), file=file)
+        time.sleep(60)
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a daemon is not found")
+async def test_a_daemon_that_ignores_signals_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "daemon.py").write_text(DAEMON)
+    script = f"{sys.executable} -I -S daemon.py; until [ -s daemon ]; do sleep 0.02; done"
+    assert await shell(tmp_path, script) == 0
+    await ended(int((tmp_path / "daemon").read_text()))
 
 
 async def test_what_a_command_leaves_behind_is_ended(tmp_path: Path) -> None:
@@ -109,26 +136,48 @@ async def test_what_a_command_leaves_behind_is_ended(tmp_path: Path) -> None:
     await ended(int((tmp_path / "child").read_text()))
 
 
-async def test_cancelling_ends_the_whole_group(tmp_path: Path) -> None:
-    running = asyncio.create_task(shell(tmp_path, "sleep 60 & echo $! > child; wait"))
-    await until(written(tmp_path / "child"))
+async def cancelled(folder: Path, script: str, grace: float) -> None:
+    """Runs a script until it has written the file `child`, and cancels it."""
+    running = asyncio.create_task(shell(folder, script, grace))
+    await until(written(folder / "child"))
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    await ended(int((tmp_path / "child").read_text()))
+    await ended(int((folder / "child").read_text()))
+
+
+async def test_cancelling_lets_a_command_clean_up(tmp_path: Path) -> None:
+    script = "trap 'echo cleaned up; kill $!; exit' TERM; sleep 60 & echo $! > child; wait"
+    await cancelled(tmp_path, script, grace=30)
+    assert "cleaned up" in (tmp_path / "log").read_text()
+
+
+async def test_cancelling_kills_a_command_that_does_not_listen(tmp_path: Path) -> None:
+    await cancelled(tmp_path, "trap '' TERM; sleep 60 & echo $! > child; wait", grace=0.1)
+
+
+async def test_a_command_that_kills_its_guard_is_ended(tmp_path: Path) -> None:
+    assert await shell(tmp_path, "kill -KILL $PPID; sleep 60") == -signal.SIGKILL
+
+
+async def test_a_great_deal_of_output_in_one_line(tmp_path: Path) -> None:
+    assert await shell(tmp_path, "head -c 10000000 /dev/zero | tr '\\0' x; printf end") == 0
+    assert (tmp_path / "log").stat().st_size == 10_000_003
 
 
 def test_a_command_does_not_outlive_its_worker(tmp_path: Path) -> None:
     """The guard's standard input ends when the worker dies, however it dies."""
     script = "sleep 60 & echo $! > child; echo $$ > shell; wait"
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", str(GUARD), "sh", "-c", script],
+        [sys.executable, "-I", "-S", str(GUARD)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=tmp_path,
         start_new_session=True,
     ) as guard:
         assert guard.stdin is not None
+        guard.stdin.write(json.dumps({"run": ["sh", "-c", script]}).encode() + b"\n")
+        guard.stdin.flush()
         wait(written(tmp_path / "shell"))
         guard.stdin.close()
         guard.wait(15)
