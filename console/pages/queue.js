@@ -29,6 +29,13 @@ export default function QueuePage({ params, query }) {
       html`<${Facts} of=${[
         ["Pending", pendingTasks?.toLocaleString()],
         ["Running", claimedTasks?.toLocaleString()],
+        // As a scaler wants them: one for each unresolved task (taskQueueLoad).
+        [
+          "Workers wanted",
+          pendingTasks === undefined || claimedTasks === undefined
+            ? undefined
+            : (pendingTasks + claimedTasks).toLocaleString(),
+        ],
       ]} />`}<//>
     <${Tabs} label="Views of the task queue" current=${view} views=${[
       { name: "workers", title: "Workers", href: to.queue(id) },

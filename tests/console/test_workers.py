@@ -40,6 +40,8 @@ def test_what_waits_and_what_runs_is_listed(scene: Scene, open_page: OpenPage) -
     [claim] = scene.client().claimWork(scene.task_queue, asked)["tasks"]
     assert claim["task"]["metadata"]["name"] == "running"
     page = open_page(_queue(scene))
+    wanted = page.get_by_role("term").filter(has_text="Workers wanted")
+    expect(wanted.locator("xpath=following-sibling::dd[1]")).to_have_text("3")
     page.get_by_role("link", name="Pending", exact=True).click()
     expect(page.get_by_role("row").nth(1)).to_contain_text("next")
     expect(page.get_by_role("row").nth(2)).to_contain_text("later")
