@@ -45,7 +45,7 @@ class Transport(AioHttpTransport):  # type: ignore[misc]  # the SDK exports it l
     def __init__(self, patience: Patience) -> None:
         # With True (the SDK's default), aiohttp asks netrc and the proxy settings in a thread, twice a request.
         super().__init__(use_env_settings=False, connection_timeout=patience.connect, read_timeout=patience.read)
-        self._limits = aiohttp.ClientTimeout(sock_connect=patience.connect, sock_read=patience.read)
+        self._limits = aiohttp.ClientTimeout(sock_connect=patience.connect)
 
     async def exchange(self, request: Request) -> Answer:
         """See `wire.Exchange`."""

@@ -44,6 +44,7 @@ class Patience:
 
     connect: float = 3
     read: float = 5
+    """Until something comes; a hot request, whose answer is small, until all of it has come."""
     total: float = 8
     retries: int = 3
     first_pause: float = 0.1
@@ -174,28 +175,36 @@ class Wire:
         effect. Callers tell by an operation id in the row (design 5).
         """
         with recorded(request.kind, request.path), unavailable(), self._watched(request) as note:
-            async with asyncio.timeout(self._patience.total):
-                answer = await self._try(request)
+            answer = await self._try(request)
             note(answer.status)
         return _accepted(request, answer)
 
     async def _try(self, request: Request) -> Answer:
+        time_of = asyncio.get_running_loop().time
+        end = time_of() + self._patience.total
         for pause in self._patience.pauses():
             try:
-                answer = await self._try_once(request)
+                answer = await self._try_once(request, end)
                 if not _passing_statuses(request, answer):
                     return answer
             except _PASSING:
-                pass  # the next try shows it; the last one, below, is not caught
-            await asyncio.sleep(pause)
+                if time_of() >= end:
+                    raise
+                # Otherwise the next try shows it; the last one, below, is not caught.
+            await asyncio.sleep(min(pause, end - time_of()))
             retried()
-        return await self._try_once(request)
+        return await self._try_once(request, end)
 
-    async def _try_once(self, request: Request) -> Answer:
-        answer = await self._authorised(request)
-        if answer.status == 401 and await self._authorisation.renewed(answer):
-            return await self._authorised(request)
-        return answer
+    async def _try_once(self, request: Request, end: float) -> Answer:
+        """One timer for the whole try: aiohttp's own are set anew by whatever comes in. Raises TimeoutError, too."""
+        now = asyncio.get_running_loop().time()
+        if now >= end:
+            raise TimeoutError
+        async with asyncio.timeout_at(min(now + self._patience.read, end)):
+            answer = await self._authorised(request)
+            if answer.status == 401 and await self._authorisation.renewed(answer):
+                return await self._authorised(request)
+            return answer
 
     async def _authorised(self, request: Request) -> Answer:
         request.headers["x-ms-date"] = format_date_time(time.time())
