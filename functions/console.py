@@ -12,6 +12,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
@@ -39,7 +40,12 @@ _COMPRESSION = 9
 @dataclass(frozen=True)
 class _File:
     content_type: str
-    packed: bytes
+    content: bytes
+
+    @cached_property
+    def packed(self) -> bytes:
+        """Compressed when somebody first asks for it: for all files that takes a tenth of a start."""
+        return gzip.compress(self.content, _COMPRESSION, mtime=0)
 
 
 @dataclass(frozen=True)
@@ -63,10 +69,8 @@ class Site:
         }
         prefix = f"/console/{_digest(contents)}"
         html = (folder / "index.html").read_text().replace("{{assets}}", prefix)
-        assets = {
-            f"{prefix}/{name}": _File(_TYPES[Path(name).suffix], _pack(content)) for name, content in contents.items()
-        }
-        page = _File("text/html; charset=utf-8", _pack(html.encode()))
+        assets = {f"{prefix}/{name}": _File(_TYPES[Path(name).suffix], content) for name, content in contents.items()}
+        page = _File("text/html; charset=utf-8", html.encode())
         return cls(page, assets, _policy(html, sources))
 
     def answer(self, path: str, headers: Mapping[str, str]) -> Answer | None:
@@ -98,7 +102,7 @@ def _origin(url: str) -> str:
 
 
 def _answer(file: _File, packed: bool, headers: Mapping[str, str]) -> Answer:
-    body = file.packed if packed else gzip.decompress(file.packed)
+    body = file.packed if packed else file.content
     encoding = {"content-encoding": "gzip"} if packed else {}
     return Answer(body=body, content_type=file.content_type, headers={"vary": "accept-encoding", **encoding, **headers})
 
@@ -127,7 +131,3 @@ def _digest(contents: Mapping[str, bytes]) -> str:
     for name, content in contents.items():
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:16]
-
-
-def _pack(content: bytes) -> bytes:
-    return gzip.compress(content, _COMPRESSION, mtime=0)

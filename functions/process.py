@@ -7,13 +7,10 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Final
-
-from azure.identity.aio import DefaultAzureCredential
+from typing import TYPE_CHECKING, Final
 
 from functions.traced import TracedPublisher, traced_request
 from shared.events.exchanges import TOPICS
-from shared.events.publisher import EventPublisher
 from shared.runtime import Runtime
 from shared.services import Services, assemble
 from shared.settings import Settings, load_settings
@@ -21,6 +18,11 @@ from shared.storage.connection import AzureStorage, Endpoints
 from shared.storage.interface import StorageUnavailable
 from shared.telemetry.start import Telemetry, start_telemetry
 from shared.usecases.announcer import Publisher
+
+if TYPE_CHECKING:
+    from azure.identity.aio import DefaultAzureCredential
+
+    from shared.events.publisher import EventPublisher
 
 SETTINGS: Final[Settings] = load_settings()
 """Read when the app is indexed, so that a bad setting stops the start."""
@@ -96,6 +98,8 @@ def _storage(settings: Settings, connections: AsyncExitStack) -> AzureStorage:
 
 
 def _publisher(settings: Settings, connections: AsyncExitStack) -> EventPublisher:
+    from shared.events.publisher import EventPublisher
+
     prefix, timeout = settings.topic_prefix, settings.publish_timeout_seconds
     if settings.servicebus_connection_string is not None:
         return EventPublisher.from_connection_string(
@@ -108,6 +112,8 @@ def _publisher(settings: Settings, connections: AsyncExitStack) -> EventPublishe
 
 
 def _credential(settings: Settings, connections: AsyncExitStack) -> DefaultAzureCredential:
+    from azure.identity.aio import DefaultAzureCredential
+
     credential = DefaultAzureCredential(managed_identity_client_id=settings.managed_identity_client_id)
     connections.push_async_callback(credential.close)
     return credential

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from shared.events.messages import EventMessage
-from shared.events.publisher import EventsUnavailable
+from shared.events.unavailable import EventsUnavailable
 from shared.telemetry.tracing import Tracer
 from shared.usecases.announcer import Publisher
 

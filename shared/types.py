@@ -23,7 +23,7 @@ SCOPE_PATTERN = r"^[\x20-\x7e]*$"
 class Closed(BaseModel):
     """A JSON object without unknown properties; nothing is converted from another type."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=False, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=False, frozen=True, defer_build=True)
 
 
 def _normalise(text: str) -> str:

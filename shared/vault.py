@@ -7,11 +7,12 @@ import binascii
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from typing import TYPE_CHECKING
 
 from shared.errors import ServiceError
+
+if TYPE_CHECKING:  # loaded with the first token: it takes 6 MB
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 _FORMAT = b"\x01"
 _KEY_BYTES = 32
@@ -33,24 +34,26 @@ class Vault:
         """`keys`: each 32 bytes in URL-safe base64, the current one first. Raises ValueError for others, or none."""
         if not keys:
             raise ValueError("access tokens need at least one encryption key")
-        ciphers = [_cipher(number, key) for number, key in enumerate(keys, 1)]
-        self._current = ciphers[0][0]
-        self._ciphers = dict(ciphers)
+        named = [_named(number, key) for number, key in enumerate(keys, 1)]
+        self._current = named[0][0]
+        self._keys = dict(named)
         self._entropy = entropy
 
     def seal(self, client_id: str, access_token: str) -> bytes:
         """The token as it is stored."""
         nonce = self._entropy(_NONCE_BYTES)
-        sealed = self._ciphers[self._current].encrypt(nonce, access_token.encode(), client_id.encode())
+        sealed = _cipher(self._keys[self._current]).encrypt(nonce, access_token.encode(), client_id.encode())
         return _FORMAT + self._current + nonce + sealed
 
     def open(self, client_id: str, sealed: bytes) -> str:
         """The token again. Raises CannotOpen."""
+        from cryptography.exceptions import InvalidTag
+
         name, nonce, content = _split(sealed)
-        if not sealed.startswith(_FORMAT) or name not in self._ciphers:
+        if not sealed.startswith(_FORMAT) or name not in self._keys:
             raise CannotOpen
         try:
-            return self._ciphers[name].decrypt(nonce, content, client_id.encode()).decode()
+            return _cipher(self._keys[name]).decrypt(nonce, content, client_id.encode()).decode()
         except (InvalidTag, ValueError):  # ValueError: too short to hold a nonce
             raise CannotOpen from None
 
@@ -59,14 +62,20 @@ class Vault:
         return _split(sealed)[0] == self._current
 
 
-def _cipher(number: int, key: str) -> tuple[bytes, AESGCM]:
+def _cipher(raw: bytes) -> AESGCM:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM(raw)
+
+
+def _named(number: int, key: str) -> tuple[bytes, bytes]:
     try:
         raw = base64.b64decode(key, altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         raw = b""
     if len(raw) != _KEY_BYTES:
         raise ValueError(f"encryption key {number} is not 32 bytes in URL-safe base64")
-    return hashlib.sha256(b"name of a key:" + raw).digest()[:_KEY_NAME_BYTES], AESGCM(raw)
+    return hashlib.sha256(b"name of a key:" + raw).digest()[:_KEY_NAME_BYTES], raw
 
 
 def _split(sealed: bytes) -> tuple[bytes, bytes, bytes]:

@@ -13,13 +13,15 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import aiohttp
-import jwt
 
 from shared.errors import AuthenticationFailed, ServiceUnavailable
+
+if TYPE_CHECKING:
+    import jwt  # loaded with the first ID token: few deployments see one
 
 Fetch = Callable[[str], Awaitable[bytes]]
 """The content at a URL. Raises OSError, TimeoutError or aiohttp.ClientError when it cannot be had."""
@@ -120,6 +122,8 @@ class IdTokens:
 
     async def claims(self, id_token: str, *more: str) -> Mapping[str, Any]:
         """What a valid token says, with `more` claims that it must have. Raises as `identity` does."""
+        import jwt
+
         try:
             header = jwt.get_unverified_header(id_token)
         except jwt.PyJWTError:
@@ -158,6 +162,8 @@ class PublishedKeys:
 
     async def find(self, key_id: object, algorithm: str) -> jwt.PyJWK:
         """The key that a token names. Raises AuthenticationFailed, ServiceUnavailable."""
+        import jwt
+
         async with self._reading:
             if self._age() > KEYS_LAST.total_seconds():
                 await self._refresh()

@@ -16,11 +16,11 @@ from typing import Self
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
-from shared.errors import ServiceError
 from shared.events.breaker import Breaker
 from shared.events.channel import OPEN_WAIT_SECONDS, REOPEN_SECONDS, Channel
 from shared.events.link import Link
 from shared.events.messages import EventMessage
+from shared.events.unavailable import EventsUnavailable
 
 PUBLISH_SECONDS = 1.5
 """How long `publish` waits by default."""
@@ -30,14 +30,6 @@ LOOK_SECONDS = 15.0
 
 REFUSALS_IN_A_ROW = 3
 """So many sends that a topic refused, and the next ones are not tried for a while."""
-
-
-class EventsUnavailable(ServiceError):
-    """Not every message was accepted. `unsent` are those that were not, though one of them may still arrive."""
-
-    def __init__(self, unsent: Sequence[EventMessage], reason: str) -> None:
-        super().__init__(f"{len(unsent)} messages could not be sent: {reason}")
-        self.unsent = tuple(unsent)
 
 
 class EventPublisher:

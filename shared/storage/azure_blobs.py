@@ -6,16 +6,18 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from azure.core import MatchConditions
-from azure.storage.blob import BlobBlock, BlobType, ContentSettings
-from azure.storage.blob.aio import BlobClient, BlobLeaseClient, ContainerClient
 
 from shared.storage import limits
 from shared.storage.interface import BlobMissing, BlobProperties
 from shared.storage.pipeline import REFUSALS
 from shared.storage.wire import Patience, Refused, unavailable
+
+if TYPE_CHECKING:  # loaded with the first blob: it takes a tenth of a second
+    from azure.storage.blob import ContentSettings
+    from azure.storage.blob.aio import BlobClient, ContainerClient
 
 log = logging.getLogger("taskcluster.storage")
 
@@ -69,7 +71,7 @@ class AzureBlobs:
             container,
             lambda: self._open_blob(container, path).upload_blob(
                 content,
-                BlobType.BLOCKBLOB,
+                _BLOCK_BLOB,
                 len(content),
                 overwrite=True,
                 content_settings=_settings(content_type, content_encoding, content_disposition),
@@ -147,6 +149,8 @@ class AzureBlobs:
         only_new: bool = False,
     ) -> bool:
         """See `interface.Blobs.commit_blocks`."""
+        from azure.storage.blob import BlobBlock
+
         for block_id in block_ids:
             limits.check_block_id(block_id)
         state: Any = _Block.UNCOMMITTED if only_new else _Block.LATEST
@@ -228,6 +232,8 @@ class AzureBlobs:
 
     async def _despite_leases(self, container: str, path: str, send: Callable[[BlobClient], Awaitable[T]]) -> T:
         """Send a write to a blob that others may write to as well; a lease of theirs is broken."""
+        from azure.storage.blob.aio import BlobLeaseClient
+
         blob = self._open_blob(container, path)
         for _ in range(_LEASES_BROKEN):
             try:
@@ -270,6 +276,8 @@ class AzureBlobs:
 
 
 def _settings(content_type: str, content_encoding: str, content_disposition: str) -> ContentSettings:
+    from azure.storage.blob import ContentSettings
+
     return ContentSettings(
         content_type=content_type,
         content_encoding=content_encoding or None,

@@ -5,19 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from azure.core.credentials import AzureNamedKeyCredential
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.pipeline import AsyncPipeline
 from azure.core.pipeline.policies import AsyncBearerTokenCredentialPolicy
-from azure.data.tables._authentication import SharedKeyCredentialPolicy as TableKeyPolicy
-from azure.data.tables.aio import TableClient
-from azure.storage.blob import UserDelegationKey as BlobDelegationKey
-from azure.storage.blob.aio import BlobClient, BlobServiceClient, ContainerClient
-from azure.storage.queue import UserDelegationKey
-from azure.storage.queue._shared.authentication import SharedKeyCredentialPolicy as StorageKeyPolicy
-from azure.storage.queue.aio import QueueClient, QueueServiceClient
 
 from shared.storage.authorisation import TOKEN_SCOPE, Authorisations
 from shared.storage.azure_blobs import AzureBlobs
@@ -28,6 +21,12 @@ from shared.storage.names import Names
 from shared.storage.pipeline import REFUSALS, Credentials, Transport, make_pipeline
 from shared.storage.signing import AccountKey, DelegatedKey, SignedAccess, Signers
 from shared.storage.wire import Endpoint, Patience, Refused, Watch, Wire, unavailable
+
+if TYPE_CHECKING:
+    from azure.storage.blob import UserDelegationKey as BlobDelegationKey
+    from azure.storage.blob.aio import BlobClient, ContainerClient
+    from azure.storage.queue import UserDelegationKey
+    from azure.storage.queue.aio import QueueClient
 
 _EMULATOR = "UseDevelopmentStorage=true"
 _EMULATOR_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -83,10 +82,8 @@ class AzureStorage:
         self.credential = credential
         self._patience = patience or Patience()
         self._transport = transport or Transport(self._patience)
-        self._pipelines: dict[str, AsyncPipeline[Any, Any]] = {
-            service: make_pipeline(service, self._transport, _credentials(service, credential), self._patience, watch)
-            for service in ("table", "queue", "blob")
-        }
+        self._watch = watch
+        self._pipelines: dict[str, AsyncPipeline[Any, Any]] = {}
         authorisations = Authorisations.of(credential)
         tables = Wire("table", self._transport, authorisations.table, self._patience, watch)
         queues = Wire("queue", self._transport, authorisations.queue, self._patience, watch)
@@ -141,20 +138,31 @@ class AzureStorage:
             ensure_container=blobs.ensure,
         )
 
+    def _pipeline(self, service: str) -> AsyncPipeline[Any, Any]:
+        """That of the SDK's clients. As these, it is made when it is first needed: loading the SDKs takes a while."""
+        if service not in self._pipelines:
+            credentials = _credentials(service, self.credential)
+            self._pipelines[service] = make_pipeline(service, self._transport, credentials, self._patience, self._watch)
+        return self._pipelines[service]
+
     async def _queue_key(self, start: datetime, expiry: datetime) -> UserDelegationKey:
-        client = QueueServiceClient(
-            self.endpoints.queue, credential=self.credential, _pipeline=self._pipelines["queue"]
-        )
+        from azure.storage.queue.aio import QueueServiceClient
+
+        client = QueueServiceClient(self.endpoints.queue, credential=self.credential, _pipeline=self._pipeline("queue"))
         with unavailable():
             return await client.get_user_delegation_key(start=start, expiry=expiry)
 
     async def _blob_key(self, start: datetime, expiry: datetime) -> BlobDelegationKey:
-        client = BlobServiceClient(self.endpoints.blob, credential=self.credential, _pipeline=self._pipelines["blob"])
+        from azure.storage.blob.aio import BlobServiceClient
+
+        client = BlobServiceClient(self.endpoints.blob, credential=self.credential, _pipeline=self._pipeline("blob"))
         with unavailable():
             return await client.get_user_delegation_key(start, expiry)
 
     async def _make_table(self, name: str) -> None:
-        client = TableClient(self.endpoints.table, name, credential=self.credential, pipeline=self._pipelines["table"])
+        from azure.data.tables.aio import TableClient
+
+        client = TableClient(self.endpoints.table, name, credential=self.credential, pipeline=self._pipeline("table"))
         try:
             with unavailable():
                 await client.create_table(error_map=REFUSALS)
@@ -163,23 +171,29 @@ class AzureStorage:
                 raise
 
     def _queue_client(self, name: str) -> QueueClient:
-        return QueueClient(self.endpoints.queue, name, credential=self.credential, _pipeline=self._pipelines["queue"])
+        from azure.storage.queue.aio import QueueClient
+
+        return QueueClient(self.endpoints.queue, name, credential=self.credential, _pipeline=self._pipeline("queue"))
 
     def _blob_client(self, container: str, path: str) -> BlobClient:
+        from azure.storage.blob.aio import BlobClient
+
         return BlobClient(
             self.endpoints.blob,
             self.names.container(container),
             path,
             credential=self.credential,
-            _pipeline=self._pipelines["blob"],
+            _pipeline=self._pipeline("blob"),
         )
 
     def _container_client(self, container: str) -> ContainerClient:
+        from azure.storage.blob.aio import ContainerClient
+
         return ContainerClient(
             self.endpoints.blob,
             self.names.container(container),
             credential=self.credential,
-            _pipeline=self._pipelines["blob"],
+            _pipeline=self._pipeline("blob"),
         )
 
 
@@ -208,6 +222,10 @@ def _credentials(service: str, credential: Credential) -> Credentials:
     if not isinstance(credential, AzureNamedKeyCredential):
         return AsyncBearerTokenCredentialPolicy(credential, TOKEN_SCOPE)
     if service == "table":
+        from azure.data.tables._authentication import SharedKeyCredentialPolicy as TableKeyPolicy
+
         return TableKeyPolicy(credential)  # type: ignore[no-untyped-call]  # the SDK's own, without types
+    from azure.storage.queue._shared.authentication import SharedKeyCredentialPolicy as StorageKeyPolicy
+
     name, key = credential.named_key
     return StorageKeyPolicy(name, key)  # type: ignore[no-untyped-call]  # the SDK's own, without types

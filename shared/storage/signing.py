@@ -10,15 +10,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import quote
-
-from azure.storage.blob import BlobSasPermissions, generate_blob_sas
-from azure.storage.blob import UserDelegationKey as BlobDelegationKey
-from azure.storage.queue import QueueSasPermissions, UserDelegationKey, generate_queue_sas
 
 from shared.storage.interface import SignedQueue
 from shared.storage.names import Names
+
+if TYPE_CHECKING:  # loaded with the first URL
+    from azure.storage.blob import UserDelegationKey as BlobDelegationKey
+    from azure.storage.queue import UserDelegationKey
 
 DELEGATED_FOR = timedelta(days=4)
 """Life of a delegated key (Azure: 7 days at most). It is replaced at half of it, so that URLs can live for two days."""
@@ -96,6 +96,8 @@ class SignedAccess:
 
     async def process_queue(self, queue: str, *, start: datetime, expiry: datetime) -> SignedQueue:
         """See `interface.Access.process_queue`."""
+        from azure.storage.queue import QueueSasPermissions, generate_queue_sas
+
         name = self._names.queue(queue)
         key = await self._keys.queue.current(start, expiry)
         sas = generate_queue_sas(
@@ -126,12 +128,12 @@ class SignedAccess:
             "content_disposition": content_disposition,
         }
         shown = {name: value for name, value in headers.items() if value}
-        return await self._blob(container, path, BlobSasPermissions(read=True), start, expiry, **shown)
+        return await self._blob(container, path, "r", start, expiry, **shown)
 
     async def write_blob(self, container: str, path: str, *, start: datetime, expiry: datetime) -> str:
         """See `interface.Access.write_blob`."""
         await self._ensure_container(container)
-        return await self._blob(container, path, BlobSasPermissions(write=True), start, expiry)
+        return await self._blob(container, path, "w", start, expiry)
 
     def plain_url(self, container: str, path: str) -> str:
         """See `interface.Access.plain_url`."""
@@ -141,11 +143,13 @@ class SignedAccess:
         self,
         container: str,
         path: str,
-        permission: BlobSasPermissions,
+        permission: str,
         start: datetime,
         expiry: datetime,
         **headers: Any,
     ) -> str:
+        from azure.storage.blob import BlobSasPermissions, generate_blob_sas
+
         key = await self._keys.blob.current(start, expiry)
         sas = generate_blob_sas(
             self._account,
@@ -153,7 +157,7 @@ class SignedAccess:
             path,
             account_key=key if isinstance(key, str) else None,
             user_delegation_key=None if isinstance(key, str) else key,
-            permission=permission,
+            permission=BlobSasPermissions.from_string(permission),
             start=start,
             expiry=expiry,
             protocol=_protocol(self._blob_endpoint),

@@ -9,7 +9,7 @@ from shared.concurrency import together
 from shared.domain.events import Event, Exchange, GroupEvent, TaskEvent
 from shared.events.messages import EventMessage, render, render_group
 from shared.events.pointers import to_json
-from shared.events.publisher import EventsUnavailable
+from shared.events.unavailable import EventsUnavailable
 from shared.recent import Recent
 from shared.storage.messages import Messages
 from shared.storage.tasks import Loaded

@@ -15,7 +15,7 @@ from shared.domain.events import Event, Exchange, TaskEvent
 from shared.domain.protocol import COMMIT_MAY_COME
 from shared.domain.task import Resolved
 from shared.errors import ResourceNotFound, ServiceError
-from shared.events.publisher import EventsUnavailable
+from shared.events.unavailable import EventsUnavailable
 from shared.storage.tasks import Loaded
 from shared.usecases.executor import Executor, Stores
 from shared.usecases.group_check import GroupCheck

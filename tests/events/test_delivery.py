@@ -14,7 +14,8 @@ from local.service_bus import ServiceBus
 from shared.domain.events import TaskEvent
 from shared.events.messages import EventMessage, render
 from shared.events.pointers import from_json, to_json
-from shared.events.publisher import EventPublisher, EventsUnavailable
+from shared.events.publisher import EventPublisher
+from shared.events.unavailable import EventsUnavailable
 from tests.events.builders import Life
 from tests.events.receiving import SUBSCRIPTION, publishing, received, stored
 

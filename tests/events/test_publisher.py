@@ -15,7 +15,8 @@ from local.service_bus import ServiceBus
 from shared.domain.task import Resolved
 from shared.events.channel import Channel
 from shared.events.messages import EventMessage
-from shared.events.publisher import EventPublisher, EventsUnavailable
+from shared.events.publisher import EventPublisher
+from shared.events.unavailable import EventsUnavailable
 from tests.events.builders import Life
 from tests.events.receiving import PATIENCE, SUBSCRIPTION, body_of, publishing, received, sends, stored
 

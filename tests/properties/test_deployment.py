@@ -21,7 +21,7 @@ from shared.domain.claims import Worker
 from shared.domain.priority import PRIORITIES
 from shared.domain.task import Resolved, Task
 from shared.errors import ApiError
-from shared.events.publisher import EventsUnavailable
+from shared.events.unavailable import EventsUnavailable
 from shared.services import Services
 from shared.storage.interface import StorageUnavailable
 from shared.usecases.group_jobs import GroupJob

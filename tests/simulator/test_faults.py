@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from shared.errors import ServiceUnavailable
-from shared.events.publisher import EventsUnavailable
+from shared.events.unavailable import EventsUnavailable
 from shared.storage.interface import StorageUnavailable
 from tests.simulator import invariants
 from tests.simulator.running import VICTIM, Attempt, attempt, requests

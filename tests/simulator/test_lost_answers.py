@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from shared.errors import ApiError, ServiceUnavailable
-from shared.events.publisher import EventsUnavailable
+from shared.events.unavailable import EventsUnavailable
 from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.interface import StorageUnavailable

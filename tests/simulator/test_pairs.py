@@ -20,7 +20,7 @@ import pytest
 from shared.domain.dates import format_date
 from shared.domain.task import Resolved
 from shared.errors import ApiError
-from shared.events.publisher import EventsUnavailable
+from shared.events.unavailable import EventsUnavailable
 from shared.services import Services
 from shared.storage.interface import Receipt, ReceiptLost, StorageUnavailable
 from shared.storage.internal_messages import RESOLVED_QUEUE, decode_body

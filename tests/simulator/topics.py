@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shared.events.messages import EventMessage
-from shared.events.publisher import EventsUnavailable
+from shared.events.unavailable import EventsUnavailable
 from shared.storage.counting import Kind
 from shared.storage.interface import StorageUnavailable
 from tests.twin.gate import Call, Gate, Phase, Resent

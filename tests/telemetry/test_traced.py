@@ -12,7 +12,7 @@ import pytest
 from functions.traced import TracedPublisher, traced_request
 from shared.domain.events import Exchange, GroupEvent
 from shared.events.messages import EventMessage
-from shared.events.publisher import EventsUnavailable
+from shared.events.unavailable import EventsUnavailable
 from shared.ids import new_slugid
 from shared.telemetry.tracing import Attributes, Kind
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from shared.domain.task import Resolved
-from shared.events.publisher import EventsUnavailable
+from shared.events.unavailable import EventsUnavailable
 from shared.services import Services
 from shared.telemetry import instruments
 from shared.telemetry.meter import Distribution
