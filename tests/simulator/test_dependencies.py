@@ -313,6 +313,39 @@ def test_create_with_many_transactions_beside_resolutions_of_all_its_dependencie
     finish(world, is_acknowledged=True, settles=False)
 
 
+def test_dependency_that_is_handled_right_before_its_edge_is_written_was_seen(few_at_once: None) -> None:
+    """The edges that do not fit beside the member row are written before the member rows are read."""
+    open_one = ""
+    is_over = False
+
+    async def handled_meanwhile(call: Call, phase: Phase) -> None:
+        nonlocal is_over
+        is_edge = keys.unblocks(open_one, A) in call.keys and call.kind is Kind.TABLE_WRITE
+        if phase is Phase.BEFORE and process_name() == VICTIM and is_edge and not is_over:
+            is_over = True
+            await as_process("other", complete())
+
+    async def complete() -> None:
+        await _complete(world, 1)
+        await world.drain(5)
+
+    world = _world(handled_meanwhile)
+
+    async def story() -> None:
+        nonlocal open_one
+        required = await _tasks(world, 4)
+        await _complete(world, 4)
+        await world.drain(120)
+        open_one = await world.create(taskGroupId=GROUP)
+        definition = world.definition(A, taskGroupId=GROUP, dependencies=[*required, open_one])
+        await world.victim(world.services.create_task(definition))
+        assert is_over, "the edge is written"
+        await world.drain(5)
+        assert world.tasks()[A].state is State.PENDING
+
+    world.run(story())
+
+
 def test_new_dependent_of_a_rerun_whose_first_resolution_is_handled_last() -> None:
     """Its own active row would still be there, and let a new edge pass that nobody follows with the right state."""
     world = _world()
