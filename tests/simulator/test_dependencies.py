@@ -513,6 +513,29 @@ def test_state_of_any_generation_is_found(reruns: int, by_range: bool, gone: boo
     world.run(story())
 
 
+def test_dependency_that_runs_again_is_open() -> None:
+    """Its member row has the state of before, and a mark."""
+    world = _world()
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        await _complete(world, 1)
+        await world.drain(90)
+        await _rerun(world, A)
+        await world.create(B, taskGroupId=GROUP, dependencies=[A])
+        assert world.tasks()[B].state is State.UNSCHEDULED
+        slow = world.services.stores.groups
+        await slow.add_active(GROUP, A, 1)  # another rerun, which has read the task before, and touches what it finds
+        await _complete(world, 1, Resolved.FAILED)
+        await world.drain(90)
+        await _rerun(world, A)
+        await slow.add_active(GROUP, A, 1)
+        await world.create(C, taskGroupId=GROUP, dependencies=[A], requires="all-resolved")
+        assert world.tasks()[C].state is State.UNSCHEDULED
+
+    world.run(story())
+
+
 def test_late_settling_of_an_earlier_generation_changes_no_later_state() -> None:
     world = _world()
 

@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from shared.errors import ApiError
+from shared.storage.interface import Receipt
+from shared.storage.internal_messages import RESOLVED_QUEUE
 from tests.simulator import races
-from tests.simulator.races import Party
+from tests.simulator.races import DEPENDENT, ELSEWHERE, Party
 from tests.simulator.running import VICTIM, finish
-from tests.simulator.scenarios import A, B, Step, running
+from tests.simulator.scenarios import A, B, Step, failed_and_completed_again, running
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase, as_process, process_name
@@ -54,6 +56,21 @@ class Encounter:
     company: tuple[Party, ...]
 
 
+async def just_committed(world: World) -> None:
+    """A is completed; its resolved message is in a handler's hands already."""
+    await running(world)
+    await races.commit_completed(A)(world, world.services)
+
+
+async def failed_and_completed_without_messages(world: World) -> None:
+    """A has failed, was run again and is completed; both resolved messages are in handlers' hands."""
+    await failed_and_completed_again(world)
+    queues = world.memory.storage.queues
+    for message in world.memory.messages(RESOLVED_QUEUE):
+        receipt = Receipt(message_id=message.message_id, pop_receipt=message.pop_receipt, visible=message.visible)
+        await queues.delete(RESOLVED_QUEUE, receipt)
+
+
 ENCOUNTERS = [
     Encounter(
         "a resolved message before its commit, a new dependent and the commit",
@@ -72,6 +89,57 @@ ENCOUNTERS = [
         running,
         races.create(B, dependencies=[A]),
         (races.commit_completed(A), races.handle_resolved(A)),
+    ),
+    Encounter(
+        "a resolved message before its commit, a new dependent of another group and the commit",
+        running,
+        races.handle_resolved(A),
+        (races.create(B, **ELSEWHERE), races.commit_completed(A)),
+    ),
+    Encounter(
+        "a new dependent that knows its dependency, that one's commit and resolved message",
+        running,
+        races.create_knowing(B, **DEPENDENT),
+        (races.commit_completed(A), races.handle_resolved(A)),
+    ),
+    Encounter(
+        "a new dependent of another group, its dependency's commit and resolved message",
+        running,
+        races.create_knowing(B, **ELSEWHERE),
+        (races.commit_completed(A), races.handle_resolved(A)),
+    ),
+    Encounter(
+        "a resolved message, a new dependent that knows the task",
+        just_committed,
+        races.handle_resolved(A),
+        (races.create_knowing(B, **DEPENDENT),),
+    ),
+    Encounter(
+        "a resolved message, a new dependent", just_committed, races.handle_resolved(A), (races.create(B, **DEPENDENT),)
+    ),
+    Encounter(
+        "a resolved message, a new dependent of another group",
+        just_committed,
+        races.handle_resolved(A),
+        (races.create(B, **ELSEWHERE),),
+    ),
+    Encounter(
+        "a new dependent that knows its dependency, the resolved message",
+        just_committed,
+        races.create_knowing(B, **DEPENDENT),
+        (races.handle_resolved(A),),
+    ),
+    Encounter(
+        "the late resolved message of a failed run, that of its rerun and a new dependent",
+        failed_and_completed_without_messages,
+        races.handle_resolved(A, 0),
+        (races.handle_resolved(A, 1), races.create_knowing(B, **DEPENDENT)),
+    ),
+    Encounter(
+        "the resolved message of a rerun, a new dependent and the late message of its failed run",
+        failed_and_completed_without_messages,
+        races.handle_resolved(A, 1),
+        (races.create_knowing(B, **DEPENDENT), races.handle_resolved(A, 0)),
     ),
 ]
 
