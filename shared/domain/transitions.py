@@ -181,15 +181,19 @@ def cancel(task: Task, now: datetime) -> Decision:
 
 
 def end(task: Task, reason: Resolved, now: datetime) -> Decision:
-    """Ends an unresolved task without a retry: canceled, or deadline-exceeded. An unscheduled one gets its run 0."""
+    """Ends an unresolved task without a retry: canceled, or deadline-exceeded. An unscheduled one gets its run 0.
+
+    A process that has seen the task unscheduled may have missed its index row, which goes here: so a task that had to
+    wait shows the change in its member row, whatever state it is in.
+    """
     run_id = max(task.last_run_id, 0)
+    rows: tuple[After, ...] = (touch_listed(task),) if task.dependencies or not task.runs else ()
     if not task.runs:
         run = Run(state=State.EXCEPTION, reason_created=Created.EXCEPTION, scheduled=now, generation=task.generation)
         decision = resolve(task.with_run(0, run), 0, reason, now)
-        rows: tuple[After, ...] = (touch_listed(task),)
     else:
         decision = resolve(task, run_id, reason, now)
-        rows = (ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),)),)
+        rows += (ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),)),)
     removals = decision.after[0]
     return replace(decision, after=((*removals, *rows),))
 

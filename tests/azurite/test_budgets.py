@@ -439,6 +439,13 @@ async def cancel_pending(bench: Bench) -> Operations:
     return await moved(bench, "cancel", await bench.create())
 
 
+@budget("cancelTask, pending, with dependencies", 6, 4)
+async def cancel_pending_that_waited(bench: Bench) -> Operations:
+    task_id = await bench.unscheduled()
+    await moved(bench, "schedule", task_id)
+    return await moved(bench, "cancel", task_id)
+
+
 @budget("cancelTask, unscheduled", 4, 4)
 async def cancel_unscheduled(bench: Bench) -> Operations:
     return await moved(bench, "cancel", await bench.unscheduled())

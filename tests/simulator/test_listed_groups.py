@@ -197,9 +197,22 @@ async def _schedule_and_retry(world: World, services: Services) -> None:
     await _retry(world, services)
 
 
+async def _schedule_and_cancel(world: World, services: Services) -> None:
+    """No index row is left, nor has the member row changed before the resolution is settled."""
+    await _schedule(world, services)
+    await services.lifecycle.cancel(await services.lifecycle.known(sorted(world.tasks())[-1]))
+
+
+async def _schedule_claim_and_cancel(world: World, services: Services) -> None:
+    await _schedule(world, services)
+    await services.work.claim_work(POOL, WORKER, 32, 0)
+    await services.lifecycle.cancel(await services.lifecycle.known(sorted(world.tasks())[-1]))
+
+
 CALLS: list[Step] = [
     _claim, _claim_by_task, _cancel_pending, _cancel_unscheduled, _schedule, _rerun_unscheduled, _change_priority,
     _change_priority_of_unscheduled, _create, _run_whole, _retry, _schedule_and_retry,
+    _schedule_and_cancel, _schedule_claim_and_cancel,
 ]  # fmt: skip
 REPEATED: list[Step] = [
     call for call in CALLS if call not in {_change_priority, _change_priority_of_unscheduled, _create, _run_whole}

@@ -173,6 +173,13 @@ def test_an_unscheduled_task_ends_with_a_run_of_its_own(reason: Resolved) -> Non
 
 
 @pytest.mark.parametrize("task", [PENDING, RUNNING, RETRIED])
+def test_end_of_a_task_with_dependencies_touches_its_member_row(task: Task) -> None:
+    """A listing may have seen it unscheduled, and none of its index rows since."""
+    waited = cancel(replace(task, dependencies=1))
+    assert sorted(kinds(waited.after[0])) == sorted([*kinds(cancel(task).after[0]), "TouchListed"])
+
+
+@pytest.mark.parametrize("task", [PENDING, RUNNING, RETRIED])
 def test_a_run_that_is_not_resolved_is_canceled(task: Task) -> None:
     decision = cancel(task)
     ended = after(decision)

@@ -27,6 +27,7 @@ from shared.domain.effects import (
     SetRowPriority,
     ShowPending,
     TakeLease,
+    TouchListed,
 )
 from shared.domain.task import Created, Resolved, Run, State, Task, Tickets
 from tests.unit.tasks import (
@@ -321,7 +322,7 @@ def test_end_of_an_unscheduled_task() -> None:
     assert transitions.end(task, Resolved.CANCELED, NOW) == Decision(
         task=after,
         ahead=(PutResolved(task_id=ID, run_id=0),),
-        after=((),),
+        after=((TouchListed(task_group_id=OTHER, task_id=ID),),),
         events=(announcements.resolved(after, 0),),
     )
 
@@ -372,6 +373,6 @@ def test_change_of_the_priority_of_a_task_that_waits() -> None:
             replace(put_pending(1, "new"), priority="high"),
             SetRowPriority(task_queue_id=POOL, row=pending_row(task, 1, waits.scheduled), priority="high"),
         ),
-        after=((RemoveMessage(ticket=ticket("pending")),),),
+        after=((RemoveMessage(ticket=ticket("pending")), TouchListed(task_group_id=OTHER, task_id=ID)),),
         events=(announcements.priority_changed(replace(after, hint_id="hint"), "medium"),),
     )
