@@ -9,6 +9,7 @@ const BROWSER = [
   "FormData",
   "HTMLAnchorElement",
   "HTMLElement",
+  "MutationObserver",
   "ResizeObserver",
   "Response",
   "TextDecoder",

@@ -18,6 +18,7 @@ export function DependencyGraph({ members, blocked }) {
   const shape = useMemo(() => edgesOf(members), [members.map(({ status }) => status.taskId).join()]);
   const drawing = useLayout(shape);
   const byId = useMemo(() => new Map(members.map((member) => [member.status.taskId, member])), [members]);
+  const drawn = useMemo(() => drawing && draw(drawing, byId, blocked), [drawing, byId, blocked]);
   const { view, handlers, zoom, reset } = useView(drawing);
   if (members.length > MOST) {
     return html`<${Empty}>${members.length} tasks are too many to draw. Filter by state, name or queue: up to ${MOST} can be shown.<//>`;
@@ -31,13 +32,27 @@ export function DependencyGraph({ members, blocked }) {
       <button type="button" onClick=${reset}>Whole graph</button>
     </div>
     <svg role="group" aria-label="Dependencies of the tasks" tabindex="0" viewBox=${`${view.x} ${view.y} ${view.width} ${view.height}`} ...${handlers}>
-      ${drawing.edges.map((/** @type {any} */ { from, to: target, points }) => {
-        const failing = isFailed(byId.get(from)) && blocked.has(target);
-        return html`<polyline key=${`${from}>${target}`} class=${blocked.has(from) || failing ? "edge blocked" : "edge"} points=${points.map((/** @type {any} */ p) => `${p.x},${p.y}`).join(" ")} />`;
-      })}
-      ${drawing.nodes.map((/** @type {any} */ node) => html`<${Node} key=${node.id} node=${node} member=${byId.get(node.id)} blocked=${blocked.has(node.id)} />`)}
+      ${drawn}
     </svg>
   </div>`;
+}
+
+/**
+ * The edges and nodes: the same ones, which need no comparison, while only the view moves.
+ * @param {any} drawing
+ * @param {Map<string, Member>} byId
+ * @param {Set<string>} blocked
+ */
+function draw(drawing, byId, blocked) {
+  const edges = drawing.edges.map((/** @type {any} */ { from, to: target, points }) => {
+    const failing = isFailed(byId.get(from)) && blocked.has(target);
+    return html`<polyline key=${`${from}>${target}`} class=${blocked.has(from) || failing ? "edge blocked" : "edge"} points=${points.map((/** @type {any} */ p) => `${p.x},${p.y}`).join(" ")} />`;
+  });
+  const nodes = drawing.nodes.map(
+    (/** @type {any} */ node) =>
+      html`<${Node} key=${node.id} node=${node} member=${byId.get(node.id)} blocked=${blocked.has(node.id)} />`,
+  );
+  return html`<g>${edges}${nodes}</g>`;
 }
 
 /** @param {{node: {id: string, x: number, y: number}, member?: Member, blocked: boolean}} properties */

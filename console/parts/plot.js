@@ -1,7 +1,7 @@
 // Time series as plots.
 
 import uPlot from "uplot";
-import { html, useEffect, useRef } from "../core/html.js";
+import { html, useEffect, useRef, useState } from "../core/html.js";
 
 /**
  * @param {{title: string, times: number[], series: {label: string, color: string, values: (number | null)[]}[], unit?: string}} properties
@@ -9,11 +9,12 @@ import { html, useEffect, useRef } from "../core/html.js";
  */
 export function Plot({ title, times, series, unit = "" }) {
   const element = useRef(/** @type {HTMLDivElement | null} */ (null));
+  const theme = useTheme();
   useEffect(() => {
     const parent = element.current;
     if (!parent) return undefined;
-    const style = getComputedStyle(parent);
-    const axis = { stroke: style.color, grid: { stroke: style.getPropertyValue("--line").trim(), width: 1 } };
+    const grid = { stroke: colorOf(parent, "--line"), width: 1 };
+    const axis = { stroke: colorOf(parent, "--text"), grid };
     const plot = new uPlot(
       {
         width: parent.clientWidth,
@@ -26,7 +27,7 @@ export function Plot({ title, times, series, unit = "" }) {
           {},
           ...series.map(({ label, color }) => ({
             label,
-            stroke: style.getPropertyValue(color).trim(),
+            stroke: colorOf(parent, color),
             width: 2,
             points: { show: times.length < 40 },
           })),
@@ -41,9 +42,43 @@ export function Plot({ title, times, series, unit = "" }) {
       fit.disconnect();
       plot.destroy();
     };
-  }, [times, series, unit]);
+  }, [times, series, unit, theme]);
   const latest = series
     .map(({ label, values }) => `${label} ${values.at(-1)?.toLocaleString() ?? "unknown"}${unit}`)
     .join(", ");
   return html`<figure class="plot"><figcaption>${title}</figcaption><div ref=${element} role="img" aria-label=${`${title}; latest: ${latest}`}></div></figure>`;
 }
+
+/**
+ * What a custom property of the style sheet says now: a canvas does not understand `light-dark()`.
+ * @param {Element} parent
+ * @param {string} name
+ */
+function colorOf(parent, name) {
+  const probe = document.createElement("span");
+  probe.style.color = `var(${name})`;
+  parent.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}
+
+/** Which colours apply, by a value that changes with them. */
+function useTheme() {
+  const [theme, setTheme] = useState(themeNow);
+  useEffect(() => {
+    const update = () => setTheme(themeNow());
+    const observer = new MutationObserver(update);
+    observer.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    const system = matchMedia("(prefers-color-scheme: dark)");
+    system.addEventListener("change", update);
+    return () => {
+      observer.disconnect();
+      system.removeEventListener("change", update);
+    };
+  }, []);
+  return theme;
+}
+
+const themeNow = () =>
+  `${document.documentElement.dataset["theme"]} ${matchMedia("(prefers-color-scheme: dark)").matches}`;

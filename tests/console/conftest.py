@@ -14,6 +14,7 @@ from local.ports import Ports
 from local.stack import Stack, StackOptions
 from tests.clients.deployment import Credentials, Deployment
 from tests.console.browser import WAIT_MILLISECONDS, Watch, launched, program, storage_of
+from tests.console.history import record_history
 from tests.console.scene import LOG, Scene, lines
 from tests.host.conftest import QUICK
 from tests.host.issuer import running_issuer
@@ -115,4 +116,5 @@ def settled(deployment: Deployment) -> Scene:
     scene.complete("build-1")
     scene.fail("build-2")
     scene.claim("test-1", worker="worker-2")
+    record_history(deployment.storage, scene.task_queue)
     return scene

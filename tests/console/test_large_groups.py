@@ -1,0 +1,173 @@
+"""A group of 5,000 tasks in a browser: what it costs is counted and bounded, how long it takes is measured and printed.
+
+What the service does for such a group is measured elsewhere: here its answers are ready. Figures for docs/console.md:
+`pytest -m large -rP tests/console/test_large_groups.py`.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from shared.ids import new_slugid
+from tests.clients.deployment import Deployment
+from tests.console.browser import Watch
+from tests.console.conftest import OpenPage
+from tests.console.scene import Scene
+
+pytestmark = pytest.mark.large
+
+TASKS = 5000
+IN_GRAPH = 1000
+PAGE = 1000
+LAYER = 40
+"""Tasks of the graph that do not depend on each other; each depends on two of the layer before."""
+MANY_SECONDS = 120_000
+
+
+@pytest.fixture(scope="module")
+def template(deployment: Deployment) -> dict[str, Any]:
+    """The service's answer for a group of one task."""
+    scene = Scene(deployment)
+    scene.create("only", task_id=scene.group)
+    answer: dict[str, Any] = scene.client().listTaskGroup(scene.group)
+    return answer
+
+
+@pytest.fixture(scope="module")
+def pages(template: dict[str, Any]) -> list[dict[str, Any]]:
+    """What listTaskGroup answers for a group of TASKS, page by page: the first IN_GRAPH of them depend on each other.
+
+    Made from a real answer, since creating so many tasks takes minutes and nothing of it is in the browser.
+    """
+    (member,) = template["tasks"]
+    ids = sorted(new_slugid() for _ in range(TASKS))
+
+    def needs(number: int) -> list[str]:
+        if not LAYER <= number < IN_GRAPH:
+            return []
+        before = (number // LAYER - 1) * LAYER
+        return sorted({ids[before + number % LAYER], ids[before + (number * 7 + 1) % LAYER]})
+
+    def one(number: int) -> dict[str, Any]:
+        made: dict[str, Any] = copy.deepcopy(member)
+        name = f"graph-{number:04}" if number < IN_GRAPH else f"task-{number:04}"
+        made["task"]["metadata"]["name"] = name
+        made["task"]["dependencies"] = needs(number)
+        made["status"]["taskId"] = ids[number]
+        if needs(number):
+            made["status"] |= {"state": "unscheduled", "runs": []}
+        return made
+
+    numbers = range(TASKS)
+    found = [{**template, "tasks": [one(number) for number in numbers[at : at + PAGE]]} for at in numbers[::PAGE]]
+    for number, page in enumerate(found[1:], 1):
+        found[number - 1]["continuationToken"] = str(number)
+        page.pop("continuationToken", None)
+    return found
+
+
+@pytest.fixture
+def open_large(template: dict[str, Any], pages: list[dict[str, Any]], open_page: OpenPage) -> Callable[[str], Page]:
+    """Opens the page of the group with such a query."""
+    bodies = [json.dumps(page) for page in pages]
+
+    def answer(route: Route) -> None:
+        token = parse_qs(urlsplit(route.request.url).query).get("continuationToken", ["0"])
+        route.fulfill(content_type="application/json", body=bodies[int(token[0])])
+
+    def opened(query: str = "") -> Page:
+        page = open_page("/provisioners")
+        page.route(f"**/task-group/{template['taskGroupId']}/list**", answer)
+        page.goto(f"/tasks/groups/{template['taskGroupId']}{query}")
+        return page
+
+    return opened
+
+
+@contextmanager
+def measured(what: str) -> Iterator[None]:
+    """Prints how long it took."""
+    began = time.perf_counter()
+    yield
+    print(f"{what}: {time.perf_counter() - began:.2f} s")
+
+
+def frames(page: Page, what: str, move: Callable[[int], None], times: int = 20) -> None:
+    """Prints how long the page took to draw after each of many moves."""
+    began = time.perf_counter()
+    for number in range(times):
+        move(number)
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    print(f"{what}: {(time.perf_counter() - began) / times * 1000:.0f} ms each")
+
+
+def test_five_thousand_tasks_are_listed_filtered_and_sorted(open_large: Callable[[str], Page], watch: Watch) -> None:
+    with measured("first rows"):
+        page = open_large("")
+        expect(page.get_by_role("row").nth(5)).to_be_visible(timeout=MANY_SECONDS)
+    with measured("all rows, after the first"):
+        expect(page.locator("dl").get_by_text(f"{TASKS:,}", exact=True)).to_be_visible(timeout=MANY_SECONDS)
+    rows = page.get_by_role("row")
+    assert rows.count() < 150, "only rows in view are in the document"
+    listings = [request.url for request in watch.requests if "/list" in request.url]
+    assert len(listings) <= 2 * (TASKS // 1000 + 1)
+    with measured("filtered by name"):
+        page.get_by_label("Filter by name").fill("task-4999")
+        expect(page.get_by_text(f"1 of {TASKS:,} tasks")).to_be_visible()
+    page.get_by_label("Filter by name").fill("")
+    with measured("sorted by name, backwards"):
+        page.get_by_role("button", name="Name").click()
+        page.get_by_role("button", name="Name").click()
+        expect(rows.nth(1)).to_contain_text(f"task-{TASKS - 1}", timeout=MANY_SECONDS)
+    frames(page, "scrolled by a screen", lambda number: page.mouse.wheel(0, 900))
+    page.keyboard.press("End")
+    expect(page.get_by_role("link", name="graph-0000", exact=True)).to_be_visible()
+    assert rows.count() < 150
+    page.get_by_label("Select all that are listed").check()
+    expect(page.get_by_text(f"{TASKS:,} tasks selected")).to_be_visible()
+    heap = page.evaluate("performance.memory.usedJSHeapSize")
+    print(f"JavaScript heap: {heap / 1e6:.0f} MB")
+    assert heap < 500e6
+
+
+def test_a_look_at_a_watched_group_costs_a_request_for_each_page(
+    open_large: Callable[[str], Page], watch: Watch
+) -> None:
+    page = open_large("")
+    expect(page.locator("dl").get_by_text(f"{TASKS:,}", exact=True)).to_be_visible(timeout=MANY_SECONDS)
+    before = len(watch.requests)
+    with page.expect_request(re.compile(f"continuationToken={TASKS // PAGE - 1}"), timeout=MANY_SECONDS):
+        pass
+    listings = [
+        request for request in watch.requests[before:] if "/list?" in request.url or "/list" in request.url[-5:]
+    ]
+    assert len(listings) == TASKS // PAGE
+
+
+def test_a_graph_of_a_thousand_tasks_is_drawn_and_moved(open_large: Callable[[str], Page]) -> None:
+    page = open_large("?view=graph")
+    expect(page.get_by_text("tasks are too many to draw")).to_be_visible(timeout=MANY_SECONDS)
+    expect(page.locator("dl").get_by_text(f"{TASKS:,}", exact=True)).to_be_visible(timeout=MANY_SECONDS)
+    graph = page.get_by_role("group", name="Dependencies of the tasks")
+    with measured(f"graph of {IN_GRAPH:,}, laid out and drawn"):
+        page.get_by_label("Filter by name").fill("graph-")
+        expect(graph.locator(".node")).to_have_count(IN_GRAPH, timeout=MANY_SECONDS)
+    assert graph.locator(".edge").count() > IN_GRAPH
+    graph.focus()
+    frames(page, "zoomed", lambda number: page.keyboard.press("+"), times=10)
+    frames(page, "moved", lambda number: page.keyboard.press("ArrowRight" if number % 2 else "ArrowLeft"))
+    page.keyboard.press("0")
+    first = graph.get_by_role("link").first
+    first.focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/tasks/[\w-]{22}$"))
