@@ -54,12 +54,14 @@ class Records:
     messages: Messages
     expiry: ExpiryStore
     index: Index
+    index_store: IndexStore
     settled: timedelta = SETTLED
 
     @classmethod
     def of(cls, storage: Storage, runtime: Runtime, deadline_delay: timedelta = timedelta(minutes=1)) -> Records:
         """The records in a storage account. No pending message is ever signed here, so no keys are needed."""
         expiry, known = ExpiryStore(storage), KnownStatuses(runtime.now)
+        index_store = IndexStore(storage, expiry, runtime)
         return cls(
             storage=storage,
             runtime=runtime,
@@ -69,7 +71,8 @@ class Records:
             pools=PoolStore(storage, runtime, known),
             messages=Messages(storage, runtime, Signer([]), deadline_delay),
             expiry=expiry,
-            index=Index(IndexStore(storage, expiry, runtime)),
+            index=Index(index_store),
+            index_store=index_store,
         )
 
 

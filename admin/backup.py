@@ -22,6 +22,7 @@ from azure.data.tables import EdmType, EntityProperty
 from azure.data.tables.aio import TableClient, TableServiceClient
 
 from admin.account import Records
+from admin.index_inspection import IndexRow
 from shared.auth import role_store
 from shared.domain.task import State
 from shared.storage import keys
@@ -146,6 +147,24 @@ async def all_tasks(account: AzureStorage) -> AsyncIterator[str]:
         client = service.get_table_client(account.names.table(keys.TASKS))
         async for row in client.query_entities(f"RowKey eq '{keys.TASK_STATUS}'", select=["PartitionKey"]):
             yield row["PartitionKey"]
+
+
+async def index_rows(account: AzureStorage) -> list[IndexRow]:
+    """All rows of the index: a scan of the whole table."""
+    async with _service(account) as service:
+        client = service.get_table_client(account.names.table(keys.INDEX))
+        rows = client.list_entities(select=["PartitionKey", "RowKey", "path", "expires"])
+        return [IndexRow.of(row["PartitionKey"], row["RowKey"], row["path"], row["expires"]) async for row in rows]
+
+
+async def scheduled_sweeps(account: AzureStorage) -> AsyncIterator[str]:
+    """The partitions of the index that are to be swept: a scan of the table of what expires."""
+    first = keys.expiring(keys.INDEX_SWEEP, "")
+    async with _service(account) as service:
+        client = service.get_table_client(account.names.table(keys.EXPIRY))
+        rows = client.query_entities(f"RowKey ge '{first}' and RowKey lt '{first}\x7f'", select=["RowKey"])
+        async for row in rows:
+            yield row["RowKey"].removeprefix(first)
 
 
 def _file(folder: Path, table: str) -> Path:

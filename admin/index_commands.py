@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from admin import backup, index_fill
+from admin import backup, index_fill, index_inspection
 from admin.account import Records, with_account
 from admin.connection import index_api
 from admin.output import fail, say, show
+from admin.storage_commands import repaired, report
 from shared.domain.dates import parse_date
 from shared.runtime import Runtime
 from shared.storage.connection import AzureStorage
@@ -58,6 +59,25 @@ def fill(
         return await index_fill.fill(records, backup.all_tasks(account), moment, _say)
 
     show(asdict(with_account(work)))
+
+
+@index.command("check")
+def check(
+    repair: Annotated[bool, typer.Option("--repair", help="Put right what can be put right.")] = False,
+) -> None:
+    """Compare the rows of the index with each other: reads the whole table. Exit code 1 if anything is wrong.
+
+    Each entry is listed by the namespaces above it, and each namespace is looked into when something expires there.
+    Whether tasks are where they should be is for `task check`. Needs the storage account, as `fill`.
+    """
+
+    async def work(account: AzureStorage) -> dict[str, list[dict[str, Any]]]:
+        records = Records.of(account.storage, Runtime())
+        rows = await backup.index_rows(account)
+        found = await index_inspection.inspect_index(records, rows, backup.scheduled_sweeps(account))
+        return {path: await repaired(findings, repair=repair) for path, findings in found.items()}
+
+    report(with_account(work))
 
 
 def _say(done: index_fill.Filled) -> None:

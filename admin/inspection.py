@@ -16,6 +16,7 @@ from admin.repair import Repair, TaskRepairs, guards, put_resolved, set_schedule
 from shared.domain.creation import satisfies
 from shared.domain.definition import Definition
 from shared.domain.effects import row_of
+from shared.domain.index import entries_of
 from shared.domain.protocol import KEPT
 from shared.domain.task import RETRY_OF, State, Task
 from shared.storage import keys
@@ -84,6 +85,7 @@ async def _look(records: Records, task_id: str) -> _Look:
         found += await _group_rows(records, task, repairs)
         found += await _pool_rows(records, task, repairs)
         found += await _dependencies(records, task, definition, repairs)
+        found += await _index(records, task, definition)
     return _Look(status.etag, found)
 
 
@@ -177,6 +179,23 @@ async def _has_edge(records: Records, required: Task, task: Task) -> bool:
     if required.task_group_id == group:
         return await tables.get(keys.GROUPS, group, keys.unblocks(required.task_id, task.task_id)) is not None
     return await tables.get(keys.TASKS, required.task_id, keys.dependent(task.task_id)) is not None
+
+
+async def _index(records: Records, task: Task, definition: Definition) -> list[Finding]:
+    """What a completed task asks for is there, unless something better is.
+
+    `index fill` repairs it: whether an entry was lost, or was deleted on purpose, is for a person to know.
+    """
+    resolved = task.last_run.resolved if task.state is State.COMPLETED else None
+    found = []
+    for wanted in () if resolved is None else entries_of(definition, resolved):
+        if wanted.expires <= records.runtime.now():
+            continue
+        stored = await records.index_store.find(wanted.path)
+        if stored is None or (wanted.rank, wanted.at) > (stored.rank, stored.at):
+            other = "nothing" if stored is None else stored.task_id
+            found.append(Finding(f"the index has {other} at {wanted.path}: lost, or deleted since (`index fill`)"))
+    return found
 
 
 def _unnoticed(records: Records, task: Task, definition: Definition, index: int, required: Task) -> list[Finding]:

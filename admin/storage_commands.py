@@ -68,7 +68,7 @@ def check_task(
                 page.clear()
         return found | await _checked(records, page, repair=repair)
 
-    _report(with_account(check))
+    report(with_account(check))
 
 
 @groups.command("check")
@@ -82,11 +82,11 @@ def check_group(
     async def check(account: AzureStorage) -> dict[str, Any]:
         records = _records(account, at_rest=at_rest)
         findings = await inspection.inspect_group(records, task_group_id)
-        found = await _repaired(findings, repair=repair)
+        found = await repaired(findings, repair=repair)
         members = await inspection.group_tasks(records, task_group_id)
         return ({task_group_id: found} if found else {}) | await _checked(records, members, repair=repair)
 
-    _report(with_account(check))
+    report(with_account(check))
 
 
 @queues.command("internal")
@@ -182,12 +182,12 @@ async def _checked(records: Records, task_ids: list[str], *, repair: bool) -> di
     """Findings by task, of those that have any."""
 
     async def check(task_id: str) -> tuple[str, list[dict[str, Any]]]:
-        return task_id, await _repaired(await inspection.inspect_task(records, task_id), repair=repair)
+        return task_id, await repaired(await inspection.inspect_task(records, task_id), repair=repair)
 
     return {task_id: found for task_id, found in await in_waves(WIDTH, check, task_ids) if found}
 
 
-async def _repaired(findings: list[inspection.Finding], *, repair: bool) -> list[dict[str, Any]]:
+async def repaired(findings: list[inspection.Finding], *, repair: bool) -> list[dict[str, Any]]:
     """The findings for showing, repaired if they are to be; not repaired is also what has changed meanwhile."""
     return [
         {
@@ -199,7 +199,8 @@ async def _repaired(findings: list[inspection.Finding], *, repair: bool) -> list
     ]
 
 
-def _report(found: dict[str, Any]) -> None:
+def report(found: dict[str, Any]) -> None:
+    """Show findings; exit code 1 if any is not repaired."""
     show(found)
     if any(not finding["repaired"] for findings in found.values() for finding in findings):
         raise typer.Exit(1)

@@ -118,10 +118,32 @@ class IndexStore:
             return _next_sweep(now, partition)
         return None
 
-    async def _is_listed(self, namespace: str) -> bool:
+    async def listed_until(self, namespace: str) -> datetime | None:
+        """Until when a namespace is listed; None if it is not. Raises StorageUnavailable."""
+        row = await self._namespace_row(namespace)
+        return None if row is None else _namespace(row).expires
+
+    async def list_above(self, path: str, expires: datetime) -> None:
+        """Lists every namespace above a path for long enough, whatever is listed of them: a repair.
+
+        Raises StorageUnavailable, ServiceUnavailable.
+        """
+        for namespace, until in reversed(namespaces_above(path, expires)):
+            await self._list_namespace(namespace, until, await self._namespace_row(namespace))
+
+    async def schedule_sweep(self, namespace: str) -> None:
+        """Lets the expiry job look into a namespace tomorrow. Raises StorageUnavailable."""
+        partition = keys.index_partition(namespace)
+        due = _next_sweep(self._runtime.now(), partition)
+        await self._expiry.write(due, keys.INDEX_SWEEP, (partition,), {"namespace": namespace})
+
+    async def _namespace_row(self, namespace: str) -> Row | None:
         parent, name = split(namespace)
-        row = await self._tables.get(keys.INDEX, keys.index_partition(parent), keys.index_namespace(name))
-        return row is not None and _namespace(row).expires + KEPT > self._runtime.now()
+        return await self._tables.get(keys.INDEX, keys.index_partition(parent), keys.index_namespace(name))
+
+    async def _is_listed(self, namespace: str) -> bool:
+        until = await self.listed_until(namespace)
+        return until is not None and until + KEPT > self._runtime.now()
 
     async def _page(
         self, namespace: str, limits: tuple[str, str], start: str, limit: int
@@ -140,8 +162,7 @@ class IndexStore:
             known = self._listed.get(namespace)
             if known is not None and known >= expires:
                 break
-            parent, name = split(namespace)
-            row = await self._tables.get(keys.INDEX, keys.index_partition(parent), keys.index_namespace(name))
+            row = await self._namespace_row(namespace)
             if row is not None and _namespace(row).expires >= expires:
                 self._listed[namespace] = _namespace(row).expires
                 break
@@ -153,9 +174,9 @@ class IndexStore:
         """The sweeps first, so that nothing that is listed stays for ever: of the namespace, and of what it is in."""
         parent, name = split(namespace)
         partition, key = keys.index_partition(parent), keys.index_namespace(name)
-        await self._schedule_sweep(namespace)
+        await self.schedule_sweep(namespace)
         if not parent:
-            await self._schedule_sweep(parent)
+            await self.schedule_sweep(parent)
         async for attempt in attempts(self._runtime):
             if attempt:
                 row = await self._tables.get(keys.INDEX, partition, key)
@@ -171,11 +192,6 @@ class IndexStore:
         else:
             raise ServiceUnavailable("the namespace is contended; send the call again")
         self._listed[namespace] = expires
-
-    async def _schedule_sweep(self, namespace: str) -> None:
-        partition = keys.index_partition(namespace)
-        due = _next_sweep(self._runtime.now(), partition)
-        await self._expiry.write(due, keys.INDEX_SWEEP, (partition,), {"namespace": namespace})
 
 
 def _next_sweep(now: datetime, partition: str) -> datetime:

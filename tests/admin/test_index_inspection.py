@@ -1,0 +1,185 @@
+"""`admin index check` and what `admin task check` says of the index: silent when all is well, and each damage found."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime, timedelta
+
+import pytest
+
+from admin.account import Records
+from admin.index_inspection import TOP, IndexRow, inspect_index
+from admin.inspection import Finding, inspect_task
+from shared.domain.dates import format_date
+from shared.domain.index import Entry
+from shared.domain.task import Resolved
+from shared.runtime import Runtime
+from shared.storage import keys
+from shared.storage.interface import Create, Delete, Merge, Operation
+from tests.simulator.world import World
+
+PATH = "team.v2.app"
+Damage = Callable[[], list[tuple[str, str, Operation]]]
+
+
+def records(world: World) -> Records:
+    return Records.of(world.memory.storage, Runtime(now=world.clock.now, sleep=world.clock.sleep))
+
+
+async def inspected(world: World) -> dict[str, list[Finding]]:
+    rows = [
+        IndexRow.of(row.partition, row.key, str(row.values["path"]), str(row.values["expires"]))
+        for row in world.rows(keys.INDEX)
+    ]
+    first = keys.expiring(keys.INDEX_SWEEP, "")
+
+    async def swept() -> AsyncIterator[str]:
+        for row in world.rows(keys.EXPIRY):
+            if row.key.startswith(first):
+                yield row.key.removeprefix(first)
+
+    return await inspect_index(records(world), rows, swept())
+
+
+def entry(world: World, path: str, days: float = 3) -> Entry:
+    now = world.clock.now()
+    return Entry(path=path, task_id=world.slugid(), rank=0, data={}, expires=now + timedelta(days=days), at=now)
+
+
+def in_namespace(namespace: str, key: str) -> tuple[str, str]:
+    return keys.index_partition(namespace), key
+
+
+async def change(world: World, place: tuple[str, str], operation: Operation) -> None:
+    await world.memory.storage.tables.transact(keys.INDEX, place[0], [operation])
+
+
+async def forget_sweeps_of(world: World, namespace: str) -> None:
+    for row in world.rows(keys.EXPIRY):
+        if row.key == keys.expiring(keys.INDEX_SWEEP, keys.index_partition(namespace)):
+            await world.memory.storage.tables.transact(keys.EXPIRY, row.partition, [Delete(row.key)])
+
+
+def test_nothing_is_found_where_all_is_well() -> None:
+    world = World()
+
+    async def story() -> None:
+        assert await inspected(world) == {}
+        for path, days in ((PATH, 3), ("team.v2", 9), ("top", 1), ("team.other.x", 0.1)):
+            await world.services.index.insert(entry(world, path, days))
+        assert await inspected(world) == {}
+        for _ in range(24 * 5):
+            await world.clock.sleep(3600)
+            await world.handlers.expiration.run(300)
+            assert await inspected(world) == {}
+
+    world.run(story())
+
+
+@pytest.mark.parametrize(
+    ("lost", "found"),
+    [
+        ("team.v2", {PATH}),
+        ("team", {"team.v2"}),
+    ],
+)
+def test_a_namespace_that_is_lost_is_found_and_listed_again(lost: str, found: set[str]) -> None:
+    world = World()
+
+    async def story() -> None:
+        await world.services.index.insert(entry(world, PATH))
+        parent, _, name = lost.rpartition(".")
+        place = in_namespace(parent, keys.index_namespace(name))
+        await change(world, place, Delete(place[1]))
+        findings = await inspected(world)
+        assert set(findings) == found
+        for (finding,) in findings.values():
+            assert finding.text == f"{lost} is not listed for as long as it is there"
+            assert finding.repair is not None
+            assert await finding.repair()
+        assert await inspected(world) == {}
+        listed, _ = await world.services.index.namespaces(parent, "", 10)
+        assert [one.path for one in listed] == [lost]
+
+    world.run(story())
+
+
+def test_a_namespace_that_ends_too_early_is_found() -> None:
+    world = World()
+
+    async def story() -> None:
+        await world.services.index.insert(entry(world, PATH))
+        place = in_namespace("team", keys.index_namespace("v2"))
+        early = format_date(world.clock.now() + timedelta(days=1))
+        await change(world, place, Merge(place[1], {"expires": early}))
+        assert set(await inspected(world)) == {PATH}
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("namespace", ["", "team", "team.v2"])
+def test_what_would_never_be_deleted_is_found_and_scheduled(namespace: str) -> None:
+    world = World()
+
+    async def story() -> None:
+        await world.services.index.insert(entry(world, PATH))
+        await forget_sweeps_of(world, namespace)
+        findings = await inspected(world)
+        assert set(findings) == {namespace or TOP}
+        ((finding,),) = findings.values()
+        assert finding.repair is not None
+        await finding.repair()
+        assert await inspected(world) == {}
+        for _ in range(24 * 9):
+            await world.clock.sleep(3600)
+            await world.handlers.expiration.run(300)
+        assert world.rows(keys.INDEX) == []
+
+    world.run(story())
+
+
+def test_a_row_at_another_place_is_found() -> None:
+    world = World()
+
+    async def story() -> None:
+        await world.services.index.insert(entry(world, PATH))
+        values = {"path": "elsewhere.app", "expires": format_date(world.clock.now() + timedelta(days=1))}
+        place = in_namespace("team.v2", keys.index_task("moved"))
+        await change(world, place, Create(place[1], values))
+        assert set(await inspected(world)) == {"elsewhere.app"}
+
+    world.run(story())
+
+
+async def completed(world: World, path: str) -> str:
+    task_id = await world.create(routes=[f"index.{path}"])
+    (claim,) = await world.claim()
+    await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
+    await world.drain(20 * 60)
+    return task_id
+
+
+def test_a_task_that_is_not_at_its_path_is_found() -> None:
+    world = World()
+
+    async def texts(task_id: str) -> list[str]:
+        return [finding.text for finding in await inspect_task(records(world), task_id)]
+
+    async def put(task_id: str, at: datetime) -> None:
+        await world.services.index.remove(PATH)
+        one = entry(world, PATH)
+        await world.services.index.insert(
+            Entry(path=PATH, task_id=task_id, rank=0, data={}, expires=one.expires, at=at)
+        )
+
+    async def story() -> None:
+        first = await completed(world, PATH)
+        assert await texts(first) == []
+        second = await completed(world, PATH)
+        assert await texts(first) == await texts(second) == [], "the later one has the path"
+        await put(first, world.clock.now() - timedelta(hours=9))
+        assert await texts(second) == [f"the index has {first} at {PATH}: lost, or deleted since (`index fill`)"]
+        await world.services.index.remove(PATH)
+        assert await texts(second) == [f"the index has nothing at {PATH}: lost, or deleted since (`index fill`)"]
+
+    world.run(story())
