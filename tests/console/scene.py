@@ -65,16 +65,13 @@ class Scene:
 
     def upload(self, name: str, artifact: str, content: bytes, content_type: str = "text/plain; charset=utf-8") -> str:
         """Upload an artifact of a claimed task as its worker does; the URL that it was sent to."""
-        claim = self.claims[name]
-        made = self.client(claim["credentials"]).createArtifact(
-            claim["status"]["taskId"],
-            claim["runId"],
-            artifact,
-            {"storageType": "s3", "contentType": content_type, "expires": format_time(timedelta(minutes=50))},
-        )
-        url = str(made["putUrl"])
+        url = self._create_artifact(name, artifact, "s3", content_type)
         put(url, content, content_type)
         return url
+
+    def begin_blob(self, name: str, artifact: str, content_type: str = "text/plain; charset=utf-8") -> str:
+        """The URL of the blob of an artifact of a claimed task, which its worker writes by blocks."""
+        return self._create_artifact(name, artifact, "azure", content_type)
 
     def complete(self, *names: str) -> None:
         """Report success of claimed tasks."""
@@ -90,6 +87,16 @@ class Scene:
         """Claim tasks, and report their success."""
         self.claim(*names)
         self.complete(*names)
+
+    def _create_artifact(self, name: str, artifact: str, storage_type: str, content_type: str) -> str:
+        claim = self.claims[name]
+        made = self.client(claim["credentials"]).createArtifact(
+            claim["status"]["taskId"],
+            claim["runId"],
+            artifact,
+            {"storageType": storage_type, "contentType": content_type, "expires": format_time(timedelta(minutes=50))},
+        )
+        return str(made["putUrl"])
 
     def _report(self, name: str, method: str) -> None:
         claim = self.claims.pop(name)

@@ -2,6 +2,7 @@
 
 import re
 
+from azure.storage.blob import BlobBlock, BlobClient
 from playwright.sync_api import Locator, Page, expect
 
 from tests.console.conftest import OpenPage
@@ -71,6 +72,29 @@ def test_a_log_is_followed_until_its_run_ends(scene: Scene, open_page: OpenPage)
     scene.complete("build")
     expect(page.get_by_text("300 lines", exact=True)).to_be_visible()
     expect(_line(page, 1)).to_be_in_viewport()
+
+
+def test_a_log_is_followed_that_its_worker_writes_block_by_block(scene: Scene, open_page: OpenPage) -> None:
+    scene.create("build")
+    scene.claim("build")
+    url = scene.begin_blob("build", LOG)
+    with BlobClient.from_blob_url(url) as blob:
+        blocks: list[BlobBlock] = []
+
+        def append(content: bytes) -> None:
+            blocks.append(BlobBlock(f"{len(blocks):03d}"))
+            blob.stage_block(blocks[-1].id, content)
+            blob.commit_block_list(blocks)
+
+        append(b"\x1b[31mfirst\x1b[0m\n 1%\r")
+        page = open_page(f"/tasks/{scene.ids['build']}/runs/0/logs/live/{ENCODED}")
+        expect(page.get_by_text("2 lines, live")).to_be_visible()
+        expect(_line(page, 1).locator(".fg-red")).to_have_text("first")
+        append(b" 2%\r100%\nlast\n")
+        expect(page.get_by_text("3 lines, live")).to_be_visible()
+        expect(_line(page, 2)).to_contain_text("100%")
+        scene.complete("build")
+        expect(page.get_by_text("3 lines", exact=True)).to_be_visible()
 
 
 def test_a_log_that_is_missing_says_so(settled: Scene, open_page: OpenPage) -> None:

@@ -16,6 +16,7 @@ from local.stack import Stack, StackOptions
 from tests.compatibility.plugin import endpoints_to_answer
 from tests.host.events import SUBSCRIPTION
 from tests.host.service import Running, Service
+from tests.host.workers import worker
 from tests.local.stacks import free_ports
 
 QUICK = {
@@ -78,3 +79,12 @@ def _checked(running: Running) -> Iterator[Service]:
     running.spread.answered.clear()
     yield Service(running)
     assert running.spread.defects == []
+
+
+@pytest.fixture(scope="module")
+def served(running: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A task queue with a reference worker, which the tests of a module share: starting one takes a second of CPU."""
+    service, folder = Service(running), tmp_path_factory.mktemp("worker")
+    more = ("--log-seconds", "0.3")
+    with worker(running.stack, service.pool, "one", logs=folder, capacity=4, more=more):
+        yield service

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,36 +27,33 @@ from tests.host.worker_support import (
 LIVELY = ("--log-seconds", "0.3")
 
 
-def test_the_log_grows_by_what_has_come_and_ranges_of_it_can_be_read(service: Service, tmp_path: Path) -> None:
+def test_the_log_grows_by_what_has_come_and_ranges_of_it_can_be_read(served: Service, tmp_path: Path) -> None:
     go_on = tmp_path / "go-on"
-    task_id = service.create(payload=shell(f"echo first; until [ -e {go_on} ]; do sleep 0.05; done; echo last"))
-    with working(service, tmp_path, *LIVELY):
-        seen = log_with(service, task_id, "\nfirst\n").encode()
-        assert service.status(task_id)["state"] == "running"
-        go_on.touch()
-        service.wait_for(task_id, "completed", SECONDS)
-    rest = content(service, task_id, LOG, Range=f"bytes={len(seen)}-")
+    task_id = served.create(payload=shell(f"echo first; until [ -e {go_on} ]; do sleep 0.05; done; echo last"))
+    seen = log_with(served, task_id, "\nfirst\n").encode()
+    assert served.status(task_id)["state"] == "running"
+    go_on.touch()
+    served.wait_for(task_id, "completed", SECONDS)
+    rest = content(served, task_id, LOG, Range=f"bytes={len(seen)}-")
     assert rest.status_code == 206
-    whole = content(service, task_id, LOG)
+    whole = content(served, task_id, LOG)
     assert whole.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert whole.content == seen + rest.content
     assert b"\nfirst\nlast\n" in whole.content
 
 
-def test_colours_carriage_returns_and_other_bytes_survive(service: Service, tmp_path: Path) -> None:
+def test_colours_carriage_returns_and_other_bytes_survive(served: Service) -> None:
     printed = b"\x1b[31mred\x1b[0m 1%\r 2%\r\n\xff\xfe \xe2\x82\xac"
     octal = "".join(f"\\{byte:03o}" for byte in printed)
-    task_id = service.create(payload=shell(f"printf '{octal}'"))
-    with working(service, tmp_path, *LIVELY):
-        service.wait_for(task_id, "completed", SECONDS)
-    assert b"\n" + printed in content(service, task_id, LOG).content
+    task_id = served.create(payload=shell(f"printf '{octal}'"))
+    served.wait_for(task_id, "completed", SECONDS)
+    assert b"\n" + printed in content(served, task_id, LOG).content
 
 
-def test_the_log_has_the_name_of_the_backing_log_as_well(service: Service, tmp_path: Path) -> None:
-    task_id = service.create(payload=shell("echo out"))
-    with working(service, tmp_path):
-        service.wait_for(task_id, "completed", SECONDS)
-    assert artifact(service, task_id, BACKING) == artifact(service, task_id, LOG)
+def test_the_log_has_the_name_of_the_backing_log_as_well(served: Service) -> None:
+    task_id = served.create(payload=shell("echo out"))
+    served.wait_for(task_id, "completed", SECONDS)
+    assert artifact(served, task_id, BACKING) == artifact(served, task_id, LOG)
 
 
 @pytest.mark.parametrize(
@@ -68,14 +66,13 @@ def test_the_log_has_the_name_of_the_backing_log_as_well(service: Service, tmp_p
     ],
 )
 def test_logs_are_on_or_off(
-    service: Service, tmp_path: Path, features: dict[str, bool], logs: dict[str, str], expected: list[str]
+    served: Service, features: dict[str, bool], logs: dict[str, str], expected: list[str]
 ) -> None:
-    task_id = service.create(payload=shell("echo out", features=features, logs=logs))
-    with working(service, tmp_path):
-        service.wait_for(task_id, "completed", SECONDS)
-    assert names(service, task_id) == expected
+    task_id = served.create(payload=shell("echo out", features=features, logs=logs))
+    served.wait_for(task_id, "completed", SECONDS)
+    assert names(served, task_id) == expected
     for name in expected:
-        assert "\nout\n" in artifact(service, task_id, name)
+        assert "\nout\n" in artifact(served, task_id, name)
 
 
 def test_a_log_that_is_too_long_loses_its_middle_and_the_result_stands(service: Service, tmp_path: Path) -> None:
@@ -131,23 +128,22 @@ def test_the_log_of_a_run_that_is_ended_is_finished(service: Service, tmp_path: 
     assert run_of(service, task_id)["reasonResolved"] == expected[ending]
 
 
-def test_the_log_is_followed_on_the_command_line(service: Service, tmp_path: Path) -> None:
+def test_the_log_is_followed_on_the_command_line(served: Service, tmp_path: Path) -> None:
     """`./dev admin task log -f`, on a log that grows, until the run has ended."""
     go_on = tmp_path / "go-on"
-    task_id = service.create(payload=shell(f"echo first; until [ -e {go_on} ]; do sleep 0.05; done; echo last"))
-    with working(service, tmp_path, *LIVELY):
-        log_with(service, task_id, "\nfirst\n")
-        following = Child.start(
-            "follow",
-            ["./dev", "admin", "task", "log", "-f", task_id],
-            log=tmp_path / "followed",
-            env=service.running.stack.environment,
-            cwd=Path(__file__).parents[2],
-        )
-        try:
-            following.wait_for("first\n", SECONDS)
-            go_on.touch()
-            assert following.wait(SECONDS) == 0
-        finally:
-            following.stop()
+    task_id = served.create(payload=shell(f"echo first; until [ -e {go_on} ]; do sleep 0.05; done; echo last"))
+    log_with(served, task_id, "\nfirst\n")
+    following = Child.start(
+        "follow",
+        [sys.executable, "-m", "admin", "task", "log", "-f", task_id],
+        log=tmp_path / "followed",
+        env=served.running.stack.environment,
+        cwd=Path(__file__).parents[2],
+    )
+    try:
+        following.wait_for("first\n", SECONDS)
+        go_on.touch()
+        assert following.wait(SECONDS) == 0
+    finally:
+        following.stop()
     assert "first\nlast\n" in following.output()

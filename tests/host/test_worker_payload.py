@@ -11,38 +11,45 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 import taskcluster
 
 from tests.host.service import Service, eventually, refused
-from tests.host.worker_support import LOG, SECONDS, artifact, content, log_with, names, run_of, shell, working
+from tests.host.worker_support import SECONDS, artifact, content, log_with, names, run_of, shell
 
 CACHE = ["generic-worker:cache:*"]
 
 
-def resolved(service: Service, logs: Path, task_id: str, state: str, *more: str) -> str:
+def resolved(service: Service, task_id: str, state: str) -> str:
     """The log of a task that a worker has brought to this state."""
-    with working(service, logs, *more):
-        eventually(lambda: service.status(task_id)["state"] in ("completed", "failed", "exception"), SECONDS)
-        assert service.status(task_id)["state"] == state, artifact(service, task_id, LOG)
-        return log_with(service, task_id, "]") if state == "exception" else artifact(service, task_id, LOG)
+    eventually(lambda: service.status(task_id)["state"] in ("completed", "failed", "exception"), SECONDS)
+    log = log_with(service, task_id, "]")
+    assert service.status(task_id)["state"] == state, log
+    return log
 
 
-def built(service: Service, logs: Path) -> str:
-    """A completed task with two artifacts: `public/a.zip`, which holds `bin/tool`, and `private/text`."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive that holds `bin/tool`."""
+    path = tmp_path_factory.mktemp("packed") / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("bin/tool", "tool")
-    (logs / "a.zip").write_bytes(packed.getvalue())
-    script = f"cp {logs}/a.zip . && printf text > text"
-    task_id = service.create(payload=shell(script, artifacts={"public/a.zip": "a.zip", "private/text": "text"}))
-    resolved(service, logs, task_id, "completed")
+    return path
+
+
+@pytest.fixture(scope="module")
+def built(served: Service, packed: Path) -> str:
+    """A completed task with two artifacts: `public/a.zip` and `private/text`."""
+    script = f"cp {packed} . && printf text > text"
+    task_id = served.create(payload=shell(script, artifacts={"public/a.zip": "a.zip", "private/text": "text"}))
+    resolved(served, task_id, "completed")
     return task_id
 
 
-def test_mounts_of_every_kind(service: Service, tmp_path: Path) -> None:
-    other = built(service, tmp_path)
-    url = service.queue.getArtifact(other, 0, "public/a.zip")["url"]
-    digest = hashlib.sha256((tmp_path / "a.zip").read_bytes()).hexdigest()
+def test_mounts_of_every_kind(served: Service, built: str, packed: Path) -> None:
+    other = built
+    url = served.queue.getArtifact(other, 0, "public/a.zip")["url"]
+    digest = hashlib.sha256(packed.read_bytes()).hexdigest()
     mounts = [
         {"directory": "a/unpacked", "content": {"taskId": other, "artifact": "public/a.zip"}, "format": "zip"},
         {"directory": "b", "content": {"url": url, "sha256": digest}, "format": "zip"},
@@ -52,28 +59,28 @@ def test_mounts_of_every_kind(service: Service, tmp_path: Path) -> None:
     ]
     script = "cat a/unpacked/bin/tool b/bin/tool c/text raw; od -An -tx1 base64"
     scopes = ["queue:get-artifact:private/text", "queue:get-artifact:public/*"]
-    task_id = service.create(payload=shell(script, mounts=mounts), dependencies=[other], scopes=scopes)
-    assert "\ntooltooltexträw 00 ff\n" in resolved(service, tmp_path, task_id, "completed")
+    task_id = served.create(payload=shell(script, mounts=mounts), dependencies=[other], scopes=scopes)
+    assert "\ntooltooltexträw 00 ff\n" in resolved(served, task_id, "completed")
 
 
-def test_content_that_the_index_holds(service: Service, tmp_path: Path) -> None:
-    other = built(service, tmp_path)
-    index = taskcluster.Index(service.queue.options)
+def test_content_that_the_index_holds(served: Service, built: str) -> None:
+    other = built
+    index = taskcluster.Index(served.queue.options)
     namespace = f"project.{other.lower().replace('_', '-')}"
     later = "2100-01-01T00:00:00.000Z"
     index.insertTask(namespace, {"taskId": other, "rank": 0, "data": {}, "expires": later})
     mounts = [{"file": "text", "content": {"namespace": namespace, "artifact": "private/text"}}]
     scopes = ["queue:get-artifact:private/text", f"index:find-task:{namespace}"]
-    task_id = service.create(payload=shell("cat text", mounts=mounts), scopes=scopes)
-    assert "\ntext" in resolved(service, tmp_path, task_id, "completed")
+    task_id = served.create(payload=shell("cat text", mounts=mounts), scopes=scopes)
+    assert "\ntext" in resolved(served, task_id, "completed")
 
 
-def bad_mounts(service: Service, other: str) -> dict[str, tuple[dict[str, Any], str]]:
+def bad_mounts(served: Service, other: str) -> dict[str, tuple[dict[str, Any], str]]:
     """Mounts that cannot be made, and what the log says."""
     evil = io.BytesIO()
     with zipfile.ZipFile(evil, "w") as archive:
         archive.writestr("../../evil", "evil")
-    url = service.queue.getArtifact(other, 0, "public/a.zip")["url"]
+    url = served.queue.getArtifact(other, 0, "public/a.zip")["url"]
     inline = {"base64": base64.b64encode(evil.getvalue()).decode()}
     return {
         "hash": ({"file": "a", "content": {"url": url, "sha256": "0" * 64}}, "its sha256 is "),
@@ -85,34 +92,31 @@ def bad_mounts(service: Service, other: str) -> dict[str, tuple[dict[str, Any], 
     }
 
 
-def test_mounts_that_cannot_be_made_fail_the_task(service: Service, tmp_path: Path) -> None:
-    other = built(service, tmp_path)
-    bad = bad_mounts(service, other)
+def test_mounts_that_cannot_be_made_fail_the_task(served: Service, built: str) -> None:
+    other = built
+    bad = bad_mounts(served, other)
     ids = {
-        name: service.create(
+        name: served.create(
             payload=shell("echo not to be run", mounts=[mount]),
             dependencies=[other],
             scopes=["queue:get-artifact:public/*"],
         )
         for name, (mount, _) in bad.items()
     }
-    with working(service, tmp_path, capacity=3):
-        for name, (_, said) in bad.items():
-            service.wait_for(ids[name], "failed", SECONDS)
-            log = artifact(service, ids[name], LOG)
-            assert said in log, name
-            assert "\nnot to be run" not in log
-    assert not list(tmp_path.rglob("evil"))
+    for name, (_, said) in bad.items():
+        log = resolved(served, ids[name], "failed")
+        assert said in log, name
+        assert "\nnot to be run" not in log
 
 
-def test_a_cache_serves_later_tasks_until_it_is_purged(service: Service, tmp_path: Path) -> None:
+def test_a_cache_serves_later_tasks_until_it_is_purged(served: Service) -> None:
     mounts = [{"directory": "some/cache", "cacheName": "counter"}]
     script = "cat some/cache/count; echo x >> some/cache/count; exit $CODE"
 
     def count(code: int) -> str:
         more = {"mounts": mounts, "env": {"CODE": str(code)}, "onExitStatus": {"purgeCaches": [4]}}
-        task_id = service.create(payload=shell(script, **more), scopes=CACHE)
-        return resolved(service, tmp_path, task_id, "failed" if code else "completed")
+        task_id = served.create(payload=shell(script, **more), scopes=CACHE)
+        return resolved(served, task_id, "failed" if code else "completed")
 
     assert "Cache counter at some/cache: new" in count(0)
     log = count(4)
@@ -122,31 +126,31 @@ def test_a_cache_serves_later_tasks_until_it_is_purged(service: Service, tmp_pat
     assert "\nx\n" in count(0), "a task that failed leaves its cache"
 
 
-def test_a_cache_without_its_scope(service: Service, tmp_path: Path) -> None:
-    task_id = service.create(payload=shell("true", mounts=[{"directory": "a", "cacheName": "b"}]))
-    log = resolved(service, tmp_path, task_id, "exception")
+def test_a_cache_without_its_scope(served: Service) -> None:
+    task_id = served.create(payload=shell("true", mounts=[{"directory": "a", "cacheName": "b"}]))
+    log = resolved(served, task_id, "exception")
     assert "the task needs the scope generic-worker:cache:b" in log
-    assert run_of(service, task_id)["reasonResolved"] == "malformed-payload"
+    assert run_of(served, task_id)["reasonResolved"] == "malformed-payload"
 
 
-def test_an_exit_code_asks_for_a_retry(service: Service, tmp_path: Path) -> None:
+def test_an_exit_code_asks_for_a_retry(served: Service) -> None:
     payload = shell("[ $RUN_ID = 1 ] || exit 75", onExitStatus={"retry": [75]})
-    task_id = service.create(payload=payload)
-    resolved(service, tmp_path, task_id, "completed")
-    assert [run["reasonResolved"] for run in service.status(task_id)["runs"]] == ["intermittent-task", "completed"]
+    task_id = served.create(payload=payload)
+    resolved(served, task_id, "completed")
+    assert [run["reasonResolved"] for run in served.status(task_id)["runs"]] == ["intermittent-task", "completed"]
 
 
-def test_commands_run_until_one_fails(service: Service, tmp_path: Path) -> None:
+def test_commands_run_until_one_fails(served: Service) -> None:
     commands = [["sh", "-c", f"echo {word}; exit {code}"] for word, code in (("one", 0), ("two", 5), ("three", 0))]
-    task_id = service.create(payload={"command": commands})
-    log = resolved(service, tmp_path, task_id, "failed")
+    task_id = served.create(payload={"command": commands})
+    log = resolved(served, task_id, "failed")
     assert "\none\n" in log
     assert "\ntwo\n" in log
     assert "\nthree\n" not in log
     assert "Exit code 5\n" in log
 
 
-def test_artifacts_of_every_kind(service: Service, tmp_path: Path) -> None:
+def test_artifacts_of_every_kind(served: Service, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("secret")
     script = f"""
@@ -158,18 +162,18 @@ def test_artifacts_of_every_kind(service: Service, tmp_path: Path) -> None:
         {"type": "file", "path": "gone", "optional": True},
         {"type": "directory", "path": "elsewhere", "name": "public/elsewhere"},
     ]
-    task_id = service.create(payload=shell(script, artifacts=artifacts))
-    log = resolved(service, tmp_path, task_id, "failed")
+    task_id = served.create(payload=shell(script, artifacts=artifacts))
+    log = resolved(served, task_id, "failed")
     assert "out/leak leads out of the task's folder" in log
-    assert artifact(service, task_id, "public/out/a.txt") == artifact(service, task_id, "public/out/same") == "a\n"
-    assert artifact(service, task_id, "public/out/deep/b") == "b\n"
-    packed = content(service, task_id, "packed")
+    assert artifact(served, task_id, "public/out/a.txt") == artifact(served, task_id, "public/out/same") == "a\n"
+    assert artifact(served, task_id, "public/out/deep/b") == "b\n"
+    packed = content(served, task_id, "packed")
     assert (packed.text, packed.headers["Content-Encoding"]) == ("packed", "gzip")
     for name in ("public/out/leak", "public/elsewhere"):
         with refused(424, None) as errors:
-            service.queue.getArtifact(task_id, 0, name)
+            served.queue.getArtifact(task_id, 0, name)
         assert errors[0].body["reason"] == "invalid-resource-on-worker"
-    assert "gone" not in names(service, task_id)
+    assert "gone" not in names(served, task_id)
 
 
 CALLER = """
@@ -188,16 +192,16 @@ print("scopes", json.dumps(call("GET", "/api/auth/v1/scopes/current")["scopes"])
 """
 
 
-def test_a_task_calls_with_its_own_credentials(service: Service, tmp_path: Path) -> None:
+def test_a_task_calls_with_its_own_credentials(served: Service, tmp_path: Path) -> None:
     (tmp_path / "caller.py").write_text(CALLER)
-    definition = service.a_task()
+    definition = served.a_task()
     payload = {
         "command": [sys.executable, str(tmp_path / "caller.py")],
         "features": {"taskclusterProxy": True},
         "env": {"UNTIL": definition["deadline"]},
     }
-    task_id = service.create(payload=payload, scopes=["test:mine", "auth:current-scopes"])
-    log = resolved(service, tmp_path, task_id, "completed")
+    task_id = served.create(payload=payload, scopes=["test:mine", "auth:current-scopes"])
+    log = resolved(served, task_id, "completed")
     assert "\nmade reference\n" in log
     (line,) = (line for line in log.splitlines() if line.startswith("scopes "))
     scopes = set(json.loads(line.removeprefix("scopes ")))
@@ -205,6 +209,6 @@ def test_a_task_calls_with_its_own_credentials(service: Service, tmp_path: Path)
     assert "*" not in scopes, "which the worker's own client has"
 
 
-def test_without_the_feature_there_is_no_proxy(service: Service, tmp_path: Path) -> None:
-    task_id = service.create(payload=shell("echo proxy: $TASKCLUSTER_PROXY_URL."))
-    assert "\nproxy: .\n" in resolved(service, tmp_path, task_id, "completed")
+def test_without_the_feature_there_is_no_proxy(served: Service) -> None:
+    task_id = served.create(payload=shell("echo proxy: $TASKCLUSTER_PROXY_URL."))
+    assert "\nproxy: .\n" in resolved(served, task_id, "completed")

@@ -10,7 +10,7 @@ from typing import Any
 import requests
 
 from local.child import Child
-from tests.host.service import Service, eventually
+from tests.host.service import Refused, Service, eventually, outcome
 from tests.host.workers import worker
 
 SECONDS = 30
@@ -66,10 +66,11 @@ def log_with(service: Service, task_id: str, text: str, run_id: int = 0) -> str:
     """The log, as soon as it has this text."""
 
     def found() -> str | None:
-        if LOG not in names(service, task_id, run_id):
+        answer = outcome(lambda: service.queue.getArtifact(task_id, run_id, LOG))
+        if isinstance(answer, Refused):
+            assert answer.status == 404, "it is yet to come"
             return None
-        url = service.queue.getArtifact(task_id, run_id, LOG)["url"]
-        log = requests.get(url, timeout=30).text
+        log = requests.get(answer["url"], timeout=30).text
         return log if text in log else None
 
     return eventually(found, SECONDS)
