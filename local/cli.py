@@ -188,6 +188,12 @@ def mutate(
     sys.exit(command.main(patterns or (), size=sample or None, seed=seed, again=again, children=children))
 
 
+@app.command(context_settings=PASS_ON)
+def bench(context: typer.Context) -> None:
+    """Measure a deployment, or a local stack of its own: speed, cost, growth. Compare two runs (try --help)."""
+    os.execv(sys.executable, [sys.executable, "-m", "bench.load", *context.args])  # noqa: S606 - no shell is wanted
+
+
 @app.command()
 def package(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the zip and its bill of materials.")] = (

@@ -229,6 +229,7 @@ async def _prepare(world: World) -> list[Services]:
         await world.clock.sleep(2)
         for services in processes:
             assert await listed(services) == truth(world)
+    await world.clock.sleep(2)  # so that a listing asks the rows
     return processes
 
 
@@ -284,6 +285,22 @@ def test_listing_after_a_call_that_met_a_fault(call: Step, phase: Phase) -> None
             error.add_note(f"request {number}")
             raise
         number, sent = number + 1, max(sent, fault.sent)
+
+
+def test_row_that_was_written_again_does_not_vouch() -> None:
+    """As by a createTask that is repeated and overtaken by a claim: the index row of the pending run is there again."""
+    world = World()
+    world.is_ordered = False
+
+    async def story() -> None:
+        processes = await _prepare(world)
+        task_id = first(world, State.PENDING)
+        row = row_of(world.tasks()[task_id], 0)
+        await _claim(world, processes[0])
+        await world.handlers.stores.pools.add_pending(POOL, row)
+        await _check(world, processes)
+
+    world.run(story())
 
 
 # What it costs

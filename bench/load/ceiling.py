@@ -1,0 +1,169 @@
+"""How many calls a second the storage emulator itself could serve: the same kinds of requests, made bare.
+
+No SDK and no signature (a shared access signature is part of each URL), by processes of their own. Rows and messages
+have about the size of real ones. What kinds of requests a call makes is said by `bench.budgets`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import time
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
+from uuid import uuid4
+
+import aiohttp
+from azure.core.credentials import AzureNamedKeyCredential
+from azure.data.tables import AccountSasPermissions as TablePermissions
+from azure.data.tables import ResourceTypes as TableResources
+from azure.data.tables import TableServiceClient
+from azure.data.tables import generate_account_sas as table_sas
+from azure.storage.queue import AccountSasPermissions, QueueServiceClient, ResourceTypes, generate_account_sas
+
+from bench.budgets import CALLS, HOST, Cost
+from shared.storage import batch
+from shared.storage.connection import parse_connection_string
+from shared.storage.interface import Create, Value
+
+NAME = "benchceiling"
+"""Of a table, and a queue."""
+AT_ONCE = 8
+"""Calls under way in each process."""
+_ROW: Mapping[str, Value] = {"content": b"x" * 700, "state": "pending"}
+_MESSAGE = "<QueueMessage><MessageText>{}</MessageText></QueueMessage>".format("e" * 200)
+_HEADERS = {
+    "Accept": "application/json;odata=minimalmetadata",
+    "x-ms-version": "2019-02-02",
+    "DataServiceVersion": "3.0",
+}
+
+_FOLLOWED_UP = (CALLS["claimWork"], CALLS["reportCompleted"], CALLS["resolved message"], HOST)
+CYCLE: Cost = {kind: sum(cost.get(kind, 0) for cost in _FOLLOWED_UP) for kind in "RWPGUD"}
+"""claimWork and reportCompleted, with all that follows."""
+
+
+class _Bare:
+    """Requests of one process."""
+
+    def __init__(self, connection_string: str, session: aiohttp.ClientSession) -> None:
+        endpoints, credential = parse_connection_string(connection_string)
+        name, key = credential.named_key
+        until = datetime.now(UTC) + timedelta(hours=2)
+        self._tables = endpoints.table
+        self._table_sas = table_sas(
+            AzureNamedKeyCredential(name, key),
+            TableResources(service=True, object=True),
+            TablePermissions(read=True, write=True, delete=True, add=True, update=True, list=True),
+            until,
+        )
+        self._messages = f"{endpoints.queue}/{NAME}/messages"
+        self._queue_sas = generate_account_sas(
+            name,
+            key,
+            ResourceTypes(service=True, container=True, object=True),
+            AccountSasPermissions(read=True, write=True, delete=True, add=True, update=True, process=True, list=True),
+            until,
+        )
+        self._session = session
+        self._writes = 0
+        self._held: list[tuple[str, str]] = []
+
+    async def make(self, kind: str) -> None:
+        """One request of a kind, as `bench.budgets` has them."""
+        match kind:
+            case "R":
+                url = f"{self._tables}/{NAME}(PartitionKey='row',RowKey='row')?{self._table_sas}"
+                await self._send("GET", url, headers=_HEADERS)
+            case "W":
+                await self._write()
+            case "P":
+                await self._send("POST", f"{self._messages}?visibilitytimeout=3600&{self._queue_sas}", data=_MESSAGE)
+            case "G":
+                await self._send("GET", f"{self._messages}?numofmessages=1&visibilitytimeout=30&{self._queue_sas}")
+            case "U" | "D":
+                await self._change(kind)
+
+    async def _write(self) -> None:
+        """A transaction of three rows, or a single row, in turn: about as many as the calls make of each."""
+        self._writes += 1
+        partition = uuid4().hex
+        if self._writes % 2:
+            operations = [Create(key, _ROW) for key in "abc"]
+            request = batch.encode(self._tables, NAME, partition, operations)
+            await self._send(
+                "POST", f"{self._tables}/$batch?{self._table_sas}", data=request.content, headers=dict(request.headers)
+            )
+            return
+        headers = {**_HEADERS, "Content-Type": "application/json", "Prefer": "return-no-content"}
+        data = batch.encode_entity(partition, "a", _ROW)
+        await self._send("POST", f"{self._tables}/{NAME}?{self._table_sas}", data=data, headers=headers)
+
+    async def _change(self, kind: str) -> None:
+        """Moves or removes a message; every second time it puts the next one instead, which costs about the same."""
+        if not self._held:
+            answer = await self._send(
+                "POST", f"{self._messages}?visibilitytimeout=3600&{self._queue_sas}", data=_MESSAGE
+            )
+            found = [answer.partition(f"<{tag}>")[2].partition("<")[0] for tag in ("MessageId", "PopReceipt")]
+            self._held.append((found[0], found[1]))
+            return
+        message_id, receipt = self._held.pop()
+        url = f"{self._messages}/{message_id}?popreceipt={quote(receipt, safe='')}&{self._queue_sas}"
+        if kind == "U":
+            await self._send("PUT", f"{url}&visibilitytimeout=3600", data=_MESSAGE)
+        else:
+            await self._send("DELETE", url)
+
+    async def _send(
+        self, method: str, url: str, data: str | bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> str:
+        async with self._session.request(method, url, data=data, headers=headers) as response:
+            text = await response.text()
+            if response.status >= 300:
+                raise RuntimeError(f"the emulator returned {response.status} to a bare {method}: {text[:200]}")
+            return text
+
+
+def calls_a_second(connection_string: str, cost: Cost, seconds: float, processes: int = 2) -> float:
+    """How many calls of this cost the emulator serves in a second, if nothing else is done."""
+    _prepare(connection_string)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, context) as pool:
+        futures = [pool.submit(_load, connection_string, dict(cost), seconds) for _ in range(processes)]
+        return sum(future.result() for future in futures)
+
+
+def _prepare(connection_string: str) -> None:
+    """The table with its row, and the queue."""
+    with TableServiceClient.from_connection_string(connection_string) as service:
+        table = service.create_table_if_not_exists(NAME)
+        table.upsert_entity({"PartitionKey": "row", "RowKey": "row", "text": json.dumps("x" * 1000)})
+    with QueueServiceClient.from_connection_string(connection_string) as queues:
+        if not any(queue.name == NAME for queue in queues.list_queues(NAME)):
+            queues.create_queue(NAME)
+
+
+def _load(connection_string: str, cost: dict[str, float], seconds: float) -> float:
+    return asyncio.run(_load_for(connection_string, cost, seconds))
+
+
+async def _load_for(connection_string: str, cost: Mapping[str, float], seconds: float) -> float:
+    done = 0
+    kinds = [kind for kind, count in cost.items() for _ in range(round(count))]
+    async with aiohttp.ClientSession() as session:
+        bare = _Bare(connection_string, session)
+        started = time.monotonic()
+
+        async def call_again() -> None:
+            nonlocal done
+            while time.monotonic() - started < seconds:
+                for kind in kinds:
+                    await bare.make(kind)
+                done += 1
+
+        await asyncio.gather(*(call_again() for _ in range(AT_ONCE)))
+        return done / (time.monotonic() - started)

@@ -1,0 +1,46 @@
+"""`./dev bench` on a stack of its own: everything is measured, nothing fails, and the stack is gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.load.result import Result
+from local import state
+from tests.local.stacks import free_ports
+
+
+@pytest.mark.large
+@pytest.mark.timeout(1200)
+def test_quick_run_measures_every_part_without_a_failure(tmp_path: Path) -> None:
+    port = free_ports().api
+    command = [sys.executable, "-m", "bench.load", "--quick", "--port", str(port), "--out", str(tmp_path)]
+    done = subprocess.run(command, cwd=state.ROOT, env=dict(os.environ), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = Result.load(tmp_path)
+    assert result.failures == []
+    assert {row.part for row in result.rows} == {"throughput", "one client", "graphs", "growth", "idle", "ceiling"}
+    host = f"host-{port}"
+    for name in ("createTask", "status", "claimWork + reportCompleted", "fan-in: claim and complete"):
+        row = result.row(name)
+        assert row is not None
+        assert row.count > 0
+        assert row.rate
+        assert row.requests
+        assert row.cpu[host] > 0, "the CPU of the host is seen"
+    created, followed = result.row("createTask"), result.row("claimWork + reportCompleted")
+    assert created is not None
+    assert created.requests is not None
+    assert 6 <= created.requests <= 9, "its budget, and a first task of a group among them"
+    assert followed is not None
+    assert followed.requests is not None
+    assert followed.requests > 12, "what follows a resolution is counted"
+    assert result.memory[host] > 20
+    assert {curve.name for curve in result.curves} >= {"listTaskGroup, the whole group", "createTask by dependencies"}
+    assert (tmp_path / "report.md").exists()
+    assert (tmp_path / "list-by-size.svg").exists()
+    assert not state.folder(port).exists(), "nothing of the stack is left"
