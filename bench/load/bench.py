@@ -218,16 +218,13 @@ class Bench:
         return {name: percentile(latencies, 0.5) for name, latencies in clock.seen.latencies.items()}
 
     def _idle(self) -> None:
-        """Workers that wait for work that does not come: what a minute of all of them costs."""
+        """Workers that wait for work that does not come: what a minute of all of them costs. Their polls of the storage
+        are those of the process, which serves all who wait, and of no call."""
         seconds, before = self.preset.idle_seconds, use_of(self.processes)
         self.say(f"idle polling for {seconds:g} s")
-        self._costs()
         seen = self.crowd.all(wait_for_work, seconds, self._kind("idle").task_queue_id)
-        requests = self._costs().get("claimWork", Cost()).requests
         row = Row(part="idle", name=f"a minute of {self.crowd.clients} idle workers", count=1)
         row.cpu = self._cpu(before, seconds / 60)
-        if self.logs is not None:
-            row.requests = requests * 60 / seconds
         self.result.rows.append(row)
         self._note(seen)
 

@@ -28,6 +28,8 @@ from bench.budgets import CALLS, HOST, Cost
 from shared.storage import batch
 from shared.storage.connection import parse_connection_string
 from shared.storage.interface import Create, Value
+from shared.storage.table_requests import encode_entity
+from shared.storage.wire import Endpoint
 
 NAME = "benchceiling"
 """Of a table, and a queue."""
@@ -93,13 +95,13 @@ class _Bare:
         partition = uuid4().hex
         if self._writes % 2:
             operations = [Create(key, _ROW) for key in "abc"]
-            request = batch.encode(self._tables, NAME, partition, operations)
+            request = batch.encode(Endpoint.of(self._tables), NAME, partition, operations)
             await self._send(
                 "POST", f"{self._tables}/$batch?{self._table_sas}", data=request.content, headers=dict(request.headers)
             )
             return
         headers = {**_HEADERS, "Content-Type": "application/json", "Prefer": "return-no-content"}
-        data = batch.encode_entity(partition, "a", _ROW)
+        data = encode_entity(partition, "a", _ROW)
         await self._send("POST", f"{self._tables}/{NAME}?{self._table_sas}", data=data, headers=headers)
 
     async def _change(self, kind: str) -> None:
