@@ -506,7 +506,7 @@ def test_state_of_any_generation_is_found(reruns: int, by_range: bool, gone: boo
             if gone and number == reruns - 1:
                 await world.memory.storage.tables.transact(keys.GROUPS, GROUP, [Delete(keys.member(A))])
         await _complete(world, 1)
-        await world.drain(30)
+        await world.drain(90)
         await world.create(B, taskGroupId=GROUP, dependencies=[A, *others])
         assert world.tasks()[B].satisfied == 1
 
