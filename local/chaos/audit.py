@@ -49,9 +49,13 @@ def _may_stay(table: str, partition: str, key: str, tasks: Mapping[str, Planned]
         if kind == "dependent":
             return rest in tasks and partition in tasks[rest].dependencies
         return kind == "artifact" and partition in tasks
+    if table == keys.GROUPS and kind == "unblocks":
+        required, _, dependent = rest.partition("~")
+        edge = tasks.get(dependent)
+        return edge is not None and required in edge.dependencies and partition == edge.task_group_id
     if table == keys.GROUPS:
         return kind in {keys.GROUP, "scheduler"} and partition in {task.task_group_id for task in tasks.values()}
-    return kind in {keys.POOL, "worker"}
+    return kind in {keys.POOL, "worker", keys.RETURNED}
 
 
 async def _entities(tables: TableServiceClient, table: str) -> AsyncIterator[Mapping[str, Any]]:

@@ -117,7 +117,7 @@ def test_what_a_worker_is_given_is_what_it_reads_and_what_its_client_may(scenari
 
 def worker_variables() -> set[str]:
     """The variables that the worker's options may come from."""
-    options = re.findall(r"add_argument\(\s*\"--(?:worker-)?([a-z-]+)\"", (ROOT / "worker" / "options.py").read_text())
+    options = re.findall(r"\badd\(\s*\"--(?:worker-)?([a-z-]+)\"", (ROOT / "worker" / "options.py").read_text())
     return {f"WORKER_{option.replace('-', '_').upper()}" for option in options}
 
 

@@ -100,7 +100,11 @@ async def test_audit_names_orphans_and_missing_rows() -> None:
                 (keys.GROUPS, "group", "group"),
                 (keys.GROUPS, "group", "member~task"),
                 (keys.GROUPS, "group", "active~task~0000"),
+                (keys.GROUPS, "group", "unblocks~required~task"),
+                (keys.GROUPS, "group", "unblocks~task~required"),
+                (keys.GROUPS, "other", "unblocks~required~task"),
                 (keys.POOLS, "chaos~linux", "worker~g~w"),
+                (keys.POOLS, "chaos~linux", "returned"),
                 (keys.POOLS, "chaos~linux", "pending~2020~task~0000"),
             ]
             for table, partition, key in rows:
@@ -117,6 +121,8 @@ async def test_audit_names_orphans_and_missing_rows() -> None:
         "1 messages left in queue claim",
         "orphaned blob: public-artifacts/other/0/a",
         "orphaned row: Groups/group/active~task~0000",
+        "orphaned row: Groups/group/unblocks~task~required",
+        "orphaned row: Groups/other/unblocks~required~task",
         "orphaned row: Pools/chaos~linux/pending~2020~task~0000",
         "orphaned row: Tasks/task/dependent~required",
         "orphaned row: Tasks/task/task.open",
