@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from local.templates import __main__ as command
-from local.templates import flex, meaning, names, naming, scenarios
+from local.templates import conventions, flex, limits, meaning, names, naming, scenarios, secrecy
 from local.templates.__main__ import NOT_CHECKED, check, evaluate
 from local.templates.deployment import Deployed, Resource
 from local.templates.values import Value
@@ -36,6 +37,32 @@ def test_flex_consumption_takes_it(scenario: str) -> None:
 @SCENARIO
 def test_parts_fit_together_and_come_in_time(scenario: str) -> None:
     assert list(map(str, meaning.problems(templates.deployed(scenario)))) == []
+
+
+@SCENARIO
+def test_values_are_within_what_azure_takes(scenario: str) -> None:
+    assert list(map(str, limits.problems(templates.deployed(scenario)))) == []
+
+
+@SCENARIO
+def test_others_find_what_they_expect(scenario: str) -> None:
+    assert list(map(str, conventions.problems(templates.deployed(scenario)))) == []
+
+
+def test_secure_parameters_stay_secure() -> None:
+    assert list(map(str, secrecy.problems(templates.INFRA / "main.bicep"))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"), [("PT1H", 1), ("P1D", 24), ("P1DT2H30M", 26.5), ("P1W", 168), ("PT90M", 1.5), ("PT36S", 0.01)]
+)
+def test_durations(text: str, hours: float) -> None:
+    assert limits.duration(text) == timedelta(hours=hours)
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "1H", "PT1", "P1H", "P1DT", "PT1H ", "-PT1H", "pt1h"])
+def test_what_is_no_duration(text: str) -> None:
+    assert limits.duration(text) is None
 
 
 def test_what_is_not_checked_is_known() -> None:
