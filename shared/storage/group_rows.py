@@ -156,6 +156,11 @@ def decode_member(row: Row) -> Member:
     )
 
 
+def was_created(row: Row) -> bool:
+    """Whether a member row shows that its task was committed: it was resolved, or opened again."""
+    return any(_generations(row, prefix) for prefix in (STATE, FINAL, OPENED))
+
+
 class Unsettled(Enum):
     """What a member row says of a task of which it gives no state."""
 

@@ -27,6 +27,7 @@ from shared.storage.group_rows import (
     decode_active,
     decode_group,
     decode_member,
+    was_created,
 )
 from shared.storage.interface import (
     Create,
@@ -178,9 +179,9 @@ class GroupStore:
     ) -> None:
         """Completes the rows of a task that does not exist, of which one is left.
 
-        A member row that has a final status is one of a task that was created and resolved since it was looked for:
-        an active row put now would stay. Only when that status was written before `settled_before` the task has
-        expired since, and its id is used again.
+        A member row that shows a resolution, or a rerun, is one of a task that was created since it was looked for: an
+        active row put now would stay, and guard edges that no handler follows. Only when the row was last written
+        before `settled_before` the task has expired since, and its id is used again.
         Raises GuardMissing, GroupChanged when another call has changed the rows meanwhile, or the task was resolved.
         """
         key, active = keys.member(definition.task_id), keys.active(definition.task_id, 0)
@@ -188,7 +189,7 @@ class GroupStore:
         member: Operation
         if row is None:
             member = Create(key, _member_values(packed))
-        elif decode_member(row).final is None:
+        elif not was_created(row):
             member = Merge(key, _UNKNOWN, row.etag)
         elif row.timestamp < settled_before:
             member = Replace(key, _member_values(packed), row.etag)

@@ -363,6 +363,46 @@ def test_new_dependent_of_a_rerun_whose_first_resolution_is_handled_last() -> No
     world.run(story())
 
 
+def test_slow_call_to_create_a_task_that_was_settled_since_does_not_bring_its_guard_back() -> None:
+    """It has found the member row and no task; then the task was created, has failed and was run again."""
+    has_looked, settles = asyncio.Event(), asyncio.Event()
+    slow_calls: list[asyncio.Task[None]] = []
+
+    async def held(call: Call, phase: Phase) -> None:
+        if process_name() == VICTIM and (call.subject, phase) == (A, Phase.AFTER) and not settles.is_set():
+            has_looked.set()
+            await settles.wait()
+        if process_name() == HANDLER and phase is Phase.BEFORE and keys.active(A, 1) in call.keys:
+            settles.set()
+            await asyncio.gather(*slow_calls, return_exceptions=True)
+
+    world = _world(held)
+
+    async def story() -> None:
+        await world.create(C, taskGroupId=GROUP)
+        definition = world.definition(A, taskGroupId=GROUP, priority="high")
+        await world.services.create_task._membership.join(definition, await pack_definition(definition))
+
+        async def create_slowly() -> None:
+            await world.process().create_task(definition)
+
+        slow_calls.append(asyncio.create_task(as_process(VICTIM, create_slowly())))
+        await has_looked.wait()
+        await world.services.create_task(definition)
+        await _complete(world, 1, Resolved.FAILED)
+        await _rerun(world, A)
+        await world.drain(5)
+        await _complete(world, 1)
+        await world.drain(5)
+        assert settles.is_set(), "the handler of the rerun was held up"
+        await world.clock.sleep(61)
+        await world.create(B, taskGroupId=GROUP, dependencies=[A])
+        await world.drain(60)
+        assert world.tasks()[B].state is State.PENDING
+
+    world.run(story())
+
+
 def test_guard_does_not_make_a_task_look_younger_to_a_job_on_its_group() -> None:
     """A call on a whole group that died goes on with the tasks of its time, whatever has come to wait for them."""
     kill = Kill(number=4, process=VICTIM)
