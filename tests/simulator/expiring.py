@@ -74,11 +74,15 @@ async def expire(world: World, hours: float, services: Services | None = None) -
     return failed
 
 
+_OF_A_POOL = {keys.POOL, keys.RETURNED}
+"""Rows that each pool has one of, and keeps."""
+
+
 def left(world: World) -> set[str]:
     """What there is of all that expires."""
     found = {f"task {row.partition}" for row in world.rows(keys.TASKS)}
     found |= {f"group {row.partition}" for row in world.rows(keys.GROUPS)}
-    found |= {row.key.split("~")[0] for row in world.rows(keys.POOLS) if row.key != keys.POOL}
+    found |= {row.key.split("~")[0] for row in world.rows(keys.POOLS) if row.key not in _OF_A_POOL}
     found |= {f"listed {row.partition}" for row in world.rows(keys.DIRECTORY) if {"expires", "created"} & {*row.values}}
     found |= {f"client {row.key}" for row in world.rows(CLIENTS)}
     found |= {f"definition of {path.split('/')[0]}" for path in world.account.committed(keys.DEFINITIONS)}
