@@ -7,6 +7,7 @@ it has been idle for a while. The defaults are those of the job's template, infr
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -64,7 +65,7 @@ class WorkerPool:
 
     options: PoolOptions
     folder: Path
-    """Where workers run their tasks."""
+    """Where each worker gets a folder, for its tasks and caches. That goes with the worker."""
     logs: Path
     """Where their logs are. Of one that has ended in order no log is left, unless this is another folder."""
     environment: Mapping[str, str] = field(repr=False)
@@ -92,6 +93,8 @@ class WorkerPool:
             worker.terminate()
         for worker in self.workers.values():
             worker.stop(GRACE_SECONDS)
+        for name in self.workers:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
         self.workers.clear()
 
     def _forget_ended(self) -> tuple[str, ...]:
@@ -101,6 +104,7 @@ class WorkerPool:
             if code is None:
                 continue
             worker.stop()
+            shutil.rmtree(self.folder / name, ignore_errors=True)
             del self.workers[name]
             if code == 0 and self.logs == self.folder:
                 worker.log.unlink(missing_ok=True)
@@ -114,7 +118,8 @@ class WorkerPool:
         arguments = ["--task-queue-id", options.task_queue_id, "--worker-group", options.worker_group]
         arguments += ["--worker-id", name, "--capacity", str(options.capacity), "--poll-mode", options.poll_mode]
         arguments += ["--idle-timeout", str(options.idle_timeout), "--idle-seconds", str(IDLE_SECONDS)]
-        arguments += ["--work-dir", str(self.folder)]
+        (self.folder / name).mkdir()
+        arguments += ["--work-dir", str(self.folder / name)]
         self.workers[name] = self.start(
             name,
             [sys.executable, "-m", "local.tethered", "worker", *arguments],

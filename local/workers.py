@@ -9,8 +9,10 @@ import argparse
 import os
 import re
 import secrets
+import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -20,7 +22,7 @@ from urllib.parse import quote
 import taskcluster
 from taskcluster.exceptions import TaskclusterConnectionError, TaskclusterFailure
 
-from local.run import end_with_parent, interruptible
+from local.run import end_with_parent
 from local.worker_pool import DEFAULTS, Look, PoolOptions, WorkerPool
 from shared.types import TASK_QUEUE_PATTERN
 
@@ -54,10 +56,10 @@ def reader(task_queue_id: str, say: Callable[[str], None]) -> Callable[[], int |
     return read
 
 
-def run(pool: WorkerPool, read: Callable[[], int | None], say: Callable[[str], None]) -> None:
-    """Look at the load every polling interval, until interrupted."""
+def run(pool: WorkerPool, read: Callable[[], int | None], say: Callable[[str], None], ended: threading.Event) -> None:
+    """Look at the load every polling interval, until that has ended."""
     before, due = (-1, -1), time.monotonic()
-    while True:
+    while not ended.wait(max(0.0, due - time.monotonic())):
         look = pool.look(read())
         for text in look.failed:
             say(text)
@@ -65,7 +67,6 @@ def run(pool: WorkerPool, read: Callable[[], int | None], say: Callable[[str], N
         if look.started or now != before:
             say(describe(look, len(pool.workers)))
         before, due = now, due + pool.options.polling_interval
-        time.sleep(max(0.0, due - time.monotonic()))
 
 
 def describe(look: Look, workers: int) -> str:
@@ -100,13 +101,19 @@ def main(arguments: Sequence[str]) -> int:
             f"one that is idle for {options.idle_timeout:g} s ends. Ctrl-C ends them all."
         )
         try:
-            with interruptible():
-                run(pool, reader(options.task_queue_id, _say), _say)
-        except KeyboardInterrupt:
+            run(pool, reader(options.task_queue_id, _say), _say, _asked_to_end())
             _say("ending the workers; what they run is pending again")
         finally:
             pool.end()
     return 0
+
+
+def _asked_to_end() -> threading.Event:
+    """Set by the first signal that asks for it. Nothing is interrupted: a worker is started whole, or not at all."""
+    asked = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: asked.set())
+    return asked
 
 
 def _say(text: str) -> None:

@@ -104,7 +104,19 @@ def test_workers_take_the_arguments_that_they_are_given(tmp_path: Path) -> None:
     options = parse(stage.arguments[0][stage.arguments[0].index("worker") + 1 :], ENVIRONMENT)
     assert (options.task_queue_id, options.capacity, options.idle_timeout) == ("a/b", 3, 7)
     assert (options.worker_group, options.worker_id) == ("local", "worker-1")
-    assert options.work_dir == tmp_path.resolve()
+    assert options.work_dir == tmp_path.resolve() / "worker-1"
+
+
+def test_each_worker_has_a_folder_that_goes_with_it(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.pool.look(3)
+    assert all((tmp_path / name).is_dir() for name in ("worker-1", "worker-2", "worker-3"))
+    (tmp_path / "worker-1" / "left").touch()
+    stage.played[0].code = 0
+    stage.pool.look(0)
+    assert not (tmp_path / "worker-1").exists()
+    stage.pool.end()
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
 
 
 def test_logs_elsewhere_are_kept(tmp_path: Path) -> None:
