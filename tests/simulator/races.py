@@ -6,7 +6,7 @@ Each is written as "what the calls answer → what the runs are right then". All
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -208,11 +208,11 @@ def create(task_id: str, **changes: Any) -> Party:
 
 
 def create_knowing(task_id: str, **changes: Any) -> Party:
-    """createTask in a process that knows the dependencies: nothing is read ahead of the edges."""
+    """createTask in a process that has seen the dependencies created: nothing is read ahead of the edges."""
 
     async def party(world: World, services: Services) -> object:
         for required in changes["dependencies"]:
-            services.stores.known.note(world.tasks()[required])
+            services.stores.known.note(replace(world.tasks()[required], runs=()))
         return await create(task_id, **changes)(world, services)
 
     return party
