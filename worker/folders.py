@@ -10,13 +10,14 @@ import os
 import shutil
 import stat
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 log = logging.getLogger("worker")
 
 TASKS = "tasks"
 _LOCK = ".lock"
+TRIES = 20
 
 
 class Folders:
@@ -48,7 +49,7 @@ class Folders:
         """A fresh folder. Raises OSError."""
         folder = self._tasks / name
         lock = self._tasks / f"{name}{_LOCK}"
-        with locked(lock):
+        with await self._own(lock):
             await asyncio.to_thread(remove, folder)
             folder.mkdir(mode=0o711)
             try:
@@ -56,6 +57,23 @@ class Folders:
             finally:
                 await asyncio.to_thread(remove, folder)
                 lock.unlink()
+
+    @staticmethod
+    async def _own(lock: Path) -> ExitStack:
+        """Holds a lock until the stack is closed. Another worker may be sweeping it away at this very moment.
+
+        Raises OSError.
+        """
+        held = ExitStack()
+        for attempt in range(TRIES):
+            try:
+                held.enter_context(locked(lock))
+                break
+            except (BlockingIOError, FileNotFoundError):
+                if attempt == TRIES - 1:
+                    raise
+                await asyncio.sleep(0.05)
+        return held
 
 
 def _may_be_anyones(path: Path) -> bool:

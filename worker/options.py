@@ -86,18 +86,15 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
     root_url = environment["TASKCLUSTER_ROOT_URL"]
     if not re.match(r"https?://[^/]", root_url):
         parser.error(f"TASKCLUSTER_ROOT_URL must be a URL that begins with https:// (or http://), not {root_url!r}")
-    if given.task_users and os.getuid() != 0:
-        parser.error("--task-users needs a worker that runs as root")
-    if given.task_users and len(given.task_users) < given.capacity:
-        parser.error(f"--task-users must name as many users as there are tasks at a time: {given.capacity}")
     credentials = {
         key: environment[name] for name, key in _CREDENTIALS.items() if environment.get(name)
     }  # fmt: skip
-    return Options(
-        root_url=root_url,
-        credentials=credentials,
-        **vars(given),
-    )
+    options = Options(root_url=root_url, credentials=credentials, **vars(given))
+    if options.task_users and os.getuid() != 0:
+        parser.error("--task-users needs a worker that runs as root")
+    if options.task_users and len(options.task_users) < options.capacity:
+        parser.error(f"--task-users must name as many users as there are tasks at a time: {options.capacity}")
+    return options
 
 
 _CREDENTIALS = {
@@ -138,7 +135,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
     add("--watch-seconds", type=_seconds, default=Options.watch_seconds, help="between looks for a cancellation")
     add("--log-seconds", type=_seconds, default=Options.log_seconds, help="between uploads of a log that grows")
     add("--log-limit", type=_mib, default=Options.log_limit, metavar="MIB", help="leave out the middle of longer logs")
-    add("--task-users", type=_users, default=(), help="users that tasks run as, with commas; the worker must be root")
+    users = "users that tasks run as, with commas; the worker must be root (default: the worker's own)"
+    add("--task-users", type=_users, default=argparse.SUPPRESS, help=users)
     return parser
 
 

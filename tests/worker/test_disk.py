@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 from worker.caches import Cache, Caches
 from worker.files import Unusable, files_below, opened
-from worker.folders import Folders, remove
+from worker.folders import Folders, locked, remove
 
 
 async def test_a_folder_goes_with_its_run(tmp_path: Path) -> None:
@@ -246,3 +247,13 @@ def test_a_folder_that_is_gone(folder: Path) -> None:
     with pytest.raises(Unusable) as refused, opened(folder, "out/file"):
         pass
     assert refused.value.reason == "file-missing-on-worker"
+
+
+async def test_a_folder_is_had_though_a_worker_sweeps_at_that_moment(tmp_path: Path) -> None:
+    folders = Folders(tmp_path)
+    folders.sweep()
+    sweeping = locked(tmp_path / "tasks" / "run.lock")
+    sweeping.__enter__()
+    asyncio.get_running_loop().call_later(0.1, sweeping.__exit__, None, None, None)
+    async with folders.one("run") as folder:
+        assert folder.is_dir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,29 @@ def test_long_names_of_hosts_make_different_ids() -> None:
     assert len(first) == len(second) == 38
 
 
+def test_users_of_tasks_need_a_worker_that_is_root_and_one_for_each_task(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.getuid", lambda: 0)
+    assert [user.name for user in parse([*ARGUMENTS, "--task-users", "nobody"], ENVIRONMENT).task_users] == ["nobody"]
+    with pytest.raises(SystemExit):
+        parse([*ARGUMENTS, "--task-users", "nobody", "--capacity", "2"], ENVIRONMENT)
+    assert "as many users as there are tasks at a time: 2" in capsys.readouterr().err
+    monkeypatch.setattr("os.getuid", lambda: 1000)
+    with pytest.raises(SystemExit):
+        parse([*ARGUMENTS, "--task-users", "nobody"], ENVIRONMENT)
+    assert "needs a worker that runs as root" in capsys.readouterr().err
+
+
+def test_the_schema_of_payloads_is_printed_without_anything_else_being_given(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(["--payload-schema"], {})
+    assert ended.value.code == 0
+    assert json.loads(capsys.readouterr().out)["required"] == ["command"]
+
+
 def test_credentials_are_not_shown() -> None:
     assert "secret-token" not in repr(parse(ARGUMENTS, ENVIRONMENT))
 
@@ -116,6 +140,9 @@ def test_its_name_is_the_one_that_was_typed(name: str | None, capsys: pytest.Cap
         (["--idle-seconds", "nan"], "'nan'"),
         (["--idle-timeout", "-1"], "'-1'"),
         (["--max-tasks", "0"], "'0'"),
+        (["--log-limit", "0"], "'0'"),
+        (["--task-users", "root"], "root is what tasks must not be"),
+        (["--task-users", "no-such-user"], "no-such-user"),
         (["--work-dir", "/nowhere/at/all"], "'/nowhere/at/all'"),
     ],
 )
