@@ -148,6 +148,8 @@ def expected_events(statuses: Sequence[Status]) -> Counter[str]:
             events["task-running"] += "started" in run
             if is_resolved(run):
                 events[f"task-{run['state']}"] += 1
+                # Before the worker reports a run, it links the whole log to the name of the live one.
+                events["artifact-created"] += run["state"] != "exception"
     events["task-group-resolved"] += len({status["taskGroupId"] for status in statuses})
     events["task-group-sealed"] += 1
     return +events

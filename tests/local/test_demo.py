@@ -76,6 +76,7 @@ def test_the_events_that_belong_to_a_group() -> None:
         "task-defined": 3,
         "task-pending": 3,
         "task-running": 3,
+        "artifact-created": 2,
         "task-completed": 1,
         "task-failed": 1,
         "task-exception": 2,
