@@ -40,7 +40,7 @@ def markdown(result: Result) -> str:
     if shares:
         parts.append(shares)
     for curve in result.curves:
-        parts += [f"### {curve.name[0].upper()}{curve.name[1:]}", _points(curve)]
+        parts += [f"### {curve.name}", _points(curve)]
     if result.memory:
         memory = "; ".join(f"{name} {megabytes:,.0f} MB" for name, megabytes in result.memory.items())
         parts.append(f"Memory at the end: {memory}.")
