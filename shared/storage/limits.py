@@ -79,6 +79,7 @@ def check_transaction(partition: str, operations: Sequence[Operation]) -> None:
         raise ValueError(f"a transaction has {len(operations)} operations, not 1 to {MAX_OPERATIONS}")
     check_key(partition)
     keys = set()
+    size = 0
     for operation in operations:
         check_key(operation.key)
         if operation.key in keys:
@@ -86,9 +87,9 @@ def check_transaction(partition: str, operations: Sequence[Operation]) -> None:
         keys.add(operation.key)
         if isinstance(operation, Merge | Replace | Delete) and operation.etag == "":
             raise ValueError(f"the row {operation.key!r} is asked for by an empty ETag")
+        size += _overhead(partition, operation)
         if not isinstance(operation, Delete):
-            check_values(partition, operation.key, operation.values)
-    size = transaction_size(partition, operations)
+            size += check_values(partition, operation.key, operation.values)
     if len(operations) > 1 and size > MAX_TRANSACTION:
         raise ValueError(f"a transaction has about {size} bytes, more than {MAX_TRANSACTION}")
 
@@ -96,12 +97,15 @@ def check_transaction(partition: str, operations: Sequence[Operation]) -> None:
 def transaction_size(partition: str, operations: Sequence[Operation]) -> int:
     """Bytes of the body of a transaction, or some more."""
     return sum(
-        _OPERATION_OVERHEAD
-        + len(in_url(partition))
-        + len(in_url(operation.key))
+        _overhead(partition, operation)
         + (0 if isinstance(operation, Delete) else entity_size(partition, operation.key, operation.values))
         for operation in operations
     )
+
+
+def _overhead(partition: str, operation: Operation) -> int:
+    """Bytes around the row of an operation."""
+    return _OPERATION_OVERHEAD + len(in_url(partition)) + len(in_url(operation.key))
 
 
 def in_url(key: str) -> str:
