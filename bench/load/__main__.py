@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
         given = _parser("document", runs=1).parse_args(arguments[1:])
         document(_load(given.runs[0]))
     else:
-        _run(_run_parser().parse_args(arguments))
+        _run(run_parser().parse_args(arguments))
 
 
 def document(result: Result, path: Path = DOCUMENT) -> None:
@@ -145,7 +145,8 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _run_parser() -> argparse.ArgumentParser:
+def run_parser() -> argparse.ArgumentParser:
+    """The options of a run."""
     parser = argparse.ArgumentParser(
         prog="./dev bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

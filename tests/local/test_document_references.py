@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from admin.cli import app as admin_app
+from bench.load.__main__ import run_parser
 from local.cli import TOOLS, app
 from local.state import ROOT
 from shared.domain.events import Exchange
@@ -195,6 +196,8 @@ def _check(words: list[str]) -> None:
         assert names[0] in command.commands, " ".join(words)
         command = command.commands[names.pop(0)]
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    if command.name == "bench":
+        known |= set(re.findall(r"--[a-z-]+", run_parser().format_help()))
     if command.name == "test":
         known |= {"--all", "--coverage", "--quick"}
         names = [name for name in names if name in known]  # the rest is pytest's
