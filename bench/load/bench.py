@@ -275,7 +275,7 @@ class Bench:
         if self.logs is None:
             return seen
         until, done = time.monotonic() + SETTLED_SECONDS, 0
-        self._settling: dict[str, Cost] = {}
+        self._settling = {}
         while done < count and time.monotonic() < until:
             for name, cost in self.logs.read().items():
                 total = self._settling.setdefault(name, Cost())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.sharedctypes import Synchronized
@@ -216,6 +216,3 @@ def percentile(seconds: Sequence[float], part: float) -> float:
     """In milliseconds; 0 for none."""
     ordered = sorted(seconds)
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] * 1000 if ordered else 0.0
-
-
-Processes = Mapping[str, int]
