@@ -12,7 +12,7 @@ import base64
 import gzip
 import json
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any
@@ -32,6 +32,7 @@ from shared.storage.interface import MAX_OPERATIONS, Storage, Upsert, Value
 _BATCH_BYTES = 2_000_000
 """Of lines; a transaction holds 4 MiB, with more around each row."""
 _BYTES = "$bytes"
+_PAGE = 1000
 _ATTEMPTS = 10
 
 
@@ -39,7 +40,17 @@ class BackupError(ValueError):
     """A file that cannot be restored; the message names it."""
 
 
-async def export_tables(account: AzureStorage, tables: Sequence[str], folder: Path) -> dict[str, int]:
+Report = Callable[[str], None]
+"""Says how far something is."""
+
+
+def _silent(text: str) -> None:
+    """Nobody watches."""
+
+
+async def export_tables(
+    account: AzureStorage, tables: Sequence[str], folder: Path, report: Report = _silent
+) -> dict[str, int]:
     """Writes each table to `<table>.jsonl.gz`, in order; returns how many entities each has.
 
     Only the owner of the files can read them: they hold scopes, encrypted tokens and all definitions.
@@ -54,7 +65,7 @@ async def export_tables(account: AzureStorage, tables: Sequence[str], folder: Pa
             client = service.get_table_client(account.names.table(table))
             with _new_file(_file(folder, table)) as raw:
                 if account.names.table(table) in present:
-                    counts[table] = await _export_settled(client, table, raw)
+                    counts[table] = await _export_settled(client, table, raw, report)
                 else:
                     raw.write(gzip.compress(b""))
     return counts
@@ -65,14 +76,14 @@ def _new_file(path: Path) -> IO[bytes]:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
-async def _export_settled(client: TableClient, table: str, raw: IO[bytes]) -> int:
+async def _export_settled(client: TableClient, table: str, raw: IO[bytes], report: Report) -> int:
     """The table; that of roles again for as long as a role changes meanwhile. Raises BackupError if that never ends."""
     for _attempt in range(_ATTEMPTS):
         raw.seek(0)
         raw.truncate()
         before = await _version(client, table)
         with gzip.open(raw, "wt", encoding="utf-8") as file:
-            count = await _export(client, file)
+            count = await _export(client, file, lambda number: report(f"{table}: {number:,} entities"))
         if before == await _version(client, table):
             return count
     raise BackupError("roles are being changed all the time")
@@ -109,7 +120,9 @@ async def occupied(account: AzureStorage, tables: Sequence[str]) -> list[str]:
     return found
 
 
-async def import_tables(storage: Storage, tables: Sequence[str], folder: Path) -> dict[str, int]:
+async def import_tables(
+    storage: Storage, tables: Sequence[str], folder: Path, report: Report = _silent
+) -> dict[str, int]:
     """Inserts or replaces every entity of the files; returns how many. Raises BackupError if one is missing or bad.
 
     Entities that are there and not in the files stay.
@@ -123,6 +136,7 @@ async def import_tables(storage: Storage, tables: Sequence[str], folder: Path) -
         for partition, rows in _batches(_file(folder, table)):
             await storage.tables.transact(table, partition, rows)
             counts[table] += len(rows)
+            report(f"{table}: {counts[table]:,} entities")
     return counts
 
 
@@ -175,11 +189,13 @@ def _service(account: AzureStorage) -> TableServiceClient:
     return TableServiceClient(account.endpoints.table, credential=account.credential)
 
 
-async def _export(client: TableClient, file: IO[str]) -> int:
+async def _export(client: TableClient, file: IO[str], counted: Callable[[int], None]) -> int:
     count = 0
-    async for entity in client.list_entities(results_per_page=1000):
+    async for entity in client.list_entities(results_per_page=_PAGE):
         file.write(json.dumps({name: _written(value) for name, value in entity.items()}, ensure_ascii=False) + "\n")
         count += 1
+        if count % _PAGE == 0:
+            counted(count)
     return count
 
 

@@ -6,11 +6,13 @@ import logging
 import os
 import shlex
 from datetime import UTC, datetime
+from inspect import signature
 from typing import Annotated, Any
 
 import taskcluster
 import typer
 from taskcluster.exceptions import TaskclusterFailure
+from typer.core import TyperCommand
 
 from admin import (
     group_commands,
@@ -58,6 +60,7 @@ PUBLIC_SCOPES = (
     "queue:claimed-count:*",
     "queue:claimed-list:*",
     "queue:get-artifact:public/*",
+    "queue:get-history",
     "queue:get-provisioner:*",
     "queue:get-task-queue:*",
     "queue:get-task:*",
@@ -67,6 +70,8 @@ PUBLIC_SCOPES = (
     "queue:list-dependent-tasks:*",
     "queue:list-provisioners",
     "queue:list-task-group:*",
+    "queue:list-task-groups",
+    "queue:list-task-queue-states",
     "queue:list-task-queues",
     "queue:list-worker-types:*",
     "queue:list-workers:*",
@@ -74,7 +79,8 @@ PUBLIC_SCOPES = (
     "queue:pending-list:*",
     "queue:status:*",
 )
-"""What public deployments let everybody do (contract 2.2), and a look into pools, which they have by older names."""
+"""What public deployments let everybody do (contract 2.2), and a look into pools, which they have by older names,
+and what the console's lists and plots are made of."""
 
 ClientId = Annotated[str, typer.Argument(metavar="CLIENT_ID", show_default=False)]
 RoleId = Annotated[str, typer.Argument(metavar="ROLE_ID", show_default=False)]
@@ -283,6 +289,27 @@ def expand(scope: Annotated[list[str], typer.Argument(metavar="SCOPE", show_defa
     """Show what scopes grant through roles."""
     with auth_api() as auth:
         show(auth.expandScopes({"scopes": list(dict.fromkeys(scope))}))
+
+
+class _TakesJson(TyperCommand):
+    """A command that prints JSON anyway, so that scripts need not know which ones print tables without --json."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Leaves the option out."""
+        return super().parse_args(ctx, [each for each in args if each != "--json"])
+
+
+def _take_json(of: typer.Typer) -> None:
+    """For every command below that has no such option of its own."""
+    for group in of.registered_groups:
+        if group.typer_instance is not None:
+            _take_json(group.typer_instance)
+    for command in of.registered_commands:
+        if command.callback is not None and "as_json" not in signature(command.callback).parameters:
+            command.cls = _TakesJson
+
+
+_take_json(app)
 
 
 def main() -> None:

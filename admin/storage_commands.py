@@ -11,14 +11,16 @@ import typer
 
 from admin import backup, inspection, poison
 from admin.account import Records, with_account, with_records
-from admin.output import fail, say, show
+from admin.output import fail, show
+from admin.tables import Progress
 from shared.concurrency import in_waves
 from shared.entities import TABLES
 from shared.runtime import Runtime
 from shared.storage.connection import AzureStorage
 
 WIDTH = 16
-PROGRESS = 1000
+AT_ONCE = 200
+"""Tasks that are looked at before it is said how far a command is."""
 
 _NEEDS = "Needs the storage account: STORAGE_ACCOUNT_NAME (with `az login`) or STORAGE_CONNECTION_STRING."
 tasks = typer.Typer(
@@ -60,15 +62,19 @@ def check_task(
             return await _checked(records, task_id or [], repair=repair)
         found: dict[str, Any] = {}
         page: list[str] = []
+        done = 0
         async for one in backup.all_tasks(account):
             page.append(one)
-            if len(page) == PROGRESS:
+            if len(page) == AT_ONCE:
                 found |= await _checked(records, page, repair=repair)
-                say(f"{len(page)} more tasks checked")
+                done += len(page)
+                progress.at(f"{done:,} tasks checked, {len(found):,} of them with findings")
                 page.clear()
         return found | await _checked(records, page, repair=repair)
 
-    report(with_account(check))
+    with Progress() as progress:
+        found = with_account(check)
+    report(found)
 
 
 @groups.command("check")
@@ -84,9 +90,15 @@ def check_group(
         findings = await inspection.inspect_group(records, task_group_id)
         found = await repaired(findings, repair=repair)
         members = await inspection.group_tasks(records, task_group_id)
-        return ({task_group_id: found} if found else {}) | await _checked(records, members, repair=repair)
+        all_found = {task_group_id: found} if found else {}
+        for start in range(0, len(members), AT_ONCE):
+            all_found |= await _checked(records, members[start : start + AT_ONCE], repair=repair)
+            progress.at(f"{min(start + AT_ONCE, len(members)):,} of {len(members):,} tasks checked")
+        return all_found
 
-    report(with_account(check))
+    with Progress() as progress:
+        found = with_account(check)
+    report(found)
 
 
 @queues.command("internal")
@@ -126,7 +138,9 @@ def drop_poison(
 def export_backup(folder: Folder) -> None:
     """Write all tables to files in a new folder that only you can read."""
     try:
-        show(with_account(lambda account: backup.export_tables(account, TABLES, folder)))
+        with Progress() as progress:
+            counts = with_account(lambda account: backup.export_tables(account, TABLES, folder, progress.at))
+        show(counts)
     except backup.BackupError as error:
         fail(str(error))
 
@@ -149,7 +163,7 @@ def restore_backup(
     async def restore(account: AzureStorage) -> dict[str, Any]:
         if not overwrite and (tables := await backup.occupied(account, TABLES)):
             raise backup.BackupError(f"{', '.join(tables)} are not empty; --overwrite puts the files' rows over theirs")
-        counts = await backup.import_tables(account.storage, TABLES, folder)
+        counts = await backup.import_tables(account.storage, TABLES, folder, progress.at)
         if not timers:
             return {"entities": counts}
         records = Records.of(account.storage, Runtime())
@@ -158,10 +172,16 @@ def restore_backup(
         async def revive(task_id: str) -> bool:
             return await backup.revive(records, task_id)
 
-        return {"entities": counts, "revived": sum(await in_waves(WIDTH, revive, ids))}
+        revived = 0
+        for start in range(0, len(ids), AT_ONCE):
+            revived += sum(await in_waves(WIDTH, revive, ids[start : start + AT_ONCE]))
+            progress.at(f"timers of {min(start + AT_ONCE, len(ids)):,} of {len(ids):,} tasks")
+        return {"entities": counts, "revived": revived}
 
     try:
-        show(with_account(restore))
+        with Progress() as progress:
+            restored = with_account(restore)
+        show(restored)
     except backup.BackupError as error:
         fail(str(error))
 

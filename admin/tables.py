@@ -79,6 +79,12 @@ class Progress:
         self._started = clock()
         self._shown = False
 
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+
     def at(self, text: str) -> None:
         """Say how far it is."""
         if sys.stderr.isatty() and self._clock() - self._started >= SILENT_SECONDS:

@@ -6,7 +6,7 @@ import gzip
 import os
 import stat
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
@@ -70,7 +70,9 @@ async def test_a_deployment_goes_on_from_its_backup(
     exported = await backup.export_tables(azure_account, TABLES, tmp_path)
     again = tmp_path_factory.mktemp("again")
 
-    assert await backup.import_tables(other_account.storage, TABLES, tmp_path) == exported
+    reported: list[str] = []
+    assert await backup.import_tables(other_account.storage, TABLES, tmp_path, reported.append) == exported
+    assert reported[-1].endswith(" entities")
     assert await backup.export_tables(other_account, TABLES, again) == exported
     for table in TABLES:
         assert _entities(tmp_path / f"{table}.jsonl.gz") == _entities(again / f"{table}.jsonl.gz")
@@ -170,10 +172,10 @@ async def test_roles_are_exported_as_they_were_at_one_time(
     await put("z", "little")
     export, left = backup._export, changes
 
-    async def beside_changes(client: TableClient, file: IO[str]) -> int:
+    async def beside_changes(client: TableClient, file: IO[str], counted: Callable[[int], None]) -> int:
         """They fall between the rows: `a` was read before, `z` is read after them."""
         nonlocal left
-        count = await export(client, file)
+        count = await export(client, file, counted)
         if left:
             left -= 1
             await put("a", "nothing")

@@ -246,6 +246,12 @@ def test_queues(operator: Operator) -> None:
     assert operator.run("queue", "poison", "drop", "claim")[0] == 1
 
 
+def test_every_command_takes_json(operator: Operator) -> None:
+    """Also those that print nothing else."""
+    for command in (["whoami"], ["client", "list"], ["queue", "internal"], ["queue", "list"], ["role", "list"]):
+        assert operator.result(*command, "--json") is not None
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_keys(operator: Operator, kind: str) -> None:
     code, output, _ = operator.run("key", "new", kind)
