@@ -64,12 +64,13 @@ async def inspect_index(
                 Finding("what expires there would never be deleted", _schedule_sweep(store, namespace))
             )
         over = row.expires + KEPT <= now
-        if not over and namespace and not _covers(listed.get(namespace), row.expires):
-            # Read one after the other while calls go on: what was read first may be listed by now.
-            if not _covers(await store.listed_until(namespace), row.expires):
-                found.setdefault(row.path, []).append(
-                    Finding(f"{namespace} is not listed for as long as it is there", _list_above(store, row))
-                )
+        if over or not namespace or _covers(listed.get(namespace), row.expires):
+            continue
+        # Read one after the other while calls go on: what was read first may be listed by now.
+        if not _covers(await store.listed_until(namespace), row.expires):
+            found.setdefault(row.path, []).append(
+                Finding(f"{namespace} is not listed for as long as it is there", _list_above(store, row))
+            )
     return found
 
 

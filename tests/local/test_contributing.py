@@ -41,8 +41,10 @@ def test_the_changelog_begins_with_the_version_of_the_project() -> None:
 
 
 def test_updates_cover_every_kind_of_lock_file() -> None:
-    updates = {update["package-ecosystem"]: update["directory"] for update in read(".github/dependabot.yml")["updates"]}
-    assert updates == {"pip": "/", "npm": "/", "github-actions": "/"}
+    updates = {
+        (update["package-ecosystem"], update["directory"]) for update in read(".github/dependabot.yml")["updates"]
+    }
+    assert updates == {("pip", "/"), ("npm", "/"), ("github-actions", "/"), ("pip", "/worker"), ("docker", "/worker")}
 
 
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.name)
