@@ -31,7 +31,7 @@ T = TypeVar("T")
 def gathered(call: Callable[..., Any], *arguments: Any, field: str) -> list[Any]:
     """All items of a list of the API, with progress."""
     with _Gathering(field) as gathering:
-        call(*arguments, paginationHandler=gathering.add)
+        call(*arguments, paginationHandler=lambda page: gathering.add(page))  # noqa: PLW0108 - the client copies methods deeply
     return gathering.found
 
 

@@ -20,6 +20,7 @@ from shared.storage.definitions import DefinitionCache
 from shared.storage.directory import DirectoryStore
 from shared.storage.expiry import ExpiryStore
 from shared.storage.group_edges import GroupEdges
+from shared.storage.group_members import MemberStore
 from shared.storage.groups import GroupStore
 from shared.storage.history import HistoryStore
 from shared.storage.index import IndexStore
@@ -247,7 +248,7 @@ def assemble(
         create_task=CreateTask(
             stores,
             executor,
-            Membership(stores.groups, expiry, recent, runtime),
+            Membership(stores.groups, MemberStore(storage, known, runtime.now), expiry, recent, runtime),
             expiry,
             timedelta(days=settings.max_task_deadline_days),
         ),

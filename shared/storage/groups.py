@@ -1,41 +1,35 @@
-"""The Groups table: header, guards, members and active rows of task groups (design 3).
+"""The Groups table: headers, members and active rows of task groups that are there (design 3).
 
-The scheduler's guard row makes "same scheduler, not sealed" part of the transaction that adds a member.
+How a task joins its group is in group_members.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from shared.domain.dates import format_date, parse_date
-from shared.domain.definition import Definition
 from shared.domain.task import Run, Task
 from shared.errors import ServiceError
 from shared.storage import keys
-from shared.storage.codec import MEMORY, PackedDefinition, compact
+from shared.storage.codec import compact
 from shared.storage.group_rows import (
     FINAL,
     OPENED,
     STATE,
     Active,
-    Edges,
     Group,
-    Joined,
     Member,
     active_values,
     decode_active,
     decode_group,
     decode_member,
-    was_created,
 )
 from shared.storage.interface import (
     Create,
     Delete,
     Merge,
     Operation,
-    Refusal,
-    Replace,
     Row,
     Storage,
     TransactionRefused,
@@ -44,35 +38,9 @@ from shared.storage.interface import (
 )
 from shared.storage.known import KnownStatuses
 
-_UNKNOWN: Mapping[str, Value] = {"definition": b""}
-"""Of a member row whose definition may be that of another call than the one that creates the task."""
-_SMALL = 16_000
-"""Bytes of a packed definition that a member row carries along, so that listing a group needs no read per task."""
-_SMALL_IN_MEMORY = 256 * 1024
-"""Bytes that it may then take in memory: what shrinks to a thousandth is no small definition."""
-
-
-class GuardMissing(ServiceError):
-    """The group is unknown, has another scheduler, or is sealed: its header says which."""
-
-
-class MemberExists(ServiceError):
-    """The task has been added to the group before."""
-
-
-class GroupExists(ServiceError):
-    """Somebody else has just founded the group."""
-
 
 class GroupChanged(ServiceError):
     """The group's header has changed since it was read."""
-
-
-class RequiredSettled(ServiceError):
-    """One of the tasks that a new one waits for has no active row of its first generation any more."""
-
-
-NO_EDGES = Edges()
 
 
 class GroupStore:
@@ -89,153 +57,12 @@ class GroupStore:
         row = await self._tables.get(keys.GROUPS, task_group_id, keys.GROUP)
         return None if row is None else decode_group(row)
 
-    async def join(
-        self, definition: Definition, packed: PackedDefinition, edges: Edges = NO_EDGES, *, group: Group | None = None
-    ) -> Joined:
-        """Adds a new task as an active member, with edges out of tasks of its group.
-
-        With `group` its expiration is raised to `definition.expires` + 1 h in the same transaction.
-        Raises GuardMissing, MemberExists, GroupChanged, RequiredSettled.
-        """
-        operations: list[Operation] = [
-            Merge(keys.scheduler(definition.scheduler_id), {}),
-            Create(keys.member(definition.task_id), _member_values(packed)),
-            Create(keys.active(definition.task_id, 0), active_values(self._now())),
-        ]
-        if group is not None:
-            operations.append(Merge(keys.GROUP, {"expires": group_expires(definition)}, group.etag))
-        start = len(operations)
-        operations += _with_edges(definition, edges)
-        guards = len(operations)
-        operations += [Merge(keys.active(task_id, 0), {}) for task_id in edges.guards]
-        try:
-            etags = await self._tables.transact(keys.GROUPS, definition.task_group_id, operations)
-        except TransactionRefused as refused:
-            if refused.index >= guards:
-                raise RequiredSettled from refused
-            if refused.refusal is Refusal.STALE or refused.index > 2:
-                raise GroupChanged from refused
-            if refused.index == 0:
-                raise GuardMissing from refused
-            raise MemberExists from refused
-        self._known.saw_member(definition.task_id, etags[1])
-        return Joined(member=etags[1], active=etags[2], edges=_etags(operations, etags, start, guards))
-
-    async def found(self, definition: Definition, packed: PackedDefinition, edges: Edges, listed: str) -> Joined:
-        """Makes the group with its first member; `listed` is the key of its row in the list of groups. What guards the
-        edges of a task is not there in a group that is new: they are written without.
-
-        Raises GroupExists, MemberExists.
-        """
-        header = {
-            "schedulerId": definition.scheduler_id,
-            "expires": group_expires(definition),
-            "sealed": "",
-            "due": "",
-            "listed": listed,
-        }
-        operations: list[Operation] = [
-            Create(keys.GROUP, header),
-            Create(keys.member(definition.task_id), _member_values(packed)),
-            Create(keys.active(definition.task_id, 0), active_values(self._now())),
-            Create(keys.scheduler(definition.scheduler_id), {}),
-        ]
-        start = len(operations)
-        operations += _with_edges(definition, edges)
-        try:
-            etags = await self._tables.transact(keys.GROUPS, definition.task_group_id, operations)
-        except TransactionRefused as refused:
-            if refused.index == 1:
-                raise MemberExists from refused
-            raise GroupExists from refused
-        self._known.saw_member(definition.task_id, etags[1])
-        written = _etags(operations, etags, start, len(operations))
-        return Joined(member=etags[1], active=etags[2], edges=written, founded=(etags[0], etags[3]))
-
-    async def touch_member(self, definition: Definition, edges: Edges = NO_EDGES) -> None:
-        """Keeps the rows of a task whose commit is still to come: own content, new ETag, new time (design 2.2).
-
-        The call that added them may have had another definition, so that a listing has to read the task's.
-        Raises GuardMissing, GroupChanged when one of the rows is not there: see `restore_member`.
-        """
-        await self._restore(
-            definition,
-            [
-                Merge(keys.member(definition.task_id), _UNKNOWN),
-                Merge(keys.active(definition.task_id, 0), active_values(self._now())),
-                *_with_edges(definition, edges),
-            ],
-        )
-
     async def touch_listed(self, task_group_id: str, task_id: str) -> None:
         """Changes nothing of a member row but its ETag, which vouches for the task's status (design 11)."""
         try:
             await self._tables.transact(keys.GROUPS, task_group_id, [Merge(keys.member(task_id), {})])
         except TransactionRefused:
             return  # without a member row nothing is listed
-
-    async def restore_member(
-        self, definition: Definition, packed: PackedDefinition, settled_before: datetime, edges: Edges = NO_EDGES
-    ) -> None:
-        """Completes the rows of a task that does not exist, of which one is left.
-
-        A member row that shows a resolution, or a rerun, is one of a task that was created since it was looked for: an
-        active row put now would stay, and guard edges that no handler follows. Only when the row was last written
-        before `settled_before` the task has expired since, and its id is used again.
-        Raises GuardMissing, GroupChanged when another call has changed the rows meanwhile, or the task was resolved.
-        """
-        key, active = keys.member(definition.task_id), keys.active(definition.task_id, 0)
-        row = await self._tables.get(keys.GROUPS, definition.task_group_id, key)
-        member: Operation
-        if row is None:
-            member = Create(key, _member_values(packed))
-        elif not was_created(row):
-            member = Merge(key, _UNKNOWN, row.etag)
-        elif row.timestamp < settled_before:
-            member = Replace(key, _member_values(packed), row.etag)
-        else:
-            raise GroupChanged
-        opened = Upsert(active, active_values(self._now()))
-        await self._restore(definition, [member, opened, *_with_edges(definition, edges)])
-
-    async def _restore(self, definition: Definition, operations: Sequence[Operation]) -> None:
-        guarded = [Merge(keys.scheduler(definition.scheduler_id), {}), *operations]
-        try:
-            await self._tables.transact(keys.GROUPS, definition.task_group_id, guarded)
-        except TransactionRefused as refused:
-            if refused.index == 0:
-                raise GuardMissing from refused
-            raise GroupChanged from refused
-
-    async def leave(self, task_group_id: str, task_id: str, joined: Joined) -> None:
-        """Takes back a member that was added and whose task was refused, unless somebody has touched it since."""
-        operations = [
-            Delete(keys.member(task_id), joined.member),
-            Delete(keys.active(task_id, 0), joined.active),
-            *(Delete(key, etag) for key, etag in joined.edges.items()),
-        ]
-        try:
-            await self._tables.transact(keys.GROUPS, task_group_id, operations)
-        except TransactionRefused:
-            return
-
-    async def dissolve(self, definition: Definition, joined: Joined) -> bool:
-        """As `leave`, and rolls back the group that was founded with it. False: nothing, since another call has joined
-        or changed it; a call that joins touches the scheduler's guard."""
-        assert joined.founded is not None, "only who has founded a group can dissolve it"
-        header, scheduler = joined.founded
-        operations = [
-            Delete(keys.GROUP, header),
-            Delete(keys.member(definition.task_id), joined.member),
-            Delete(keys.active(definition.task_id, 0), joined.active),
-            Delete(keys.scheduler(definition.scheduler_id), scheduler),
-            *(Delete(key, etag) for key, etag in joined.edges.items()),
-        ]
-        try:
-            await self._tables.transact(keys.GROUPS, definition.task_group_id, operations)
-        except TransactionRefused:
-            return False
-        return True
 
     async def add_active(self, task_group_id: str, task_id: str, generation: int) -> str | None:
         """Counts a task that is being opened again. The ETag if the row is new, None if it existed: touched.
@@ -393,26 +220,6 @@ class GroupStore:
 def due_of(task_id: str, generation: int) -> str:
     """What a group's header says while the resolution of this task has yet to be checked for being the last."""
     return f"{task_id}~{generation}"
-
-
-def group_expires(definition: Definition) -> str:
-    """A group outlives its tasks by an hour (contract 3.4)."""
-    return format_date(definition.expires + timedelta(hours=1))
-
-
-def _member_values(packed: PackedDefinition) -> dict[str, Value]:
-    small = packed.spilled_to is None and len(packed.content) <= _SMALL and packed.memory <= _SMALL_IN_MEMORY
-    return {"definition": packed.content, MEMORY: packed.memory} if small else {}
-
-
-def _with_edges(definition: Definition, edges: Edges) -> list[Operation]:
-    """An edge may be there already, left by a call that died or was refused: whose it is shows in its ETag."""
-    return [Upsert(keys.unblocks(task_id, definition.task_id), {}) for task_id in edges.first]
-
-
-def _etags(operations: Sequence[Operation], etags: Sequence[str], start: int, end: int) -> dict[str, str]:
-    """The new ETags of some rows of a transaction."""
-    return {operation.key: etag for operation, etag in zip(operations[start:end], etags[start:end], strict=True)}
 
 
 def _other_way(member: Operation, generation: int) -> Operation:

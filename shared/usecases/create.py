@@ -23,8 +23,8 @@ from shared.domain.task import State, Task
 from shared.errors import ApiError, InputError
 from shared.storage.codec import PackedDefinition, pack_definition
 from shared.storage.expiry import ExpiryStore
+from shared.storage.group_members import NO_EDGES, MemberExists
 from shared.storage.group_rows import Edges
-from shared.storage.groups import NO_EDGES, MemberExists
 from shared.storage.tasks import CommitInDoubt, Loaded, TaskExists
 from shared.usecases.ahead import WriteAhead
 from shared.usecases.executor import Executor, Stores

@@ -14,16 +14,16 @@ from shared.recent import Recent
 from shared.runtime import Runtime, attempts
 from shared.storage.codec import PackedDefinition
 from shared.storage.expiry import ExpiryStore, Scheduled
-from shared.storage.group_rows import Edges, Group, Joined
-from shared.storage.groups import (
+from shared.storage.group_members import (
     NO_EDGES,
-    GroupChanged,
     GroupExists,
-    GroupStore,
     GuardMissing,
     MemberExists,
+    MemberStore,
     RequiredSettled,
 )
+from shared.storage.group_rows import Edges, Group, Joined
+from shared.storage.groups import GroupChanged, GroupStore
 from shared.storage.recent_groups import RecentGroupStore
 
 MARGIN = timedelta(hours=1)
@@ -54,8 +54,11 @@ class _Known:
 class Membership:
     """Adds tasks to groups, making a group with its first task."""
 
-    def __init__(self, groups: GroupStore, expiry: ExpiryStore, recent: RecentGroupStore, runtime: Runtime) -> None:
+    def __init__(
+        self, groups: GroupStore, members: MemberStore, expiry: ExpiryStore, recent: RecentGroupStore, runtime: Runtime
+    ) -> None:
         self._groups = groups
+        self._members = members
         self._expiry = expiry
         self._recent = recent
         self._runtime = runtime
@@ -87,9 +90,9 @@ class Membership:
         """
         try:
             try:
-                await self._groups.touch_member(definition, edges)
+                await self._members.touch_member(definition, edges)
             except GroupChanged:
-                await self._groups.restore_member(definition, packed, looked - COMMIT_MAY_COME, edges)
+                await self._members.restore_member(definition, packed, looked - COMMIT_MAY_COME, edges)
         except GuardMissing:
             _refuse(definition, await self._groups.header(definition.task_group_id))
             raise ServiceUnavailable("the task group has just changed; send the call again") from None
@@ -101,13 +104,13 @@ class Membership:
     ) -> Place:
         """With guards if they are there, and else without."""
         try:
-            joined = await self._groups.join(definition, packed, edges, group=group)
+            joined = await self._members.join(definition, packed, edges, group=group)
         except RequiredSettled:
             edges = replace(edges, guards=())
-            joined = await self._groups.join(definition, packed, edges, group=group)
+            joined = await self._members.join(definition, packed, edges, group=group)
 
         async def leave(group_stays: bool) -> None:
-            await self._groups.leave(definition.task_group_id, definition.task_id, joined)
+            await self._members.leave(definition.task_group_id, definition.task_id, joined)
 
         return Place(leave, is_guarded=bool(edges.guards))
 
@@ -115,8 +118,8 @@ class Membership:
         async def dissolve(group_stays: bool) -> None:
             if not group_stays:
                 self._known.pop(definition.task_group_id)
-            if group_stays or not await self._groups.dissolve(definition, joined):
-                await self._groups.leave(definition.task_group_id, definition.task_id, joined)
+            if group_stays or not await self._members.dissolve(definition, joined):
+                await self._members.leave(definition.task_group_id, definition.task_id, joined)
                 return
             await self._recent.remove(listed)
             if scheduled is not None:
@@ -149,7 +152,7 @@ class Membership:
         scheduled = await self._expiry.new_group(definition.task_group_id, expires, entry.key)
         await self._recent.add(entry)
         try:
-            joined = await self._groups.found(definition, packed, edges, entry.key)
+            joined = await self._members.found(definition, packed, edges, entry.key)
         except (GroupExists, MemberExists):
             # If the answer to the first attempt was lost, the group that exists may be the one that this call founded.
             header = await self._groups.header(definition.task_group_id)

@@ -88,7 +88,7 @@ def redirected(page: Page, issuer: str, to: str = "", **changes: str) -> None:
 
 def test_from_the_button_to_being_signed_in(deployment: Deployment, open_page: OpenPage, watch: Watch) -> None:
     page = open_page("/profile", None)
-    page.get_by_role("banner").get_by_role("link", name="Sign in").click()
+    page.get_by_role("banner").get_by_role("link", name="Sign in", exact=True).click()
     sign_in(page, GROUP)
     expect(page).to_have_url(f"{deployment.root_url}/profile")
     main = page.get_by_role("main")
@@ -103,7 +103,7 @@ def test_from_the_button_to_being_signed_in(deployment: Deployment, open_page: O
     expect(page.get_by_role("main").get_by_role("alert")).to_have_count(0)
     page.goto("/profile")
     page.get_by_role("button", name="Sign out").click()
-    expect(page.get_by_role("banner").get_by_role("link", name="Sign in")).to_be_visible()
+    expect(page.get_by_role("banner").get_by_role("link", name="Sign in", exact=True)).to_be_visible()
 
 
 @pytest.mark.large

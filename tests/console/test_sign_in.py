@@ -24,17 +24,17 @@ def _is(page: Page, client_id: str) -> None:
 
 
 def _is_nobody(page: Page) -> None:
-    expect(page.get_by_role("banner").get_by_role("link", name="Sign in")).to_be_visible()
+    expect(page.get_by_role("banner").get_by_role("link", name="Sign in", exact=True)).to_be_visible()
     assert page.evaluate("(key) => localStorage.getItem(key)", SESSION_KEY) is None
 
 
 def test_credentials_are_given_by_hand_and_forgotten(deployment: Deployment, open_page: OpenPage, watch: Watch) -> None:
     client = deployment.new_client("queue:get-task:*", "auth:current-scopes")
     page = open_page("/provisioners", None)
-    page.get_by_role("banner").get_by_role("link", name="Sign in").click()
+    page.get_by_role("banner").get_by_role("link", name="Sign in", exact=True).click()
     page.get_by_label("Client id").fill(client["clientId"])
     page.get_by_label("Access token").fill(client["accessToken"])
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     _is(page, client["clientId"])
     expect(page).to_have_url(f"{deployment.root_url}/provisioners")
     page.get_by_role("link", name=client["clientId"]).click()
@@ -50,7 +50,7 @@ def test_temporary_credentials_are_given_by_hand(deployment: Deployment, open_pa
     page.get_by_label("Client id").fill(given["clientId"])
     page.get_by_label("Access token").fill(given["accessToken"])
     page.get_by_label("Certificate").fill(given["certificate"])
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     page.get_by_role("link", name=given["clientId"]).click()
     expect(page.get_by_text("queue:get-task:*")).to_be_visible()
 
@@ -66,7 +66,7 @@ def test_expired_credentials_are_refused_at_once(deployment: Deployment, open_pa
     page.get_by_label("Client id").fill(given["clientId"])
     page.get_by_label("Access token").fill(given["accessToken"])
     page.get_by_label("Certificate").fill(given["certificate"])
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     expect(page.get_by_role("alert")).to_have_text("These credentials have expired.")
     _is_nobody(page)
 
@@ -194,10 +194,10 @@ def test_who_must_sign_in_first_comes_back(
     person: Credentials, command_line: _CommandLine, open_page: OpenPage
 ) -> None:
     page = open_page(_asked(command_line.url, "queue:get-task:*"), None)
-    page.get_by_role("main").get_by_role("link", name="Sign in").click()
+    page.get_by_role("main").get_by_role("link", name="Sign in", exact=True).click()
     page.get_by_label("Client id").fill(person["clientId"])
     page.get_by_label("Access token").fill(person["accessToken"])
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     expect(page.get_by_label("Client id")).to_have_value(f"{person['clientId']}/my-laptop-x1")
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_text("You may close this tab.")).to_be_visible()
@@ -207,6 +207,6 @@ def test_sign_in_leads_to_no_other_site(deployment: Deployment, person: Credenti
     page = open_page(f"/login?then={quote('//evil.example/')}", None)
     page.get_by_label("Client id").fill(person["clientId"])
     page.get_by_label("Access token").fill(person["accessToken"])
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     _is(page, person["clientId"])
     expect(page).to_have_url(f"{deployment.root_url}/")
