@@ -146,14 +146,19 @@ async def _pass_on(request: web.BaseRequest, answer: aiohttp.ClientResponse, url
     return response
 
 
+_ESTABLISHED = "01"
+"""State of a connection in /proc/net/tcp."""
+
+
 def _owner(request: web.BaseRequest) -> int | None:
     """The user id of the process at the other end of a loopback connection, as the system lists it."""
-    peer = request.transport.get_extra_info("peername") if request.transport is not None else None
-    if peer is None:
+    peer, here = (request.transport and request.transport.get_extra_info(end) for end in ("peername", "sockname"))
+    if not peer or not here:
         return None
-    wanted = f"0100007F:{peer[1]:04X}"
+    # By both ends: the port may be in use for another address, or have been until a moment ago (then as root's).
+    connection = [f"0100007F:{peer[1]:04X}", f"0100007F:{here[1]:04X}", _ESTABLISHED]
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
-        if fields[1] == wanted:
+        if fields[1:4] == connection:
             return int(fields[7])
     return None

@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from tests.host.service import Service, eventually
 from tests.host.worker_support import LOG, SECONDS, artifact, names, shell, working
 from tests.worker.test_process import DAEMON, has_ended
 
-USER = "nobody"
+USER, OTHER_USER = "nobody", "daemon"
+"""One for each test: what a user runs is ended between tasks, and tests run side by side."""
 needs_root = pytest.mark.skipif(
     sys.platform != "linux" or os.getuid() != 0, reason="only root can run tasks as another user"
 )
@@ -70,6 +72,16 @@ def open_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+def running_as(user: str) -> list[int]:
+    """The processes of a user."""
+    uid, found = pwd.getpwnam(user).pw_uid, []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError):  # it has just ended
+            if path.stat().st_uid == uid:
+                found.append(int(path.name))
+    return found
+
+
 @needs_root
 def test_a_task_of_another_user_reaches_neither_the_worker_nor_others(
     service: Service, tmp_path: Path, open_folder: Path
@@ -97,8 +109,7 @@ def test_a_task_of_another_user_reaches_neither_the_worker_nor_others(
             assert eventually(lambda: has_ended(int(artifact(service, task_id, "public/pid"))), SECONDS)  # noqa: B023
     assert "\nkept\n" in log, "the cache is the next task's, too"
     assert set(names(service, task_id)) >= {"public/pid", "public/leak"}
-    uid = pwd.getpwnam(USER).pw_uid
-    assert not [path for path in Path("/proc").glob("[0-9]*") if path.exists() and path.stat().st_uid == uid]
+    eventually(lambda: not running_as(USER), SECONDS)
 
 
 @needs_root
@@ -110,7 +121,7 @@ def test_the_proxy_of_a_task_serves_its_user_alone(service: Service, tmp_path: P
     call = f"{fetch} $TASKCLUSTER_PROXY_URL/api/queue/v1/ping"
     script = f"{call}; echo $TASKCLUSTER_PROXY_URL > {url}; until [ -e {go_on} ]; do sleep 0.05; done"
     task_id = service.create(payload=shell(script, features={"taskclusterProxy": True}))
-    with working(service, tmp_path, "--task-users", USER, "--work-dir", str(open_folder)):
+    with working(service, tmp_path, "--task-users", OTHER_USER, "--work-dir", str(open_folder)):
         proxy = eventually(lambda: url.read_text().strip() if url.exists() else None, SECONDS)
         assert requests.get(f"{proxy}/api/queue/v1/ping", timeout=30).status_code == 403
         go_on.touch()
