@@ -337,6 +337,7 @@ def blocks() -> list[str]:
     return re.findall(r"^```sh\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.large
 def test_the_commands_of_the_guide_run(operator: Operator) -> None:
     """One block after the other, as an operator would; Azure's own tools are replaced by doubles."""
     tools = operator.folder / "tools"

@@ -127,6 +127,7 @@ def refusals(queue: Any, auth: Any, deployment: Deployment) -> dict[str, Call]:
     }
 
 
+@pytest.mark.large
 def test_other_refused_calls_leave_nothing(undisturbed: Deployment, queue: Any, storage: Storage) -> None:
     with undisturbed.auth() as auth:
         calls = refusals(queue, auth, undisturbed)

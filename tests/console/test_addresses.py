@@ -57,6 +57,7 @@ def test_the_address_of_a_page(path: str, heading: str, settled: Scene, open_pag
     expect(page.get_by_role("heading", level=1)).to_have_text(heading.format(**names))
 
 
+@pytest.mark.large
 def test_an_id_is_found(settled: Scene, open_page: OpenPage) -> None:
     page = open_page("/tasks")
     field = page.get_by_label("Find a task, task group, task queue or worker")
@@ -65,6 +66,7 @@ def test_an_id_is_found(settled: Scene, open_page: OpenPage) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("build-1")
 
 
+@pytest.mark.large
 def test_an_address_without_a_page_says_so(open_page: OpenPage) -> None:
     page = open_page("/auth/nothing/here/")
     expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()

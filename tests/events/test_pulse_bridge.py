@@ -85,6 +85,7 @@ def received(channel: Any, queue: str) -> list[tuple[Any, Any, dict[str, Any]]]:
     return found
 
 
+@pytest.mark.large
 async def test_tools_of_pulse_see_what_they_bind_to(rabbitmq: str) -> None:
     """By the primary key, and by a route, as an index service would."""
     topic = "task-pending"

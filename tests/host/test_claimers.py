@@ -44,6 +44,7 @@ def claim_all(service: Service, count: int) -> None:
     settle(service.running, task_ids)
 
 
+@pytest.mark.large
 def test_fifty_claimers_and_a_hundred_tasks(service: Service) -> None:
     claim_all(service, 100)
 

@@ -212,6 +212,7 @@ def fan(service: Service, width: int, timeout: float) -> None:
     assert eventually(lambda: service.claim(timeout=timeout), timeout)[0]["status"]["taskId"] == bottom
 
 
+@pytest.mark.large
 def test_fan_out_and_fan_in_of_a_hundred(service: Service) -> None:
     fan(service, 100, 30)
 

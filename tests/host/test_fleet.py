@@ -136,7 +136,8 @@ def statuses(service: Service, ids: list[str]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.timeout(2400)
-@pytest.mark.parametrize("count", [200, pytest.param(2000, marks=pytest.mark.large)])
+@pytest.mark.large
+@pytest.mark.parametrize("count", [200, 2000])
 def test_every_task_is_done_by_one_worker_at_a_time(stack: Stack, tmp_path: Path, count: int) -> None:
     notes, logs = tmp_path / "notes", tmp_path / "logs"
     notes.mkdir()

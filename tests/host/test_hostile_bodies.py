@@ -201,6 +201,7 @@ def test_other_callers_are_answered_while_one_sends_hostile_bodies(alone: Servic
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="CPU time and memory are read where Linux shows them")
+@pytest.mark.large
 def test_no_hostile_body_takes_more_cpu_or_memory_than_others_can_spare(alone: Service) -> None:
     """Counted, and so the same on a busy machine: what takes little CPU blocks no one for long."""
     host, before = host_of(alone), resident(host_of(alone))

@@ -194,6 +194,7 @@ def test_a_push_starts_a_graph(deployed: Running, github: GitHub, tmp_path: Path
 
 
 @pytest.mark.parametrize("job", [push("other"), push("main", "somebody/my-repo")], ids=["branch", "repository"])
+@pytest.mark.large
 def test_jobs_of_others_may_create_nothing(
     deployed: Running, github: GitHub, job: dict[str, str], tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def test_the_three_services_answer_todays_sdks(azurite: Azurite) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the CPU time of a process is read from /proc")
+@pytest.mark.large
 def test_hidden_messages_cost_other_gets_nothing(azurite: Azurite) -> None:
     """Stock Azurite sorts all resident messages at each get: with 1,500 hidden ones a get takes 2.5 times as long."""
 
@@ -86,6 +87,7 @@ def test_idle_connections_are_kept_beyond_five_seconds(azurite: Azurite) -> None
     connection.close()
 
 
+@pytest.mark.large
 def test_data_in_a_folder_is_there_again(tmp_path: Path) -> None:
     """The stop comes right after the writes: what Azurite had not saved yet, it saves then."""
     with Azurite.start(data=tmp_path) as first, _queue(first) as queue:

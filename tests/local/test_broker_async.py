@@ -28,6 +28,7 @@ async def _receive(receiver: ServiceBusReceiver, count: int) -> list[str]:
     return bodies
 
 
+@pytest.mark.large
 async def test_every_way_to_settle(service_bus: ServiceBus) -> None:
     topic = new_topic(service_bus, {"name": "s", "maxDeliveryCount": 3})
     async with (
@@ -81,6 +82,7 @@ async def test_a_streaming_receiver_gets_messages_as_they_come(service_bus: Serv
     assert got == [str(number) for number in range(50)]
 
 
+@pytest.mark.large
 async def test_many_sends_at_once_each_arrive_once(service_bus: ServiceBus) -> None:
     topic = new_topic(service_bus)
     async with (
@@ -95,6 +97,7 @@ async def test_many_sends_at_once_each_arrive_once(service_bus: ServiceBus) -> N
         assert sorted(await _receive(receiver, 300)) == sorted(bodies)
 
 
+@pytest.mark.large
 async def test_a_batch_of_as_much_as_fits(service_bus: ServiceBus) -> None:
     topic = new_topic(service_bus)
     mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
@@ -121,6 +124,7 @@ async def test_a_batch_of_as_much_as_fits(service_bus: ServiceBus) -> None:
     assert received == size
 
 
+@pytest.mark.large
 async def test_errors_have_their_names(service_bus: ServiceBus) -> None:
     topic = new_topic(service_bus, {"name": "s", "lockSeconds": 0.3})
     async with _client(service_bus) as bus:

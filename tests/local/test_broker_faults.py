@@ -118,6 +118,7 @@ def test_what_was_stored_though_refused_is_not_stored_twice(bus: ServiceBus, top
     assert bus.state()["topics"][topic]["duplicates"] == before + 1
 
 
+@pytest.mark.large
 def test_a_dropped_connection_is_opened_again(bus: ServiceBus, topic: str) -> None:
     bus.drop(every=2)
     with client(bus, retry_total=3) as service_bus, service_bus.get_topic_sender(topic) as sender:
@@ -172,6 +173,7 @@ async def test_a_pause_lets_receivers_go_on(bus: ServiceBus, topic: str) -> None
 
 
 @pytest.mark.parametrize("condition", [None, "amqp:connection:forced"])
+@pytest.mark.large
 def test_closed_connections_are_opened_again(bus: ServiceBus, topic: str, condition: str | None) -> None:
     with (
         client(bus, retry_total=3) as service_bus,
@@ -229,6 +231,7 @@ def test_an_unknown_request_is_refused(bus: ServiceBus, topic: str) -> None:
         bus.add_topic(topic)
 
 
+@pytest.mark.large
 async def test_thousands_of_sends_of_which_one_in_ten_fails_all_arrive_once(bus: ServiceBus, topic: str) -> None:
     senders, each = 4, 400
     total = senders * each

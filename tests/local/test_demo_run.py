@@ -23,6 +23,7 @@ def port() -> Iterator[int]:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.large
 def test_all_tasks_end_as_they_should_though_the_host_is_killed(port: int) -> None:
     command = [sys.executable, "-m", "local.cli", "demo", "--port", str(port)]
     environment = {**os.environ, "COLUMNS": "300", "TOPIC_PREFIX": "exchange/demo/v1/"}

@@ -60,6 +60,7 @@ def _get(port: int) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.large
 def test_detached_from_up_to_down(app: Path, port: int) -> None:
     """up --detach, env, logs, restart-host, a second up, down, and a second down: one stack, to save time."""
     said = _dev("up", port, "--detach", "--app-dir", app).stderr
@@ -113,6 +114,7 @@ def test_detached_from_up_to_down(app: Path, port: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, None])
+@pytest.mark.large
 def test_a_detached_stack_that_ended_by_itself_leaves_its_log(app: Path, port: int, number: int | None) -> None:
     """It was killed, or a part of it ended that cannot be replaced."""
     _dev("up", port, "--detach", "--app-dir", app)
@@ -136,6 +138,7 @@ def test_what_needs_a_running_stack_says_so(port: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.large
 def test_the_end_of_a_stack_in_the_foreground_leaves_nothing_running(app: Path, port: int, number: int) -> None:
     with subprocess.Popen(_command("up", port, "--app-dir", app), cwd=state.ROOT, stderr=subprocess.PIPE) as process:
         wait(lambda: StackState.load(port) is not None, 60)
@@ -146,6 +149,7 @@ def test_the_end_of_a_stack_in_the_foreground_leaves_nothing_running(app: Path, 
     wait(lambda: not any(is_running(pid) for pid in pids))
 
 
+@pytest.mark.large
 def test_a_killed_parent_leaves_nothing_running(app: Path, port: int) -> None:
     """The shell that ran ./dev up is killed, and ./dev itself gets no signal."""
     line = shlex.join(_command("up", port, "--app-dir", app)) + "; true"
@@ -158,6 +162,7 @@ def test_a_killed_parent_leaves_nothing_running(app: Path, port: int) -> None:
     wait(lambda: not any(is_running(pid) for pid in pids), 30)
 
 
+@pytest.mark.large
 def test_a_detached_stack_that_cannot_start_says_why_and_leaves_nothing(app: Path, port: int) -> None:
     (app / "function_app.py").write_text("raise ValueError('CLAIM_TIMEOUT_SECONDS: should be greater than 0')")
     assert "CLAIM_TIMEOUT_SECONDS: should be" in _dev("up", port, "--detach", "--app-dir", app, code=1).stderr

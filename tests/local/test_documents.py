@@ -53,6 +53,7 @@ STACK_COMMANDS = (
 """Blocks of the tutorial that start and end the stack: the fixture does that, on ports of its own."""
 
 
+@pytest.mark.large
 def test_the_tutorial_runs(
     stack: Stack, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def test_the_example_settings_are_those_of_a_stack_on_the_default_port() -> None
     assert f":{ports.amqp};" in values["SERVICEBUS_CONNECTION_STRING"]
 
 
+@pytest.mark.large
 def test_a_stack_without_a_host_serves_one_that_somebody_else_starts(tmp_path: Path) -> None:
     ports = free_ports()
     app = tiny_app(tmp_path / "app")

@@ -128,6 +128,7 @@ def test_an_unexpected_error_of_the_app_keeps_its_traceback(tmp_path: Path) -> N
     assert "KeyError: 'oops'" in message
 
 
+@pytest.mark.large
 def test_files_that_are_missing_or_wrong_are_named(tmp_path: Path) -> None:
     assert fails(tmp_path) == (2, f"local host: {tmp_path}/host.json: No such file or directory\n")
     (tmp_path / "host.json").write_text('{"version": "2.0"}')

@@ -179,6 +179,7 @@ SAMPLE_STIMULI = [
 ]
 
 
+@pytest.mark.large
 def test_the_sample_app_is_indexed_and_invoked_as_by_the_worker_library(python: Path) -> None:
     expected = compare(python, SAMPLE, SAMPLE_STIMULI, SAMPLE_SETTINGS)
     assert set(expected["functions"]) == {"item", "files", "words", "answers", "work", "work_in_thread", "tick"}
@@ -198,6 +199,7 @@ OWN_SETTINGS = {
 
 
 @pytest.mark.parametrize("name", OWN_SETTINGS)
+@pytest.mark.large
 def test_the_repositorys_own_app_is_indexed_and_invoked_as_by_the_worker_library(python: Path, name: str) -> None:
     settings = OWN_SETTINGS[name]
     listed = observe(python, "library", ROOT, {"stimuli": [], "prefix": ""}, settings)["functions"]

@@ -112,6 +112,7 @@ async def test_bad_messages_go_to_the_poison_queue_and_do_not_stop_their_batch(
     assert texts == {failing, garbled}
 
 
+@pytest.mark.large
 async def test_a_message_of_a_killed_host_comes_again_when_its_lease_ends(
     azurite: Azurite, service: QueueServiceClient, tmp_path: Path, name: str
 ) -> None:
@@ -127,6 +128,7 @@ async def test_a_message_of_a_killed_host_comes_again_when_its_lease_ends(
         assert len({attempt["pid"] for attempt in attempts}) == 2
 
 
+@pytest.mark.large
 async def test_a_stopped_host_lets_its_functions_end(
     azurite: Azurite, service: QueueServiceClient, tmp_path: Path, name: str
 ) -> None:
@@ -281,6 +283,7 @@ async def test_a_failed_message_is_hidden_for_visibility_timeout(service: QueueS
     assert await count(bench.queue) == 1
 
 
+@pytest.mark.large
 async def test_a_lease_is_renewed_while_the_function_runs(service: QueueServiceClient, name: str) -> None:
     async with Bench(service, name, take_visibility=2) as bench, Bench(service, name, take_visibility=2) as other:
         bench.gate.clear()
@@ -344,6 +347,7 @@ async def test_a_queue_that_was_deleted_is_made_again(service: QueueServiceClien
         await bench.started(2)
 
 
+@pytest.mark.large
 async def test_a_storage_that_is_not_there_is_asked_again(tmp_path: Path, name: str) -> None:
     with Azurite.start(in_memory=True) as gone:
         connection_string, ports = gone.connection_string, gone.ports

@@ -145,6 +145,7 @@ async def test_a_stopped_listener_waits_for_its_function_but_not_for_ever(invoke
         assert bench.ended == may_end
 
 
+@pytest.mark.large
 async def test_a_timer_ticks_on_the_real_clock(azurite: Azurite, tmp_path: Path) -> None:
     with running_host(azurite, tmp_path, SAMPLE_SCHEDULE="* * * * * *") as host:
         await asyncio.to_thread(wait_until, lambda: len(host.seen(function="tick", past_due=False)) >= 3, "three ticks")

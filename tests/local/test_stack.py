@@ -41,6 +41,7 @@ def _get(port: int) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.large
 def test_every_part_responds_and_a_killed_host_is_restarted(app: Path, ports: Ports) -> None:
     options = StackOptions(ports, in_memory=True, subscriptions=("watch",), app_dir=app)
     with Stack.start(options) as stack:
@@ -71,6 +72,7 @@ def test_every_part_responds_and_a_killed_host_is_restarted(app: Path, ports: Po
     assert StackState.load(ports.api) is None
 
 
+@pytest.mark.large
 def test_hosts_that_are_killed_at_once_all_come_back(app: Path, ports: Ports) -> None:
     with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
         first = StackState.load(ports.api)
@@ -101,6 +103,7 @@ if starts.stat().st_size == 2:
 
 
 @pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM"])
+@pytest.mark.large
 def test_a_host_that_is_killed_while_it_starts_comes_back(app: Path, ports: Ports, signal: str) -> None:
     code = (app / "function_app.py").read_text()
     (app / "function_app.py").write_text(_KILLED_AT_ITS_SECOND_START.format(signal=signal) + code)
@@ -118,6 +121,7 @@ def test_a_host_that_is_killed_while_it_starts_comes_back(app: Path, ports: Port
         assert _get(ports.api)["pid"] != first
 
 
+@pytest.mark.large
 def test_a_host_whose_app_no_longer_starts_takes_the_stack_down(app: Path, ports: Ports) -> None:
     options = StackOptions(Ports.derive(ports.api), in_memory=True, app_dir=app)
     with Stack.start(options) as stack:
@@ -127,6 +131,7 @@ def test_a_host_whose_app_no_longer_starts_takes_the_stack_down(app: Path, ports
             stack.supervise(threading.Event(), _ignore)
 
 
+@pytest.mark.large
 def test_a_host_that_has_just_ended_does_not_keep_the_state_from_being_saved(app: Path, ports: Ports) -> None:
     """It ends while another one is being started, before anybody has looked at it."""
     with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
@@ -143,6 +148,7 @@ def test_a_host_that_has_just_ended_does_not_keep_the_state_from_being_saved(app
         assert f"host-{ports.hosts[1]}" not in second.children
 
 
+@pytest.mark.large
 def test_a_part_that_cannot_be_replaced_takes_the_stack_down(app: Path, ports: Ports) -> None:
     with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
         stack.azurite.children["queue"].kill()
@@ -150,6 +156,7 @@ def test_a_part_that_cannot_be_replaced_takes_the_stack_down(app: Path, ports: P
             stack.supervise(threading.Event(), _ignore)
 
 
+@pytest.mark.large
 def test_hosts_can_be_stopped_and_started_by_hand(app: Path, ports: Ports) -> None:
     with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
         first = _get(ports.api)["pid"]
@@ -179,6 +186,7 @@ def _fail(text: str) -> None:
     raise AssertionError(text)
 
 
+@pytest.mark.large
 def test_an_app_that_does_not_start_leaves_nothing_running(app: Path, ports: Ports) -> None:
     (app / "function_app.py").write_text("raise ValueError('ROOT_ACCESS_TOKEN: is missing')")
     with pytest.raises(ChildError, match=r"exit code 2:\n.*ROOT_ACCESS_TOKEN: is missing"):
@@ -204,6 +212,7 @@ def test_a_malformed_settings_file_is_named_and_nothing_is_started(
         Stack.start(StackOptions(ports, in_memory=True, app_dir=app), _fail)
 
 
+@pytest.mark.large
 def test_which_settings_win(app: Path, ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment over the file; the stack's own addresses over both."""
     values = {
@@ -223,6 +232,7 @@ def test_which_settings_win(app: Path, ports: Ports, monkeypatch: pytest.MonkeyP
         assert seen["TASKCLUSTER_ROOT_URL"] == f"http://127.0.0.1:{ports.api}"
 
 
+@pytest.mark.large
 def test_clients_get_the_prefix_of_the_topics(app: Path, ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOPIC_PREFIX", "exchange/x/v1/")
     with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:

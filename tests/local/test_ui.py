@@ -55,6 +55,7 @@ def test_without_a_stack() -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.large
 def test_the_demo_stays_and_its_console_can_be_used() -> None:
     port = free_ports().api
     command = [sys.executable, "-m", "local.cli", "demo", "--stay", "--port", str(port)]
