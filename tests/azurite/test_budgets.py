@@ -287,7 +287,12 @@ async def resolved_last(bench: Bench) -> Operations:
     return await bench.measure(bench.resolved_due(await bench.completed(taskGroupId=new_slugid())))
 
 
-@budget("resolved message, a dependent that waits on", 7 + 2, 6)
+CHECK_BETWEEN = 1
+"""The group is checked beside the edges: its second read may come between two of theirs, which puts the later ones a
+level deeper without making them wait."""
+
+
+@budget("resolved message, a dependent that waits on", 7 + 2, 6 + CHECK_BETWEEN)
 async def resolved_with_dependent(bench: Bench) -> Operations:
     task_id = await bench.running()
     await bench.create(dependencies=[task_id, await bench.create()])
@@ -295,7 +300,7 @@ async def resolved_with_dependent(bench: Bench) -> Operations:
     return await bench.measure(bench.resolved_due(task_id))
 
 
-@budget("resolved message, a dependent that becomes free", 7 + 3 + 1, 7)
+@budget("resolved message, a dependent that becomes free", 7 + 3 + 1, 7 + CHECK_BETWEEN)
 async def resolved_frees_one(bench: Bench) -> Operations:
     return await resolved_frees(bench, 1)
 
