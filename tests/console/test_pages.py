@@ -136,6 +136,13 @@ def test_the_history_is_drawn_of_all_task_queues_and_of_one(settled: Scene, open
     expect(page).to_have_url(re.compile(r"/history\?queue="))
     expect(page.get_by_role("img", name="Runs resolved between samples; latest: completed")).to_be_visible()
     page.get_by_label("Time span").select_option("30 days")
+    expect(page).to_have_url(re.compile(r"span=30"))
+
+
+def test_the_history_of_a_task_queue_without_samples_says_when_there_will_be_some(
+    settled: Scene, open_page: OpenPage
+) -> None:
+    page = open_page(f"/history?queue={settled.task_queue}-unused", viewport=WIDE)
     expect(page.get_by_text("There are no samples of this time yet")).to_be_visible()
 
 
