@@ -1,0 +1,197 @@
+"""What a listing of a group says when other calls act between any two of its requests (design 11).
+
+Where nobody has acted for more than a second before, it says of each task what was true at some time since it began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from shared.domain.effects import row_of
+from shared.domain.task import Resolved
+from shared.services import Services
+from shared.storage import keys
+from shared.storage.counting import Kind
+from shared.usecases import group_statuses
+from tests.simulator.test_listed_groups import A_SECOND, create, listed, truth
+from tests.simulator.world import POOL, WORKER, World
+from tests.twin.gate import Call, Phase, as_process, process_name
+
+LISTER = "lister"
+LATER = 2.0
+"""Seconds after which a status is shown again only if rows vouch for it."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The tasks of the group: one is pending, one unscheduled. `lister` is the process that lists it."""
+
+    pending: str
+    unscheduled: str
+    lister: Services
+
+
+Step = Callable[[World, Services, Group], Coroutine[Any, Any, None]]
+
+
+class InBetween:
+    """A gate: before the lister's request of that number, or after it, others act. It notes what was true when."""
+
+    def __init__(self, number: int, phase: Phase) -> None:
+        self.number = number
+        self.phase = phase
+        self.sent = 0
+        self.world: World | None = None
+        self.act: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self.truths: list[dict[str, Any]] = []
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        """Count the lister's requests, and interfere when it is time."""
+        assert self.world is not None
+        if process_name() != LISTER:
+            if phase is Phase.AFTER and call.kind is Kind.TABLE_WRITE and call.target == keys.TASKS:
+                self.note()
+            return
+        if phase is Phase.BEFORE:
+            self.sent += 1
+        if self.act is not None and (self.sent, phase) == (self.number, self.phase):
+            act, self.act = self.act, None
+            await as_process("others", act())
+
+    def note(self) -> None:
+        """What is true from now on."""
+        assert self.world is not None
+        self.truths.append(truth(self.world))
+
+    def were_true(self, task_id: str) -> list[Any]:
+        """The statuses that a task has had since the listing began."""
+        return [truths[task_id] for truths in self.truths]
+
+
+async def nothing(world: World, services: Services, group: Group) -> None:
+    """Nobody acts."""
+
+
+async def claim(world: World, services: Services, group: Group) -> None:
+    """A worker takes all there is."""
+    await services.work.claim_work(POOL, WORKER, 32, 0)
+
+
+async def schedule(world: World, services: Services, group: Group) -> None:
+    """The one that waits becomes pending."""
+    await services.lifecycle.schedule(await services.lifecycle.known(group.unscheduled))
+
+
+async def cancel(world: World, services: Services, group: Group) -> None:
+    """Both are cancelled; the resolutions are not handled yet."""
+    for task_id in (group.pending, group.unscheduled):
+        await services.lifecycle.cancel(await services.lifecycle.known(task_id))
+
+
+async def cancel_and_settle(world: World, services: Services, group: Group) -> None:
+    """Both are cancelled, and settled."""
+    await cancel(world, services, group)
+    await world.clock.sleep(LATER)
+    await world.handle_visible()
+
+
+async def finish_and_settle(world: World, services: Services, group: Group) -> None:
+    """Whatever waits is completed, and settled; then the one that waited for it."""
+    for _ in range(2):
+        for each in await services.work.claim_work(POOL, WORKER, 32, 0):
+            await services.lifecycle.report(each.task.task_id, each.run_id, Resolved.COMPLETED)
+        await world.clock.sleep(LATER)
+        await world.handle_visible()
+
+
+async def claim_and_retry(world: World, services: Services, group: Group) -> None:
+    """Runs that end with a retry: the same tasks are pending again."""
+    for each in await services.work.claim_work(POOL, WORKER, 32, 0):
+        await services.lifecycle.report_exception(each.task.task_id, each.run_id, Resolved.WORKER_SHUTDOWN)
+
+
+async def claim_and_write_again(world: World, services: Services, group: Group) -> None:
+    """A claim, and after it the index row of the pending run once more, as a createTask writes it that is repeated."""
+    row = row_of(world.tasks()[group.pending], 0)
+    await claim(world, services, group)
+    await services.stores.pools.add_pending(POOL, row)
+
+
+async def look_claim_and_write_again(world: World, services: Services, group: Group) -> None:
+    """The same, after the process that lists the group has read the status for another call."""
+    await group.lister.lifecycle.known(group.pending)
+    await claim_and_write_again(world, services, group)
+
+
+async def schedule_and_cancel(world: World, services: Services, group: Group) -> None:
+    """Pending in between, and nothing is settled."""
+    await schedule(world, services, group)
+    await cancel(world, services, group)
+
+
+BEFORE: Mapping[str, Step] = {step.__name__: step for step in (nothing, schedule, claim, claim_and_retry)}
+BETWEEN: Mapping[str, Step] = {
+    step.__name__: step
+    for step in (
+        claim,
+        schedule,
+        cancel,
+        cancel_and_settle,
+        finish_and_settle,
+        claim_and_retry,
+        claim_and_write_again,
+        look_claim_and_write_again,
+        schedule_and_cancel,
+    )
+}
+
+
+@pytest.fixture(autouse=True)
+def rows_vouch_for_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where there are so few tasks that reading them would be as cheap."""
+    monkeypatch.setattr(group_statuses, "FEW", 1)
+
+
+def meet(before: Step, between: Step, gate: InBetween) -> None:
+    """The lister knows both tasks; others act; later it lists the group, and others act while it does."""
+    world = gate.world = World(None, gate)
+    world.is_ordered = False
+    lister, other = world.process(), world.process()
+
+    async def story() -> None:
+        pending = await create(world, other)
+        group = Group(pending, await create(world, other, dependencies=[pending]), lister)
+        for _ in range(2):
+            await world.clock.sleep(LATER)
+            assert await listed(lister) == truth(world)
+        await world.clock.sleep(LATER)
+        await before(world, other, group)
+        await world.clock.sleep(LATER)
+        gate.truths, gate.sent = [truth(world)], 0
+        gate.act = lambda: between(world, other, group)
+        found = await as_process(LISTER, listed(lister))
+        for task_id, status in found.items():
+            assert status in gate.were_true(task_id), status["state"]
+        await world.clock.sleep(A_SECOND)
+        assert await listed(lister) == truth(world), "a second later"
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+@pytest.mark.parametrize("before", BEFORE)
+def test_listing_while_others_act(before: str, between: str) -> None:
+    for phase in Phase:
+        number, sent = 1, 1
+        while number <= sent:
+            gate = InBetween(number, phase)
+            try:
+                meet(BEFORE[before], BETWEEN[between], gate)
+            except BaseException as failure:
+                failure.add_note(f"{between} {phase.value} request {number}")
+                raise
+            number, sent = number + 1, max(sent, gate.sent)
