@@ -7,7 +7,9 @@
  *    the collection dirty, and sorts them all again at the next search. Azurite's queue calls remove([]) before
  *    each get, peek, update and delete, so each of those costs a sort of all resident messages, hidden ones
  *    included: 480 gets a second with an empty queue become 24 with 5,000 hidden messages. Taken one document at
- *    a time, the indexes are kept up to date in place, and an empty array costs nothing.
+ *    a time, the indexes are kept up to date in place, and an empty array costs nothing. The same goes for a search
+ *    whose results are removed: once a minute Azurite removes the contents of deleted messages in this way, one
+ *    message after the other, and serves nothing meanwhile, half a minute for a few thousand messages.
  *
  * 2. Keep-alive. Azurite closes sockets that were idle for 5 s, and its --*KeepAliveTimeout options have no effect
  *    (it reads them under another name). A client that reuses a socket at that moment sees a reset connection.
@@ -43,6 +45,11 @@ for (const method of ["remove", "update"]) {
     return undefined;
   };
 }
+Loki.Resultset.prototype.remove = function () {
+  for (const document of this.data()) this.collection.remove(document);
+  this.filteredrows = [];
+  return this;
+};
 
 const isRow = (document) => typeof document.PartitionKey === "string" && typeof document.RowKey === "string";
 const rowsOf = new WeakMap(); // by collection: by partition: by row key, the document's id

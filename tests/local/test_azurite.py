@@ -1,6 +1,7 @@
 """Azurite as the local stack starts it: the services answer, data stays or not, nothing outlives its parent."""
 
 import http.client
+import json
 import subprocess
 import sys
 import uuid
@@ -76,6 +77,30 @@ def test_messages_come_once_each_in_order_after_array_updates(azurite: Azurite) 
             queue.send_message(str(number))
         seen = [message.content for message in queue.receive_messages(messages_per_page=32, visibility_timeout=600)]
         assert seen == [str(number) for number in range(70)]
+
+
+def test_removing_what_was_found_sorts_nothing() -> None:
+    """As Azurite does once a minute with the contents of each deleted message, serving nothing meanwhile."""
+    root = Path(__file__).parents[2]
+    script = f"""
+        process.argv[1] = {json.dumps(str(root / "node_modules/azurite/dist/src/queue/main.js"))};
+        require({json.dumps(str(root / "local/azurite-preload.cjs"))});
+        const Loki = require(require.resolve("lokijs", {{ paths: [process.argv[1]] }}));
+        const extents = new Loki("test").addCollection("extents", {{ indices: ["id"] }});
+        for (let number = 0; number < 50; number++) extents.insert({{ id: `${{number}}` }});
+        extents.findOne({{ id: "0" }});
+        const {{ sort }} = Array.prototype;
+        let sorts = 0;
+        Array.prototype.sort = function (...args) {{ sorts++; return sort.apply(this, args); }};
+        for (let number = 0; number < 40; number++) extents.findAndRemove({{ id: `${{number}}` }});
+        const ids = extents.find().map(({{ id }}) => id);
+        console.log(JSON.stringify({{ ids, found: extents.findOne({{ id: "45" }})?.id, sorts }}));
+    """
+    ran = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True)
+    seen = json.loads(ran.stdout)
+    assert seen["ids"] == [str(number) for number in range(40, 50)]
+    assert seen["found"] == "45"
+    assert seen["sorts"] == 0
 
 
 def test_idle_connections_are_kept_beyond_five_seconds(azurite: Azurite) -> None:
