@@ -8,9 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +21,11 @@ from local.child import Child
 from local.state import ROOT
 from local.worker_pool import Look, PoolOptions, WorkerPool
 from local.workers import load_path
+from local.workers import run as look_after
+from shared.domain.priority import PRIORITIES
+from tests.host.bare_worker import polling
+from tests.host.projections import settle
+from tests.host.scriptworker import payload, scriptworker
 from tests.host.service import Service, eventually
 from tests.local.stacks import is_running
 
@@ -30,37 +34,39 @@ IDLE = 4.0
 
 
 @dataclass
-class Observed:
-    """A pool under a load, with everything that it did."""
+class Observed(WorkerPool):
+    """A pool with everything that it did."""
 
-    service: Service
-    pool: WorkerPool
     looks: list[tuple[datetime, Look]] = field(default_factory=list)
     begun: dict[str, tuple[datetime, int]] = field(default_factory=dict)
     """When each worker was started, and its process."""
     ended: dict[str, datetime] = field(default_factory=dict)
     """When a look noticed that a worker had ended."""
 
-    def look(self) -> None:
-        before = set(self.pool.workers)
-        look = self.pool.look(self.service.call("get", load_path(self.service.pool))["unresolvedTasks"])
+    def __post_init__(self) -> None:
+        self.start = self._start_and_note
+
+    def look(self, unresolved: int | None) -> Look:
+        before = set(self.workers)
+        look = super().look(unresolved)
         assert look.failed == ()
         self.looks.append((datetime.now(UTC), look))
-        self.ended |= dict.fromkeys(before - self.pool.workers.keys(), datetime.now(UTC))
+        self.ended |= dict.fromkeys(before - self.workers.keys(), datetime.now(UTC))
+        return look
 
     def wait_for_look(self) -> None:
         """Return after the next look."""
         seen = len(self.looks)
         eventually(lambda: len(self.looks) > seen, 60)
 
-    def start(self, name: str, argv: list[str], **more: Any) -> Child:
+    def _start_and_note(self, name: str, argv: list[str], **more: Any) -> Child:
         child = Child.start(name, argv, **more)
         self.begun[name] = (datetime.now(UTC), child.pid)
         return child
 
     def had_room(self, since: datetime, until: datetime) -> bool:
         """Whether every look in that time left room for a worker more."""
-        most = self.pool.options.maximum
+        most = self.options.maximum
         return all(look.running + look.started < most for at, look in self.looks if since <= at <= until)
 
     def patience(self, runs: list[dict[str, Any]]) -> timedelta:
@@ -79,20 +85,20 @@ class Observed:
 
 @contextmanager
 def scaled(service: Service, folder: Path, maximum: int) -> Iterator[Observed]:
-    """A pool on the test's own task queue, looked at every interval in a thread of its own."""
+    """What `./dev workers` runs, on the test's own task queue: the load is looked at in a thread of its own."""
     options = PoolOptions(
         task_queue_id=service.pool, maximum=maximum, polling_interval=INTERVAL, idle_timeout=IDLE, capacity=1
     )
-    pool = WorkerPool(options, folder, folder, service.running.stack.environment)
-    observed, ended, problems = Observed(service, pool), threading.Event(), list[BaseException]()
-    pool.start = observed.start
+    environment = {**service.running.stack.environment, "TMPDIR": str(folder)}
+    pool = Observed(options, folder, folder, environment)
+    ended, problems = threading.Event(), list[BaseException]()
+
+    def read() -> int:
+        return int(service.call("get", load_path(service.pool))["unresolvedTasks"])
 
     def look_again_and_again() -> None:
-        due = time.monotonic()
         try:
-            while not ended.wait(max(0.0, due - time.monotonic())):
-                observed.look()
-                due += INTERVAL
+            look_after(pool, read, print, ended)
         except BaseException as problem:
             problems.append(problem)
             raise
@@ -100,7 +106,7 @@ def scaled(service: Service, folder: Path, maximum: int) -> Iterator[Observed]:
     thread = threading.Thread(target=look_again_and_again)
     thread.start()
     try:
-        yield observed
+        yield pool
     finally:
         ended.set()
         thread.join()
@@ -108,52 +114,86 @@ def scaled(service: Service, folder: Path, maximum: int) -> Iterator[Observed]:
     assert problems == []
 
 
-@pytest.mark.parametrize(
-    ("waves", "tasks", "maximum"),
-    [pytest.param(1, 4, 5, id="small"), pytest.param(3, 50, 8, id="three of fifty", marks=pytest.mark.large)],
-)
 @pytest.mark.timeout(600)
-def test_workers_follow_a_load_that_rises_and_falls_to_nothing(
-    service: Service, tmp_path: Path, waves: int, tasks: int, maximum: int
-) -> None:
-    folder, ran = tmp_path / "work", tmp_path / "ran"
+def test_workers_follow_a_load_that_rises_and_falls_to_nothing(service: Service, tmp_path: Path) -> None:
+    with scaled(service, _made(tmp_path / "work"), 5) as pool:
+        _wave(service, pool, 4, _made(tmp_path / "ran"))
+    _assert_none_is_left(pool)
+
+
+@pytest.mark.large
+@pytest.mark.timeout(1200)
+def test_three_waves_beside_workers_of_other_kinds(service: Service, tmp_path: Path) -> None:
+    """Other kinds of workers have task queues of their own: a third party's, and one that polls by signed URLs."""
+    claiming, polled = Service(service.running), Service(service.running)
+    with ExitStack() as beside:
+        beside.enter_context(scriptworker(claiming, _made(tmp_path / "scriptworker")))
+        claimed = beside.enter_context(polling(polled))
+        pool = beside.enter_context(scaled(service, _made(tmp_path / "work"), 8))
+        ran = _made(tmp_path / "ran")
+        scaled_ids, claimed_ids, polled_ids = list[str](), list[str](), list[str]()
+        for _ in range(3):
+            claimed_ids += [claiming.create(payload=payload({})) for _ in range(5)]
+            polled_ids += [polled.create(priority=priority) for priority in PRIORITIES for _ in range(2)]
+            scaled_ids += _wave(service, pool, 50, ran)
+            assert {_only_worker(claiming, task_id) for task_id in claimed_ids} == {"scriptworker-1"}
+            assert {_only_worker(polled, task_id) for task_id in polled_ids} == {"bare"}
+            assert sorted(claimed) == sorted((task_id, 0) for task_id in polled_ids), "each once"
+    _assert_none_is_left(pool)
+    settle(service.running, [*scaled_ids, *claimed_ids, *polled_ids])
+    for each in (service, claiming, polled):
+        assert service.call("get", load_path(each.pool))["unresolvedTasks"] == 0
+
+
+def _only_worker(service: Service, task_id: str) -> str:
+    """Who completed a task in its only run."""
+    (only,) = service.wait_for(task_id, "completed", 300)["runs"]
+    return str(only["workerId"])
+
+
+def _made(folder: Path) -> Path:
     folder.mkdir()
-    ran.mkdir()
-    with scaled(service, folder, maximum) as observed:
-        for _ in range(waves):
-            ids = _rising(observed, tasks, ran)
-            runs = [run for task_id in ids for run in service.wait_for(task_id, "completed", 300)["runs"]]
-            assert len(runs) == tasks, "each has one run"
-            assert [(ran / task_id).read_text() for task_id in ids] == ["run\n"] * tasks, "and was run once"
-            eventually(lambda: not observed.pool.workers, 60)
-            _assert_none_waited(observed, runs)
-            assert service.call("get", load_path(service.pool))["unresolvedTasks"] == 0
-            assert list(folder.iterdir()) == [], "no folder of a run, no log"
-        most = max(look.running + look.started for _, look in observed.looks)
-        assert 1 < most <= maximum
-    assert not [name for name, (_, pid) in observed.begun.items() if is_running(pid)]
+    return folder
 
 
-def _rising(observed: Observed, tasks: int, ran: Path) -> list[str]:
+def _wave(service: Service, pool: Observed, tasks: int, ran: Path) -> list[str]:
+    """A load that rises to so many tasks, is worked off, and leaves nothing; the tasks."""
+    ids = _rising(service, pool, tasks, ran)
+    runs = [run for task_id in ids for run in service.wait_for(task_id, "completed", 300)["runs"]]
+    assert len(runs) == tasks, "each has one run"
+    assert [(ran / task_id).read_text() for task_id in ids] == ["run\n"] * tasks, "and was run once"
+    eventually(lambda: not pool.workers, 120)
+    _assert_none_waited(pool, runs)
+    assert service.call("get", load_path(service.pool))["unresolvedTasks"] == 0
+    assert list(pool.folder.iterdir()) == [], "no folder of a run, no log, no temporary file"
+    return ids
+
+
+def _rising(service: Service, pool: Observed, tasks: int, ran: Path) -> list[str]:
     """Tasks in ever larger batches, one before each look."""
     ids: list[str] = []
     batch = 1
     while len(ids) < tasks:
         for _ in range(min(batch, tasks - len(ids))):
             script = f"echo run >> {ran}/$TASK_ID; sleep {INTERVAL}"
-            ids.append(observed.service.create(payload={"command": ["sh", "-c", script], "maxRunTime": 60}))
+            ids.append(service.create(payload={"command": ["sh", "-c", script], "maxRunTime": 60}))
         batch *= 2
-        observed.wait_for_look()
+        pool.wait_for_look()
     return ids
 
 
-def _assert_none_waited(observed: Observed, runs: list[dict[str, Any]]) -> None:
-    patience = observed.patience(runs)
+def _assert_none_waited(pool: Observed, runs: list[dict[str, Any]]) -> None:
+    patience = pool.patience(runs)
     times = [(_time(run["scheduled"]), _time(run["started"])) for run in runs]
-    roomy = [claimed - pending for pending, claimed in times if observed.had_room(pending, claimed)]
+    roomy = [claimed - pending for pending, claimed in times if pool.had_room(pending, claimed)]
     assert roomy
     assert not [wait for wait in roomy if wait > patience], f"{patience} is a look and the start of a worker"
     print(f"{len(roomy)} of {len(runs)} with room: longest wait {max(roomy, default=timedelta())}, allowed {patience}")
+
+
+def _assert_none_is_left(pool: Observed) -> None:
+    assert 1 < max(look.running + look.started for _, look in pool.looks) <= pool.options.maximum
+    assert not [name for name, (_, pid) in pool.begun.items() if is_running(pid)]
 
 
 def _time(text: str) -> datetime:

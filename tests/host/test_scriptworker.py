@@ -1,4 +1,4 @@
-"""A third party's worker, unchanged and configured as its documentation says, works with this service.
+"""scriptworker, a third party's worker, works with this service.
 
 It claims with claimWork, runs a script, uploads what that has written and the log with bare PUTs of its own (which
 insist on an answer of 200), and reports.
@@ -6,70 +6,28 @@ insist on an answer of 200), and reports.
 
 from __future__ import annotations
 
-import base64
 import gzip
 import json
-import os
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from taskcluster.download import downloadArtifactToBuf
 
+from tests.host.scriptworker import payload, scriptworker
 from tests.host.service import Service
-
-SCRIPT = Path(__file__).with_name("scriptworker_script.py")
-EXECUTABLE = Path(sys.executable).with_name("scriptworker")
-
-
-def configuration(service: Service, folder: Path) -> dict[str, Any]:
-    """scriptworker.yaml (JSON is YAML): what its documentation wants to be set, and nothing taken away."""
-    root = service.running.deployment
-    provisioner_id, worker_type = service.pool.split("/")
-    key = folder / "ed25519_private_key"
-    key.write_text(base64.b64encode(bytes(range(32))).decode())
-    work, artifacts = folder / "work", folder / "artifacts"
-    return {
-        "taskcluster_root_url": root.root_url,
-        "credentials": dict(root.root),
-        "provisioner_id": provisioner_id,
-        "worker_type": worker_type,
-        "worker_group": "scriptworkers",
-        "worker_id": "scriptworker-1",
-        "work_dir": str(work),
-        "log_dir": str(folder / "logs"),
-        "artifact_dir": str(artifacts),
-        "task_log_dir": str(artifacts / "public" / "logs"),
-        "ed25519_private_key_path": str(key),
-        "poll_interval": 1,
-        "task_script": [sys.executable, str(SCRIPT), str(work), str(artifacts)],
-    }
 
 
 @pytest.fixture
 def worker(service: Service, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """scriptworker, polling the test's own task queue."""
-    path = tmp_path / "scriptworker.yaml"
-    path.write_text(json.dumps(configuration(service, tmp_path)))
-    with (tmp_path / "output").open("wb") as output:
-        environment = {**os.environ, "HOME": str(tmp_path)}
-        process = subprocess.Popen([EXECUTABLE, path], stdout=output, stderr=output, cwd=tmp_path, env=environment)
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(30)
-            finally:
-                process.kill()
+    with scriptworker(service, tmp_path) as process:
+        yield process
 
 
 def a_task(service: Service, files: dict[str, int], *, exit_code: int = 0) -> str:
-    return service.create(payload={"files": files, "exit": exit_code}, retries=1)
+    return service.create(payload=payload(files, exit_code), retries=1)
 
 
 def download(service: Service, task_id: str, name: str) -> bytes:

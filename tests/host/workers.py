@@ -46,10 +46,11 @@ def worker(
     logs: Path,
     mode: str = "signed",
     capacity: int = 1,
+    environment: Mapping[str, str] | None = None,
     more: Sequence[str] = (),
 ) -> Iterator[Child]:
     """A worker for the time of a test."""
-    child = start_worker(stack, pool, name, logs=logs, mode=mode, capacity=capacity, more=more)
+    child = start_worker(stack, pool, name, logs=logs, mode=mode, capacity=capacity, environment=environment, more=more)
     try:
         yield child
     finally:
