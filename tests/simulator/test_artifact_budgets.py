@@ -12,6 +12,7 @@ from shared.domain.artifacts import Upload
 from shared.domain.task import Resolved
 from shared.storage.counting import Kind, Operations, counting
 from shared.storage.internal_messages import RESOLVED_QUEUE
+from tests.azurite.budget_table import figures
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import NAME, artifact, direct, read, reference, upload_blob
 from tests.simulator.scenarios import A, running
@@ -19,6 +20,7 @@ from tests.simulator.world import World
 from tests.twin.driver import Simulation
 
 Step = Callable[[World], Coroutine[Any, Any, Any]]
+RELAY_PUT = figures("relay PUT")
 
 
 def cost(prepare: Step, act: Step) -> Operations:
@@ -102,7 +104,7 @@ async def listing(world: World) -> None:
         (created, create_relayed, 3, 3),
         (scenes.ended, create_relayed, 3, 3),
         (running, create_blob, 3, 2),
-        (scenes.relayed, scenes.put_to_relay, 4, 3),
+        (scenes.relayed, scenes.put_to_relay, RELAY_PUT.operations, RELAY_PUT.depth),
         (scenes.blob_uploaded, scenes.complete_blob, 4, 3),
         (scenes.object_uploaded, scenes.finish_object, 3, 2),
         (scenes.uploaded, read, 4, 4),

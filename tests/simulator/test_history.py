@@ -18,6 +18,7 @@ from shared.storage import keys
 from shared.storage.counting import Kind, counting
 from shared.storage.interface import StorageUnavailable
 from shared.usecases.history import MINUTES_KEPT
+from tests.azurite.budget_table import figures
 from tests.simulator.world import POOL, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Gate, Killed, Phase
@@ -228,6 +229,9 @@ def test_a_sample_costs_a_bounded_number_of_requests_and_nothing_until_the_next_
             await world.handlers.history.sample()
         of_history = [each for each in operations.requests if each.target == keys.HISTORY]
         assert Counter(each.kind for each in of_history) == {Kind.TABLE_READ: 2, Kind.TABLE_WRITE: 1 + 2}
+        besides = operations.total - len(of_history) + 2
+        row = figures("history … a sample every 5 minutes, n for its gauges and for each 100 counts", n=besides)
+        assert operations.total == row.operations
 
     world.run(story())
 

@@ -1,0 +1,108 @@
+"""Calls on a task or on a whole group (design 6)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from shared.ids import new_slugid
+from shared.storage.counting import Operations
+from shared.usecases.group_jobs import GroupJob
+from tests.azurite.budgets import Bench, budget
+
+
+@budget("status", "status; task")
+async def status(bench: Bench) -> Operations:
+    return await bench.measure(bench.calls.lifecycle.status(await bench.create()))
+
+
+@budget("task", "status; task")
+async def task(bench: Bench) -> Operations:
+    return await bench.measure(bench.calls.lifecycle.definition(await bench.create()))
+
+
+async def moved(bench: Bench, name: str, task_id: str, *more: Any) -> Operations:
+    """A call as its endpoint makes it: read to authorise, then move."""
+
+    async def call() -> None:
+        read = await bench.calls.lifecycle.known(task_id)
+        await getattr(bench.calls.lifecycle, name)(read, *more)
+
+    return await bench.measure(call())
+
+
+@budget("cancelTask, running", "cancelTask, running")
+async def cancel_running(bench: Bench) -> Operations:
+    return await moved(bench, "cancel", await bench.running())
+
+
+@budget("cancelTask, pending", "cancelTask … pending")
+async def cancel_pending(bench: Bench) -> Operations:
+    return await moved(bench, "cancel", await bench.create())
+
+
+@budget("cancelTask, pending, with dependencies", "cancelTask … pending", "cancelTask … of a task with dependencies")
+async def cancel_pending_that_waited(bench: Bench) -> Operations:
+    task_id = await bench.unscheduled()
+    await moved(bench, "schedule", task_id)
+    return await moved(bench, "cancel", task_id)
+
+
+@budget("cancelTask, unscheduled", "cancelTask … unscheduled")
+async def cancel_unscheduled(bench: Bench) -> Operations:
+    return await moved(bench, "cancel", await bench.unscheduled())
+
+
+@budget("scheduleTask", "scheduleTask")
+async def schedule(bench: Bench) -> Operations:
+    return await moved(bench, "schedule", await bench.unscheduled())
+
+
+@budget("rerunTask, resolved", "rerunTask, resolved")
+async def rerun(bench: Bench) -> Operations:
+    return await moved(bench, "rerun", await bench.completed())
+
+
+@budget("rerunTask, unscheduled", "rerunTask … unscheduled")
+async def rerun_unscheduled(bench: Bench) -> Operations:
+    return await moved(bench, "rerun", await bench.unscheduled())
+
+
+@budget("changeTaskPriority, pending", "changeTaskPriority, pending")
+async def change_priority(bench: Bench) -> Operations:
+    await bench.create(priority="high")
+    return await moved(bench, "change_priority", await bench.create(), "high")
+
+
+@budget("changeTaskPriority, running", "changeTaskPriority … running")
+async def change_priority_of_running(bench: Bench) -> Operations:
+    return await moved(bench, "change_priority", await bench.running(), "high")
+
+
+@budget("sealTaskGroup", "sealTaskGroup")
+async def seal(bench: Bench) -> Operations:
+    group = new_slugid()
+    await bench.create(taskGroupId=group)
+
+    async def call() -> None:
+        await bench.calls.groups.seal(await bench.calls.groups.known(group))
+
+    return await bench.measure(call())
+
+
+@budget("cancelTaskGroup, 20 pending tasks", "cancelTaskGroup of n pending tasks", n=20)
+async def cancel_group(bench: Bench) -> Operations:
+    group = new_slugid()
+    await asyncio.gather(*(bench.create(taskGroupId=group) for _ in range(20)))
+
+    async def call() -> None:
+        await bench.calls.groups.known(group)
+        assert len(await bench.calls.group_jobs.call(GroupJob(task_group_id=group, kind="cancel"))) == 20
+        await bench.calls.group_jobs.size(group)
+
+    return await bench.measure(call())
+
+
+@budget("changeTaskPriority, unscheduled", "changeTaskPriority … unscheduled")
+async def change_priority_of_unscheduled(bench: Bench) -> Operations:
+    return await moved(bench, "change_priority", await bench.unscheduled(), "high")

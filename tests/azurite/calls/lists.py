@@ -1,0 +1,88 @@
+"""Lists and what operators look at (design 6)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from shared.ids import new_slugid
+from shared.runtime import utc_now
+from shared.storage.counting import Operations
+from shared.storage.internal_messages import INTERNAL_QUEUES
+from tests.azurite.budgets import POOL, Bench, budget
+
+GAUGES_OF_ONE_POOL = 6 + 1
+"""The lengths of the queues, and the rows of a task queue."""
+
+
+@budget("listTaskGroups, 3 groups", "listTaskGroups, a page of n ≤ 100", n=3)
+async def list_groups(bench: Bench) -> Operations:
+    for _ in range(3):
+        await bench.create(taskGroupId=new_slugid())
+    return await bench.measure(bench.calls.recent_groups.page(start="", limit=3))
+
+
+@budget("listTaskGroup of 12, 4 active", "listTaskGroup, a page of which n tasks are active", n=4)
+async def list_group(bench: Bench) -> Operations:
+    group = new_slugid()
+    for _ in range(8):
+        await bench.resolved_due(await bench.completed(taskGroupId=group))
+    for _ in range(4):
+        await bench.create(taskGroupId=group)
+    return await bench.measure(bench.calls.groups.list(group, start="", limit=1000))
+
+
+@budget("listTaskQueueStates, one task queue", "listTaskQueueStates, a page of n ≤ 100", n=1)
+async def list_task_queue_states(bench: Bench) -> Operations:
+    return await bench.measure(bench.calls.task_queue_states.page(start="", limit=100))
+
+
+@budget("listPendingTasks of 5", "listPendingTasks, listClaimedTasks, n ≤ 1,000", n=5)
+async def list_pending(bench: Bench) -> Operations:
+    for _ in range(5):
+        await bench.create()
+    return await bench.measure(bench.calls.pool_views.pending(POOL, start="", limit=1000))
+
+
+@budget("listClaimedTasks of 3", "listPendingTasks, listClaimedTasks, n ≤ 1,000", n=3)
+async def list_claimed(bench: Bench) -> Operations:
+    for _ in range(3):
+        await bench.running()
+    return await bench.measure(bench.calls.pool_views.claimed(POOL, start="", limit=1000))
+
+
+@budget("taskQueueCounts or taskQueueLoad, one claimed", "taskQueueCounts; taskQueueLoad, n claimed tasks", n=1)
+async def counts(bench: Bench) -> Operations:
+    await bench.running()
+    return await bench.measure(bench.calls.pool_views.counts(POOL))
+
+
+@budget("health", "health, at most once in 10 s a process")
+async def health(bench: Bench) -> Operations:
+    for queue in INTERNAL_QUEUES:
+        await bench.storage.queues.create(queue)
+    return await bench.measure(bench.process().health.findings())
+
+
+@budget("history, 24 hours of one task queue", "history, n ≤ 1,000 samples")
+async def read_history(bench: Bench) -> Operations:
+    await bench.calls.history.sample()
+    return await bench.measure(bench.calls.history.read(POOL, utc_now() - timedelta(hours=24)))
+
+
+@budget("history, a process's counts", "history … a process's counts, once a minute if there are any")
+async def flush_history(bench: Bench) -> Operations:
+    await bench.calls.history.flush()
+    await bench.completed()
+    return await bench.measure(bench.calls.history.flush())
+
+
+@budget(
+    "history, the first sample of a process, one pool",
+    "history … the first sample of an hour, n for its gauges",
+    n=GAUGES_OF_ONE_POOL,
+)
+async def sample_history(bench: Bench) -> Operations:
+    for queue in INTERNAL_QUEUES:
+        await bench.storage.queues.create(queue)
+    await bench.calls.history.flush()
+    return await bench.measure(bench.handlers.history.sample())

@@ -1,0 +1,76 @@
+"""Calls of workers (design 6)."""
+
+from __future__ import annotations
+
+from shared.domain.task import Resolved
+from shared.storage.counting import Operations
+from shared.storage.messages import pending_queue
+from tests.azurite.budgets import POOL, WORKER, Bench, budget, poll_answer
+
+
+@budget("claimWork, one task", "claimWork, one task, polled by the server")
+async def claim(bench: Bench) -> Operations:
+    await bench.create()
+    return await bench.measure(bench.calls.work.claim_work(POOL, WORKER, 1, 5))
+
+
+@budget("claimWork, one task of another process", "claimWork, one task, polled by the server")
+async def claim_unseen(bench: Bench) -> Operations:
+    """The definition is not in this process's memory: it comes with the same request."""
+    for _ in range(2):
+        await bench.create()
+    await bench.claims(1, bench.handlers)  # from here on, its copy of the worker's row is the latest
+    return await bench.measure(bench.handlers.work.claim_work(POOL, WORKER, 1, 5))
+
+
+@budget("claimWork, 4 tasks", "claimWork … n tasks", n=4)
+async def claim_four(bench: Bench) -> Operations:
+    for _ in range(4):
+        await bench.create()
+    return await bench.measure(bench.calls.work.claim_work(POOL, WORKER, 4, 5))
+
+
+@budget("claimWork with xmlMessage", "claimWork … with xmlMessage")
+async def claim_polled(bench: Bench) -> Operations:
+    await bench.create()
+    (message,) = await bench.storage.queues.get(pending_queue(POOL, "lowest"), hidden_for=60)
+    answer = poll_answer(message.text, message.receipt.message_id, message.receipt.pop_receipt)
+    return await bench.measure(bench.calls.work.claim_polled(POOL, WORKER, 1, answer, 0))
+
+
+@budget("claimWork, nothing there", "claimWork … nothing there, n bands in use", n=1)
+async def claim_nothing(bench: Bench) -> Operations:
+    """One Get per band in use and poll."""
+    return await bench.measure(bench.calls.work.claim_work(POOL, WORKER, 1, 0.01))
+
+
+@budget("claimTask", "claimTask")
+async def claim_task(bench: Bench) -> Operations:
+    task_id = await bench.create()
+
+    async def call() -> None:
+        await bench.calls.work.claim_task(await bench.calls.work.found_for_claim(task_id), 0, WORKER)
+
+    return await bench.measure(call())
+
+
+@budget("reclaimTask", "reclaimTask")
+async def reclaim(bench: Bench) -> Operations:
+    return await bench.measure(bench.calls.work.reclaim_task(await bench.running(), 0))
+
+
+@budget("reportCompleted", "reportCompleted, reportFailed")
+async def report(bench: Bench) -> Operations:
+    return await bench.measure(bench.calls.lifecycle.report(await bench.running(), 0, Resolved.COMPLETED))
+
+
+@budget("reportException, retry", "reportException, retried")
+async def report_retry(bench: Bench) -> Operations:
+    task_id = await bench.running()
+    return await bench.measure(bench.calls.lifecycle.report_exception(task_id, 0, Resolved.WORKER_SHUTDOWN))
+
+
+@budget("reportException, no retry", "reportException … final")
+async def report_exception(bench: Bench) -> Operations:
+    task_id = await bench.running()
+    return await bench.measure(bench.calls.lifecycle.report_exception(task_id, 0, Resolved.INTERNAL_ERROR))
