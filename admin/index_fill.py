@@ -44,7 +44,7 @@ async def fill(
     done = Filled(tasks=0, indexed=0)
 
     async def enter(task_id: str) -> bool:
-        return await _enter(records, task_id, since)
+        return await _add_to_index(records, task_id, since)
 
     page: list[str] = []
     async for task_id in task_ids:
@@ -60,7 +60,7 @@ def _added(done: Filled, entered: list[bool]) -> Filled:
     return Filled(tasks=done.tasks + len(entered), indexed=done.indexed + sum(entered))
 
 
-async def _enter(records: Records, task_id: str, since: datetime | None) -> bool:
+async def _add_to_index(records: Records, task_id: str, since: datetime | None) -> bool:
     """Enters a task by its last completed run: a rerun that failed afterwards does not take its path away."""
     found = await records.tasks.find(task_id)
     if found is None:

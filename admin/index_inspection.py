@@ -11,7 +11,7 @@ from admin.inspection import Finding
 from admin.repair import Repair
 from shared.domain.dates import parse_date
 from shared.domain.index import split
-from shared.domain.protocol import KEPT
+from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.storage import keys
 from shared.storage.index import IndexStore
 
@@ -63,7 +63,7 @@ async def inspect_index(
             found.setdefault(namespace or TOP, []).append(
                 Finding("what expires there would never be deleted", _schedule_sweep(store, namespace))
             )
-        over = row.expires + KEPT <= now
+        over = row.expires + EXPIRY_GRACE_PERIOD <= now
         if over or not namespace or _covers(listed.get(namespace), row.expires):
             continue
         # Read one after the other while calls go on: what was read first may be listed by now.

@@ -17,7 +17,7 @@ from shared.domain.creation import satisfies
 from shared.domain.definition import Definition
 from shared.domain.effects import row_of
 from shared.domain.index import entries_of
-from shared.domain.protocol import KEPT
+from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.domain.task import RETRY_OF, State, Task
 from shared.storage import keys
 from shared.storage.codec import decode_task
@@ -124,7 +124,10 @@ def _overdue(records: Records, task: Task, repairs: TaskRepairs) -> Iterator[Fin
 
 async def _is_scheduled_for_deletion(records: Records, definition: Definition) -> bool:
     key = keys.expiring("task", definition.task_id, definition.task_group_id)
-    return await records.storage.tables.get(keys.EXPIRY, keys.hour(definition.expires + KEPT), key) is not None
+    return (
+        await records.storage.tables.get(keys.EXPIRY, keys.hour(definition.expires + EXPIRY_GRACE_PERIOD), key)
+        is not None
+    )
 
 
 async def _group_rows(records: Records, task: Task, repairs: TaskRepairs) -> list[Finding]:

@@ -57,7 +57,7 @@ ROUTERS = (
 )
 """One for each API; the first that knows a path handles the request."""
 
-LOAD = Load(process.SETTINGS.max_calls_in_hand, process.SETTINGS.max_long_polls)
+LOAD = Load(process.SETTINGS.max_concurrent_calls, process.SETTINGS.max_long_polls)
 BODIES = Bodies()
 CONSOLE = Site.load(FOLDER, sources(process.SETTINGS))
 
@@ -157,7 +157,7 @@ async def _answer(services: Services, call: Call, request: func.HttpRequest, que
 
 
 def _place(services: Services, endpoint: Endpoint) -> AbstractContextManager[None]:
-    """The call's place among those in hand. Entering raises ServiceUnavailable."""
+    """The call's place among those under way. Entering raises ServiceUnavailable."""
     if endpoint.takes_any_load:
         return nullcontext()
     return LOAD.poll() if endpoint.waits else LOAD.call(services.end_polls)

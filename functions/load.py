@@ -32,9 +32,9 @@ class Load:
         self._most_calls = most_calls
         self._most_polls = most_polls
         self.calls = 0
-        """Calls in hand, without long polls."""
+        """Calls under way, without long polls."""
         self.polls = 0
-        """Long polls in hand."""
+        """Long polls under way."""
 
     @property
     def is_high(self) -> bool:
@@ -43,9 +43,9 @@ class Load:
 
     @contextmanager
     def call(self, end_polls: Callable[[], None]) -> Iterator[None]:
-        """One call in hand; `end_polls` lets all long polls end now. Raises ServiceUnavailable."""
+        """One call under way; `end_polls` lets all long polls end now. Raises ServiceUnavailable."""
         if self.calls >= self._most_calls:
-            raise ServiceUnavailable("this process has as many calls in hand as it can answer; send the call again")
+            raise ServiceUnavailable("this process is handling as many calls as it can; send the call again")
         self.calls += 1
         try:
             if self.is_high and self.polls:
@@ -56,7 +56,7 @@ class Load:
 
     @contextmanager
     def poll(self) -> Iterator[None]:
-        """One long poll in hand. Raises ServiceUnavailable."""
+        """One long poll under way. Raises ServiceUnavailable."""
         if self.is_high or self.polls >= self._most_polls:
             raise ServiceUnavailable("this process holds as many long polls as it can; send the call again")
         self.polls += 1
@@ -89,7 +89,7 @@ class Bodies:
             yield parse_body(body, measure_body(body))
             return
         if self._waiting and self._waiting + len(body) > self._most_waiting:
-            raise ServiceUnavailable("this process has as many large requests in hand as it can; send the call again")
+            raise ServiceUnavailable("this process is handling as many large requests as it can; send the call again")
         self._waiting += len(body)
         try:
             async with self._turn:

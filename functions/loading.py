@@ -17,7 +17,7 @@ _SDKS = (
 
 
 def load_sdks(settings: Settings) -> threading.Thread:
-    """Begins at once. Whoever needs a module sooner waits for it, as Python's imports do."""
+    """Begins at once. Code that needs a module sooner waits for it, as Python's imports do."""
     identity = settings.storage_connection_string is None or settings.servicebus_connection_string is None
     names = (*(["azure.identity.aio"] if identity else []), *_SDKS)
 

@@ -56,7 +56,7 @@ class Look:
     """Workers that were running before."""
     started: int
     failed: tuple[str, ...]
-    """The last words of workers that have ended since the last look, and not by themselves."""
+    """The last lines of the logs of workers that have ended since the last look, and not by themselves."""
 
 
 @dataclass

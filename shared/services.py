@@ -57,13 +57,13 @@ from shared.usecases.objects import Objects
 from shared.usecases.pages import Pages
 from shared.usecases.poll_urls import PollUrls
 from shared.usecases.polling import Poller, PollIntervals, Starvation
+from shared.usecases.pool_snapshots import PoolSnapshots
 from shared.usecases.pool_views import Directory, PoolViews
 from shared.usecases.reading import Reading
 from shared.usecases.recent_groups import RecentGroups
 from shared.usecases.reconciler import Reconciler
 from shared.usecases.resolution import Resolution
 from shared.usecases.roles import RoleAccounts
-from shared.usecases.standings import Standings
 from shared.usecases.task_expiry import TaskExpiry
 from shared.usecases.task_queue_states import TaskQueueStates
 from shared.usecases.timers import Redelivery, Timers
@@ -211,11 +211,11 @@ def assemble(
     expiry = ExpiryStore(storage)
     workers, directory = WorkerStore(storage, runtime), DirectoryStore(storage, expiry, runtime)
     pool_index = PoolIndex(storage)
-    standings = Standings(pool_index, runtime)
+    snapshots = PoolSnapshots(pool_index, runtime)
     index = Index(IndexStore(storage, expiry, runtime))
     recent = RecentGroupStore(storage, runtime)
     group_check = GroupCheck(stores)
-    gauges = Gauges(stores, standings, storage.queues)
+    gauges = Gauges(stores, snapshots, storage.queues)
     heartbeat = Heartbeat(
         asks_of(storage) | ({} if ask_events is None else {"Service Bus": ask_events}), time.monotonic
     )
@@ -265,9 +265,9 @@ def assemble(
         batches=Batches(stores, pages),
         artifacts=artifacts,
         directory=Directory(directory),
-        task_queue_states=TaskQueueStates(directory, standings),
+        task_queue_states=TaskQueueStates(directory, snapshots),
         workers=Workers(stores, executor, workers, directory, pool_index, expiry),
-        pool_views=PoolViews(stores, pages, pool_index, standings),
+        pool_views=PoolViews(stores, pages, pool_index, snapshots),
         gauges=gauges,
         waiting_workers=WaitingWorkers(runtime, {"claimWork": work.waiting, "pollTaskUrls": poll_urls.waiting}),
         history=History(HistoryStore(storage), gauges, runtime, timedelta(days=settings.history_days)),

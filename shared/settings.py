@@ -169,7 +169,7 @@ class Settings(BaseSettings):
         pattern=r"^https?://[^?#\s]+$",
         description="Where `public/` artifacts can be read without a signature (a CDN or a public container).",
     )
-    max_calls_in_hand: int = Field(
+    max_concurrent_calls: int = Field(
         default=100,
         ge=4,
         description="Calls that a process handles at a time, long polls not counted; beyond that the answer is 503 "

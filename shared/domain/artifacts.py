@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 
-from shared.domain.protocol import CLOCK_DRIFT
+from shared.domain.protocol import CLIENT_CLOCK_SKEW
 from shared.domain.task import Run, State, Task
 from shared.errors import InputError, RequestConflict
 
@@ -126,7 +126,7 @@ def digest(name: str) -> str:
 
 def check_expires(expires: datetime, now: datetime) -> None:
     """Raises InputError for an artifact that has expired already."""
-    if expires < now - CLOCK_DRIFT:
+    if expires < now - CLIENT_CLOCK_SKEW:
         raise InputError("`expires` must be in the future")
 
 

@@ -1,4 +1,4 @@
-"""How claims end without a report, as pure functions: they expire, or are handed back (design 4, contract 5)."""
+"""How claims end without a report, as pure functions: they expire, or are returned (design 4, contract 5)."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def hand_back(task: Task, run_id: int, worker: Worker, taken_until: datetime) ->
     if run.taken_until != taken_until:
         raise NoDecision(f"run {run_id} of task {task.task_id} was claimed again")
     after = unclaimed(task, run_id)
-    ticket = task.tickets.pending
+    handle = task.handles.pending
     show: tuple[After, ...] = ()
-    if ticket is not None:
+    if handle is not None:
         show = (
             ShowPending(
-                ticket=ticket,
+                handle=handle,
                 task_queue_id=task.task_queue_id,
                 task_id=task.task_id,
                 run_id=run_id,
@@ -95,8 +95,8 @@ def hand_back(task: Task, run_id: int, worker: Worker, taken_until: datetime) ->
             ),
         )
     return Decision(
-        task=replace(after, tickets=replace(task.tickets, claim=None)),
-        after=((*show, *removal(task.tickets.claim)),),
+        task=replace(after, handles=replace(task.handles, claim=None)),
+        after=((*show, *removal(task.handles.claim)),),
     )
 
 

@@ -20,8 +20,8 @@ from shared.domain.effects import (
     row_of,
 )
 from shared.domain.events import TaskEvent
-from shared.domain.protocol import COMMIT_MAY_COME, REPEATS_RECOGNISED
-from shared.domain.task import Resolved, Run, State, Task, Ticket
+from shared.domain.protocol import ORPHAN_AFTER, REPEATS_RECOGNISED
+from shared.domain.task import MessageHandle, Resolved, Run, State, Task
 from shared.domain.transitions import (
     hold_pending,
     known_run,
@@ -65,7 +65,7 @@ def judge(task: Task | None, hint_id: str, age: float, now: datetime) -> Verdict
     if task is not None and task.deadline <= now:
         return Verdict.REMOVE
     if task is None or not task.runs or task.hint_id != hint_id:
-        return Verdict.LATER if age < COMMIT_MAY_COME.total_seconds() else Verdict.REMOVE
+        return Verdict.LATER if age < ORPHAN_AFTER.total_seconds() else Verdict.REMOVE
     if task.is_resolved:
         return Verdict.REMOVE
     run = task.last_run
@@ -77,7 +77,7 @@ def judge(task: Task | None, hint_id: str, age: float, now: datetime) -> Verdict
 
 
 class NotClaimed(NoDecision):
-    """The message in hand leads to no claim; the verdict says what becomes of it."""
+    """The received message leads to no claim; the verdict says what becomes of it."""
 
     def __init__(self, task: Task, verdict: Verdict) -> None:
         super().__init__(verdict.name)
@@ -86,20 +86,20 @@ class NotClaimed(NoDecision):
 
 
 def decide(
-    task: Task, hint_id: str, age: float, worker: Worker, ticket: Ticket, taken_until: datetime, now: datetime
+    task: Task, hint_id: str, age: float, worker: Worker, handle: MessageHandle, taken_until: datetime, now: datetime
 ) -> Decision:
-    """The decision on a message in hand. Raises NotClaimed."""
+    """The decision on a received message. Raises NotClaimed."""
     verdict = judge(task, hint_id, age, now)
     if verdict is Verdict.CLAIM:
-        return claim(task, worker, ticket, taken_until, now)
+        return claim(task, worker, handle, taken_until, now)
     if verdict is Verdict.CLAIM_NEXT:
-        return claim_next(task, worker, ticket, taken_until, now)
+        return claim_next(task, worker, handle, taken_until, now)
     if verdict is Verdict.EXHAUST:
-        return exhaust(task, ticket, now)
+        return exhaust(task, handle, now)
     raise NotClaimed(task, verdict)
 
 
-def claim(task: Task, worker: Worker, ticket: Ticket, taken_until: datetime, now: datetime) -> Decision:
+def claim(task: Task, worker: Worker, handle: MessageHandle, taken_until: datetime, now: datetime) -> Decision:
     """The pending last run becomes the worker's; the message that was polled becomes its lease (contract 5.1)."""
     run_id = task.last_run_id
     after = _claimed(task, worker, taken_until, now)
@@ -107,7 +107,7 @@ def claim(task: Task, worker: Worker, ticket: Ticket, taken_until: datetime, now
         task=after,
         ahead=(
             PutClaim(task_id=task.task_id, run_id=run_id, taken_until=taken_until),
-            take_lease(task, run_id, ticket, taken_until),
+            take_lease(task, run_id, handle, taken_until),
         ),
         after=(
             (
@@ -120,11 +120,11 @@ def claim(task: Task, worker: Worker, ticket: Ticket, taken_until: datetime, now
     )
 
 
-def claim_next(task: Task, worker: Worker, ticket: Ticket, taken_until: datetime, now: datetime) -> Decision:
+def claim_next(task: Task, worker: Worker, handle: MessageHandle, taken_until: datetime, now: datetime) -> Decision:
     """The last run's claim has expired: it is resolved, and its retry claimed, in one commit (design 4)."""
     run_id = task.last_run_id
     retried = with_retry(task, run_id, Resolved.CLAIM_EXPIRED, now)
-    decision = claim(retried, worker, ticket, taken_until, now)
+    decision = claim(retried, worker, handle, taken_until, now)
     assert decision.task is not None
     rows = ChangePoolRows(
         task_queue_id=task.task_queue_id,
@@ -133,7 +133,7 @@ def claim_next(task: Task, worker: Worker, ticket: Ticket, taken_until: datetime
     )
     return replace(
         decision,
-        after=((rows,), removal(task.tickets.claim)),
+        after=((rows,), removal(task.handles.claim)),
         events=(
             *claim_of(task, run_id, now),
             announcements.exception(retried, run_id),
@@ -143,10 +143,10 @@ def claim_next(task: Task, worker: Worker, ticket: Ticket, taken_until: datetime
     )
 
 
-def exhaust(task: Task, ticket: Ticket, now: datetime) -> Decision:
+def exhaust(task: Task, handle: MessageHandle, now: datetime) -> Decision:
     """The last run's claim has expired and no retry is left: the task is resolved, then the message removed."""
     decision = resolve(task, task.last_run_id, Resolved.CLAIM_EXPIRED, now)
-    after = ((*removal(task.tickets.claim), RemoveMessage(ticket=ticket)),)
+    after = ((*removal(task.handles.claim), RemoveMessage(handle=handle)),)
     return replace(announced_with_its_claim(task, task.last_run_id, decision, now), after=after)
 
 
@@ -171,7 +171,7 @@ def claim_by_task(
     return _with_own_lease(claim(task, worker, _NO_TICKET, taken_until, now), hint_id, taken_until)
 
 
-_NO_TICKET = Ticket(queue="", message_id="", pop_receipt="")
+_NO_TICKET = MessageHandle(queue="", message_id="", pop_receipt="")
 
 
 def _with_own_lease(decision: Decision, hint_id: str, taken_until: datetime) -> Decision:
@@ -201,7 +201,7 @@ def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare
     return Decision(
         task=task.with_run(run_id, replace(run, taken_until=until)),
         ahead=(
-            MoveClaim(ticket=task.tickets.claim, task_id=task.task_id, run_id=run_id, taken_until=until),
+            MoveClaim(handle=task.handles.claim, task_id=task.task_id, run_id=run_id, taken_until=until),
             hold_pending(task, run_id + 1, spare_hint_id, until),
         ),
     )
@@ -222,10 +222,10 @@ def claim_of(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
     return (announcements.running(task, run_id),) if is_recent else ()
 
 
-def take_lease(task: Task, run_id: int, ticket: Ticket, taken_until: datetime) -> TakeLease:
-    """The message in hand becomes the lease of the run: the next run's message, invisible until takenUntil."""
+def take_lease(task: Task, run_id: int, handle: MessageHandle, taken_until: datetime) -> TakeLease:
+    """The received message becomes the lease of the run: the next run's message, invisible until takenUntil."""
     return TakeLease(
-        ticket=ticket,
+        handle=handle,
         task_queue_id=task.task_queue_id,
         task_id=task.task_id,
         run_id=run_id + 1,
@@ -253,6 +253,6 @@ def _has_expired(task: Task, now: datetime) -> bool:
     return until is not None and until <= now
 
 
-def removal(ticket: Ticket | None) -> tuple[RemoveMessage, ...]:
+def removal(handle: MessageHandle | None) -> tuple[RemoveMessage, ...]:
     """What removes the message, where there is one."""
-    return () if ticket is None else (RemoveMessage(ticket=ticket),)
+    return () if handle is None else (RemoveMessage(handle=handle),)

@@ -10,7 +10,7 @@ from shared.domain import announcements
 from shared.domain.dates import format_date
 from shared.domain.definition import Definition, same_json
 from shared.domain.effects import AddPendingRow, Ahead, Decision, row_of
-from shared.domain.protocol import CLOCK_DRIFT
+from shared.domain.protocol import CLIENT_CLOCK_SKEW
 from shared.domain.routes import check_routes
 from shared.domain.task import Created, Run, State, Task
 from shared.domain.transitions import put_deadline, put_pending
@@ -25,13 +25,13 @@ MOST_NAMED = 100
 
 def check_definition(definition: Definition, now: datetime, max_deadline: timedelta) -> None:
     """The semantic rules that need no storage. Raises InputError."""
-    if not now - CLOCK_DRIFT <= definition.created <= now + CLOCK_DRIFT:
+    if not now - CLIENT_CLOCK_SKEW <= definition.created <= now + CLIENT_CLOCK_SKEW:
         raise InputError(f"`created` must be within 15 minutes of the present time, {format_date(now)}")
     if definition.created > definition.deadline:
         raise InputError("`deadline` must not be before `created`")
     if definition.deadline < now:
         raise InputError("`deadline` must be in the future")
-    if definition.deadline > now + max_deadline + CLOCK_DRIFT:
+    if definition.deadline > now + max_deadline + CLIENT_CLOCK_SKEW:
         raise InputError(f"`deadline` must be at most {max_deadline.days} days in the future")
     if definition.expires > LATEST_EXPIRES:
         raise InputError(f"`expires` must not be after {format_date(LATEST_EXPIRES)}")

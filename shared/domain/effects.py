@@ -10,7 +10,7 @@ from datetime import datetime
 
 from shared.domain.events import TaskEvent
 from shared.domain.priority import Priority
-from shared.domain.task import Run, State, Task, Ticket
+from shared.domain.task import MessageHandle, Run, State, Task
 from shared.errors import ServiceError
 
 
@@ -33,7 +33,7 @@ class HoldPending:
     When somebody else holds it, a new one with `spare_hint_id` takes its place.
     """
 
-    ticket: Ticket | None
+    handle: MessageHandle | None
     task_queue_id: str
     priority: Priority
     task_id: str
@@ -45,12 +45,12 @@ class HoldPending:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TakeLease:
-    """Hide the message in hand until takenUntil, as the one of the run after the claimed one.
+    """Hide the received message until takenUntil, as the one of the run after the claimed one.
 
     If another process has received the message since, this claim is given up, and that process claims the run.
     """
 
-    ticket: Ticket = field(compare=False)
+    handle: MessageHandle = field(compare=False)
     task_queue_id: str
     task_id: str
     run_id: int
@@ -71,7 +71,7 @@ class PutClaim:
 class MoveClaim:
     """Move the claim message to a later takenUntil, or put a new one when it is lost."""
 
-    ticket: Ticket | None
+    handle: MessageHandle | None
     task_id: str
     run_id: int
     taken_until: datetime
@@ -156,14 +156,14 @@ Ahead = (
 class RemoveMessage:
     """Remove a message; that it is gone or held by somebody is as good."""
 
-    ticket: Ticket
+    handle: MessageHandle
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShowPending:
     """Make the lease visible at once, as the message of the retry run; when it is held, it appears by itself later."""
 
-    ticket: Ticket
+    handle: MessageHandle
     task_queue_id: str
     task_id: str
     run_id: int
@@ -180,14 +180,14 @@ class ChangePoolRows:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TouchListed:
+class RewriteMember:
     """Change the ETag of the task's row in its group: no other row shows a listing that the status has changed."""
 
     task_group_id: str
     task_id: str
 
 
-After = RemoveMessage | ShowPending | ChangePoolRows | TouchListed
+After = RemoveMessage | ShowPending | ChangePoolRows | RewriteMember
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +197,7 @@ class Decision:
     task: Task | None
     ahead: tuple[Ahead, ...] = ()
     after: tuple[tuple[After, ...], ...] = ()
-    """Stages: what is in one runs in parallel, and each starts when the one before is done."""
+    """Steps: what is in one runs in parallel, and each starts when the one before is done."""
     events: tuple[TaskEvent, ...] = field(default=())
 
 

@@ -68,7 +68,7 @@ class TaskEvent:
     new_priority: Priority | None = None
     sequence: int | None = None
     """task-priority-changed: the status row's sequence number, since it may happen more than once a run."""
-    then: Snapshot | None = None
+    snapshot: Snapshot | None = None
     """The task right after the transition; None until the event is rendered for the first time, which takes it."""
 
 

@@ -8,38 +8,40 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-CLOCKS_APART = timedelta(seconds=1)
+STORAGE_CLOCK_SKEW = timedelta(seconds=1)
 """By how much the clock of the storage, which dates rows, may differ from ours."""
 
 LATEST_COMMIT = timedelta(minutes=2)
 """No commit is sent later than this after its call's first write ahead; the call returns 503 instead (design 2).
 
-Longer than a call takes with all retries of its requests and five lost races, so that only a process that stood still
-is refused; and shorter than `COMMIT_MAY_COME` by a margin for the request itself.
+Longer than a call takes with all retries of its requests and five lost races, so that only a process that was suspended
+is refused; and shorter than `ORPHAN_AFTER` by a margin for the request itself.
 """
 
-COMMIT_MAY_COME = timedelta(minutes=5)
+ORPHAN_AFTER = timedelta(minutes=5)
 """For so long the commit that a row or message was written ahead of may still come (design 4).
 
 Later, what was written ahead belongs to a call that died: it is an orphan. Longer than `LATEST_COMMIT` by more than one
 request to storage takes with all of its retries, and by more than clocks differ.
 """
 
-SETTLED = timedelta(minutes=10)
+ROWS_COMPLETE_AFTER = timedelta(minutes=10)
 """A range of rows that is written ahead of commits, as an hour's bucket of expirations, is read as complete after this.
 
-Longer than `COMMIT_MAY_COME`: nothing is added any more.
+Longer than `ORPHAN_AFTER`: nothing is added any more.
 """
 
-OVERTAKEN = timedelta(minutes=10)
+MESSAGE_LOST_AFTER = timedelta(minutes=10)
 """A queue whose first message was put so much later than a run's index row was written has lost that run's message.
 
-Longer than `COMMIT_MAY_COME`: the message of a run whose commit may come is no lost one.
+Longer than `ORPHAN_AFTER`: the message of a run whose commit may come is no lost one.
 """
 
-KEPT = timedelta(minutes=30)
-"""How long something is kept after its expiration (contract 14.3). Longer than `SETTLED`, and than clocks of clients
-differ (`CLOCK_DRIFT`)."""
+EXPIRY_GRACE_PERIOD = timedelta(minutes=30)
+"""How long something is kept after its expiration (contract 14.3).
+
+Longer than `ROWS_COMPLETE_AFTER`, and than clocks of clients differ (`CLIENT_CLOCK_SKEW`).
+"""
 
 REPEATS_RECOGNISED = timedelta(hours=1)
 """For so long the topics recognise a repeated event by its MessageId (duplicate detection in infra/profiles)."""
@@ -47,10 +49,10 @@ REPEATS_RECOGNISED = timedelta(hours=1)
 LATE_TIMERS = timedelta(hours=6)
 """For so long an expired task that is not resolved waits for its deadline message: that one is late."""
 
-CLOCK_DRIFT = timedelta(minutes=15)
+CLIENT_CLOCK_SKEW = timedelta(minutes=15)
 """How far a date that a client sends may be off: `created`, a deadline beyond its limit, `expires` (contract 3.3)."""
 
-CLOCK_SKEW = timedelta(minutes=15)
+SIGNED_URL_CLOCK_SKEW = timedelta(minutes=15)
 """Signed URLs are valid from this long ago, since clocks of those who use them differ (Azure's own advice)."""
 
 HIDDEN_WHILE_CLAIMING = timedelta(minutes=1)

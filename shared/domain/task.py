@@ -122,7 +122,7 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ticket:
+class MessageHandle:
     """A message that the service can move or remove: its queue, id and latest pop receipt."""
 
     queue: str
@@ -131,12 +131,12 @@ class Ticket:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tickets:
+class MessageHandles:
     """The messages that belong to a task's present state; None when there is none or its receipt is not known."""
 
-    pending: Ticket | None = None
-    claim: Ticket | None = None
-    deadline: Ticket | None = None
+    pending: MessageHandle | None = None
+    claim: MessageHandle | None = None
+    deadline: MessageHandle | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,7 +166,7 @@ class Task:
     """When the priority was last changed; None while it is the one of the definition."""
     hint_id: str = ""
     """Names the pending message that counts; "" before there has been one."""
-    tickets: Tickets = field(default_factory=Tickets)
+    handles: MessageHandles = field(default_factory=MessageHandles)
     fingerprint: str = ""
     """Names the content of the task's definition, which is stored beside it."""
     operations: tuple[str, ...] = ()

@@ -22,13 +22,13 @@ from shared.domain.effects import (
     PutPending,
     PutResolved,
     RemoveMessage,
+    RewriteMember,
     SetRowPriority,
     ShowPending,
-    TouchListed,
     row_of,
 )
 from shared.domain.priority import Priority
-from shared.domain.task import MAX_RUNS, RETRY_OF, Created, Resolved, Run, State, Task, Ticket, Tickets
+from shared.domain.task import MAX_RUNS, RETRY_OF, Created, MessageHandle, MessageHandles, Resolved, Run, State, Task
 from shared.errors import RequestConflict, ResourceNotFound
 
 
@@ -104,12 +104,12 @@ def _retry(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_
     after = with_retry(task, run_id, reason, now)
     ahead: tuple[Ahead, ...] = ()
     show: tuple[After, ...] = ()
-    if task.tickets.pending is None:
+    if task.handles.pending is None:
         ahead = (hold_pending(task, run_id + 1, spare_hint_id, None),)
     else:
         show = (
             ShowPending(
-                ticket=task.tickets.pending,
+                handle=task.handles.pending,
                 task_queue_id=task.task_queue_id,
                 task_id=task.task_id,
                 run_id=run_id + 1,
@@ -117,9 +117,9 @@ def _retry(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_
             ),
         )
     return Decision(
-        task=replace(after, tickets=replace(task.tickets, claim=None)),
+        task=replace(after, handles=replace(task.handles, claim=None)),
         ahead=ahead,
-        after=((move_rows(after, run_id),), (*show, *remove(task.tickets.claim))),
+        after=((move_rows(after, run_id),), (*show, *remove(task.handles.claim))),
         events=(announcements.exception(after, run_id), announcements.pending(after, run_id + 1)),
     )
 
@@ -147,11 +147,11 @@ def move_rows(task: Task, run_id: int) -> ChangePoolRows:
 def resolve(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Decision:
     """The last run is resolved, and the task with it; messages of the run are removed after the commit."""
     after = task.with_run(run_id, ended(task.runs[run_id], resolution, now))
-    after = replace(after, tickets=Tickets(deadline=task.tickets.deadline))
+    after = replace(after, handles=MessageHandles(deadline=task.handles.deadline))
     return Decision(
         task=after,
         ahead=(PutResolved(task_id=task.task_id, run_id=run_id),),
-        after=(remove(task.tickets.claim, task.tickets.pending),),
+        after=(remove(task.handles.claim, task.handles.pending),),
         events=(announcements.resolved(after, run_id),),
     )
 
@@ -175,7 +175,7 @@ def cancel(task: Task, now: datetime) -> Decision:
     if task.is_resolved:
         if task.last_run.reason_resolved is Resolved.CANCELED:
             again = resolved_again(task, task.last_run_id, now)
-            return replace(again, after=((touch_listed(task),),))  # the first call may have died before it did
+            return replace(again, after=((rewrite_member(task),),))  # the first call may have died before it did
         return Decision(task=None)
     return end(task, Resolved.CANCELED, now)
 
@@ -187,7 +187,7 @@ def end(task: Task, reason: Resolved, now: datetime) -> Decision:
     wait shows the change in its member row, whatever state it is in.
     """
     run_id = max(task.last_run_id, 0)
-    rows: tuple[After, ...] = (touch_listed(task),) if task.dependencies or not task.runs else ()
+    rows: tuple[After, ...] = (rewrite_member(task),) if task.dependencies or not task.runs else ()
     if not task.runs:
         run = Run(state=State.EXCEPTION, reason_created=Created.EXCEPTION, scheduled=now, generation=task.generation)
         decision = resolve(task.with_run(0, run), 0, reason, now)
@@ -237,7 +237,7 @@ def renew_message(task: Task, run_id: int, hint_id: str) -> Decision:
     if run_id != task.last_run_id or task.state is not State.PENDING:
         raise NoDecision(f"run {run_id} of task {task.task_id} is not pending")
     after = replace(task, hint_id=hint_id)
-    return Decision(task=after, ahead=(put_pending(after, run_id),), after=(remove(task.tickets.pending),))
+    return Decision(task=after, ahead=(put_pending(after, run_id),), after=(remove(task.handles.pending),))
 
 
 def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str) -> Decision:
@@ -254,15 +254,15 @@ def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str)
     events = (announcements.priority_changed(after, task.priority),)
     if task.state is State.RUNNING:
         return Decision(task=after, events=events)
-    touched = touch_listed(task)
+    rewritten = rewrite_member(task)
     if task.state is State.UNSCHEDULED:
-        return Decision(task=after, after=((touched,),), events=events)
+        return Decision(task=after, after=((rewritten,),), events=events)
     after = replace(after, hint_id=hint_id)
     moved = SetRowPriority(task_queue_id=task.task_queue_id, row=row_of(task, task.last_run_id), priority=priority)
     return Decision(
         task=after,
         ahead=(put_pending(after, task.last_run_id), moved),
-        after=((*remove(task.tickets.pending), touched),),
+        after=((*remove(task.handles.pending), rewritten),),
         events=events,
     )
 
@@ -270,7 +270,7 @@ def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str)
 def hold_pending(task: Task, run_id: int, spare_hint_id: str, visible: datetime | None) -> HoldPending:
     """Move the task's pending message, as one for `run_id`."""
     return HoldPending(
-        ticket=task.tickets.pending,
+        handle=task.handles.pending,
         task_queue_id=task.task_queue_id,
         priority=task.priority,
         task_id=task.task_id,
@@ -307,14 +307,14 @@ def add_active(task: Task) -> AddActive:
     return AddActive(task_group_id=task.task_group_id, task_id=task.task_id, generation=task.generation)
 
 
-def touch_listed(task: Task) -> TouchListed:
+def rewrite_member(task: Task) -> RewriteMember:
     """Tells listings of the group that the status of a task that is not running has changed (design 11)."""
-    return TouchListed(task_group_id=task.task_group_id, task_id=task.task_id)
+    return RewriteMember(task_group_id=task.task_group_id, task_id=task.task_id)
 
 
-def remove(*tickets: Ticket | None) -> tuple[After, ...]:
+def remove(*handles: MessageHandle | None) -> tuple[After, ...]:
     """Removals of those messages that there are."""
-    return tuple(RemoveMessage(ticket=ticket) for ticket in tickets if ticket is not None)
+    return tuple(RemoveMessage(handle=handle) for handle in handles if handle is not None)
 
 
 def known_run(task: Task, run_id: int) -> Run:

@@ -155,13 +155,13 @@ def _group(group: Group) -> dict[str, Any]:
 
 
 def _recent(group: RecentGroup) -> dict[str, Any]:
-    founded = group.founded
+    created = group.created
     return {
         **_group(group.header),
-        "created": format_date(founded.created),
-        "name": founded.name,
-        "owner": founded.owner,
-        "source": founded.source,
+        "created": format_date(created.created),
+        "name": created.name,
+        "owner": created.owner,
+        "source": created.source,
     }
 
 

@@ -120,13 +120,13 @@ def ids_of(task_queue_id: str) -> dict[str, str]:
 
 
 def _state(state: TaskQueueState) -> dict[str, Any]:
-    oldest = state.standing.oldest
+    oldest = state.snapshot.oldest
     seen = state.entry and {
         "lastDateActive": format_date(state.entry.last_active),
         "description": state.entry.description,
     }
     return {
-        **_counts(state.task_queue_id, state.standing.counts),
+        **_counts(state.task_queue_id, state.snapshot.counts),
         **({} if oldest is None else {"oldestPending": format_date(oldest)}),
         **(seen or {}),
     }

@@ -63,7 +63,7 @@ def render(event: TaskEvent, definition: Definition, task: Task, size_limit: int
     cannot have happened to that task.
     """
     then = _as_of(event, definition, task)
-    event = replace(event, then=_snapshot(then))
+    event = replace(event, snapshot=_snapshot(then))
     run = None if event.run_id is None else then.runs[event.run_id]
     words = _task_words(event, then, run)
     body: dict[str, Any] = {"version": 1, "status": then.as_json(), **_particulars(event, words, run)}
@@ -94,8 +94,8 @@ def render_group(event: GroupEvent) -> EventMessage:
 def _as_of(event: TaskEvent, definition: Definition, task: Task) -> Task:
     """The task right after the transition that the event announces."""
     then = replace(task, retries_left=event.retries_left)
-    if event.then is not None:
-        return _restored(event, event.then, then)
+    if event.snapshot is not None:
+        return _restored(event, event.snapshot, then)
     if event.exchange is Exchange.TASK_DEFINED:
         return replace(then, runs=(), priority=definition.priority)
     if event.exchange is Exchange.TASK_PRIORITY_CHANGED:

@@ -103,7 +103,7 @@ class Bearer:
         self._renew_at = 0.0
 
     async def authorise(self, request: Request) -> None:
-        """Add the token. Raises ValueError for a service that does not speak TLS: whoever listens could use it."""
+        """Add the token. Raises ValueError for a service that does not speak TLS: anyone who listens could use it."""
         if not request.endpoint.origin.startswith("https://"):
             raise ValueError("a token is sent over HTTPS only")
         if self._token is None or time.time() >= self._renew_at:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Definition
 from shared.domain.priority import Priority
-from shared.domain.task import Created, Resolved, Run, State, Task, Ticket, Tickets
+from shared.domain.task import Created, MessageHandle, MessageHandles, Resolved, Run, State, Task
 from shared.jsontext import memory_of, write
 from shared.storage.interface import Row, StorageUnavailable, Value
 
@@ -157,7 +157,7 @@ def encode_task(task: Task) -> dict[str, Value]:
         "generation": task.generation,
         "sequence": task.sequence,
         "hintId": task.hint_id,
-        "tickets": compact(_encode_tickets(task.tickets)).decode(),
+        "tickets": compact(_encode_handles(task.handles)).decode(),
         "fingerprint": task.fingerprint,
         "operations": " ".join(task.operations),
     }
@@ -185,7 +185,7 @@ def decode_task(row: Row) -> Task:
         generation=cast("int", values["generation"]),
         sequence=cast("int", values["sequence"]),
         hint_id=str(values["hintId"]),
-        tickets=_decode_tickets(json.loads(str(values["tickets"]))),
+        handles=_decode_handles(json.loads(str(values["tickets"]))),
         fingerprint=str(values["fingerprint"]),
         operations=tuple(str(values["operations"]).split()),
     )
@@ -229,21 +229,21 @@ def _decode_run(stored: Mapping[str, Any]) -> Run:
     )
 
 
-_TICKETS = ("pending", "claim", "deadline")
+_HANDLES = ("pending", "claim", "deadline")
 
 
-def _encode_tickets(tickets: Tickets) -> dict[str, list[str]]:
-    found = {name: getattr(tickets, name) for name in _TICKETS}
+def _encode_handles(handles: MessageHandles) -> dict[str, list[str]]:
+    found = {name: getattr(handles, name) for name in _HANDLES}
     return {
-        name: [ticket.queue, ticket.message_id, ticket.pop_receipt]
-        for name, ticket in found.items()
-        if ticket is not None
+        name: [handle.queue, handle.message_id, handle.pop_receipt]
+        for name, handle in found.items()
+        if handle is not None
     }
 
 
-def _decode_tickets(stored: Mapping[str, list[str]]) -> Tickets:
-    tickets = {
-        name: Ticket(queue=queue, message_id=message_id, pop_receipt=pop_receipt)
+def _decode_handles(stored: Mapping[str, list[str]]) -> MessageHandles:
+    handles = {
+        name: MessageHandle(queue=queue, message_id=message_id, pop_receipt=pop_receipt)
         for name, (queue, message_id, pop_receipt) in stored.items()
     }
-    return Tickets(**tickets)
+    return MessageHandles(**handles)

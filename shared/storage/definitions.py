@@ -19,7 +19,7 @@ from shared.errors import ServiceUnavailable
 LARGE = 64 * 1024
 """Bytes of memory: definitions from this size on count against the limit, smaller ones never wait."""
 MOST_IN_USE = 64 * 1024 * 1024
-"""Bytes for the large definitions that calls in hand use, besides those that are kept for later ones."""
+"""Bytes for the large definitions that calls under way use, besides those that are kept for later ones."""
 MOST_IN_ANSWER = 16 * 1024 * 1024
 """Bytes for the definitions of one answer, if it has more than one."""
 LONGEST_WAIT_FOR_ROOM = 5.0
@@ -30,7 +30,7 @@ class NoRoom(ServiceUnavailable):
     """There is no room for a definition now: the process uses as many as it can, or the call as many as it may."""
 
     def __init__(self) -> None:
-        super().__init__("this process has as many large task definitions in hand as it can; send the call again")
+        super().__init__("this process has as many large task definitions in memory as it can; send the call again")
 
 
 class Room:
@@ -108,7 +108,7 @@ class Room:
 
 
 class Share:
-    """What one call may take for the definitions that it has in hand at a time."""
+    """What one call may take for the definitions that it has in memory at a time."""
 
     def __init__(self, room: Room, most: float = math.inf) -> None:
         """`most` bytes, or one definition if it alone has more."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from shared.concurrency import together
 from shared.domain.dates import format_date, parse_date
-from shared.domain.protocol import KEPT
+from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.errors import ServiceUnavailable
 from shared.recent import Recent
 from shared.runtime import Runtime, attempts
@@ -136,7 +136,7 @@ class DirectoryStore:
         entry = None if row is None else _decode(row)
         if row is None or entry is None:
             return None
-        if entry.expires > self._now() - KEPT:
+        if entry.expires > self._now() - EXPIRY_GRACE_PERIOD:
             return entry.expires
         operation: Operation = Delete(row.key, row.etag)
         if kind is Kind.TASK_QUEUE:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from shared.domain.artifacts import digest
 from shared.domain.definition import Definition
-from shared.domain.protocol import KEPT
+from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.storage import keys
 from shared.storage.interface import Create, Delete, Row, Storage, TransactionRefused, Upsert, Value
 from shared.storage.partitions import delete_unchanged
@@ -125,7 +125,9 @@ class ExpiryStore:
         """It could not be deleted: it is due again after a back-off. Returns how many failures in a row that makes."""
         failures = expiring.failures + 1
         delay = min(FIRST_RETRY * 2 ** min(expiring.failures, 10), LAST_RETRY)
-        await self._upsert(_bucket(now + delay - KEPT), expiring.key, {**expiring.values, _FAILURES: failures})
+        await self._upsert(
+            _bucket(now + delay - EXPIRY_GRACE_PERIOD), expiring.key, {**expiring.values, _FAILURES: failures}
+        )
         return failures
 
     async def done(self, handled: Sequence[Expiring]) -> None:
@@ -150,7 +152,7 @@ class ExpiryStore:
         await self._tables.transact(keys.EXPIRY, _CURSOR, [Upsert(_CURSOR, {"hour": keys.hour(hour)})])
 
     async def roll_back(self, scheduled: Scheduled) -> None:
-        """Removes what a refused call has scheduled, unless another call relies on it (and so has touched it)."""
+        """Removes what a refused call has scheduled, unless another call relies on it (and so has rewritten it)."""
         try:
             await self._tables.transact(keys.EXPIRY, scheduled.bucket, [Delete(*row) for row in scheduled.rows])
         except TransactionRefused:
@@ -188,7 +190,7 @@ def _task_values(definition: Definition) -> Mapping[str, Value]:
 
 
 def _bucket(expires: datetime) -> str:
-    return keys.hour(min(expires, _NEVER) + KEPT)
+    return keys.hour(min(expires, _NEVER) + EXPIRY_GRACE_PERIOD)
 
 
 def _hour(moment: datetime) -> datetime:

@@ -20,7 +20,7 @@ _WORTHWHILE = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Standings:
+class MemberStates:
     """What the member rows of a group say of some of its tasks."""
 
     resolved: Mapping[str, State]
@@ -62,7 +62,7 @@ class GroupEdges:
         except TransactionRefused:
             return
 
-    async def standings(self, task_group_id: str, task_ids: Sequence[str]) -> Standings:
+    async def member_states(self, task_group_id: str, task_ids: Sequence[str]) -> MemberStates:
         """What the member rows of these tasks say. An edge that counts on it must have been written before."""
         remaining = sorted(task_ids)
         rows: dict[str, Row | None] = {}
@@ -86,7 +86,7 @@ class GroupEdges:
 
         await in_waves(_READS, read, remaining)
         states = {task_id: settled_state(row) for task_id, row in rows.items()}
-        return Standings(
+        return MemberStates(
             resolved={task_id: state for task_id, state in states.items() if isinstance(state, State)},
             unknown=[task_id for task_id, state in states.items() if state is Unsettled.UNKNOWN],
         )

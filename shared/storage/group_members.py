@@ -47,7 +47,7 @@ class MemberExists(ServiceError):
 
 
 class GroupExists(ServiceError):
-    """Somebody else has just founded the group."""
+    """Somebody else has just created the group."""
 
 
 class RequiredSettled(ServiceError):
@@ -127,7 +127,7 @@ class MemberStore:
             raise GroupExists from refused
         self._known.saw_member(definition.task_id, etags[1])
         written = _etags(operations, etags, start, len(operations))
-        return Joined(member=etags[1], active=etags[2], edges=written, founded=(etags[0], etags[3]))
+        return Joined(member=etags[1], active=etags[2], edges=written, created=(etags[0], etags[3]))
 
     async def touch_member(self, definition: Definition, edges: Edges = NO_EDGES) -> None:
         """Keeps the rows of a task whose commit is still to come: own content, new ETag, new time (design 2.2).
@@ -178,7 +178,7 @@ class MemberStore:
             raise GroupChanged from refused
 
     async def leave(self, task_group_id: str, task_id: str, joined: Joined) -> None:
-        """Takes back a member that was added and whose task was refused, unless somebody has touched it since."""
+        """Rolls back a member that was added and whose task was refused, unless somebody has rewritten it since."""
         operations = [
             Delete(keys.member(task_id), joined.member),
             Delete(keys.active(task_id, 0), joined.active),
@@ -190,10 +190,10 @@ class MemberStore:
             return
 
     async def dissolve(self, definition: Definition, joined: Joined) -> bool:
-        """As `leave`, and rolls back the group that was founded with it. False: nothing, since another call has joined
-        or changed it; a call that joins touches the scheduler's guard."""
-        assert joined.founded is not None, "only who has founded a group can dissolve it"
-        header, scheduler = joined.founded
+        """As `leave`, and rolls back the group that was created with it. False: nothing, since another call has joined
+        or changed it; a call that joins rewrites the scheduler's guard."""
+        assert joined.created is not None, "only who has created a group can dissolve it"
+        header, scheduler = joined.created
         operations = [
             Delete(keys.GROUP, header),
             Delete(keys.member(definition.task_id), joined.member),

@@ -43,7 +43,7 @@ class Group:
     due: str
     """Task and generation whose resolution has yet to be checked for being the group's last; "" when none."""
     listed: str
-    """The key of its row in the list of groups; "" for a group that was founded before there was one."""
+    """The key of its row in the list of groups; "" for a group that was created before there was one."""
     etag: str
 
 
@@ -55,7 +55,7 @@ class Active:
     generation: int
     etag: str
     written: datetime
-    """When it was last written or touched: also by a call whose task waits for this one."""
+    """When it was last written or rewritten: also by a call whose task waits for this one."""
     since: datetime
     """When a call last wrote it for its own task: since then the task counts as unresolved."""
 
@@ -106,7 +106,7 @@ class Joined:
     active: str
     edges: Mapping[str, str] = field(default_factory=dict)
     """The ETags of the edges that were written with them, by their keys."""
-    founded: tuple[str, str] | None = None
+    created: tuple[str, str] | None = None
     """The ETags of the header and of the scheduler's guard, if the group was made for this task."""
 
 

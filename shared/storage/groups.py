@@ -57,7 +57,7 @@ class GroupStore:
         row = await self._tables.get(keys.GROUPS, task_group_id, keys.GROUP)
         return None if row is None else decode_group(row)
 
-    async def touch_listed(self, task_group_id: str, task_id: str) -> None:
+    async def rewrite_member(self, task_group_id: str, task_id: str) -> None:
         """Changes nothing of a member row but its ETag, which vouches for the task's status (design 11)."""
         try:
             await self._tables.transact(keys.GROUPS, task_group_id, [Merge(keys.member(task_id), {})])
@@ -65,7 +65,7 @@ class GroupStore:
             return  # without a member row nothing is listed
 
     async def add_active(self, task_group_id: str, task_id: str, generation: int) -> str | None:
-        """Counts a task that is being opened again. The ETag if the row is new, None if it existed: touched.
+        """Counts a task that is being opened again. The ETag if the row is new, None if it existed: rewritten.
 
         The member row says so, too: a call that lists the group, or whose task waits for this one, knows from that row
         alone whether the last state that it shows is the latest one.
@@ -92,7 +92,7 @@ class GroupStore:
             return
 
     async def remove_orphan(self, task_group_id: str, row: Active) -> None:
-        """Removes the rows of a call that died, unless somebody has touched them since `row` was read.
+        """Removes the rows of a call that died, unless somebody has rewritten them since `row` was read.
 
         Both go in one transaction: a member row that is left alone would be in the way of that task id.
         """

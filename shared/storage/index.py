@@ -14,7 +14,7 @@ from datetime import UTC, datetime, time, timedelta
 from shared.concurrency import in_waves
 from shared.domain.dates import format_date, parse_date
 from shared.domain.index import Entry, namespaces_above, replaces, split
-from shared.domain.protocol import KEPT
+from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.errors import ServiceUnavailable
 from shared.recent import Recent
 from shared.runtime import Runtime, attempts
@@ -112,7 +112,7 @@ class IndexStore:
         now = self._runtime.now()
         partition = keys.index_partition(namespace)
         rows = await read_all(self._storage, keys.INDEX, partition, ("expires",))
-        over = [row for row in rows if parse_date(str(row.values["expires"])) + KEPT <= now]
+        over = [row for row in rows if parse_date(str(row.values["expires"])) + EXPIRY_GRACE_PERIOD <= now]
         await delete_unchanged(self._storage, keys.INDEX, partition, over)
         if len(over) < len(rows) or not namespace or await self._is_listed(namespace):
             return _next_sweep(now, partition)
@@ -143,7 +143,7 @@ class IndexStore:
 
     async def _is_listed(self, namespace: str) -> bool:
         until = await self.listed_until(namespace)
-        return until is not None and until + KEPT > self._runtime.now()
+        return until is not None and until + EXPIRY_GRACE_PERIOD > self._runtime.now()
 
     async def _page(
         self, namespace: str, limits: tuple[str, str], start: str, limit: int

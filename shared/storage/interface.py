@@ -269,7 +269,7 @@ class Blobs(Protocol):
         ...
 
     async def put_block(self, container: str, path: str, block_id: str, content: bytes) -> None:
-        """Stage one block; invisible until committed. Raises StorageUnavailable."""
+        """Put one block; invisible until committed. Raises StorageUnavailable."""
         ...
 
     async def commit_blocks(

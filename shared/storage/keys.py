@@ -171,13 +171,13 @@ def of_provisioner(provisioner_id: str) -> tuple[str, str]:
 LISTED = ("", "\x7f")
 
 
-def founded(moment: datetime, slugid: str) -> str:
-    """A task group in the list of groups, of which the latest comes first. `slugid`: who founds a group has a row of
+def created_group(moment: datetime, slugid: str) -> str:
+    """A task group in the list of groups, of which the latest comes first. `slugid`: who creates a group has a row of
     its own, so that rolling it back is no other call's matter."""
     return f"{_latest_first(moment)}~{slugid}"
 
 
-FOUNDED = ("0", "\x7f")
+CREATED_GROUPS = ("0", "\x7f")
 """The range of task groups in the partition of the directory that lists them."""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from shared.domain.task import Task, Tickets
+from shared.domain.task import MessageHandles, Task
 from shared.recent import Recent
 
 FRESH = timedelta(seconds=1)
@@ -87,7 +87,7 @@ class KnownStatuses:
         known = self._entry(task.task_id)
         if known.task is not None and known.since is not None and not _supersedes(task, since, known.task, known.since):
             return
-        known.task = replace(task, tickets=_NO_TICKETS, operations=(), hint_id="")
+        known.task = replace(task, handles=_NO_HANDLES, operations=(), hint_id="")
         known.since = since
 
     def forget(self, task_id: str) -> None:
@@ -112,7 +112,7 @@ class KnownStatuses:
         return known
 
 
-_NO_TICKETS = Tickets()
+_NO_HANDLES = MessageHandles()
 
 
 def _later(before: _Seen, etag: str, seen: Moment) -> _Seen:

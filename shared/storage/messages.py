@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from shared.domain.dates import format_date
 from shared.domain.priority import PRIORITIES, Priority
 from shared.domain.protocol import LONGEST_TIMER, RESOLVED_DELAY
-from shared.domain.task import Ticket
+from shared.domain.task import MessageHandle
 from shared.runtime import Runtime
 from shared.storage.interface import Message, Receipt, ReceiptLost, Storage, StorageUnavailable
 from shared.storage.internal_messages import (
@@ -38,7 +38,7 @@ class PendingMessage:
     task_id: str
     run_id: int
     hint_id: str
-    ticket: Ticket
+    handle: MessageHandle
     inserted: datetime
     dequeue_count: int
 
@@ -96,29 +96,29 @@ class Messages:
         run_id: int,
         hint_id: str,
         visible: datetime | None,
-    ) -> Ticket:
+    ) -> MessageHandle:
         """A pending message, at once or as a lease."""
         queue = pending_queue(task_queue_id, priority)
         text = self._pending_text(queue, task_queue_id, task_id, run_id, hint_id)
-        return _ticket(queue, await self._queues.put(queue, text, visible_in=self._delay(visible)))
+        return _handle(queue, await self._queues.put(queue, text, visible_in=self._delay(visible)))
 
     async def move_pending(
         self,
-        ticket: Ticket,
+        handle: MessageHandle,
         task_queue_id: str,
         task_id: str,
         run_id: int,
         hint_id: str,
         visible: datetime | None,
-    ) -> Ticket:
+    ) -> MessageHandle:
         """Moves a pending message in time and to another run. Raises ReceiptLost."""
-        text = self._pending_text(ticket.queue, task_queue_id, task_id, run_id, hint_id)
-        return await self._move(ticket, visible, text)
+        text = self._pending_text(handle.queue, task_queue_id, task_id, run_id, hint_id)
+        return await self._move(handle, visible, text)
 
-    async def delay_pending(self, ticket: Ticket, seconds: float) -> None:
+    async def delay_pending(self, handle: MessageHandle, seconds: float) -> None:
         """Shows a pending message again after so many seconds, unless somebody else has it by now."""
         try:
-            await self._queues.update(ticket.queue, _receipt(ticket), visible_in=seconds)
+            await self._queues.update(handle.queue, _receipt(handle), visible_in=seconds)
         except ReceiptLost:
             return
 
@@ -133,8 +133,8 @@ class Messages:
             try:
                 messages.append(self.read_pending(task_queue_id, message))
             except MalformedMessage:
-                with suppress(StorageUnavailable):  # it comes up again; the others are in hand
-                    await self.remove(_ticket(queue, message.receipt))
+                with suppress(StorageUnavailable):  # it comes up again; the others have been received
+                    await self.remove(_handle(queue, message.receipt))
         return messages
 
     async def head(self, task_queue_id: str, priority: Priority) -> datetime | None:
@@ -162,23 +162,25 @@ class Messages:
             task_id=task_id,
             run_id=run_id,
             hint_id=hint_id,
-            ticket=_ticket(pending_queue(task_queue_id, priority), message.receipt),
+            handle=_handle(pending_queue(task_queue_id, priority), message.receipt),
             inserted=message.inserted,
             dequeue_count=message.dequeue_count,
         )
 
-    async def put_claim(self, task_id: str, run_id: int, taken_until: datetime, put: datetime | None = None) -> Ticket:
+    async def put_claim(
+        self, task_id: str, run_id: int, taken_until: datetime, put: datetime | None = None
+    ) -> MessageHandle:
         """A claim message, visible at takenUntil. `put` says when it was first put."""
         body = ClaimBody(taskId=task_id, runId=run_id, put=format_date(put or self._now()))
         return await self._put(body, self._delay(taken_until))
 
-    async def move_claim(self, ticket: Ticket, taken_until: datetime) -> Ticket:
+    async def move_claim(self, handle: MessageHandle, taken_until: datetime) -> MessageHandle:
         """Moves a claim message to another takenUntil. Raises ReceiptLost."""
-        return await self._move(ticket, taken_until, None)
+        return await self._move(handle, taken_until, None)
 
     async def put_deadline(
         self, task_id: str, task_group_id: str, scheduler_id: str, deadline: datetime, put: datetime | None = None
-    ) -> Ticket:
+    ) -> MessageHandle:
         """A deadline message, visible some time after the deadline, or earlier when that is more than 7 days away."""
         body = DeadlineBody(
             taskId=task_id,
@@ -188,25 +190,25 @@ class Messages:
         )
         return await self._put(body, self._delay(deadline + self._deadline_delay))
 
-    async def put_resolved(self, task_id: str, run_id: int) -> Ticket:
+    async def put_resolved(self, task_id: str, run_id: int) -> MessageHandle:
         """A resolved message, ahead of its commit."""
         message = ResolvedMessage(task_id=task_id, run_id=run_id, put=self._now())
         return await self.put_resolved_again(message, RESOLVED_DELAY.total_seconds())
 
-    async def put_resolved_again(self, message: ResolvedMessage, visible_in: float) -> Ticket:
+    async def put_resolved_again(self, message: ResolvedMessage, visible_in: float) -> MessageHandle:
         """What is left of a resolved message's work, after so many seconds."""
         return await self._put(message.body(), visible_in)
 
-    async def put_pointer(self, pointer: str) -> Ticket:
+    async def put_pointer(self, pointer: str) -> MessageHandle:
         """A pointer to an event that could not be sent."""
         self._meter.add(EVENTS_DEFERRED)
         return await self._put(EventBody(pointer=pointer), 0)
 
-    async def put_group_job(self, body: GroupJobBody, delay: float) -> Ticket:
+    async def put_group_job(self, body: GroupJobBody, delay: float) -> MessageHandle:
         """A job on a whole task group."""
         return await self._put(body, delay)
 
-    async def put_again(self, body: Body, delay: float) -> Ticket:
+    async def put_again(self, body: Body, delay: float) -> MessageHandle:
         """A message of an internal queue, once more, after a delay in seconds."""
         return await self._put(body, delay)
 
@@ -220,19 +222,19 @@ class Messages:
         content = text.encode()[: MAX_MESSAGE // 4 * 3]
         await self._queues.put(poison_queue(queue), base64.b64encode(content).decode())
 
-    async def remove(self, ticket: Ticket) -> None:
+    async def remove(self, handle: MessageHandle) -> None:
         """Removes a message; when it is gone or another call holds it, its reader will recognise it as an orphan."""
         try:
-            await self._queues.delete(ticket.queue, _receipt(ticket))
+            await self._queues.delete(handle.queue, _receipt(handle))
         except ReceiptLost:
             return
 
-    async def _put(self, body: Body, delay: float) -> Ticket:
-        return _ticket(body.queue, await self._queues.put(body.queue, body.text(), visible_in=delay))
+    async def _put(self, body: Body, delay: float) -> MessageHandle:
+        return _handle(body.queue, await self._queues.put(body.queue, body.text(), visible_in=delay))
 
-    async def _move(self, ticket: Ticket, visible: datetime | None, text: str | None) -> Ticket:
-        receipt = await self._queues.update(ticket.queue, _receipt(ticket), visible_in=self._delay(visible), text=text)
-        return _ticket(ticket.queue, receipt)
+    async def _move(self, handle: MessageHandle, visible: datetime | None, text: str | None) -> MessageHandle:
+        receipt = await self._queues.update(handle.queue, _receipt(handle), visible_in=self._delay(visible), text=text)
+        return _handle(handle.queue, receipt)
 
     def _pending_text(self, queue: str, task_queue_id: str, task_id: str, run_id: int, hint_id: str) -> str:
         body = {
@@ -259,10 +261,10 @@ def _priority_of(queue: str) -> Priority:
     return PRIORITIES[int(queue.rsplit("-", 1)[1]) - 1]
 
 
-def _ticket(queue: str, receipt: Receipt) -> Ticket:
-    return Ticket(queue=queue, message_id=receipt.message_id, pop_receipt=receipt.pop_receipt)
+def _handle(queue: str, receipt: Receipt) -> MessageHandle:
+    return MessageHandle(queue=queue, message_id=receipt.message_id, pop_receipt=receipt.pop_receipt)
 
 
-def _receipt(ticket: Ticket) -> Receipt:
-    """Of a ticket only id and pop receipt are sent."""
-    return Receipt(message_id=ticket.message_id, pop_receipt=ticket.pop_receipt, visible=datetime.min)
+def _receipt(handle: MessageHandle) -> Receipt:
+    """Of a handle only id and pop receipt are sent."""
+    return Receipt(message_id=handle.message_id, pop_receipt=handle.pop_receipt, visible=datetime.min)

@@ -59,7 +59,7 @@ class PoolStore:
         self.queues = PoolQueues(storage, runtime)
 
     async def add_pending(self, task_queue_id: str, row: PoolRow) -> str | None:
-        """Indexes a pending run. The ETag if the row is new, None if it existed already: touched."""
+        """Indexes a pending run. The ETag if the row is new, None if it existed already: rewritten."""
         partition, key, values = keys.pool(task_queue_id), keys.pending(row), _values(row)
         returned = [_RETURNED] if row.run_id else []
         try:
@@ -89,7 +89,7 @@ class PoolStore:
         return etags
 
     async def remove(self, task_queue_id: str, row: PoolRow, etag: str) -> None:
-        """Removes a row that was written, if no call has touched it since."""
+        """Removes a row that was written, if no call has rewritten it since."""
         try:
             await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Delete(_key(row), etag)])
         except TransactionRefused:
@@ -109,7 +109,7 @@ class PoolStore:
         )
         return [_decode_pending(row) for row in page.rows], page.resume
 
-    async def touch(self, task_queue_id: str, row: PendingRow) -> None:
+    async def rewrite(self, task_queue_id: str, row: PendingRow) -> None:
         """Notes that the message of a pending run was put again: the time of its row is that of its message."""
         try:
             await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Merge(row.key, {})])
@@ -117,7 +117,7 @@ class PoolStore:
             return
 
     async def remove_read(self, task_queue_id: str, row: PendingRow) -> None:
-        """Removes a row that was read, if no call has touched it since."""
+        """Removes a row that was read, if no call has rewritten it since."""
         try:
             await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Delete(row.key, row.etag)])
         except TransactionRefused:
@@ -125,7 +125,7 @@ class PoolStore:
 
     async def replace_read(self, task_queue_id: str, row: PendingRow, claimed: PoolRow) -> str | None:
         """Puts the row of a claim in place of a row that was read. The new row's ETag; None, and nothing is written,
-        if somebody has touched the old one since."""
+        if somebody has rewritten the old one since."""
         operations: list[Operation] = [Delete(row.key, row.etag), Upsert(_key(claimed), _values(claimed))]
         try:
             return (await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), operations))[1]
@@ -147,7 +147,7 @@ class PoolStore:
         return await self._set_priority(task_queue_id, keys.pending(row), priority, etag)
 
     async def correct_priority(self, task_queue_id: str, row: PendingRow, priority: Priority) -> None:
-        """Notes in a row that was read the band in which the message of its run is, if no call has touched it since."""
+        """Writes the band of the run's message into a row that was read, if no call has rewritten it since."""
         await self._set_priority(task_queue_id, row.key, priority, row.etag)
 
     async def _set_priority(self, task_queue_id: str, key: str, priority: Priority, etag: str | None) -> str | None:
@@ -266,7 +266,7 @@ class Counts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
+class PoolSnapshot:
     """Runs that have index rows: pending before their deadline, and claimed."""
 
     pending: frozenset[tuple[str, int]]
@@ -300,7 +300,7 @@ class PoolIndex:
     def __init__(self, storage: Storage) -> None:
         self._tables = storage.tables
 
-    async def standing(self, task_queue_id: str, now: datetime) -> Standing:
+    async def snapshot(self, task_queue_id: str, now: datetime) -> PoolSnapshot:
         """Pending runs before their deadline, and claimed runs. Raises StorageUnavailable."""
         pending: set[tuple[str, int]] = set()
         claimed: set[tuple[str, int]] = set()
@@ -321,7 +321,7 @@ class PoolIndex:
                     if oldest is None and (run.task_id, run.run_id) not in claimed:
                         oldest = run.since
             at = page.resume
-        return Standing(pending=frozenset(pending), claimed=frozenset(claimed), oldest=oldest)
+        return PoolSnapshot(pending=frozenset(pending), claimed=frozenset(claimed), oldest=oldest)
 
     async def page(
         self, kind: Literal["pending", "claimed"], task_queue_id: str, start: str, limit: int

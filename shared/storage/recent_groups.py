@@ -1,7 +1,7 @@
 """The list of task groups, latest first: one row a group in the directory, written ahead of the group (contract 2.5).
 
-The rows are in one partition, so that a page is one range query whenever its groups were founded. A row counts only
-while the header of its group names it: others are orphans of calls that founded nothing, which the expiry job removes.
+The rows are in one partition, so that a page is one range query whenever its groups were created. A row counts only
+while the header of its group names it: others are orphans of calls that created nothing, which the expiry job removes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from shared.storage.interface import Delete, Row, Storage, TransactionRefused, U
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FoundedGroup:
+class CreatedGroup:
     """A task group as its first task describes it."""
 
     key: str
@@ -36,11 +36,11 @@ class RecentGroupStore:
         self._tables = storage.tables
         self._runtime = runtime
 
-    def entry(self, definition: Definition) -> FoundedGroup:
+    def entry(self, definition: Definition) -> CreatedGroup:
         """The row of a group that this task founds now."""
         now, metadata = self._runtime.now(), definition.body["metadata"]
-        return FoundedGroup(
-            key=keys.founded(now, self._runtime.slugid()),
+        return CreatedGroup(
+            key=keys.created_group(now, self._runtime.slugid()),
             task_group_id=definition.task_group_id,
             created=now,
             name=metadata["name"],
@@ -48,7 +48,7 @@ class RecentGroupStore:
             source=metadata["source"],
         )
 
-    async def add(self, group: FoundedGroup) -> None:
+    async def add(self, group: CreatedGroup) -> None:
         """Writes the row; what removes it is in the Expiry table already. Raises StorageUnavailable."""
         values = {
             "taskGroupId": group.task_group_id,
@@ -66,15 +66,17 @@ class RecentGroupStore:
         except TransactionRefused:
             return
 
-    async def page(self, start: str, limit: int) -> tuple[list[FoundedGroup], str | None]:
+    async def page(self, start: str, limit: int) -> tuple[list[CreatedGroup], str | None]:
         """A page of rows, and where the next one starts. Raises StorageUnavailable."""
-        page = await self._tables.query(keys.DIRECTORY, keys.GROUP, start=start, end=keys.FOUNDED[1], limit=limit)
+        page = await self._tables.query(
+            keys.DIRECTORY, keys.GROUP, start=start, end=keys.CREATED_GROUPS[1], limit=limit
+        )
         return [_decode(row) for row in page.rows], page.resume
 
 
-def _decode(row: Row) -> FoundedGroup:
+def _decode(row: Row) -> CreatedGroup:
     values = row.values
-    return FoundedGroup(
+    return CreatedGroup(
         key=row.key,
         task_group_id=str(values["taskGroupId"]),
         created=parse_date(str(values["created"])),

@@ -116,13 +116,13 @@ class TaskStore:
         self._known = known
 
     def share(self, most: float = math.inf) -> Share:
-        """What one call may take for the definitions that it has in hand at a time: so many bytes of memory."""
+        """What one call may take for the definitions that it has in memory at a time: so many bytes of memory."""
         return Share(self._cache.room, most)
 
     async def load(self, task_id: str, share: Share | None = None) -> Loaded | None:
         """The task with its definition: one request (one more for a spilled definition that is not cached).
 
-        Of a call that has several definitions in hand, `share` is what they may take. Raises NoRoom.
+        Of a call that has several definitions in memory, `share` is what they may take. Raises NoRoom.
         """
         found = await self.find(task_id)
         return None if found is None else await self.unpacked(found, share)
@@ -281,8 +281,8 @@ class TaskStore:
             raise CommitInDoubt(f"task {attempt.task_id} has changed too often meanwhile; send the call again")
         return latest
 
-    async def touch_edge(self, required: str, dependent: str) -> str | None:
-        """Writes the edge "required unblocks dependent". The ETag if it is new, None if it existed already: touched."""
+    async def rewrite_edge(self, required: str, dependent: str) -> str | None:
+        """Writes the edge "required unblocks dependent". The ETag if it is new, None if it existed: rewritten."""
         key = keys.dependent(dependent)
         try:
             return (await self._tables.transact(keys.TASKS, required, [Create(key, {})]))[0]

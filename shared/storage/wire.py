@@ -31,7 +31,7 @@ USER_AGENT = "taskcluster-queue-on-azure"
 REFUSED = frozenset({400, 404, 409, 412, 413, 416})
 """HTTP statuses that mean something to the adapters. Others that are no success raise StorageUnavailable."""
 _PASSING = (aiohttp.ClientError, TimeoutError, ServiceRequestError, ServiceResponseError)
-"""No connection or no whole answer, also of whoever gives tokens: the next try may do better."""
+"""No connection or no whole answer, also of the service that gives tokens: the next try may do better."""
 
 
 @dataclass(frozen=True, kw_only=True)

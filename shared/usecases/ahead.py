@@ -23,7 +23,7 @@ from shared.domain.effects import (
     TakeLease,
 )
 from shared.domain.protocol import LATEST_COMMIT
-from shared.domain.task import Task, Ticket
+from shared.domain.task import MessageHandle, Task
 from shared.errors import ServiceUnavailable
 from shared.runtime import Runtime
 from shared.storage.groups import GroupStore
@@ -37,7 +37,7 @@ AddRow = Callable[[str, PoolRow], Awaitable[str | None]]
 
 @dataclass(frozen=True, kw_only=True)
 class _Written:
-    ticket: Ticket | None = None
+    handle: MessageHandle | None = None
     hint_id: str | None = None
     roll_back: Callable[[], Awaitable[None]] | None = None
     """Undoes the write; None when this call did not make the row or message, so that it is not its to remove."""
@@ -60,7 +60,7 @@ class WriteAhead:
     async def ensure(self, effects: Sequence[Ahead]) -> None:
         """Writes, in parallel, those that are not written yet.
 
-        Raises ReceiptLost when a message that is to become a lease is not in hand any more, StorageUnavailable.
+        Raises ReceiptLost when a message that is to become a lease is not held any more, StorageUnavailable.
         """
         missing = [effect for effect in effects if effect not in self._written]
         if missing:
@@ -77,30 +77,30 @@ class WriteAhead:
             raise ServiceUnavailable("the call took too long; send it again")
 
     def in_force(self, task: Task, effects: Sequence[Ahead]) -> Task:
-        """The task with the tickets, and the hintId, of what was written for it."""
+        """The task with the handles, and the hintId, of what was written for it."""
         for effect in effects:
             written = self._written[effect]
             match effect:
                 case PutPending() | HoldPending() | TakeLease():
-                    tickets = replace(task.tickets, pending=written.ticket)
-                    task = replace(task, tickets=tickets, hint_id=written.hint_id or task.hint_id)
+                    handles = replace(task.handles, pending=written.handle)
+                    task = replace(task, handles=handles, hint_id=written.hint_id or task.hint_id)
                 case PutClaim() | MoveClaim():
-                    task = replace(task, tickets=replace(task.tickets, claim=written.ticket))
+                    task = replace(task, handles=replace(task.handles, claim=written.handle))
                 case PutDeadline():
-                    task = replace(task, tickets=replace(task.tickets, deadline=written.ticket))
+                    task = replace(task, handles=replace(task.handles, deadline=written.handle))
                 case PutResolved() | AddPendingRow() | SetRowPriority() | AddActive():
                     pass  # the status row names none of them
                 case _:
                     assert_never(effect)
         return task
 
-    def ticket(self, effect: Ahead) -> Ticket | None:
+    def handle(self, effect: Ahead) -> MessageHandle | None:
         """The message that an effect put or moved; None if it was not written."""
         written = self._written.get(effect)
-        return None if written is None else written.ticket
+        return None if written is None else written.handle
 
     def existed_before(self, effect: Ahead) -> bool:
-        """Whether what the effect writes existed already, written by another call: it was only touched."""
+        """Whether what the effect writes existed already, written by another call: it was only rewritten."""
         written = self._written.get(effect)
         return written is not None and written.roll_back is None
 
@@ -120,16 +120,16 @@ class WriteAhead:
             case HoldPending():
                 return await self._hold_pending(effect)
             case TakeLease():
-                return _Written(ticket=await self._move(effect, effect.ticket), hint_id=effect.hint_id)
+                return _Written(handle=await self._move(effect, effect.handle), hint_id=effect.hint_id)
             case PutClaim():
                 return self._new(await self._messages.put_claim(effect.task_id, effect.run_id, effect.taken_until))
             case MoveClaim():
                 return await self._move_claim(effect)
             case PutDeadline():
-                ticket = await self._messages.put_deadline(
+                handle = await self._messages.put_deadline(
                     effect.task_id, effect.task_group_id, effect.scheduler_id, effect.deadline
                 )
-                return self._new(ticket)
+                return self._new(handle)
             case PutResolved():
                 return self._new(await self._messages.put_resolved(effect.task_id, effect.run_id))
             case AddPendingRow():
@@ -141,33 +141,33 @@ class WriteAhead:
             case _:
                 assert_never(effect)
 
-    def _new(self, ticket: Ticket, hint_id: str | None = None) -> _Written:
-        return _Written(ticket=ticket, hint_id=hint_id, roll_back=lambda: self._messages.remove(ticket))
+    def _new(self, handle: MessageHandle, hint_id: str | None = None) -> _Written:
+        return _Written(handle=handle, hint_id=hint_id, roll_back=lambda: self._messages.remove(handle))
 
     async def _put_pending(self, effect: PutPending | HoldPending, hint_id: str) -> _Written:
         await self._pools.queues.ensure_band(effect.task_queue_id, effect.priority)
-        ticket = await self._messages.put_pending(
+        handle = await self._messages.put_pending(
             effect.task_queue_id, effect.priority, effect.task_id, effect.run_id, hint_id, effect.visible
         )
-        return self._new(ticket, hint_id)
+        return self._new(handle, hint_id)
 
     async def _hold_pending(self, effect: HoldPending) -> _Written:
-        if effect.ticket is not None:
+        if effect.handle is not None:
             try:
-                return _Written(ticket=await self._move(effect, effect.ticket))
+                return _Written(handle=await self._move(effect, effect.handle))
             except ReceiptLost:
                 pass  # somebody else holds the message: from the commit on, it is the new one that counts
         return await self._put_pending(effect, effect.spare_hint_id)
 
-    async def _move(self, effect: HoldPending | TakeLease, ticket: Ticket) -> Ticket:
+    async def _move(self, effect: HoldPending | TakeLease, handle: MessageHandle) -> MessageHandle:
         return await self._messages.move_pending(
-            ticket, effect.task_queue_id, effect.task_id, effect.run_id, effect.hint_id, effect.visible
+            handle, effect.task_queue_id, effect.task_id, effect.run_id, effect.hint_id, effect.visible
         )
 
     async def _move_claim(self, effect: MoveClaim) -> _Written:
-        if effect.ticket is not None:
+        if effect.handle is not None:
             try:
-                return _Written(ticket=await self._messages.move_claim(effect.ticket, effect.taken_until))
+                return _Written(handle=await self._messages.move_claim(effect.handle, effect.taken_until))
             except ReceiptLost:
                 pass  # it has just fired: its handler finds a later takenUntil, and the new one replaces it
         return self._new(await self._messages.put_claim(effect.task_id, effect.run_id, effect.taken_until))

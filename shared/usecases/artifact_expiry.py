@@ -7,7 +7,7 @@ from datetime import datetime
 
 from shared.concurrency import in_waves
 from shared.domain.artifacts import StorageType, Upload
-from shared.domain.protocol import KEPT
+from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.artifacts import ArtifactStore, Stored, deletion
@@ -45,7 +45,7 @@ class ArtifactExpiry:
         stored = await self._artifacts.get(task_id, run_id, name)
         if stored is None:
             return None
-        if stored.artifact.expires + KEPT > self._now():
+        if stored.artifact.expires + EXPIRY_GRACE_PERIOD > self._now():
             return stored.artifact.expires
         if not await self._delete_row(stored):
             return self._now()

@@ -16,7 +16,7 @@ from shared.domain import announcements
 from shared.domain import artifacts as rules
 from shared.domain.artifacts import ANNOUNCED_AT_ONCE, Artifact, StorageType, Upload, as_header, disposition
 from shared.domain.definition import Definition
-from shared.domain.protocol import KEPT, TRIES
+from shared.domain.protocol import EXPIRY_GRACE_PERIOD, TRIES
 from shared.domain.task import State, Task
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.runtime import attempts, pause
@@ -83,7 +83,7 @@ class Artifacts:
         if wanted.storage_type is StorageType.OBJECT:
             wanted = replace(wanted, details={**wanted.details, "projectId": definition.project_id})
         # Nothing may come after the job that deletes the expired artifact.
-        until = min(now + self._upload_life(wanted), wanted.expires + KEPT)
+        until = min(now + self._upload_life(wanted), wanted.expires + EXPIRY_GRACE_PERIOD)
         scheduled = await self._schedule_expiry(definition, run_id, wanted, until)
         try:
             artifact, loaded = await self._commit(task_id, run_id, wanted, until)

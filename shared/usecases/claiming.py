@@ -1,4 +1,4 @@
-"""Turns pending messages in hand into claims (design 4): each on its own, so that none costs another its claim."""
+"""Turns received pending messages into claims (design 4): each on its own, so that none costs another its claim."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shared.concurrency import both, in_waves
 from shared.domain import claims
 from shared.domain.claims import NotClaimed, Verdict, Worker
 from shared.domain.effects import Decision, PutClaim, TakeLease
-from shared.domain.task import Task, Ticket
+from shared.domain.task import MessageHandle, Task
 from shared.errors import ResourceNotFound, ServiceUnavailable
 from shared.storage.definitions import MOST_IN_ANSWER, Share
 from shared.storage.interface import ReceiptLost, StorageUnavailable
@@ -20,7 +20,7 @@ from shared.storage.tasks import Loaded
 from shared.storage.workers import WorkerRecord
 from shared.usecases.executor import Executor, Stores
 from shared.usecases.handing_out import Claimed, HandingOut, checked, note_defect
-from shared.usecases.workers import Visit
+from shared.usecases.workers import WorkRequest
 
 log = logging.getLogger("taskcluster.claims")
 
@@ -30,12 +30,12 @@ LONGEST_RETURN = 300.0
 
 @dataclass(kw_only=True, slots=True)
 class _Attempt:
-    """A message that may become a claim, and the ticket by which it is held as far as is known."""
+    """A message that may become a claim, and the handle by which it is held as far as is known."""
 
     message: PendingMessage
     task_queue_id: str
     worker: Worker
-    held: Ticket
+    held: MessageHandle
 
 
 class Claiming:
@@ -55,20 +55,20 @@ class Claiming:
         messages: Sequence[PendingMessage],
         worker: Worker,
         record: WorkerRecord,
-        visit: Visit,
+        work_request: WorkRequest,
     ) -> list[Loaded]:
-        """Claims for the worker what the messages in hand stand for; the claimed run is the last one of each task.
+        """Claims for the worker the runs of the messages received; the claimed run is the last one of each task.
 
         An attempt that fails, for whatever reason, lets its message go and leaves the others alone; so does one whose
         definition does not fit into the answer any more. Nothing is claimed
-        when the worker may not be given a run in this visit any more. Raises StorageUnavailable or ServiceUnavailable
+        when the worker may not be given a run in this request any more. Raises StorageUnavailable or ServiceUnavailable
         when that is why nothing was claimed; a defect is logged and counted.
         """
         unavailable: list[Exception] = []
         share = self._stores.tasks.share(MOST_IN_ANSWER)
 
         async def attempt(message: PendingMessage) -> Claimed | None:
-            at = _Attempt(message=message, task_queue_id=task_queue_id, worker=worker, held=message.ticket)
+            at = _Attempt(message=message, task_queue_id=task_queue_id, worker=worker, held=message.handle)
             try:
                 return await self._attempt(at, share)
             except (StorageUnavailable, ServiceUnavailable) as failure:
@@ -83,7 +83,7 @@ class Claiming:
         claimed = [outcome for outcome in outcomes if outcome is not None]
         delivered: list[Claimed] = []
         if claimed:
-            delivered = await self._handing_out.hand_out(task_queue_id, claimed, record, visit, unavailable)
+            delivered = await self._handing_out.hand_out(task_queue_id, claimed, record, work_request, unavailable)
         if unavailable and not delivered:
             raise unavailable[0]
         return [each.loaded for each in delivered]
@@ -94,7 +94,7 @@ class Claiming:
         taken_until = self._runtime.now() + self._first_claim
         timer = PutClaim(task_id=message.task_id, run_id=message.run_id, taken_until=taken_until)
         lease = TakeLease(
-            ticket=message.ticket,
+            handle=message.handle,
             task_queue_id=at.task_queue_id,
             task_id=message.task_id,
             run_id=message.run_id + 1,
@@ -108,10 +108,10 @@ class Claiming:
             await ahead.withdraw()
             return None
         except Exception:
-            at.held = ahead.ticket(lease) or at.held
+            at.held = ahead.handle(lease) or at.held
             await ahead.withdraw()
             raise
-        at.held = ahead.ticket(lease) or at.held
+        at.held = ahead.handle(lease) or at.held
         if read is None or read.task.task_queue_id != at.task_queue_id:
             await ahead.withdraw()
             verdict = claims.judge(None, message.hint_id, self._age(message), self._runtime.now())
@@ -179,7 +179,13 @@ class Claiming:
             await self._put_back(at, _back_off(at.message))
 
     async def claim_by_task(
-        self, read: Loaded, run_id: int, worker: Worker, taken_until: datetime, record: WorkerRecord, visit: Visit
+        self,
+        read: Loaded,
+        run_id: int,
+        worker: Worker,
+        taken_until: datetime,
+        record: WorkerRecord,
+        work_request: WorkRequest,
     ) -> Loaded:
         """claimTask's claim. Raises ResourceNotFound, RequestConflict, ServiceUnavailable, StorageUnavailable."""
         hint_id = self._runtime.slugid()
@@ -193,7 +199,9 @@ class Claiming:
             return committed
         unavailable: list[Exception] = []
         claimed = [Claimed(loaded=committed, decision=decision)]
-        if not await self._handing_out.hand_out(committed.task.task_queue_id, claimed, record, visit, unavailable):
+        if not await self._handing_out.hand_out(
+            committed.task.task_queue_id, claimed, record, work_request, unavailable
+        ):
             who = f"worker {worker.worker_group}/{worker.worker_id}"
             raise unavailable[0] if unavailable else ServiceUnavailable(f"{who} gets no work at present")
         return committed

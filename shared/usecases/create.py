@@ -52,7 +52,7 @@ class _Attempt:
     roll_back: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     leave: Leave | None = None
     group_stays: bool = False
-    """Whether the group that the task has founded stays when the task is refused."""
+    """Whether the group that the task has created stays when the task is refused."""
     is_guarded: bool = False
     """No dependency of the group was settled when the edges out of all of them were written."""
     member_existed: bool = False
@@ -155,7 +155,7 @@ class CreateTask:
             existing = await self._stores.tasks.load(definition.task_id)
             if existing is not None:
                 return await self._found(attempt, existing)
-            await self._membership.touch(definition, attempt.packed, attempt.now, attempt.edges)
+            await self._membership.rewrite(definition, attempt.packed, attempt.now, attempt.edges)
         if attempt.expiry_row_existed:
             await self._expiry.task(definition)
         if not attempt.is_guarded:
@@ -235,7 +235,7 @@ class CreateTask:
     async def _link(self, attempt: _Attempt, required: str) -> None:
         """The edge first, then the read: what resolves after the read finds the edge (design 5)."""
         dependent = attempt.definition.task_id
-        etag = await self._stores.tasks.touch_edge(required, dependent)
+        etag = await self._stores.tasks.rewrite_edge(required, dependent)
         if etag is not None:
             attempt.roll_back.append(lambda: self._stores.tasks.remove_edge(required, dependent, etag))
         if not attempt.is_satisfied(required):
@@ -249,9 +249,9 @@ class CreateTask:
         definition, edges = attempt.definition, attempt.edges
         await self._stores.edges.add(definition.task_group_id, definition.task_id, edges.rest)
         waiting = [each for each in edges.required if each != definition.task_id and not attempt.is_satisfied(each)]
-        standings = await self._stores.edges.standings(definition.task_group_id, waiting)
-        attempt.states |= standings.resolved
-        await in_waves(EDGES_AT_A_TIME, lambda task_id: self._read(attempt, task_id), standings.unknown)
+        states = await self._stores.edges.member_states(definition.task_group_id, waiting)
+        attempt.states |= states.resolved
+        await in_waves(EDGES_AT_A_TIME, lambda task_id: self._read(attempt, task_id), states.unknown)
 
     async def _commit(self, attempt: _Attempt) -> Task:
         """Dependencies that are satisfied already count; a task that waits for nothing gets its first run."""
@@ -279,7 +279,7 @@ class CreateTask:
         return existing.task
 
     async def _drop_shared_row(self, attempt: _Attempt, existing: Task) -> None:
-        """Two calls of one millisecond share a pending row; the one that finds it touches it, and the one that made it
+        """Two calls of one millisecond share a pending row; the one that finds it rewrites it, and the one that made it
         cannot roll it back then. If a third one has created the task, at another time, the row is an orphan."""
         for effect in creation.create(attempt.task, attempt.now).ahead:
             if isinstance(effect, AddPendingRow) and attempt.ahead.existed_before(effect):

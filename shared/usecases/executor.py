@@ -20,8 +20,8 @@ from shared.domain.effects import (
     Decision,
     NoDecision,
     RemoveMessage,
+    RewriteMember,
     ShowPending,
-    TouchListed,
 )
 from shared.errors import ApiError, ResourceNotFound, ServiceUnavailable
 from shared.runtime import Runtime, attempts
@@ -139,12 +139,12 @@ class Executor:
         return created
 
     async def follow_up(self, committed: Loaded, decision: Decision) -> None:
-        """Everything after the commit; the events go out beside the first stage, before any later one."""
+        """Everything after the commit; the events go out beside the first step, before any later one."""
         first, *later = decision.after or ((),)
         announced = self._stores.announcer.announce(decision.events, committed)
         await together(announced, *(self._carry_out(effect) for effect in first))
-        for stage in later:
-            await together(*(self._carry_out(effect) for effect in stage))
+        for step in later:
+            await together(*(self._carry_out(effect) for effect in step))
 
     async def _commit(self, read: Loaded, decision: Decision, ahead: WriteAhead) -> Loaded:
         if decision.task is None:
@@ -155,20 +155,20 @@ class Executor:
     async def _carry_out(self, effect: After) -> None:
         match effect:
             case RemoveMessage():
-                await self._stores.messages.remove(effect.ticket)
+                await self._stores.messages.remove(effect.handle)
             case ShowPending():
                 await self._show_pending(effect)
             case ChangePoolRows():
                 await self._stores.pools.change([effect], effect.task_queue_id)
-            case TouchListed():
-                await self._stores.groups.touch_listed(effect.task_group_id, effect.task_id)
+            case RewriteMember():
+                await self._stores.groups.rewrite_member(effect.task_group_id, effect.task_id)
             case _:
                 assert_never(effect)
 
     async def _show_pending(self, effect: ShowPending) -> None:
         try:
             await self._stores.messages.move_pending(
-                effect.ticket, effect.task_queue_id, effect.task_id, effect.run_id, effect.hint_id, None
+                effect.handle, effect.task_queue_id, effect.task_id, effect.run_id, effect.hint_id, None
             )
         except ReceiptLost:
             return  # the call that holds the lease lets it go, or it becomes visible at takenUntil

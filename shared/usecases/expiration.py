@@ -10,7 +10,7 @@ from enum import Enum, auto
 
 from shared.auth.client_store import ClientStore
 from shared.concurrency import in_waves
-from shared.domain.protocol import KEPT, SETTLED
+from shared.domain.protocol import EXPIRY_GRACE_PERIOD, ROWS_COMPLETE_AFTER
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.directory import DirectoryStore, Kind
@@ -106,7 +106,7 @@ class Expiration:
         first = hour = await self._expiry.next_hour(self._now())
         looked_at = failed = 0
         is_over = False
-        while hour + _HOUR + SETTLED <= self._now() and not is_over:
+        while hour + _HOUR + ROWS_COMPLETE_AFTER <= self._now() and not is_over:
             due = await self._expiry.due(keys.hour(hour))
             for start in range(0, len(due), MAX_OPERATIONS):
                 outcomes = await self._expire_all(due[start : start + MAX_OPERATIONS], until)
@@ -192,7 +192,7 @@ class Expiration:
         if record is None:
             return None
         expires = max(record.expires, record.quarantine_until)
-        if expires > self._now() - KEPT:
+        if expires > self._now() - EXPIRY_GRACE_PERIOD:
             return expires
         return None if await self._workers.remove(record) else self._now()
 

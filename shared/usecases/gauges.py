@@ -13,7 +13,7 @@ from shared.storage.internal_messages import EVENTS_QUEUE, INTERNAL_QUEUES
 from shared.storage.messages import poison_queue
 from shared.telemetry.instruments import CLAIMED, DESIRED_WORKERS, EVENT_BACKLOG, OLDEST_PENDING, PENDING, POISON_DEPTH
 from shared.usecases.executor import Stores
-from shared.usecases.standings import Standings
+from shared.usecases.pool_snapshots import PoolSnapshots
 
 WIDTH = 16
 """Task queues at a time."""
@@ -33,9 +33,9 @@ class Gauges:
     Bounded: where there are very many task queues, those without tasks are looked at in turn.
     """
 
-    def __init__(self, stores: Stores, standings: Standings, queues: Queues) -> None:
+    def __init__(self, stores: Stores, snapshots: PoolSnapshots, queues: Queues) -> None:
         self._stores = stores
-        self._standings = standings
+        self._snapshots = snapshots
         self._busy: dict[str, Figures] = {}
         """Task queues that had tasks when they were read last."""
         self._next: str | None = None
@@ -76,9 +76,9 @@ class Gauges:
 
     async def _pool(self, task_queue_id: str) -> None:
         now = self._stores.runtime.now()
-        standing = await self._standings.of_pool(task_queue_id)
-        counts = standing.counts
-        age = 0.0 if standing.oldest is None else max((now - standing.oldest).total_seconds(), 0.0)
+        snapshot = await self._snapshots.of_pool(task_queue_id)
+        counts = snapshot.counts
+        age = 0.0 if snapshot.oldest is None else max((now - snapshot.oldest).total_seconds(), 0.0)
         if counts.pending or counts.claimed:
             self._busy[task_queue_id] = Figures(pending=counts.pending, claimed=counts.claimed, oldest=int(age))
         else:

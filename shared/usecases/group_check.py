@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from shared.domain.events import Exchange, GroupEvent
-from shared.domain.protocol import COMMIT_MAY_COME
+from shared.domain.protocol import ORPHAN_AFTER
 from shared.domain.task import Task
 from shared.storage.group_rows import Active, Group
 from shared.usecases.executor import Stores
@@ -36,9 +36,9 @@ class GroupCheck:
                 if task is not None and task.task_group_id != task_group_id:
                     task = None  # a call that was refused, or died, has named a task of another group
                 if task is not None and task.generation == row.generation:
-                    await self._see_to(task, row)
+                    await self._ensure_its_handler(task, row)
                     return None
-                wait = COMMIT_MAY_COME - (self._stores.runtime.now() - row.written)
+                wait = ORPHAN_AFTER - (self._stores.runtime.now() - row.written)
                 if wait > timedelta(0):
                     header = group or await self._stores.groups.header(task_group_id)
                     is_ours = header is not None and header.due == due
@@ -58,7 +58,7 @@ class GroupCheck:
         else:
             await self._stores.groups.remove_active(task_group_id, row.task_id, row.generation, row.etag)
 
-    async def _see_to(self, task: Task, row: Active) -> None:
+    async def _ensure_its_handler(self, task: Task, row: Active) -> None:
         """The task is unresolved, or its own handler is to come and will check.
 
         Where it is resolved and the row is old all the same (two reruns met, and one died), the handler is called once
@@ -67,7 +67,7 @@ class GroupCheck:
         resolved = task.last_run.resolved if task.is_resolved else None
         if resolved is not None:
             age = self._stores.runtime.now() - max(resolved, row.written)
-            if age > COMMIT_MAY_COME:
+            if age > ORPHAN_AFTER:
                 await self._stores.messages.put_resolved(task.task_id, task.last_run_id)
 
     async def _announce(self, group: Group) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from shared.domain.dates import parse_date
-from shared.domain.protocol import KEPT, SETTLED
+from shared.domain.protocol import EXPIRY_GRACE_PERIOD, ROWS_COMPLETE_AFTER
 from shared.runtime import Runtime, attempts
 from shared.storage import keys
 from shared.storage.expiry import Expiring
@@ -38,7 +38,7 @@ class GroupExpiry:
             header = await self._storage.tables.get(keys.GROUPS, task_group_id, keys.GROUP)
             if header is not None:
                 expires = parse_date(str(header.values["expires"]))
-                if expires + KEPT > self._now():
+                if expires + EXPIRY_GRACE_PERIOD > self._now():
                     return expires
             rows = await read_all(self._storage, keys.GROUPS, task_group_id, ())
             if header is not None:
@@ -63,6 +63,6 @@ class GroupExpiry:
 
     async def _delete_rest(self, task_group_id: str, rows: Sequence[Row]) -> datetime | None:
         """Members of a group without a header; a young row may be of a call that makes the group just now."""
-        old = [row for row in rows if row.timestamp + SETTLED <= self._now()]
+        old = [row for row in rows if row.timestamp + ROWS_COMPLETE_AFTER <= self._now()]
         await delete_unchanged(self._storage, keys.GROUPS, task_group_id, old)
         return None if len(old) == len(rows) else self._now()

@@ -15,7 +15,7 @@ from shared.domain import transitions
 from shared.domain.dates import format_date
 from shared.domain.effects import Decision, NoDecision
 from shared.domain.priority import Priority
-from shared.domain.protocol import CLOCKS_APART, COMMIT_MAY_COME
+from shared.domain.protocol import ORPHAN_AFTER, STORAGE_CLOCK_SKEW
 from shared.errors import RequestConflict, ResourceNotFound
 from shared.storage.group_rows import Active
 from shared.storage.internal_messages import GroupJobBody
@@ -75,13 +75,13 @@ class GroupJobs:
         """
         asked = self._stores.runtime.now()
         groups = self._stores.groups
-        ticket = await self._stores.messages.put_group_job(_body(job, asked), JOB_DELAY)
+        handle = await self._stores.messages.put_group_job(_body(job, asked), JOB_DELAY)
         _, first = await both(
             groups.note_job(job.task_group_id, job.kind, asked), groups.active_page(job.task_group_id, None)
         )
         progress = await self._work(job, asked, CALL_SECONDS, first, in_call=True)
         if progress.again is None:
-            await self._stores.messages.remove(ticket)
+            await self._stores.messages.remove(handle)
         return progress.changed
 
     async def job_due(self, job: GroupJob, asked: datetime) -> None:
@@ -118,7 +118,7 @@ class GroupJobs:
         young = False
         rows, start = first
         while True:
-            meant = [row for row in rows if in_call or row.since <= asked + 2 * CLOCKS_APART]
+            meant = [row for row in rows if in_call or row.since <= asked + 2 * STORAGE_CLOCK_SKEW]
             for at in range(0, len(meant), WIDTH):
                 if self._stores.runtime.now() >= until:
                     return Progress(changed=changed, again=0)
@@ -135,7 +135,7 @@ class GroupJobs:
                 changed = await self._change(job, asked, row)
             except ResourceNotFound:
                 age = self._stores.runtime.now() - row.written
-                return Progress(changed=[], again=YOUNG_AGAIN if age < COMMIT_MAY_COME else None)
+                return Progress(changed=[], again=YOUNG_AGAIN if age < ORPHAN_AFTER else None)
             except (RequestConflict, _NotMeant):
                 return Progress(changed=[], again=None)
             return Progress(changed=[row.task_id] if changed else [], again=None)

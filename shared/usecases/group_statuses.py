@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from shared.concurrency import in_waves
-from shared.domain.protocol import CLOCKS_APART, LATEST_COMMIT
+from shared.domain.protocol import LATEST_COMMIT, STORAGE_CLOCK_SKEW
 from shared.domain.task import State, Task
 from shared.recent import Recent
 from shared.runtime import Runtime
@@ -22,7 +22,7 @@ FEW = 8
 TASKS_A_PAGE = 4
 """A page of a pool's index is read for as many tasks, or more, that then need not be read."""
 POOLS_AT_ONCE = 8
-SCHEDULED_BEFORE_SEEN = LATEST_COMMIT + 2 * CLOCKS_APART + timedelta(seconds=30)
+SCHEDULED_BEFORE_SEEN = LATEST_COMMIT + 2 * STORAGE_CLOCK_SKEW + timedelta(seconds=30)
 """A task that was unscheduled when it was seen is not scheduled as of an earlier time than this before.
 
 The time is decided before the commit, up to `LATEST_COMMIT`, by another clock.

@@ -1,4 +1,4 @@
-"""After claims are committed: check that the worker may still have them, then announce or hand back (design 4)."""
+"""After claims are committed: check that the worker may still have them, then announce or return them (design 4)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shared.storage.tasks import Loaded
 from shared.storage.workers import WorkerRecord
 from shared.telemetry.instruments import FAILED_CLAIMS
 from shared.usecases.executor import Executor, Stores
-from shared.usecases.workers import Presence, Visit
+from shared.usecases.workers import Presence, WorkRequest
 
 log = logging.getLogger("taskcluster.claims")
 
@@ -41,7 +41,7 @@ class Claimed:
     def rows_before_running(self) -> ChangePoolRows:
         """The index rows as if the run had not been claimed.
 
-        To be written before the claim is handed back: until then no other call uses these rows.
+        To be written before the claim is returned: until then no other call uses these rows.
         """
         task, run_id = self.loaded.task, self.loaded.task.last_run_id
         pending = claim_ends.unclaimed(task, run_id)
@@ -57,14 +57,14 @@ class Claimed:
 
 
 def _rows_of(decision: Decision) -> list[ChangePoolRows]:
-    """The first stage of a claim, which is carried out here and not by the executor.
+    """The first step of a claim, which is carried out here and not by the executor.
 
     Raises TypeError for an effect of another kind, which would be dropped.
     """
     rows: list[ChangePoolRows] = []
     for effect in decision.after[0]:
         if not isinstance(effect, ChangePoolRows):
-            raise TypeError(f"the first stage of a claim changes index rows alone: {effect}")
+            raise TypeError(f"the first step of a claim changes index rows alone: {effect}")
         rows.append(effect)
     return rows
 
@@ -90,24 +90,24 @@ class HandingOut:
         task_queue_id: str,
         claimed: list[Claimed],
         record: WorkerRecord,
-        visit: Visit,
+        work_request: WorkRequest,
         unavailable: list[Exception],
     ) -> list[Claimed]:
         """What follows the commits; returns the claims that may be delivered: those that are announced.
 
         Index rows of all claims and the worker's row go in one transaction, which shows whether the worker may be given
-        runs at all: only then is it announced that they run; else the visit ends. Rows are projections that later
-        visitors repair, so that their failure costs no worker a claim.
+        runs at all: only then is it announced that they run; else the request ends. Rows are projections that later
+        readers repair, so that their failure costs no worker a claim.
         """
-        indexed = await self._write_rows(task_queue_id, claimed, record, visit)
-        is_welcome = indexed is not None and not visit.ended.is_set()
+        indexed = await self._write_rows(task_queue_id, claimed, record, work_request)
+        is_welcome = indexed is not None and not work_request.ended.is_set()
         if not is_welcome:
             claimed = [each.before_running() for each in claimed]
         outcomes = await together(*(self._announce(each, unavailable) for each in claimed))
-        # A message that is removed in a later stage is the timer that repairs missing rows.
+        # A message that is removed in a later step is the timer that repairs missing rows.
         await together(*(self._finish(each) for each in indexed or () if len(each.decision.after) > 1))
         if not is_welcome:
-            visit.ended.set()
+            work_request.ended.set()
             await together(*map(self._hand_back, claimed))
             return []
         return [each for each, is_announced in zip(claimed, outcomes, strict=True) if is_announced]
@@ -126,9 +126,9 @@ class HandingOut:
                 task_id, lambda read, _: claim_ends.hand_back(read.task, run_id, worker, taken_until)
             )
         except (StorageUnavailable, ApiError, NoDecision):
-            log.warning("the claim of task %s was not handed back", task_id, extra={"action": "not_handed_back"})
+            log.warning("the claim of task %s was not returned", task_id, extra={"action": "not_returned"})
         except Exception:
-            note_defect(self._runtime, "hand back", task_id, claimed.loaded.task.task_queue_id)
+            note_defect(self._runtime, "return a claim", task_id, claimed.loaded.task.task_queue_id)
 
     async def _announce(self, claimed: Claimed, unavailable: list[Exception]) -> bool:
         try:
@@ -142,12 +142,12 @@ class HandingOut:
         return True
 
     async def _write_rows(
-        self, task_queue_id: str, claimed: list[Claimed], record: WorkerRecord, visit: Visit
+        self, task_queue_id: str, claimed: list[Claimed], record: WorkerRecord, work_request: WorkRequest
     ) -> list[Claimed] | None:
         """Returns the claims whose rows are written; None when the worker may not be given them."""
         rows = [change for each in claimed for change in each.rows]
         try:
-            if not await self._presence.claimed(record, visit, [each.run for each in claimed], rows):
+            if not await self._presence.claimed(record, work_request, [each.run for each in claimed], rows):
                 return None
         except StorageUnavailable:
             log.warning("index rows of claims are missing", extra={"action": "rows_missing", "count": len(rows)})
@@ -176,12 +176,12 @@ class HandingOut:
         """Where the index row of the pending run may be left, it does not vouch for it any more (design 11)."""
         task = claimed.loaded.task
         try:
-            await self._stores.groups.touch_listed(task.task_group_id, task.task_id)
+            await self._stores.groups.rewrite_member(task.task_group_id, task.task_id)
         except StorageUnavailable:
-            log.warning("the group of task %s was not touched", task.task_id, extra={"action": "not_touched"})
+            log.warning("the group of task %s was not rewritten", task.task_id, extra={"action": "not_rewritten"})
 
     async def _finish(self, claimed: Claimed) -> None:
-        """The later stages: they only remove orphans."""
+        """The later steps: they only remove orphans."""
         _, *later = claimed.decision.after
         try:
             await self._executor.follow_up(claimed.loaded, Decision(task=None, after=((), *later)))

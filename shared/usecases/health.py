@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 
+from shared.cached_answer import CachedAnswer
 from shared.concurrency import in_waves
-from shared.domain.protocol import SETTLED
-from shared.kept import Kept
+from shared.domain.protocol import ROWS_COMPLETE_AFTER
 from shared.storage.expiry import ExpiryStore
 from shared.storage.interface import Queues, StorageUnavailable
 from shared.storage.internal_messages import (
@@ -28,7 +28,7 @@ from shared.storage.internal_messages import (
 from shared.storage.messages import poison_queue
 from shared.usecases.heartbeat import Heartbeat
 
-KEPT_SECONDS = 10.0
+CACHE_SECONDS = 10.0
 """How long a verdict is given to others."""
 LIMIT_SECONDS = 5.0
 """How long storage may take to answer everything."""
@@ -82,7 +82,7 @@ class Health:
         self._expiry = expiry
         self._now = now
         self._fronts: dict[str, _Front] = {}
-        self._kept = Kept(self._look, monotonic, KEPT_SECONDS)
+        self._kept = CachedAnswer(self._look, monotonic, CACHE_SECONDS)
 
     async def findings(self) -> Sequence[Finding]:
         """What is wrong, critical things first; nothing when all is well."""
@@ -132,7 +132,7 @@ class Health:
 
     async def _job(self) -> Finding | None:
         hour = await self._expiry.cursor()
-        behind = timedelta() if hour is None else self._now() - (hour + _HOUR + SETTLED)
+        behind = timedelta() if hour is None else self._now() - (hour + _HOUR + ROWS_COMPLETE_AFTER)
         if behind < JOB_LATE:
             return None
         return Finding(

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
-from shared.kept import Kept
+from shared.cached_answer import CachedAnswer
 from shared.storage import keys
 from shared.storage.interface import Storage
 from shared.storage.internal_messages import CLAIM_QUEUE
@@ -18,7 +18,7 @@ Ask = Callable[[], Awaitable[object]]
 
 LIMIT_SECONDS = 3.0
 """How long each service may take to answer."""
-KEPT_SECONDS = 5.0
+CACHE_SECONDS = 5.0
 """How long a result is reused: frequent callers ask this process, and not the services."""
 
 
@@ -31,12 +31,12 @@ class Heartbeat:
         monotonic: Callable[[], float],
         *,
         limit: float = LIMIT_SECONDS,
-        kept: float = KEPT_SECONDS,
+        kept: float = CACHE_SECONDS,
     ) -> None:
         """`asks` by the names of the services; times in seconds."""
         self._asks = asks
         self._limit = limit
-        self._found = Kept(self._ask_all, monotonic, kept)
+        self._found = CachedAnswer(self._ask_all, monotonic, kept)
 
     async def silent(self) -> list[str]:
         """The names of the services that do not answer in time."""

@@ -40,7 +40,7 @@ class KnownTasks:
     def group_of(self, task_id: str, now: datetime, until: datetime) -> str | None:
         """The group of a task that exists until then; None where that is not known.
 
-        Nor is it said of a task that this process has just seen resolved: a client that was told so may expect a task
+        Nor is it said of a task that this process has just seen resolved: a client that has seen it may expect a task
         which waits for that one alone to be pending at once.
         """
         known = self._known.get(task_id)

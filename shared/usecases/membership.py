@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from shared.concurrency import both
 from shared.domain.definition import Definition
-from shared.domain.protocol import COMMIT_MAY_COME
+from shared.domain.protocol import ORPHAN_AFTER
 from shared.errors import RequestConflict, ServiceUnavailable
 from shared.recent import Recent
 from shared.runtime import Runtime, attempts
@@ -31,7 +31,7 @@ MARGIN = timedelta(hours=1)
 _REMEMBERED = 10_000
 
 Leave = Callable[[bool], Awaitable[None]]
-"""Takes back a member whose task was refused; whether the group that it has founded stays."""
+"""Rolls back a member whose task was refused; whether the group that it has created stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Membership:
                 continue
         raise ServiceUnavailable("the task group is contended; send the call again")
 
-    async def touch(
+    async def rewrite(
         self, definition: Definition, packed: PackedDefinition, looked: datetime, edges: Edges = NO_EDGES
     ) -> None:
         """Keeps the rows that an earlier call has added; one of them that is gone is added again, and the first edges.
@@ -92,7 +92,7 @@ class Membership:
             try:
                 await self._members.touch_member(definition, edges)
             except GroupChanged:
-                await self._members.restore_member(definition, packed, looked - COMMIT_MAY_COME, edges)
+                await self._members.restore_member(definition, packed, looked - ORPHAN_AFTER, edges)
         except GuardMissing:
             _refuse(definition, await self._groups.header(definition.task_group_id))
             raise ServiceUnavailable("the task group has just changed; send the call again") from None
@@ -123,7 +123,7 @@ class Membership:
                 return
             await self._recent.remove(listed)
             if scheduled is not None:
-                # A call that has founded the group again since has touched this row, too.
+                # A call that has created the group again since has rewritten this row, too.
                 await self._expiry.roll_back(scheduled)
 
         return dissolve
@@ -154,7 +154,7 @@ class Membership:
         try:
             joined = await self._members.found(definition, packed, edges, entry.key)
         except (GroupExists, MemberExists):
-            # If the answer to the first attempt was lost, the group that exists may be the one that this call founded.
+            # If the answer to the first attempt was lost, the group that exists may be the one that this call created.
             header = await self._groups.header(definition.task_group_id)
             if header is None or header.listed != entry.key:
                 await self._recent.remove(entry.key)

@@ -23,7 +23,7 @@ from shared.domain.artifacts import (
     upload_life,
 )
 from shared.domain.definition import Json
-from shared.domain.protocol import CLOCK_SKEW, KEPT
+from shared.domain.protocol import EXPIRY_GRACE_PERIOD, SIGNED_URL_CLOCK_SKEW
 from shared.domain.task import Run
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.runtime import Runtime
@@ -121,13 +121,15 @@ class Objects:
             )
         now = self._runtime.now().replace(microsecond=0)
         life = upload_life(content_length, self._put)
-        expires = min(now + life, stored.artifact.expires.replace(microsecond=0) + KEPT)
+        expires = min(now + life, stored.artifact.expires.replace(microsecond=0) + EXPIRY_GRACE_PERIOD)
         headers = _headers(stored.artifact)
         stated = {"Content-Length": str(content_length), "Content-Type": headers["content_type"]}
         if is_chunked or (self._mode == "relay" and content_length <= self._relay.limit):
             url = self._relay.url(stored.task_id, stored.run_id, stored.artifact, expires)
             return PutUrl(url=url, expires=expires, headers=stated)
-        url = await self._access.write_blob(stored.container, stored.path, start=now - CLOCK_SKEW, expiry=expires)
+        url = await self._access.write_blob(
+            stored.container, stored.path, start=now - SIGNED_URL_CLOCK_SKEW, expiry=expires
+        )
         return PutUrl(
             url=url,
             expires=expires,

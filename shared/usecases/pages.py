@@ -16,7 +16,7 @@ from shared.storage.tasks import Loaded, TaskStore
 READS = 32
 """Tasks read in parallel."""
 AT_ONCE = 4
-"""Pages that a process reads at a time. Each has rows of up to a megabyte in hand, and more at a time are no faster."""
+"""Pages that a process reads at a time. Each has up to a megabyte of rows in memory; more pages are no faster."""
 
 T = TypeVar("T")
 F = TypeVar("F")

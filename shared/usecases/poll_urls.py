@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from shared.concurrency import together
 from shared.domain.priority import PRIORITIES
-from shared.domain.protocol import CLOCK_SKEW
+from shared.domain.protocol import SIGNED_URL_CLOCK_SKEW
 from shared.recent import Recent
 from shared.runtime import Runtime
 from shared.storage.interface import Access
@@ -62,7 +62,9 @@ class PollUrls:
         expires = now + self._life
         signed = await together(
             *(
-                self._access.process_queue(pending_queue(task_queue_id, band), start=now - CLOCK_SKEW, expiry=expires)
+                self._access.process_queue(
+                    pending_queue(task_queue_id, band), start=now - SIGNED_URL_CLOCK_SKEW, expiry=expires
+                )
                 for band in PRIORITIES
             )
         )

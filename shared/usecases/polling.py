@@ -127,7 +127,7 @@ class Poller:
             await asyncio.wait(either, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             await self._leave(pool, waiter)
-            await together(*(self._messages.delay_pending(message.ticket, 0) for message in waiter.messages))
+            await together(*(self._messages.delay_pending(message.handle, 0) for message in waiter.messages))
             raise
         finally:
             ending.cancel()
@@ -203,7 +203,7 @@ class Poller:
             if waiter.lacks:
                 break
             pool.waiters.popleft().served.set_result(None)
-        await together(*(self._messages.delay_pending(message.ticket, 0) for message in remaining))
+        await together(*(self._messages.delay_pending(message.handle, 0) for message in remaining))
 
     @staticmethod
     def _serve_begun(pool: _Pool) -> None:

@@ -14,12 +14,12 @@ from shared.errors import InputError, ResourceNotFound
 from shared.storage import keys
 from shared.storage.definitions import Share
 from shared.storage.directory import MOST_ACTIONS, Declaration, DirectoryStore, Entry, Kind, packed_actions
-from shared.storage.pools import Counts, Indexed, PoolIndex, Standing, is_row_of, key_of
+from shared.storage.pools import Counts, Indexed, PoolIndex, PoolSnapshot, is_row_of, key_of
 from shared.storage.tasks import Found, Loaded
 from shared.usecases.executor import Stores
 from shared.usecases.groups import page_start
 from shared.usecases.pages import READS, Pages
-from shared.usecases.standings import Standings
+from shared.usecases.pool_snapshots import PoolSnapshots
 
 JUDGED = 32
 """So many claimed runs are counted by what their tasks say."""
@@ -40,16 +40,16 @@ class ListedRun:
 class PoolViews:
     """Reads pools. An unknown pool is an empty one."""
 
-    def __init__(self, stores: Stores, pages: Pages, index: PoolIndex, standings: Standings) -> None:
+    def __init__(self, stores: Stores, pages: Pages, index: PoolIndex, snapshots: PoolSnapshots) -> None:
         self._stores = stores
         self._pages = pages
         self._index = index
-        self._standings = standings
+        self._snapshots = snapshots
         self._now = stores.runtime.now
 
     async def pending_count(self, task_queue_id: str) -> int:
         """From the index rows alone: one request per thousand. Raises StorageUnavailable."""
-        return (await self._standings.of_pool(task_queue_id)).counts.pending
+        return (await self._snapshots.of_pool(task_queue_id)).counts.pending
 
     async def counts(self, task_queue_id: str) -> Counts:
         """As `counts_of_many`, for one. Raises StorageUnavailable."""
@@ -62,17 +62,17 @@ class PoolViews:
         The row of a run that was reported goes a second or two later. Where few are claimed, that is seen, so their
         tasks are asked; in a crowd it is not, and they may be many.
         """
-        found = await in_waves(READS, self._standings.of_pool, task_queue_ids)
-        if sum(len(standing.claimed) for standing in found) <= JUDGED:
+        found = await in_waves(READS, self._snapshots.of_pool, task_queue_ids)
+        if sum(len(snapshot.claimed) for snapshot in found) <= JUDGED:
             judged = zip(task_queue_ids, found, strict=True)
-            counts = await together(*(self._judged(pool, standing) for pool, standing in judged))
+            counts = await together(*(self._judged(pool, snapshot) for pool, snapshot in judged))
         else:
-            counts = [standing.counts for standing in found]
+            counts = [snapshot.counts for snapshot in found]
         return list(zip(task_queue_ids, counts, strict=True))
 
-    async def _judged(self, task_queue_id: str, standing: Standing) -> Counts:
-        held = await together(*(self._is_held(task_queue_id, *run) for run in standing.claimed))
-        return replace(standing.counts, claimed=sum(held))
+    async def _judged(self, task_queue_id: str, snapshot: PoolSnapshot) -> Counts:
+        held = await together(*(self._is_held(task_queue_id, *run) for run in snapshot.claimed))
+        return replace(snapshot.counts, claimed=sum(held))
 
     async def _is_held(self, task_queue_id: str, task_id: str, run_id: int) -> bool:
         task = await self._stores.tasks.status(task_id)

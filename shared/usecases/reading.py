@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from shared.concurrency import both
 from shared.domain.artifacts import OPAQUE, Artifact, StorageType, as_header, disposition
-from shared.domain.protocol import CLOCK_SKEW
+from shared.domain.protocol import SIGNED_URL_CLOCK_SKEW
 from shared.domain.task import Task
 from shared.errors import InputError, ResourceExpired, ResourceNotFound
 from shared.runtime import Runtime
@@ -114,7 +114,7 @@ class Reading:
     def window(self) -> tuple[datetime, datetime]:
         """From when to when a URL that is made now is valid."""
         now = self._now().replace(microsecond=0)
-        return now - CLOCK_SKEW, now + self._life
+        return now - SIGNED_URL_CLOCK_SKEW, now + self._life
 
     async def _follow(self, stored: Stored | None, name: str, authorise: Authorise) -> Stored:
         visited = [name]

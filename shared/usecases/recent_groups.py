@@ -1,4 +1,4 @@
-"""The task groups that were founded last (contract 2.5)."""
+"""The task groups that were created last (contract 2.5)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shared.concurrency import in_waves
 from shared.storage import keys
 from shared.storage.group_rows import Group
 from shared.storage.groups import GroupStore
-from shared.storage.recent_groups import FoundedGroup, RecentGroupStore
+from shared.storage.recent_groups import CreatedGroup, RecentGroupStore
 from shared.usecases.groups import page_start
 from shared.usecases.pages import READS
 
@@ -20,7 +20,7 @@ MOST = 100
 class RecentGroup:
     """A group as it is now, and as its first task described it."""
 
-    founded: FoundedGroup
+    created: CreatedGroup
     header: Group
 
 
@@ -37,15 +37,15 @@ class RecentGroups:
         Groups that never came to be are left out, so a page may be short. Raises InputError for a start outside of the
         listing, StorageUnavailable.
         """
-        first = page_start(start, keys.FOUNDED)
+        first = page_start(start, keys.CREATED_GROUPS)
         if limit == 0:
             return [], None
-        founded, resume = await self._recent.page(first, min(limit, MOST))
-        found = await in_waves(READS, self._find, founded)
+        created, resume = await self._recent.page(first, min(limit, MOST))
+        found = await in_waves(READS, self._find, created)
         return [group for group in found if group is not None], resume
 
-    async def _find(self, founded: FoundedGroup) -> RecentGroup | None:
-        header = await self._groups.header(founded.task_group_id)
-        if header is None or header.listed != founded.key:
+    async def _find(self, created: CreatedGroup) -> RecentGroup | None:
+        header = await self._groups.header(created.task_group_id)
+        if header is None or header.listed != created.key:
             return None
-        return RecentGroup(founded=founded, header=header)
+        return RecentGroup(created=created, header=header)

@@ -14,7 +14,7 @@ from shared.concurrency import in_waves
 from shared.domain import transitions
 from shared.domain.effects import NoDecision, row_of
 from shared.domain.priority import Priority
-from shared.domain.protocol import COMMIT_MAY_COME, OVERTAKEN
+from shared.domain.protocol import MESSAGE_LOST_AFTER, ORPHAN_AFTER
 from shared.domain.task import State, Task
 from shared.errors import ResourceNotFound
 from shared.recent import Recent
@@ -120,7 +120,7 @@ class Reconciler:
         suspects: list[PendingRow] = []
         for priority, waiting in bands.items():
             head = await self._stores.messages.head(task_queue_id, priority)
-            suspects.extend(row for row in waiting if head is None or head - _latest(row) > OVERTAKEN)
+            suspects.extend(row for row in waiting if head is None or head - _latest(row) > MESSAGE_LOST_AFTER)
         await in_waves(WIDTH, lambda row: self._repair_logging_failures(task_queue_id, row), suspects)
         return len(suspects)
 
@@ -143,7 +143,7 @@ class Reconciler:
         if loaded is not None and loaded.task.task_queue_id != task_queue_id:
             loaded = None
         if loaded is None or row.run_id > loaded.task.last_run_id:
-            if self._now() - row.written > COMMIT_MAY_COME:
+            if self._now() - row.written > ORPHAN_AFTER:
                 await self._stores.pools.remove_read(task_queue_id, row)
             return
         task, run = loaded.task, loaded.task.runs[row.run_id]
@@ -183,7 +183,7 @@ class Reconciler:
             )
         except (NoDecision, ResourceNotFound):
             return  # it has moved on since it was read
-        await self._stores.pools.touch(task_queue_id, row)
+        await self._stores.pools.rewrite(task_queue_id, row)
 
 
 def _latest(row: PendingRow) -> datetime:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from shared.concurrency import in_waves, together
 from shared.domain import announcements
 from shared.domain.effects import ChangePoolRows, row_of
-from shared.domain.protocol import COMMIT_MAY_COME
+from shared.domain.protocol import ORPHAN_AFTER
 from shared.domain.task import RETRY_OF, Created, Run, State, Task
 from shared.storage import keys
 from shared.storage.artifacts import Waiting
@@ -130,7 +130,7 @@ class Resolution:
         return [
             self._outside(page, at_once),
             self._settle(page),
-            self._enter(page.read, page.run),
+            self._add_to_index(page.read, page.run),
             self._announce(page.read, page.message),
         ]
 
@@ -176,7 +176,7 @@ class Resolution:
         return task.runs[run_id]
 
     async def _wait_for_commit(self, message: ResolvedMessage) -> None:
-        if self._stores.runtime.now() - message.put < COMMIT_MAY_COME:
+        if self._stores.runtime.now() - message.put < ORPHAN_AFTER:
             await self._put(message, visible_in=message.delay, delay=min(2 * message.delay, LONGEST_DELAY))
 
     async def _put(
@@ -210,7 +210,7 @@ class Resolution:
             dependent = keys.dependent_of(edge.key)
             if await self._follow(page, dependent, rows):
                 return None
-            if self._stores.runtime.now() - edge.timestamp < COMMIT_MAY_COME:
+            if self._stores.runtime.now() - edge.timestamp < ORPHAN_AFTER:
                 return edge
             await self._remove_edge(page.read.task, dependent, edge.etag, in_group=in_group)
             return None
@@ -227,7 +227,7 @@ class Resolution:
         return True
 
     async def _look_again(self, read: Loaded, run: Run, message: ResolvedMessage, waiting: WaitingEdges) -> None:
-        """The edges that had no dependent yet. What was touched since was touched by a call that has seen the
+        """The edges that had no dependent yet. What was rewritten since was rewritten by a call that has seen the
         resolution, or will."""
         page, rows = _Page(read, run, message), PendingRows(self._stores.pools)
 
@@ -237,7 +237,7 @@ class Resolution:
         missing = [each for each in await in_waves(PAGE, follow, waiting.etags) if each is not None]
         if not missing:
             return
-        left = (COMMIT_MAY_COME - (self._stores.runtime.now() - waiting.written)).total_seconds()
+        left = (ORPHAN_AFTER - (self._stores.runtime.now() - waiting.written)).total_seconds()
         if left > 0:
             await self._put(
                 message,
@@ -275,7 +275,7 @@ class Resolution:
         await self._uploads.commit(task.task_id, over)
         return False
 
-    async def _enter(self, read: Loaded, run: Run) -> bool:
+    async def _add_to_index(self, read: Loaded, run: Run) -> bool:
         """A task that has completed is indexed by its routes. No other message has a part of it."""
         if run.state is State.COMPLETED and run.resolved is not None:
             await self._index.task_completed(read.definition, run.resolved)
@@ -317,9 +317,9 @@ class Resolution:
 
     async def _remove_deadline(self, task: Task, generation: int) -> None:
         """Only while the task, as read, is still resolved: a rerun has put a deadline message of its own."""
-        ticket = task.tickets.deadline
-        if ticket is not None and task.is_resolved and task.generation == generation:
-            await self._stores.messages.remove(ticket)
+        handle = task.handles.deadline
+        if handle is not None and task.is_resolved and task.generation == generation:
+            await self._stores.messages.remove(handle)
 
 
 def _was_retried(task: Task, run_id: int) -> bool:

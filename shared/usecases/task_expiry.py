@@ -10,7 +10,7 @@ from typing import cast
 
 from shared.domain.dates import parse_date
 from shared.domain.effects import ChangePoolRows, row_of
-from shared.domain.protocol import KEPT, LATE_TIMERS, SETTLED, TRIES
+from shared.domain.protocol import EXPIRY_GRACE_PERIOD, LATE_TIMERS, ROWS_COMPLETE_AFTER, TRIES
 from shared.domain.task import State
 from shared.errors import ServiceError
 from shared.storage import keys
@@ -75,7 +75,7 @@ class TaskExpiry:
                 )
             if str(status.values["taskGroupId"]) != task_group_id:
                 return await self._leave_group(task_group_id, task_id, None)
-            if parse_date(str(status.values["expires"])) + KEPT > self._now():
+            if parse_date(str(status.values["expires"])) + EXPIRY_GRACE_PERIOD > self._now():
                 return None  # the id was used again, for a task that has a row of its own
             if not State(str(status.values["state"])).is_resolved and not await self._give_up(task_id):
                 return self._now()
@@ -140,7 +140,7 @@ class TaskExpiry:
         task = await self._stores.tasks.status(task_id)
         if task is None or task.is_resolved:
             return False  # just now
-        if task.expires + KEPT + LATE_TIMERS > self._now():
+        if task.expires + EXPIRY_GRACE_PERIOD + LATE_TIMERS > self._now():
             await self._stores.messages.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline)
             return False
         log.error("task %s has expired unresolved", task.task_id, extra={"action": "expired_unresolved"})
@@ -203,7 +203,7 @@ class TaskExpiry:
         """Deletes the rows of a task in a group, member and active rows together: neither is of use without the other.
 
         A task that was resolved in its last `generation`, as its member row says, has no active row any more. Rows
-        that a call has written or touched in the last minutes stay: it may be creating a new task of this id.
+        that a call has written or rewritten in the last minutes stay: it may be creating a new task of this id.
         Returns when to look again, None if never.
         """
         member = await self._storage.tables.get(keys.GROUPS, task_group_id, keys.member(task_id))
@@ -233,8 +233,8 @@ class TaskExpiry:
                 tasks[row.key].has_left = True
 
     def _is_settled(self, row: Row) -> bool:
-        """Whether no call that is under way can rely on the row any more: it would have touched it."""
-        return row.timestamp + SETTLED <= self._now()
+        """Whether no call that is under way can rely on the row any more: it would have rewritten it."""
+        return row.timestamp + ROWS_COMPLETE_AFTER <= self._now()
 
 
 def _final(generation: int) -> str:

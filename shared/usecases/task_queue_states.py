@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from shared.concurrency import in_waves
 from shared.storage import keys
 from shared.storage.directory import DirectoryStore, Entry
-from shared.storage.pools import Standing
+from shared.storage.pools import PoolSnapshot
 from shared.usecases.groups import page_start
 from shared.usecases.pages import READS
-from shared.usecases.standings import Standings
+from shared.usecases.pool_snapshots import PoolSnapshots
 
 MOST = 100
 """Task queues on a page: each costs a read of its index."""
@@ -23,15 +23,15 @@ class TaskQueueState:
     task_queue_id: str
     entry: Entry | None
     """None if no worker has asked it for work lately, and nobody has declared it."""
-    standing: Standing
+    snapshot: PoolSnapshot
 
 
 class TaskQueueStates:
     """Lists task queues."""
 
-    def __init__(self, directory: DirectoryStore, standings: Standings) -> None:
+    def __init__(self, directory: DirectoryStore, snapshots: PoolSnapshots) -> None:
         self._directory = directory
-        self._standings = standings
+        self._snapshots = snapshots
 
     async def page(self, *, start: str, limit: int) -> tuple[list[TaskQueueState], str | None]:
         """A page of at most MOST task queues in the order of their ids, and the key at which the next one starts.
@@ -44,8 +44,8 @@ class TaskQueueStates:
             return [], None
         known, resume = await self._directory.known(first, min(limit, MOST))
         found = await in_waves(READS, lambda queue: self._state(*queue), known)
-        return [state for state in found if state.entry is not None or state.standing.rows], resume
+        return [state for state in found if state.entry is not None or state.snapshot.rows], resume
 
     async def _state(self, task_queue_id: str, entry: Entry | None) -> TaskQueueState:
-        standing = await self._standings.of_pool(task_queue_id)
-        return TaskQueueState(task_queue_id=task_queue_id, entry=entry, standing=standing)
+        snapshot = await self._snapshots.of_pool(task_queue_id)
+        return TaskQueueState(task_queue_id=task_queue_id, entry=entry, snapshot=snapshot)

@@ -12,7 +12,7 @@ from shared.domain import claim_ends, transitions
 from shared.domain.claim_ends import NotExpired
 from shared.domain.effects import Decision, NoDecision
 from shared.domain.events import Event, Exchange, TaskEvent
-from shared.domain.protocol import COMMIT_MAY_COME
+from shared.domain.protocol import ORPHAN_AFTER
 from shared.domain.task import Resolved
 from shared.errors import ResourceNotFound, ServiceError
 from shared.events.unavailable import EventsUnavailable
@@ -69,7 +69,7 @@ class Timers:
         try:
             await self._executor.run(task_id, at_deadline)
         except ResourceNotFound:
-            if now - put < COMMIT_MAY_COME:
+            if now - put < ORPHAN_AFTER:
                 again = now + timedelta(seconds=LOOK_AGAIN) - self._deadline_delay
                 await messages.put_deadline(task_id, task_group_id, scheduler_id, again, put)
             else:

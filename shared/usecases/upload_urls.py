@@ -26,7 +26,7 @@ from shared.domain.artifacts import (
     disposition,
     part_id,
 )
-from shared.domain.protocol import CLOCK_SKEW
+from shared.domain.protocol import SIGNED_URL_CLOCK_SKEW
 from shared.errors import InputTooLarge, InsufficientScopes, RequestConflict, ResourceNotFound
 from shared.runtime import Runtime
 from shared.storage import keys
@@ -174,7 +174,7 @@ class UploadUrls:
         return await self._access.write_blob(
             keys.container(artifact.name),
             keys.path(task_id, run_id, artifact.name, artifact.version),
-            start=self._now().replace(microsecond=0) - CLOCK_SKEW,
+            start=self._now().replace(microsecond=0) - SIGNED_URL_CLOCK_SKEW,
             expiry=until,
         )
 

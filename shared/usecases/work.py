@@ -30,7 +30,7 @@ from shared.usecases.executor import Executor, Stores
 from shared.usecases.handing_out import HandingOut
 from shared.usecases.polling import Poller
 from shared.usecases.reconciler import Reconciler
-from shared.usecases.workers import Presence, Visit
+from shared.usecases.workers import Presence, WorkRequest
 
 log = logging.getLogger("taskcluster.claims")
 
@@ -83,7 +83,7 @@ class Work:
         self._reconciler = reconciler
         self._presence = presence
         self._claiming = Claiming(stores, executor, HandingOut(stores, executor, presence), first_claim)
-        self._waiting: dict[tuple[str, Worker], Visit] = {}
+        self._waiting: dict[tuple[str, Worker], WorkRequest] = {}
         self._issuer = issuer
         self._first_claim = first_claim
         self._claim_timeout = claim_timeout
@@ -93,18 +93,18 @@ class Work:
         """Up to `count` claims, waiting up to `wait` seconds for the first (contract 5.1).
 
         A quarantined worker waits in vain. A newer wait of the same worker ends this one, since a worker waits once at
-        a time: its client is gone. So does cancelling the call; claims that are being made are then handed back.
+        a time: its client is gone. So does cancelling the call; claims that are being made are then returned.
         Raises StorageUnavailable, ServiceUnavailable.
         """
-        visit = Visit(began=self._runtime.now(), waits=True)
+        work_request = WorkRequest(began=self._runtime.now(), waits=True)
         caller = task_queue_id, worker
         if (older := self._waiting.get(caller)) is not None:
             older.ended.set()
-        self._waiting[caller] = visit
+        self._waiting[caller] = work_request
         try:
-            return await self._wait_for_work(task_queue_id, worker, count, wait, visit)
+            return await self._wait_for_work(task_queue_id, worker, count, wait, work_request)
         finally:
-            if self._waiting.get(caller) is visit:
+            if self._waiting.get(caller) is work_request:
                 del self._waiting[caller]
 
     def waiting(self) -> Counter[str]:
@@ -112,19 +112,19 @@ class Work:
         return Counter(task_queue_id for task_queue_id, _ in self._waiting)
 
     async def _wait_for_work(
-        self, task_queue_id: str, worker: Worker, count: int, wait: float, visit: Visit
+        self, task_queue_id: str, worker: Worker, count: int, wait: float, work_request: WorkRequest
     ) -> list[Claim]:
         record = await self._presence.arrived(task_queue_id, worker)
         if record.is_quarantined(self._runtime.now()):
             await self._presence.seen(record)
-            await comes_within(visit.ended, wait)
+            await comes_within(work_request.ended, wait)
             return []
         found = asyncio.Event()
-        noted = asyncio.ensure_future(self._note_wait(record, visit, found))
+        noted = asyncio.ensure_future(self._note_wait(record, work_request, found))
         try:
-            claimed = await self._claim_in_time(task_queue_id, worker, count, wait, visit, record, found)
+            claimed = await self._claim_in_time(task_queue_id, worker, count, wait, work_request, record, found)
         finally:
-            visit.ended.set()
+            work_request.ended.set()
             found.set()
             await asyncio.wait([noted])
         if not claimed:
@@ -138,7 +138,7 @@ class Work:
         worker: Worker,
         count: int,
         wait: float,
-        visit: Visit,
+        work_request: WorkRequest,
         record: WorkerRecord,
         found: asyncio.Event,
     ) -> list[Loaded]:
@@ -147,28 +147,28 @@ class Work:
         Sets `found` with the first work.
         """
         until, left = self._runtime.now() + timedelta(seconds=wait), wait
-        while messages := await self._poller.take(task_queue_id, count, left, visit.ended):
+        while messages := await self._poller.take(task_queue_id, count, left, work_request.ended):
             found.set()
             record = self._presence.latest(record)
-            if visit.ended.is_set() or record.is_quarantined(self._runtime.now()):
+            if work_request.ended.is_set() or record.is_quarantined(self._runtime.now()):
                 await together(*map(self._release, messages))
-                await comes_within(visit.ended, max((until - self._runtime.now()).total_seconds(), 0))
+                await comes_within(work_request.ended, max((until - self._runtime.now()).total_seconds(), 0))
                 return []
             claiming = asyncio.ensure_future(
-                self._claiming.claim(task_queue_id, messages, worker, record, visit),
+                self._claiming.claim(task_queue_id, messages, worker, record, work_request),
             )
             try:
                 claimed = await asyncio.shield(claiming)
             except asyncio.CancelledError:
-                visit.ended.set()  # the claims come to their end, and are handed back
+                work_request.ended.set()  # the claims come to their end, and are returned
                 await asyncio.wait([claiming])
                 raise
             left = (until - self._runtime.now()).total_seconds()
-            if claimed or left <= 0 or visit.ended.is_set():
+            if claimed or left <= 0 or work_request.ended.is_set():
                 return claimed
         return []
 
-    async def _note_wait(self, record: WorkerRecord, visit: Visit, found: asyncio.Event) -> None:
+    async def _note_wait(self, record: WorkerRecord, work_request: WorkRequest, found: asyncio.Event) -> None:
         """Shows other processes that the worker waits here, so that they end its older waits.
 
         Where this process knows of no other, it looks only after a moment: a worker that gets work at once costs no
@@ -179,7 +179,7 @@ class Work:
                 if await comes_within(found, NOTED_AFTER):
                     return
                 record = await self._presence.read_again(record)
-            await self._presence.waits(record, visit)
+            await self._presence.waits(record, work_request)
 
     async def claim_polled(
         self, task_queue_id: str, worker: Worker, count: int, poll_answer: str, wait: float
@@ -191,7 +191,7 @@ class Work:
         Raises InputError, StorageUnavailable.
         """
         messages = self._read_polled(task_queue_id, poll_answer)
-        visit = Visit(began=self._runtime.now(), waits=False)
+        work_request = WorkRequest(began=self._runtime.now(), waits=False)
         record = await self._presence.arrived(task_queue_id, worker)
         if record.is_quarantined(self._runtime.now()):
             await together(self._presence.seen(record), *map(self._release, messages))
@@ -201,7 +201,9 @@ class Work:
         if not messages:
             await together(self._presence.seen(record), rest)
             return []
-        claimed, _ = await both(self._claiming.claim(task_queue_id, messages[:count], worker, record, visit), rest)
+        claimed, _ = await both(
+            self._claiming.claim(task_queue_id, messages[:count], worker, record, work_request), rest
+        )
         return self._claims(claimed)
 
     def _read_polled(self, task_queue_id: str, poll_answer: str) -> list[PendingMessage]:
@@ -216,7 +218,7 @@ class Work:
 
     async def _release(self, message: PendingMessage) -> None:
         with suppress(StorageUnavailable):  # then it shows itself when the time is over for which it was polled
-            await self._stores.messages.delay_pending(message.ticket, 0)
+            await self._stores.messages.delay_pending(message.handle, 0)
 
     async def found_for_claim(self, task_id: str) -> Loaded:
         """A task that claimTask names. Old workers delete their message on a 404, so it is looked for a while.
@@ -239,12 +241,12 @@ class Work:
         """
         now = self._runtime.now()
         refuse_after_deadline(read.task, now)
-        visit = Visit(began=now, waits=False)
+        work_request = WorkRequest(began=now, waits=False)
         record = await self._presence.named_a_task(read.task.task_queue_id, worker)
         if record.is_quarantined(now):
             raise ServiceUnavailable(f"worker {worker.worker_group}/{worker.worker_id} is quarantined")
         taken_until = now + self._first_claim
-        loaded = await self._claiming.claim_by_task(read, run_id, worker, taken_until, record, visit)
+        loaded = await self._claiming.claim_by_task(read, run_id, worker, taken_until, record, work_request)
         return self._claim(loaded, taken_until)
 
     async def reclaim_task(self, task_id: str, run_id: int) -> Claim:

@@ -33,7 +33,7 @@ LIFE_BY_CLAIM_TASK = timedelta(days=5)
 
 
 @dataclass(eq=False, kw_only=True)
-class Visit:
+class WorkRequest:
     """A call of a worker that asks for work."""
 
     began: datetime
@@ -90,7 +90,7 @@ class Presence:
             if not self._workers.is_due(record) or await self._write(record.claimed([], self._now()), []):
                 return
 
-    async def waits(self, record: WorkerRecord, visit: Visit) -> None:
+    async def waits(self, record: WorkerRecord, work_request: WorkRequest) -> None:
         """A worker has begun to wait here, so that its older waits in other processes get no run any more.
 
         No request when the row says so already. Raises StorageUnavailable.
@@ -98,9 +98,9 @@ class Presence:
         async for attempt in attempts(self._runtime):
             if attempt:
                 record = await self.read_again(record)
-            if record.etag and (record.waits_in == self._process or record.waits_from >= visit.began):
+            if record.etag and (record.waits_in == self._process or record.waits_from >= work_request.began):
                 return
-            updated = record.waiting(visit.began, self._process)
+            updated = record.waiting(work_request.began, self._process)
             if await self._write(updated, []):
                 return
 
@@ -119,7 +119,7 @@ class Presence:
     async def claimed(
         self,
         record: WorkerRecord,
-        visit: Visit,
+        work_request: WorkRequest,
         tasks: Sequence[tuple[str, int]],
         rows: Sequence[ChangePoolRows],
     ) -> bool:
@@ -132,11 +132,11 @@ class Presence:
         async for attempt in attempts(self._runtime):
             if attempt:
                 record = await self.read_again(record)
-            if visit.ended.is_set() or not record.admits(visit.began, self._process, self._now()):
+            if work_request.ended.is_set() or not record.admits(work_request.began, self._process, self._now()):
                 return False
             updated = record.claimed(tasks, self._now())
-            if visit.waits:
-                updated = updated.waiting(visit.began, self._process)
+            if work_request.waits:
+                updated = updated.waiting(work_request.began, self._process)
             if await self._write(updated, rows):
                 return True
         await self._pools.change(rows, record.task_queue_id)

@@ -11,7 +11,7 @@ import pytest
 from admin.account import Records
 from admin.inspection import Finding, group_tasks, inspect_group, inspect_task
 from shared.domain.effects import row_of
-from shared.domain.protocol import KEPT
+from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.domain.task import Resolved, Task
 from shared.runtime import Runtime
 from shared.storage import keys
@@ -147,7 +147,7 @@ async def _no_edge_from_another_group(world: World, cast: Cast) -> str:
 async def _without_expiry_row(world: World, cast: Cast) -> str:
     task = _task(world, cast.running)
     row = Delete(keys.expiring("task", task.task_id, task.task_group_id))
-    await _write(world, keys.EXPIRY, keys.hour(task.expires + KEPT), row)
+    await _write(world, keys.EXPIRY, keys.hour(task.expires + EXPIRY_GRACE_PERIOD), row)
     return cast.running
 
 

@@ -137,7 +137,7 @@ async def test_counts_and_pages_of_index_rows(azure_storage: Storage) -> None:
     await together(*(pools.add_pending(POOL, row) for row in (*waiting, *late)))
     await _claim(pools, [*running, *others])
     with counting() as operations:
-        assert (await index.standing(POOL, NOW)).counts == Counts(pending=5, claimed=4)
+        assert (await index.snapshot(POOL, NOW)).counts == Counts(pending=5, claimed=4)
     assert (operations.total, operations.depth) == (1, 1)
     page, resume = await index.page("pending", POOL, keys.PENDING[0], 3)
     rest, end = await index.page("pending", POOL, str(resume), 1000)
@@ -153,7 +153,7 @@ async def test_counts_beyond_a_page(azure_storage: Storage) -> None:
     for at in range(0, len(many), 100):
         await _claim(pools, many[at : at + 100])
     with counting() as operations:
-        assert (await index.standing(POOL, NOW)).counts == Counts(pending=0, claimed=1050)
+        assert (await index.snapshot(POOL, NOW)).counts == Counts(pending=0, claimed=1050)
     assert operations.total == 2
 
 

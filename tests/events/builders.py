@@ -13,13 +13,13 @@ from shared.domain.definition import Definition
 from shared.domain.effects import Decision
 from shared.domain.events import ArtifactEvent, Exchange, GroupEvent, TaskEvent
 from shared.domain.priority import Priority
-from shared.domain.task import Resolved, Task, Ticket
+from shared.domain.task import MessageHandle, Resolved, Task
 from shared.events.messages import EventMessage, render
 
 TASK_ID = "AAAAAAAAQACAAAAAAAAAAA"
 GROUP_ID = "BBBBBBBBRBCBBBBBBBBBBQ"
 CREATED = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
-TICKET = Ticket(queue="q", message_id="m", pop_receipt="r")
+HANDLE = MessageHandle(queue="q", message_id="m", pop_receipt="r")
 WORKER = claims.Worker(worker_group="group-1", worker_id="worker-1")
 
 
@@ -81,7 +81,7 @@ class Life:
 
     def claim(self, worker: claims.Worker = WORKER) -> list[EventMessage]:
         taken_until = self.now + timedelta(minutes=20)
-        return self.apply(claims.claim(self.task, worker, TICKET, taken_until, self.now))
+        return self.apply(claims.claim(self.task, worker, HANDLE, taken_until, self.now))
 
     def reclaim(self) -> list[EventMessage]:
         taken_until = self.now + timedelta(minutes=20)

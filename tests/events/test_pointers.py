@@ -39,7 +39,7 @@ task_events = st.builds(
     old_priority=st.none() | st.sampled_from(PRIORITIES),
     new_priority=st.none() | st.sampled_from(PRIORITIES),
     sequence=st.none() | st.integers(0, 10_000),
-    then=st.none() | snapshots,
+    snapshot=st.none() | snapshots,
 )
 group_events = st.builds(
     GroupEvent,

@@ -33,7 +33,7 @@ ANSWERED = 30.0
 @pytest.fixture
 def small() -> Iterator[Service]:
     """A stack of one host that takes few calls at a time, so that few clients are too many."""
-    for running in start({"MAX_CALLS_IN_HAND": "8", "MAX_LONG_POLLS": "4", "LONG_POLL_SECONDS": "20"}, hosts=1):
+    for running in start({"MAX_CONCURRENT_CALLS": "8", "MAX_LONG_POLLS": "4", "LONG_POLL_SECONDS": "20"}, hosts=1):
         yield Service(running)
 
 

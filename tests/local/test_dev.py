@@ -277,7 +277,7 @@ def _heed_interrupts() -> None:
         "import time; print('ready', flush=True); time.sleep(60)",
         "import time\ntry: print('ready', flush=True); time.sleep(60)\nexcept KeyboardInterrupt: exit('summary')",
     ],
-    ids=["plain", "with last words"],
+    ids=["plain", "with last lines"],
 )
 def test_an_interrupt_ends_the_checks_quietly(tmp_path: Path, sleeper: str) -> None:
     (tmp_path / "sleeper.py").write_text(sleeper)

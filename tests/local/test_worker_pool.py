@@ -36,7 +36,7 @@ class Played:
         return self.code
 
     def tail(self) -> str:
-        return "its last words"
+        return "its last lines"
 
     def terminate(self) -> None:
         self.asked.append("terminate")
@@ -82,7 +82,7 @@ def test_a_worker_that_fails_is_reported_and_replaced(tmp_path: Path) -> None:
     stage.pool.look(1)
     stage.played[0].code = 1
     look = stage.pool.look(1)
-    assert (look.started, look.failed) == (1, ("worker-1 ended with exit code 1:\nits last words",))
+    assert (look.started, look.failed) == (1, ("worker-1 ended with exit code 1:\nits last lines",))
     assert stage.played[1].name == "worker-2", "ids are never used again: the queue may still know the first"
 
 

@@ -163,7 +163,7 @@ def test_counts_of_a_pool_of_more_rows_than_a_page(more: int) -> None:
         rows.append(Create(f"claimed~{LATER}~{_id(0)}~0000", values))
         for start in range(0, len(rows), MAX_OPERATIONS):
             await world.memory.storage.tables.transact(keys.POOLS, POOL_PARTITION, rows[start : start + MAX_OPERATIONS])
-        standing = await PoolIndex(world.memory.storage).standing(POOL, world.clock.now())
-        assert (standing.counts.pending, standing.counts.claimed) == (MAX_PAGE + more - 2, 1)
+        snapshot = await PoolIndex(world.memory.storage).snapshot(POOL, world.clock.now())
+        assert (snapshot.counts.pending, snapshot.counts.claimed) == (MAX_PAGE + more - 2, 1)
 
     world.run(story())

@@ -14,7 +14,7 @@ from shared.domain import claims, transitions
 from shared.domain.artifacts import Artifact, StorageType
 from shared.domain.claims import Worker
 from shared.domain.creation import MAX_DEPENDENCIES
-from shared.domain.task import MAX_OPERATIONS_KEPT, MAX_RUNS, Resolved, State, Task, Ticket, Tickets
+from shared.domain.task import MAX_OPERATIONS_KEPT, MAX_RUNS, MessageHandle, MessageHandles, Resolved, State, Task
 from shared.errors import InputError, RequestConflict
 from shared.storage import artifacts as stored
 from shared.storage import limits
@@ -28,7 +28,7 @@ ROOM = 0.9
 LONGEST_ID = "w" * 38
 WORKER = Worker(worker_group=LONGEST_ID, worker_id=LONGEST_ID)
 DIGESTS = tuple(rules.digest(str(number)) for number in range(rules.MAX_UNFINISHED))
-TICKET = Ticket(queue="q" * 63, message_id="m" * 36, pop_receipt="r" * 100)
+HANDLE = MessageHandle(queue="q" * 63, message_id="m" * 36, pop_receipt="r" * 100)
 
 
 def _fits(task: Task) -> None:
@@ -53,14 +53,14 @@ def _largest() -> Task:
         retries_left=MAX_RUNS - 1,
         dependencies=MAX_DEPENDENCIES,
         satisfied=(1 << MAX_DEPENDENCIES) - 1,
-        tickets=Tickets(pending=TICKET, claim=TICKET, deadline=TICKET),
+        handles=MessageHandles(pending=HANDLE, claim=HANDLE, deadline=HANDLE),
         operations=("o" * 22,) * MAX_OPERATIONS_KEPT,
     )
 
 
 def _claimed(task: Task) -> Task:
     """Running, with as many uploads under way as a run may have."""
-    after = claims.claim(task, WORKER, TICKET, NOW + timedelta(minutes=20), NOW).task
+    after = claims.claim(task, WORKER, HANDLE, NOW + timedelta(minutes=20), NOW).task
     assert after is not None
     run = replace(after.last_run, by_claim_task=True, unfinished=DIGESTS)
     rules.check_unfinished(run)

@@ -58,7 +58,7 @@ TASK_EVENTS = st.builds(
     old_priority=st.sampled_from(PRIORITIES),
     new_priority=st.sampled_from(PRIORITIES),
     sequence=st.just(2**63),
-    then=st.just(Snapshot(priority="very-high", runs=MAX_RUNS, state=State.UNSCHEDULED, taken_until=LATEST)),
+    snapshot=st.just(Snapshot(priority="very-high", runs=MAX_RUNS, state=State.UNSCHEDULED, taken_until=LATEST)),
 )
 GROUP_EVENTS = st.builds(
     GroupEvent,
@@ -98,8 +98,8 @@ async def test_every_message_of_the_longest_ids_fits() -> None:
     memory = MemoryStorage(clock)
     messages = _messages(memory, clock)
     pool = f"{LONGEST_ID}/{LONGEST_ID}"
-    ticket = await messages.put_pending(pool, "lowest", SLUGID, MAX_RUNS, SLUGID, None)
-    await messages.move_pending(ticket, pool, SLUGID, MAX_RUNS, SLUGID, clock.now() + timedelta(days=6))
+    handle = await messages.put_pending(pool, "lowest", SLUGID, MAX_RUNS, SLUGID, None)
+    await messages.move_pending(handle, pool, SLUGID, MAX_RUNS, SLUGID, clock.now() + timedelta(days=6))
     await messages.put_claim(SLUGID, MAX_RUNS, LATEST)
     await messages.put_deadline(SLUGID, SLUGID, LONGEST_ID, clock.now() + timedelta(days=5))
     page = f"{keys.dependent(SLUGID)} "
@@ -108,7 +108,7 @@ async def test_every_message_of_the_longest_ids_fits() -> None:
     )
     job = GroupJobBody(taskGroupId=SLUGID, kind="priority", newPriority="very-high", asked=format_date(LATEST))
     await messages.put_group_job(job, 0)
-    _fit(memory, ticket.queue, "claim", "deadline", RESOLVED_QUEUE, GROUP_QUEUE)
+    _fit(memory, handle.queue, "claim", "deadline", RESOLVED_QUEUE, GROUP_QUEUE)
 
 
 @pytest.mark.parametrize("edges", [resolution.PAGE - 1, resolution.PAGE, resolution.PAGE + 1])

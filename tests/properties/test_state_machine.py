@@ -19,7 +19,7 @@ from shared.domain.priority import PRIORITIES, Priority
 from shared.domain.task import Resolved, State, Task
 from shared.errors import ApiError
 from tests.selection import examples
-from tests.unit.tasks import CLAIM_TIMEOUT, NOW, a_definition, ticket
+from tests.unit.tasks import CLAIM_TIMEOUT, NOW, a_definition, handle
 
 REPORTED = ["worker-shutdown", "malformed-payload", "resource-unavailable", "internal-error", "intermittent-task"]
 RETRIED = {"worker-shutdown": "retry", "intermittent-task": "task-retry", "claim-expired": "retry"}
@@ -195,7 +195,7 @@ class StateMachine(RuleBasedStateMachine):
         before, after = self.task, decision.task
         if after is None:
             return
-        kinds = [type(effect) for effect in (*decision.ahead, *(each for stage in decision.after for each in stage))]
+        kinds = [type(effect) for effect in (*decision.ahead, *(each for step in decision.after for each in step))]
         topics = [(event.exchange.value, event.run_id) for event in decision.events]
         last = after.last_run_id
         if after.is_resolved and not before.is_resolved:
@@ -284,7 +284,7 @@ class StateMachine(RuleBasedStateMachine):
                     self.model.claim(until)
 
         try:
-            decision = claims.decide(self.task, self.task.hint_id, 0, who, ticket("hand"), until, self.now)
+            decision = claims.decide(self.task, self.task.hint_id, 0, who, handle("hand"), until, self.now)
         except NotClaimed:
             assert self.now >= self.model.deadline or not (
                 self.model.state == "pending" or self.model.has_expired(self.now)

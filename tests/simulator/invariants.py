@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.domain.events import Exchange, GroupEvent, TaskEvent
 from shared.domain.priority import PRIORITIES
-from shared.domain.task import RETRY_OF, State, Task, Ticket
+from shared.domain.task import RETRY_OF, MessageHandle, State, Task
 from shared.storage import keys, limits
 from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, INTERNAL_QUEUES, decode_body
 from shared.storage.messages import pending_queue
@@ -97,9 +97,9 @@ def check_undisturbed(world: World) -> None:
             assert named == [wanted_run], f"the message of run {wanted_run} of {task.task_id} names run {named}"
         elif task.is_resolved and not _is_retry(task):
             assert waiting == [], f"pending messages of {task.task_id}"
-        for ticket in _tickets(task):
-            held = {message.message_id: message.pop_receipt for message in world.account.messages(ticket.queue)}
-            assert held.get(ticket.message_id) == ticket.pop_receipt, f"{task.task_id} has lost its {ticket.queue}"
+        for handle in _handles(task):
+            held = {message.message_id: message.pop_receipt for message in world.account.messages(handle.queue)}
+            assert held.get(handle.message_id) == handle.pop_receipt, f"{task.task_id} has lost its {handle.queue}"
 
 
 def check_finished(world: World) -> None:
@@ -263,18 +263,18 @@ def _receipts_are_kept(world: World, task: Task) -> None:
         "pending": task.state in {State.PENDING, State.RUNNING},
     }
     for name, is_needed in needed.items():
-        assert not is_needed or getattr(task.tickets, name), f"{task.task_id} has no receipt of its {name} message"
-    if needed["pending"] and task.tickets.pending is not None:
-        held = {message.message_id: message.text for message in world.account.messages(task.tickets.pending.queue)}
-        text = held.get(task.tickets.pending.message_id)
+        assert not is_needed or getattr(task.handles, name), f"{task.task_id} has no receipt of its {name} message"
+    if needed["pending"] and task.handles.pending is not None:
+        held = {message.message_id: message.text for message in world.account.messages(task.handles.pending.queue)}
+        text = held.get(task.handles.pending.message_id)
         assert text is None or decode_body(text)["hintId"] == task.hint_id, f"{task.task_id} holds another message"
 
 
-def _tickets(task: Task) -> list[Ticket]:
+def _handles(task: Task) -> list[MessageHandle]:
     """Good receipts of the messages that belong to an unresolved task."""
     shown_later = task.state is State.PENDING and _is_retry(task)
-    tickets = (None if shown_later else task.tickets.pending, task.tickets.claim, task.tickets.deadline)
-    return [ticket for ticket in tickets if ticket is not None and not task.is_resolved]
+    handles = (None if shown_later else task.handles.pending, task.handles.claim, task.handles.deadline)
+    return [handle for handle in handles if handle is not None and not task.is_resolved]
 
 
 def _is_retry(task: Task) -> bool:

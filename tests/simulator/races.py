@@ -317,7 +317,7 @@ async def stolen_and_back(world: World) -> None:
     await pending(world)
     (message,) = await world.services.stores.messages.poll(POOL, "lowest", count=1, hidden_for=6 * 24 * 3600)
     await world.clock.sleep(61)
-    await world.services.stores.messages.delay_pending(message.ticket, 1)
+    await world.services.stores.messages.delay_pending(message.handle, 1)
     await world.clock.sleep(0.9)
 
 

@@ -454,7 +454,7 @@ def test_handler_returns_only_when_its_bit_is_committed() -> None:
 
 
 def test_lost_races_are_tried_again_for_as_long_as_patience_lasts() -> None:
-    """The message is in hand: to put it again would cost more."""
+    """The message has been received: to put it again would cost more."""
     lost = 0
 
     async def overtake(call: Call, phase: Phase) -> None:
@@ -567,7 +567,7 @@ def test_dependency_that_runs_again_is_open() -> None:
         await world.create(B, taskGroupId=GROUP, dependencies=[A])
         assert world.tasks()[B].state is State.UNSCHEDULED
         slow = world.services.stores.groups
-        await slow.add_active(GROUP, A, 1)  # another rerun, which has read the task before, and touches what it finds
+        await slow.add_active(GROUP, A, 1)  # another rerun, which has read the task before, and rewrites what it finds
         await _complete(world, 1, Resolved.FAILED)
         await world.drain(90)
         await _rerun(world, A)
@@ -707,7 +707,7 @@ def test_dependents_of_both_places_are_listed_in_order_and_once(limit: int, insi
         chance.shuffle(places)
         made = [await world.create(taskGroupId=group, dependencies=[A]) for group in places]
         twice = made[0]
-        await world.services.stores.tasks.touch_edge(A, twice)
+        await world.services.stores.tasks.rewrite_edge(A, twice)
         await world.services.stores.edges.add(GROUP, twice, [A])
         pages = await _Listing(world).walk(limit)
         assert [task_id for page in pages for task_id in page] == sorted(made)

@@ -12,7 +12,7 @@ import pytest
 from shared.auth.client_store import TABLE as CLIENTS
 from shared.domain.artifacts import Artifact, StorageType, Upload
 from shared.domain.dates import format_date
-from shared.domain.protocol import KEPT
+from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.domain.task import Resolved
 from shared.storage import keys
 from shared.storage.counting import Kind
@@ -289,11 +289,11 @@ async def test_failures_in_a_row_are_counted_and_a_later_expiration_ends_the_row
     memory = MemoryStorage(clock)
     expiry, now = ExpiryStore(memory.storage), clock.now()
     await expiry.group(GROUP, now)
-    (due,) = await expiry.due(keys.hour(now + KEPT))
+    (due,) = await expiry.due(keys.hour(now + EXPIRY_GRACE_PERIOD))
     assert (due.failures, await expiry.retry_later(due, now)) == (0, 1)
     (again,) = await expiry.due(keys.hour(now + FIRST_RETRY))
     assert (again.failures, again.words, dict(again.values)) == (1, due.words, dict(due.values))
     later = now + timedelta(days=2)
     await expiry.reschedule(again, later)
-    (rescheduled,) = await expiry.due(keys.hour(later + KEPT))
+    (rescheduled,) = await expiry.due(keys.hour(later + EXPIRY_GRACE_PERIOD))
     assert rescheduled.failures == 0

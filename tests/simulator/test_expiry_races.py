@@ -1,4 +1,4 @@
-"""The expiry job against every call that touches the same rows: what should be gone is gone, and nothing else.
+"""The expiry job against every call that writes the same rows: what should be gone is gone, and nothing else.
 
 Each runs as a whole before each request of the other, and between each request's effect and its answer, which is lost,
 so that the request is sent again. Then both mix at random.

@@ -8,7 +8,7 @@ import pytest
 
 from shared.domain.artifacts import Artifact, StorageType, Upload
 from shared.domain.dates import format_date
-from shared.domain.protocol import KEPT, SETTLED
+from shared.domain.protocol import EXPIRY_GRACE_PERIOD, ROWS_COMPLETE_AFTER
 from shared.domain.task import Resolved
 from shared.storage import keys
 from shared.storage.counting import Kind
@@ -57,8 +57,8 @@ def test_task_goes_soon_after_its_expiration_and_not_before(minute: int) -> None
                 break
             await world.clock.sleep(600)
         assert gone is not None
-        assert gone >= expires + KEPT
-        assert gone <= expires + KEPT + timedelta(hours=1) + SETTLED + timedelta(minutes=10)
+        assert gone >= expires + EXPIRY_GRACE_PERIOD
+        assert gone <= expires + EXPIRY_GRACE_PERIOD + timedelta(hours=1) + ROWS_COMPLETE_AFTER + timedelta(minutes=10)
 
     world.run(story())
 

@@ -178,7 +178,7 @@ def test_check_leaves_the_rows_of_a_call_that_was_repeated_meanwhile() -> None:
         await _die_in_create(world, A)
         await world.clock.sleep(400)
         (orphan, _), _ = await world.services.stores.groups.active(GROUP, limit=5)
-        await world.services.create_task._membership.touch(
+        await world.services.create_task._membership.rewrite(
             world.definition(A, taskGroupId=GROUP), await pack_definition(world.definition(A)), world.clock.now()
         )
         await world.services.stores.groups.remove_orphan(GROUP, orphan)
@@ -279,9 +279,9 @@ def test_late_handler_of_an_earlier_generation_stores_no_final_status() -> None:
         (row,) = (row for row in world.rows(keys.GROUPS, GROUP) if row.key == keys.member(A))
         assert not any(name.startswith("final") for name in row.values)
         assert _group_rows(world, A) == [keys.active(A, 1), keys.member(A)]
-        ticket = world.tasks()[A].tickets.deadline
-        assert ticket is not None
-        assert ticket.message_id in {message.message_id for message in world.memory.messages(ticket.queue)}
+        handle = world.tasks()[A].handles.deadline
+        assert handle is not None
+        assert handle.message_id in {message.message_id for message in world.memory.messages(handle.queue)}
 
     world.run(story())
 
@@ -297,7 +297,7 @@ def test_rows_of_a_task_that_was_resolved_since_it_was_looked_for_are_not_restor
         await _complete(world, A)
         await world.drain(60)
         with pytest.raises(ServiceUnavailable):
-            await world.services.create_task._membership.touch(definition, await pack_definition(definition), looked)
+            await world.services.create_task._membership.rewrite(definition, await pack_definition(definition), looked)
         assert _group_rows(world, A) == [keys.member(A)]
 
     world.run(story())
@@ -315,7 +315,7 @@ def test_rows_are_not_touched_in_a_group_that_was_sealed_since_they_were_found()
             if gone is not None:
                 await world.memory.storage.tables.transact(keys.GROUPS, GROUP, [Delete(gone)])
             with pytest.raises(RequestConflict, match="sealed"):
-                await world.services.create_task._membership.touch(
+                await world.services.create_task._membership.rewrite(
                     definition, await pack_definition(definition), world.clock.now()
                 )
 

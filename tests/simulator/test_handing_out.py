@@ -470,9 +470,9 @@ def test_a_claim_with_an_effect_that_would_be_dropped_is_refused_before_its_comm
 
     def with_another_effect(task: Task, *args: Any) -> Decision:
         decision = decide(task, *args)
-        assert task.tickets.deadline is not None
+        assert task.handles.deadline is not None
         first, *later = decision.after
-        return replace(decision, after=((*first, RemoveMessage(ticket=task.tickets.deadline)), *later))
+        return replace(decision, after=((*first, RemoveMessage(handle=task.handles.deadline)), *later))
 
     world = a_world()
 

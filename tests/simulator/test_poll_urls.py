@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
 from shared.domain.priority import PRIORITIES
-from shared.domain.protocol import CLOCK_SKEW
+from shared.domain.protocol import SIGNED_URL_CLOCK_SKEW
 from shared.storage.messages import pending_queue
 from tests.simulator.world import POOL, World, settings
 from tests.twin.driver import Simulation
@@ -28,5 +28,5 @@ def test_urls_of_a_pool() -> None:
         assert query["visibilitytimeout"] == [str(settings().poll_visibility_seconds)]
         assert "popreceipt={{popReceipt}}&" in delete.query
         for signed in (query, parse_qs(delete.query)):
-            assert datetime.fromisoformat(signed["st"][0]) == now - CLOCK_SKEW
+            assert datetime.fromisoformat(signed["st"][0]) == now - SIGNED_URL_CLOCK_SKEW
             assert datetime.fromisoformat(signed["se"][0]) == expires

@@ -43,7 +43,7 @@ def test_pages_in_order_of_time() -> None:
         world.run(world.create(None, taskGroupId=groups[0]))
     (found,) = world.run(listed(world.services, limit=2))
     assert [each.header.task_group_id for each in found] == groups[::-1]
-    assert [found[index].founded.created - found[index + 1].founded.created for index in range(4)] == [
+    assert [found[index].created.created - found[index + 1].created.created for index in range(4)] == [
         timedelta(seconds=1)
     ] * 4
 
@@ -83,7 +83,7 @@ def test_a_group_that_never_came_to_be_is_not_listed() -> None:
 
 
 def test_a_refused_founder_leaves_no_row() -> None:
-    """The task exists in another group: the group that its repeat has founded is dissolved."""
+    """The task exists in another group: the group that its repeat has created is dissolved."""
     world = open_world()
     world.run(world.create(A))
     definition = world.definition(A, taskGroupId=GROUP)

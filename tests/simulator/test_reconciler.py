@@ -40,7 +40,7 @@ async def lose(world: World, band: Priority, pool: str = POOL) -> None:
     """Somebody with a poll URL deletes the first message of a band."""
     messages = world.services.stores.messages
     (taken,) = await messages.poll(pool, band, count=1, hidden_for=60)
-    await messages.remove(taken.ticket)
+    await messages.remove(taken.handle)
 
 
 async def checks(world: World, count: int) -> None:

@@ -36,7 +36,7 @@ async def forget_what_does_not_count(world: World) -> None:
     for band in PRIORITIES:
         for message in await messages.poll(POOL, band, count=32, hidden_for=1):
             if message.hint_id != world.tasks()[A].hint_id:
-                await messages.remove(message.ticket)
+                await messages.remove(message.handle)
 
 
 async def hints(world: World) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.domain.dates import format_date
 from shared.domain.definition import Definition
-from shared.domain.task import Created, Resolved, Run, State, Task, Ticket, Tickets
+from shared.domain.task import Created, MessageHandle, MessageHandles, Resolved, Run, State, Task
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -18,9 +18,9 @@ OTHER = "BAAAAAAAQACAAAAAAAAAAA"
 GROUP, WORKER = "group", "worker"
 
 
-def ticket(name: str) -> Ticket:
+def handle(name: str) -> MessageHandle:
     """A message that the service could move."""
-    return Ticket(queue=f"queue-{name}", message_id=name, pop_receipt=f"receipt-{name}")
+    return MessageHandle(queue=f"queue-{name}", message_id=name, pop_receipt=f"receipt-{name}")
 
 
 def pending_run(**changes: Any) -> Run:
@@ -63,10 +63,10 @@ def a_task(*runs: Run, **changes: Any) -> Task:
         dependencies=0,
         runs=runs,
         hint_id="hint" if runs else "",
-        tickets=Tickets(
-            pending=ticket("pending") if runs else None,
-            claim=ticket("claim") if runs and runs[-1].state is State.RUNNING else None,
-            deadline=ticket("deadline"),
+        handles=MessageHandles(
+            pending=handle("pending") if runs else None,
+            claim=handle("claim") if runs and runs[-1].state is State.RUNNING else None,
+            deadline=handle("deadline"),
         ),
     )
     return replace(task, **changes)

@@ -29,14 +29,14 @@ from tests.unit.tasks import (
     SECOND,
     WORKER,
     a_task,
+    handle,
     pending_run,
     resolved_run,
     running_run,
-    ticket,
 )
 
 ME = Worker(worker_group="mine", worker_id="me")
-HAND = ticket("in-hand")
+HAND = handle("in-hand")
 UNTIL = NOW + CLAIM_TIMEOUT
 YOUNG, OLD = 299.0, 300.0
 EXPIRED = running_run(taken_until=NOW)
@@ -110,7 +110,7 @@ def test_a_claim_starts_the_pending_run_and_takes_the_lease_of_the_next() -> Non
     put, lease = decision.ahead
     assert put == PutClaim(task_id=task.task_id, run_id=1, taken_until=UNTIL)
     assert isinstance(lease, TakeLease)
-    assert (lease.ticket, lease.run_id, lease.visible, lease.hint_id) == (HAND, 2, UNTIL, "hint")
+    assert (lease.handle, lease.run_id, lease.visible, lease.hint_id) == (HAND, 2, UNTIL, "hint")
     assert announced(decision) == [("task-running", 1)]
 
 
@@ -125,14 +125,14 @@ def test_the_next_run_is_claimed_in_the_commit_that_expires_the_last() -> None:
     assert claimed.last_run.scheduled == claimed.last_run.started == NOW
     assert claimed.retries_left == 0
     assert announced(decision) == [("task-running", 0), ("task-exception", 0), ("task-pending", 1), ("task-running", 1)]
-    assert RemoveMessage(ticket=ticket("claim")) in decision.after[-1]
+    assert RemoveMessage(handle=handle("claim")) in decision.after[-1]
 
 
 def test_without_retries_the_task_is_resolved_before_the_message_goes() -> None:
     decision = claims.decide(a_task(EXPIRED, retries_left=0), "hint", 0, ME, HAND, UNTIL, NOW)
     assert after(decision).last_run.reason_resolved is Resolved.CLAIM_EXPIRED
     assert [type(effect).__name__ for effect in decision.ahead] == ["PutResolved"]
-    assert RemoveMessage(ticket=HAND) in decision.after[-1]
+    assert RemoveMessage(handle=HAND) in decision.after[-1]
 
 
 # claimTask
@@ -193,9 +193,9 @@ def test_a_reclaim_moves_both_messages_first(run: Run) -> None:
     decision = reclaim(task)
     assert after(decision) == replace(task, runs=(replace(task.last_run, taken_until=UNTIL),))
     move, hold = decision.ahead
-    assert move == MoveClaim(ticket=ticket("claim"), task_id=task.task_id, run_id=0, taken_until=UNTIL)
+    assert move == MoveClaim(handle=handle("claim"), task_id=task.task_id, run_id=0, taken_until=UNTIL)
     assert isinstance(hold, HoldPending)
-    assert (hold.ticket, hold.run_id, hold.visible, hold.spare_hint_id) == (ticket("pending"), 1, UNTIL, "spare")
+    assert (hold.handle, hold.run_id, hold.visible, hold.spare_hint_id) == (handle("pending"), 1, UNTIL, "spare")
     assert (decision.after, decision.events) == ((), ())
 
 

@@ -27,7 +27,7 @@ from shared.domain.dates import format_date
 from shared.domain.definition import same_json
 from shared.domain.priority import PRIORITIES, at_least
 from shared.domain.routes import MAX_ROUTES
-from shared.domain.task import Created, Resolved, Run, State, Tickets
+from shared.domain.task import Created, MessageHandles, Resolved, Run, State
 from shared.endpoints.task_models import CreateTaskRequest
 from shared.endpoints.tasks import complete_definition
 from shared.errors import InputError, RequestConflict
@@ -194,7 +194,7 @@ def test_scopes_that_end_in_two_stars(scope: str, fine: bool) -> None:
 
 def test_a_new_task_has_a_run_only_if_it_waits_for_nothing() -> None:
     task = initial_task(a_definition(retries=2, dependencies=[OTHER, THIRD]))
-    assert task == a_task(retries=2, retries_left=2, dependencies=2, tickets=Tickets())
+    assert task == a_task(retries=2, retries_left=2, dependencies=2, handles=MessageHandles())
     assert task.state is State.UNSCHEDULED
     assert not task.is_free
     first = with_first_run(initial_task(a_definition()), NOW, "hint")

@@ -5,19 +5,19 @@ from __future__ import annotations
 from datetime import timedelta
 
 from shared.domain.protocol import (
-    CLOCK_DRIFT,
-    CLOCKS_APART,
-    COMMIT_MAY_COME,
+    CLIENT_CLOCK_SKEW,
+    EXPIRY_GRACE_PERIOD,
     FIRST_WAIT,
     HIDDEN_WHILE_CLAIMING,
-    KEPT,
     LATE_TIMERS,
     LATEST_COMMIT,
     LONGEST_TIMER,
-    OVERTAKEN,
+    MESSAGE_LOST_AFTER,
+    ORPHAN_AFTER,
     REPEATS_RECOGNISED,
     RESOLVED_DELAY,
-    SETTLED,
+    ROWS_COMPLETE_AFTER,
+    STORAGE_CLOCK_SKEW,
     TRIES,
 )
 from shared.settings import SHORTEST_FOR_WORKERS
@@ -28,7 +28,7 @@ LONGEST_REQUEST = timedelta(seconds=Patience().total)
 
 
 def test_no_commit_comes_after_readers_of_what_is_ahead_have_given_up_waiting() -> None:
-    assert LATEST_COMMIT + LONGEST_REQUEST + CLOCKS_APART < COMMIT_MAY_COME
+    assert LATEST_COMMIT + LONGEST_REQUEST + STORAGE_CLOCK_SKEW < ORPHAN_AFTER
 
 
 def test_all_tries_of_a_lost_race_end_long_before_the_latest_commit() -> None:
@@ -37,14 +37,14 @@ def test_all_tries_of_a_lost_race_end_long_before_the_latest_commit() -> None:
 
 
 def test_what_is_read_as_complete_gets_no_more_from_calls_under_way() -> None:
-    assert COMMIT_MAY_COME + CLOCKS_APART < SETTLED
-    assert COMMIT_MAY_COME + CLOCKS_APART < OVERTAKEN
+    assert ORPHAN_AFTER + STORAGE_CLOCK_SKEW < ROWS_COMPLETE_AFTER
+    assert ORPHAN_AFTER + STORAGE_CLOCK_SKEW < MESSAGE_LOST_AFTER
 
 
 def test_what_has_expired_is_deleted_after_its_rows_are_complete_and_clocks_of_clients_agree() -> None:
-    assert SETTLED < KEPT
-    assert CLOCK_DRIFT < KEPT
-    assert KEPT < LATE_TIMERS
+    assert ROWS_COMPLETE_AFTER < EXPIRY_GRACE_PERIOD
+    assert CLIENT_CLOCK_SKEW < EXPIRY_GRACE_PERIOD
+    assert EXPIRY_GRACE_PERIOD < LATE_TIMERS
 
 
 def test_a_message_is_hidden_for_less_than_a_claim_lasts_and_a_commit_may_take() -> None:
@@ -53,7 +53,7 @@ def test_a_message_is_hidden_for_less_than_a_claim_lasts_and_a_commit_may_take()
 
 
 def test_repeats_of_a_commit_that_may_come_are_recognised_as_repeats() -> None:
-    assert COMMIT_MAY_COME < REPEATS_RECOGNISED
+    assert ORPHAN_AFTER < REPEATS_RECOGNISED
 
 
 def test_a_timer_that_is_put_again_stays_within_what_a_queue_allows() -> None:

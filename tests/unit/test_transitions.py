@@ -24,9 +24,9 @@ from shared.domain.effects import (
     ShowPending,
 )
 from shared.domain.events import Exchange
-from shared.domain.task import MAX_RUNS, Created, Resolved, Run, State, Task, Tickets
+from shared.domain.task import MAX_RUNS, Created, MessageHandles, Resolved, Run, State, Task
 from shared.errors import RequestConflict, ResourceNotFound
-from tests.unit.tasks import NOW, SECOND, a_task, pending_run, resolved_run, running_run, ticket
+from tests.unit.tasks import NOW, SECOND, a_task, handle, pending_run, resolved_run, running_run
 
 UNSCHEDULED = a_task()
 PENDING = a_task(pending_run())
@@ -68,8 +68,8 @@ def announced(decision: Decision) -> list[tuple[str, int | None]]:
     return [(event.exchange.value, event.run_id) for event in decision.events]
 
 
-def stages(decision: Decision) -> list[list[str]]:
-    return [kinds(stage) for stage in decision.after]
+def steps(decision: Decision) -> list[list[str]]:
+    return [kinds(step) for step in decision.after]
 
 
 # Schedule, rerun
@@ -169,14 +169,14 @@ def test_an_unscheduled_task_ends_with_a_run_of_its_own(reason: Resolved) -> Non
     assert run.scheduled == run.resolved == NOW
     assert run.started is None
     assert decision.ahead == (PutResolved(task_id=UNSCHEDULED.task_id, run_id=0),)
-    assert stages(decision) == [["TouchListed"]]
+    assert steps(decision) == [["RewriteMember"]]
 
 
 @pytest.mark.parametrize("task", [PENDING, RUNNING, RETRIED])
 def test_end_of_a_task_with_dependencies_touches_its_member_row(task: Task) -> None:
     """A listing may have seen it unscheduled, and none of its index rows since."""
     waited = cancel(replace(task, dependencies=1))
-    assert sorted(kinds(waited.after[0])) == sorted([*kinds(cancel(task).after[0]), "TouchListed"])
+    assert sorted(kinds(waited.after[0])) == sorted([*kinds(cancel(task).after[0]), "RewriteMember"])
 
 
 @pytest.mark.parametrize("task", [PENDING, RUNNING, RETRIED])
@@ -188,9 +188,9 @@ def test_a_run_that_is_not_resolved_is_canceled(task: Task) -> None:
         task.last_run, state=State.EXCEPTION, reason_resolved=Resolved.CANCELED, resolved=NOW
     )
     assert ended.retries_left == task.retries_left
-    assert ended.tickets == Tickets(deadline=task.tickets.deadline)
-    removed = {effect.ticket for effect in decision.after[0] if isinstance(effect, RemoveMessage)}
-    assert removed == {each for each in (task.tickets.claim, task.tickets.pending) if each}
+    assert ended.handles == MessageHandles(deadline=task.handles.deadline)
+    removed = {effect.handle for effect in decision.after[0] if isinstance(effect, RemoveMessage)}
+    assert removed == {each for each in (task.handles.claim, task.handles.pending) if each}
     assert [effect for effect in decision.after[0] if isinstance(effect, ChangePoolRows)]
     assert announced(decision) == [("task-exception", task.last_run_id)]
 
@@ -232,8 +232,8 @@ def test_the_priority_of_a_pending_run() -> None:
     (row,) = (effect for effect in decision.ahead if isinstance(effect, SetRowPriority))
     assert (put.priority, put.run_id, put.visible) == ("high", 0, None)
     assert (row.row.priority, row.priority) == ("medium", "high")
-    assert stages(decision) == [["RemoveMessage", "TouchListed"]]
-    assert RemoveMessage(ticket=ticket("pending")) in decision.after[0]
+    assert steps(decision) == [["RemoveMessage", "RewriteMember"]]
+    assert RemoveMessage(handle=handle("pending")) in decision.after[0]
     (event,) = decision.events
     assert (event.old_priority, event.new_priority) == ("medium", "high")
 
@@ -243,7 +243,7 @@ def test_the_priority_of_others_is_only_noted(task: Task) -> None:
     decision = change_priority(task)
     assert decision.task == replace(task, priority="high", prioritised=NOW)
     assert decision.ahead == ()
-    assert stages(decision) == ([] if task is RUNNING else [["TouchListed"]])
+    assert steps(decision) == ([] if task is RUNNING else [["RewriteMember"]])
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_a_report_resolves_the_run_and_its_repeat_changes_nothing(resolution: Re
     assert (run.state, run.reason_resolved, run.resolved) == (resolution.state, resolution, LATE)
     assert run.taken_until == RUNNING.last_run.taken_until
     assert decision.ahead == (PutResolved(task_id=RUNNING.task_id, run_id=0),)
-    assert stages(decision) == [["RemoveMessage", "RemoveMessage"]]
+    assert steps(decision) == [["RemoveMessage", "RemoveMessage"]]
     again = transitions.report(after(decision), 0, resolution, LATE)
     assert (again.task, again.ahead, again.events) == (None, decision.ahead, decision.events)
 
@@ -312,18 +312,18 @@ def test_an_exception_that_is_retried(reason: Resolved) -> None:
     )
     assert (task.retries_left, task.hint_id) == (4, "hint")
     assert decision.ahead == ()
-    assert stages(decision) == [["ChangePoolRows"], ["RemoveMessage", "ShowPending"]]
+    assert steps(decision) == [["ChangePoolRows"], ["RemoveMessage", "ShowPending"]]
     assert announced(decision) == [("task-exception", 0), ("task-pending", 1)]
-    (shown,) = (effect for stage in decision.after for effect in stage if isinstance(effect, ShowPending))
-    assert (shown.ticket, shown.run_id, shown.hint_id) == (ticket("pending"), 1, "hint")
+    (shown,) = (effect for step in decision.after for effect in step if isinstance(effect, ShowPending))
+    assert (shown.handle, shown.run_id, shown.hint_id) == (handle("pending"), 1, "hint")
 
 
 def test_a_retry_without_a_known_message_gets_a_new_one() -> None:
-    lost = replace(RUNNING, tickets=replace(RUNNING.tickets, pending=None))
+    lost = replace(RUNNING, handles=replace(RUNNING.handles, pending=None))
     decision = report_exception(lost, 0, Resolved.WORKER_SHUTDOWN)
     (hold,) = decision.ahead
     assert isinstance(hold, HoldPending)
-    assert (hold.ticket, hold.run_id, hold.spare_hint_id, hold.visible) == (None, 1, "spare", None)
+    assert (hold.handle, hold.run_id, hold.spare_hint_id, hold.visible) == (None, 1, "spare", None)
 
 
 @pytest.mark.parametrize("reason", [*FINAL, *RETRYING])
@@ -381,7 +381,7 @@ def test_a_lost_message_is_replaced_while_the_run_is_pending() -> None:
     decision = transitions.renew_message(RETRIED, 1, "new")
     assert after(decision) == replace(RETRIED, hint_id="new")
     assert kinds(decision.ahead) == ["PutPending"]
-    assert stages(decision) == [["RemoveMessage"]]
+    assert steps(decision) == [["RemoveMessage"]]
     for task, run_id in ((RETRIED, 0), (RUNNING, 0), (RESOLVED[0], 0)):
         with pytest.raises(NoDecision):
             transitions.renew_message(task, run_id, "new")

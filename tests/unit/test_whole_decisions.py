@@ -24,12 +24,12 @@ from shared.domain.effects import (
     PutPending,
     PutResolved,
     RemoveMessage,
+    RewriteMember,
     SetRowPriority,
     ShowPending,
     TakeLease,
-    TouchListed,
 )
-from shared.domain.task import Created, Resolved, Run, State, Task, Tickets
+from shared.domain.task import Created, MessageHandles, Resolved, Run, State, Task
 from tests.unit.tasks import (
     CLAIM_TIMEOUT,
     ID,
@@ -37,15 +37,15 @@ from tests.unit.tasks import (
     OTHER,
     SECOND,
     a_task,
+    handle,
     pending_run,
     resolved_run,
     running_run,
-    ticket,
 )
 
 POOL = "provisioner/pool"
 ME = Worker(worker_group="mine", worker_id="me")
-HAND = ticket("in-hand")
+HAND = handle("in-hand")
 UNTIL = NOW + CLAIM_TIMEOUT
 FIRST = resolved_run(Resolved.WORKER_SHUTDOWN)
 """A run before the one that a command is about, so that no number of a run is 0."""
@@ -101,7 +101,7 @@ def put_pending(run_id: int, hint_id: str, visible: datetime | None = None) -> P
 
 def hold(run_id: int, visible: datetime | None, pending: bool = True) -> HoldPending:
     return HoldPending(
-        ticket=ticket("pending") if pending else None,
+        handle=handle("pending") if pending else None,
         task_queue_id=POOL,
         priority="medium",
         task_id=ID,
@@ -113,7 +113,7 @@ def hold(run_id: int, visible: datetime | None, pending: bool = True) -> HoldPen
 
 
 def show(run_id: int) -> ShowPending:
-    return ShowPending(ticket=ticket("pending"), task_queue_id=POOL, task_id=ID, run_id=run_id, hint_id="hint")
+    return ShowPending(handle=handle("pending"), task_queue_id=POOL, task_id=ID, run_id=run_id, hint_id="hint")
 
 
 def change(remove: PoolRow, *add: PoolRow) -> ChangePoolRows:
@@ -129,7 +129,7 @@ def test_claim_of_a_pending_run() -> None:
         task=after,
         ahead=(
             PutClaim(task_id=ID, run_id=1, taken_until=UNTIL),
-            TakeLease(ticket=HAND, task_queue_id=POOL, task_id=ID, run_id=2, hint_id="hint", visible=UNTIL),
+            TakeLease(handle=HAND, task_queue_id=POOL, task_id=ID, run_id=2, hint_id="hint", visible=UNTIL),
         ),
         after=((change(pending_row(task, 1, waits.scheduled), running_row(task, 1, claimed)),),),
         events=(announcements.running(after, 1),),
@@ -146,11 +146,11 @@ def test_claim_of_the_run_after_an_expired_one() -> None:
         task=after,
         ahead=(
             PutClaim(task_id=ID, run_id=2, taken_until=UNTIL),
-            TakeLease(ticket=HAND, task_queue_id=POOL, task_id=ID, run_id=3, hint_id="hint", visible=UNTIL),
+            TakeLease(handle=HAND, task_queue_id=POOL, task_id=ID, run_id=3, hint_id="hint", visible=UNTIL),
         ),
         after=(
             (change(running_row(task, 1, EXPIRED), running_row(task, 2, claimed)),),
-            (RemoveMessage(ticket=ticket("claim")),),
+            (RemoveMessage(handle=handle("claim")),),
         ),
         events=(
             announcements.running(task, 1),
@@ -166,12 +166,12 @@ def test_claim_that_exhausts_the_retries() -> None:
     after = replace(
         task,
         runs=(FIRST, ended(EXPIRED, Resolved.CLAIM_EXPIRED)),
-        tickets=Tickets(deadline=ticket("deadline")),
+        handles=MessageHandles(deadline=handle("deadline")),
     )
     assert claims.exhaust(task, HAND, NOW) == Decision(
         task=after,
         ahead=(PutResolved(task_id=ID, run_id=1),),
-        after=((RemoveMessage(ticket=ticket("claim")), RemoveMessage(ticket=HAND)),),
+        after=((RemoveMessage(handle=handle("claim")), RemoveMessage(handle=HAND)),),
         events=(announcements.running(task, 1), announcements.resolved(after, 1)),
     )
 
@@ -205,7 +205,7 @@ def test_reclaim_moves_claim_and_lease_and_never_back(taken_until: datetime) -> 
     assert claims.reclaim(task, 1, UNTIL, NOW, "spare") == Decision(
         task=replace(task, runs=(FIRST, replace(held, taken_until=until))),
         ahead=(
-            MoveClaim(ticket=ticket("claim"), task_id=ID, run_id=1, taken_until=until),
+            MoveClaim(handle=handle("claim"), task_id=ID, run_id=1, taken_until=until),
             hold(2, until),
         ),
     )
@@ -214,13 +214,13 @@ def test_reclaim_moves_claim_and_lease_and_never_back(taken_until: datetime) -> 
 def test_hand_back_makes_the_run_pending_again() -> None:
     waits = pending_run()
     task = a_task(FIRST, replace(waits, by_claim_task=True, **MINE))
-    tickets = replace(task.tickets, claim=None)
+    handles = replace(task.handles, claim=None)
     expected = Decision(
-        task=replace(task, runs=(FIRST, waits), tickets=tickets),
-        after=((show(1), RemoveMessage(ticket=ticket("claim"))),),
+        task=replace(task, runs=(FIRST, waits), handles=handles),
+        after=((show(1), RemoveMessage(handle=handle("claim"))),),
     )
     assert claim_ends.hand_back(task, 1, ME, UNTIL) == expected
-    unknown = replace(task, tickets=Tickets())
+    unknown = replace(task, handles=MessageHandles())
     assert claim_ends.hand_back(unknown, 1, ME, UNTIL) == Decision(
         task=replace(unknown, runs=(FIRST, waits)), after=((),)
     )
@@ -239,7 +239,7 @@ def test_hand_back_of_a_claim_that_is_not_in_force_changes_nothing() -> None:
 def test_expiry_of_a_claim() -> None:
     task = a_task(FIRST, EXPIRED, retries_left=3)
     runs = (FIRST, ended(EXPIRED, Resolved.CLAIM_EXPIRED), retry())
-    after = replace(task, runs=runs, retries_left=2, tickets=replace(task.tickets, claim=None))
+    after = replace(task, runs=runs, retries_left=2, handles=replace(task.handles, claim=None))
     assert claim_ends.expire(task, 1, NOW - CLAIM_TIMEOUT, NOW, "spare") == Decision(
         task=after,
         ahead=(hold(2, None), AddPendingRow(task_queue_id=POOL, row=pending_row(task, 2, NOW))),
@@ -268,15 +268,15 @@ def test_expiry_of_a_claim_that_was_retried_before_repairs_the_rows(claimed: boo
 def test_exception_that_is_retried(reason: Resolved, created: Created, known: bool) -> None:
     held = running_run(unfinished=("digest",))
     task = a_task(FIRST, held, retries_left=3)
-    task = task if known else replace(task, tickets=replace(task.tickets, pending=None))
+    task = task if known else replace(task, handles=replace(task.handles, pending=None))
     runs = (FIRST, ended(held, reason), retry(created))
-    after = replace(task, runs=runs, retries_left=2, tickets=replace(task.tickets, claim=None))
+    after = replace(task, runs=runs, retries_left=2, handles=replace(task.handles, claim=None))
     assert transitions.report_exception(task, 1, reason, NOW, "spare") == Decision(
         task=after,
         ahead=() if known else (hold(2, None, pending=False),),
         after=(
             (change(running_row(task, 1, held), pending_row(task, 2, NOW)),),
-            (*((show(2),) if known else ()), RemoveMessage(ticket=ticket("claim"))),
+            (*((show(2),) if known else ()), RemoveMessage(handle=handle("claim"))),
         ),
         events=(announcements.exception(after, 1), announcements.pending(after, 2)),
     )
@@ -286,11 +286,11 @@ def test_report_that_resolves() -> None:
     held = running_run()
     task = a_task(FIRST, held)
     runs = (FIRST, ended(held, Resolved.FAILED))
-    after = replace(task, runs=runs, tickets=Tickets(deadline=ticket("deadline")))
+    after = replace(task, runs=runs, handles=MessageHandles(deadline=handle("deadline")))
     assert transitions.report(task, 1, Resolved.FAILED, NOW) == Decision(
         task=after,
         ahead=(PutResolved(task_id=ID, run_id=1),),
-        after=((RemoveMessage(ticket=ticket("claim")), RemoveMessage(ticket=ticket("pending"))),),
+        after=((RemoveMessage(handle=handle("claim")), RemoveMessage(handle=handle("pending"))),),
         events=(announcements.resolved(after, 1),),
     )
 
@@ -299,11 +299,11 @@ def test_report_that_resolves() -> None:
 def test_end_of_a_task_that_waits(reason: Resolved) -> None:
     waits = pending_run()
     task = a_task(FIRST, waits)
-    after = replace(task, runs=(FIRST, ended(waits, reason)), tickets=Tickets(deadline=ticket("deadline")))
+    after = replace(task, runs=(FIRST, ended(waits, reason)), handles=MessageHandles(deadline=handle("deadline")))
     assert transitions.end(task, reason, NOW) == Decision(
         task=after,
         ahead=(PutResolved(task_id=ID, run_id=1),),
-        after=((RemoveMessage(ticket=ticket("pending")), change(pending_row(task, 1, waits.scheduled))),),
+        after=((RemoveMessage(handle=handle("pending")), change(pending_row(task, 1, waits.scheduled))),),
         events=(announcements.resolved(after, 1),),
     )
 
@@ -322,7 +322,7 @@ def test_end_of_an_unscheduled_task() -> None:
     assert transitions.end(task, Resolved.CANCELED, NOW) == Decision(
         task=after,
         ahead=(PutResolved(task_id=ID, run_id=0),),
-        after=((TouchListed(task_group_id=OTHER, task_id=ID),),),
+        after=((RewriteMember(task_group_id=OTHER, task_id=ID),),),
         events=(announcements.resolved(after, 0),),
     )
 
@@ -359,7 +359,7 @@ def test_renewal_of_a_message() -> None:
     assert transitions.renew_message(task, 1, "new") == Decision(
         task=replace(task, hint_id="new"),
         ahead=(put_pending(1, "new"),),
-        after=((RemoveMessage(ticket=ticket("pending")),),),
+        after=((RemoveMessage(handle=handle("pending")),),),
     )
 
 
@@ -373,6 +373,6 @@ def test_change_of_the_priority_of_a_task_that_waits() -> None:
             replace(put_pending(1, "new"), priority="high"),
             SetRowPriority(task_queue_id=POOL, row=pending_row(task, 1, waits.scheduled), priority="high"),
         ),
-        after=((RemoveMessage(ticket=ticket("pending")), TouchListed(task_group_id=OTHER, task_id=ID)),),
+        after=((RemoveMessage(handle=handle("pending")), RewriteMember(task_group_id=OTHER, task_id=ID)),),
         events=(announcements.priority_changed(replace(after, hint_id="hint"), "medium"),),
     )

@@ -384,7 +384,7 @@ async def test_no_error_says_where_or_with_what(service: Service, credential: Cr
             assert "c2VjcmV0" not in text
 
 
-async def test_requests_are_watched_whoever_sends_them(service: Service) -> None:
+async def test_requests_are_watched_for_every_client(service: Service) -> None:
     """Hot or by the SDK: each once, with the status of its last answer."""
     seen: list[tuple[str, str, str, int]] = []
 

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Kept(Generic[T]):
+class CachedAnswer(Generic[T]):
     """Finds an answer in a single flight; one that could not be found is looked for again by the next who asks."""
 
     def __init__(self, find: Callable[[], Awaitable[T]], monotonic: Callable[[], float], seconds: float) -> None:

@@ -13,9 +13,9 @@ from shared.domain.effects import row_of
 from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.interface import StorageUnavailable
-from shared.storage.pools import Counts, Standing
+from shared.storage.pools import Counts, PoolSnapshot
 from shared.telemetry.instruments import OLDEST_PENDING, PENDING
-from shared.usecases import gauges, standings
+from shared.usecases import gauges, pool_snapshots
 from tests.simulator.world import POOL, World
 from tests.twin.gate import Call, Phase
 
@@ -79,7 +79,7 @@ def test_who_asks_after_a_write_sees_it_though_a_reading_is_under_way() -> None:
 
 def test_a_small_pool_is_read_each_time() -> None:
     world, readings = a_world()
-    world.run(fill(world, standings.LARGE - 1))
+    world.run(fill(world, pool_snapshots.LARGE - 1))
     for _ in range(3):
         world.run(count(world))
     assert readings.of[keys.pool(POOL)] == 3
@@ -89,22 +89,22 @@ def test_a_large_pool_is_answered_from_a_copy_for_a_second() -> None:
     world, readings = a_world()
 
     async def script() -> None:
-        await fill(world, standings.LARGE)
-        assert await count(world) == standings.LARGE
+        await fill(world, pool_snapshots.LARGE)
+        assert await count(world) == pool_snapshots.LARGE
         await world.create()
         await world.clock.sleep(0.9)
-        assert await count(world) == standings.LARGE
+        assert await count(world) == pool_snapshots.LARGE
         assert readings.of[keys.pool(POOL)] == 1
         await world.clock.sleep(0.2)
-        assert await count(world) == standings.LARGE + 1
+        assert await count(world) == pool_snapshots.LARGE + 1
 
     world.run(script())
 
 
 def test_a_claim_whose_pending_row_is_left_counts_once() -> None:
     run, other = ("a", 0), ("b", 0)
-    standing = Standing(pending=frozenset({run, other}), claimed=frozenset({run}))
-    assert standing.counts == Counts(pending=1, claimed=1)
+    snapshot = PoolSnapshot(pending=frozenset({run, other}), claimed=frozenset({run}))
+    assert snapshot.counts == Counts(pending=1, claimed=1)
 
 
 @pytest.mark.parametrize("rows", [101, 1001])
@@ -124,22 +124,22 @@ def test_a_reading_that_fails_fails_only_who_asked_for_it() -> None:
 
 
 def test_what_is_kept_of_pools_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standings, "MOST_COPIES", 10)
+    monkeypatch.setattr(pool_snapshots, "MOST_COPIES", 10)
     world, _ = a_world()
-    kept = world.services.pool_views._standings
+    kept = world.services.pool_views._snapshots
     world.run(*(world.services.pool_views.counts(f"p/w{number}") for number in range(50)))
     assert len(kept._pools) <= 10
 
 
 def test_copy_of_a_large_pool_outlasts_readings_of_many_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standings, "MOST_COPIES", 1)
+    monkeypatch.setattr(pool_snapshots, "MOST_COPIES", 1)
     world, readings = a_world()
 
     async def script() -> None:
-        await fill(world, standings.LARGE)
+        await fill(world, pool_snapshots.LARGE)
         await count(world)
         await world.services.pool_views.counts("p/w")
-        assert await count(world) == standings.LARGE
+        assert await count(world) == pool_snapshots.LARGE
         assert readings.of[keys.pool(POOL)] == 1
 
     world.run(script())
@@ -157,20 +157,20 @@ def test_the_oldest_run_is_the_first_that_waits_and_is_not_over() -> None:
     world, _ = a_world()
 
     async def script() -> None:
-        standings = world.services.task_queue_states._standings
-        assert (await standings.of_pool(POOL)).oldest is None
+        snapshots = world.services.task_queue_states._snapshots
+        assert (await snapshots.of_pool(POOL)).oldest is None
         first = await world.create(deadline=format_date(world.clock.now() + timedelta(seconds=30)))
         await world.clock.sleep(20)
         second = await world.create()
         scheduled = {task_id: world.tasks()[task_id].runs[0].scheduled for task_id in (first, second)}
-        assert (await standings.of_pool(POOL)).oldest == scheduled[first]
+        assert (await snapshots.of_pool(POOL)).oldest == scheduled[first]
         await world.clock.sleep(20)
-        assert (await standings.of_pool(POOL)).oldest == scheduled[second]
+        assert (await snapshots.of_pool(POOL)).oldest == scheduled[second]
         await world.claim(2)
         await world.create()
         ((state,), _) = await world.services.task_queue_states.page(start="", limit=10)
-        assert state.standing.oldest is not None
-        assert world.clock.now() - state.standing.oldest < timedelta(seconds=5)
+        assert state.snapshot.oldest is not None
+        assert world.clock.now() - state.snapshot.oldest < timedelta(seconds=5)
 
     world.run(script())
 

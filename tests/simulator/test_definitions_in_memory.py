@@ -111,14 +111,14 @@ async def test_calls_side_by_side_use_no_more_than_there_is_room(
     memory: MemoryStorage, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task_ids = await created(memory, clock, 30)
-    services, in_hand = process(memory, clock), InHand(monkeypatch)
+    services, in_memory = process(memory, clock), InHand(monkeypatch)
     memory.gate = mixed
 
     async def read(task_id: str) -> int:
         return len((await services.lifecycle.definition(task_id))["payload"]["text"])
 
     assert await together(*map(read, [*task_ids, *task_ids])) == [SIZE] * 60
-    assert KEPT < in_hand.most <= KEPT + IN_USE
+    assert KEPT < in_memory.most <= KEPT + IN_USE
 
 
 async def test_one_that_is_larger_than_all_the_room_has_it_to_itself(
@@ -126,10 +126,10 @@ async def test_one_that_is_larger_than_all_the_room_has_it_to_itself(
 ) -> None:
     task_ids = await created(memory, clock, 4)
     monkeypatch.setattr(definitions, "MOST_IN_USE", SIZE // 2)
-    services, in_hand = process(memory, clock, definition_cache_bytes=0), InHand(monkeypatch)
+    services, in_memory = process(memory, clock, definition_cache_bytes=0), InHand(monkeypatch)
     memory.gate = mixed
     await together(*map(services.lifecycle.definition, task_ids))
-    assert SIZE < in_hand.most < 2 * SIZE
+    assert SIZE < in_memory.most < 2 * SIZE
 
 
 async def test_small_definitions_never_wait(memory: MemoryStorage, clock: VirtualClock) -> None:
@@ -261,7 +261,7 @@ async def test_listing_ends_where_its_share_does_and_goes_on_from_there(
         await claim_all(process(memory, clock), number)
     if listing is group:
         await resolve_all(process(memory, clock), task_ids)
-    services, in_hand = process(memory, clock), InHand(monkeypatch)
+    services, in_memory = process(memory, clock), InHand(monkeypatch)
     found: list[str] = []
     start: Any = None
     answers = 0
@@ -274,7 +274,7 @@ async def test_listing_ends_where_its_share_does_and_goes_on_from_there(
         del tasks
     assert sorted(found) == sorted(task_ids)
     assert answers == math.ceil(number / max(1, ANSWER // (size + 3000)))
-    assert in_hand.most <= max(KEPT + IN_USE, 2 * size)
+    assert in_memory.most <= max(KEPT + IN_USE, 2 * size)
 
 
 async def test_kept_definitions_count_in_an_answer_as_well(memory: MemoryStorage, clock: VirtualClock) -> None:
@@ -290,13 +290,13 @@ async def test_claims_that_do_not_fit_into_the_answer_are_there_for_the_next_one
     memory: MemoryStorage, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task_ids = await created(memory, clock, 10)
-    services, in_hand = process(memory, clock), InHand(monkeypatch)
+    services, in_memory = process(memory, clock), InHand(monkeypatch)
     memory.gate = mixed
     answers = await claim_all(services, len(task_ids))
     assert sorted(claim.task.task_id for claims in answers for claim in claims) == sorted(task_ids)
     assert all(sum(len(write(claim.definition)) for claim in claims) <= ANSWER for claims in answers)
     assert len(answers) <= 5
-    assert in_hand.most <= KEPT + IN_USE
+    assert in_memory.most <= KEPT + IN_USE
 
 
 async def test_rows_that_do_not_tell_their_memory_are_read(memory: MemoryStorage, clock: VirtualClock) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from shared.runtime import Runtime
-from shared.storage.pools import PoolIndex, Standing
+from shared.storage.pools import PoolIndex, PoolSnapshot
 
 LARGE = 200
 """Rows from which on a pool is answered from a copy: reading them takes long, and many ask for large pools."""
@@ -24,11 +24,11 @@ class _Pool:
     """Which of all readings was the latest of this pool."""
     read: datetime | None = None
     """When that reading began."""
-    found: Standing | None = None
+    found: PoolSnapshot | None = None
     waiting: int = 0
 
 
-class Standings:
+class PoolSnapshots:
     """Reads a pool's index, by one reader at a time.
 
     Who comes while another reads waits for the next reading, which all who have come by then share. So an answer is as
@@ -41,7 +41,7 @@ class Standings:
         self._pools: dict[str, _Pool] = {}
         self._turns = 0
 
-    async def of_pool(self, task_queue_id: str) -> Standing:
+    async def of_pool(self, task_queue_id: str) -> PoolSnapshot:
         """What has rows. Raises StorageUnavailable."""
         pool = self._pools.setdefault(task_queue_id, _Pool())
         asked = self._turns
@@ -51,7 +51,7 @@ class Standings:
                 if pool.found is None or not (pool.turn > asked or self._is_fresh(pool)):
                     self._turns += 1
                     turn, began = self._turns, self._now()
-                    pool.found = await self._index.standing(task_queue_id, began)
+                    pool.found = await self._index.snapshot(task_queue_id, began)
                     pool.turn, pool.read = turn, began
                 return pool.found
         finally:
