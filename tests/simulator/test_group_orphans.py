@@ -15,11 +15,14 @@ from shared.domain.task import Resolved, State
 from shared.errors import RequestConflict, ServiceUnavailable
 from shared.storage import keys
 from shared.storage.codec import pack_definition
+from shared.storage.counting import Kind
 from shared.storage.interface import Delete, Operation
 from shared.usecases.group_jobs import GroupJob
+from tests.simulator.running import VICTIM
 from tests.simulator.scenarios import GROUP, A, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
+from tests.twin.gate import Call, Phase, as_process, process_name
 
 CANCEL = GroupJob(task_group_id=GROUP, kind="cancel")
 RAISE = GroupJob(task_group_id=GROUP, kind="priority", new_priority="highest")
@@ -334,5 +337,41 @@ def test_resolution_settles_though_a_row_of_the_group_is_missing(gone: str) -> N
         await world.drain(60)
         assert _group_rows(world, A) == [keys.member(A)]
         assert _announced(world) == (gone != keys.GROUP)
+
+    world.run(story())
+
+
+def test_rows_are_not_restored_of_a_task_that_is_created_and_resolved_meanwhile() -> None:
+    """Of a call that died only the member row is left. A call that has just read it is overtaken by another one, and by
+    the whole life of its task: an active row put then would stay."""
+    has_read = 0
+
+    async def overtake(call: Call, phase: Phase) -> None:
+        nonlocal has_read
+        if process_name() != VICTIM or phase is not Phase.AFTER:
+            return
+        if call.kind is Kind.TABLE_READ and call.target == keys.GROUPS:
+            has_read += 1
+            if has_read == 2:  # the header, then the member row
+                await as_process("others", live())
+
+    world = World(None, overtake)
+    world.is_ordered = False
+    definition = world.definition(A, taskGroupId=GROUP)
+
+    async def live() -> None:
+        await world.services.create_task(definition)
+        await _complete(world, A)
+        await world.clock.sleep(3)
+        await world.handle_visible()
+
+    async def story() -> None:
+        await _die_in_create(world, A)
+        active: list[Operation] = [Delete(keys.active(A, 0))]
+        await world.account.connect().tables.transact(keys.GROUPS, GROUP, active)
+        with pytest.raises(ServiceUnavailable):
+            await as_process(VICTIM, world.process().create_task(definition))
+        assert has_read == 2
+        assert not [key for key in _group_rows(world, A) if key.startswith(keys.ACTIVE[0])]
 
     world.run(story())

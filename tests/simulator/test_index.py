@@ -355,3 +355,26 @@ def test_dates_beyond_the_calendar_do_no_harm() -> None:
         assert format_date((await world.services.index.find("a.b")).expires) == format_date(last)
 
     world.run(story())
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+def test_many_paths_are_looked_up_page_by_page(limit: int) -> None:
+    """In the order asked for, from any position; what has no entry, or is no path, is left out."""
+    world = World()
+
+    async def story() -> None:
+        paths = [f"a.b.{number}" for number in range(70)]
+        asked = [path for number, path in enumerate(paths) if number % 3] + ["not a path", paths[0]]
+        there = [path for number, path in enumerate(paths) if number % 2 == 0]
+        for path in there:
+            await world.services.index.insert(entry(world, path))
+        found: list[str] = []
+        start: int | None = 0
+        while start is not None:
+            page = await world.services.index.find_all(asked, start, limit)
+            assert len(page.entries) <= limit
+            found += [one.path for one in page.entries]
+            start = page.resume
+        assert found == [path for path in asked if path in there]
+
+    world.run(story())

@@ -217,6 +217,16 @@ def test_a_quarantined_worker_waits_in_vain(world: World) -> None:
     world.run(story())
 
 
+def test_a_worker_is_known_for_a_day_after_it_was_quarantined(world: World) -> None:
+    async def story() -> None:
+        await poll(world)
+        await world.clock.sleep(0.9 * DAY)
+        quarantined = await quarantine(world, after(world, HOUR))
+        assert quarantined.record.expires == world.clock.now() + timedelta(days=1)
+
+    world.run(story())
+
+
 def test_other_processes_know_of_a_quarantine_in_half_a_minute(world: World) -> None:
     async def story() -> None:
         other = world.process()
