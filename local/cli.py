@@ -181,11 +181,13 @@ def mutate(
     seed: Annotated[int | None, typer.Option(help="Choose the mutants of another run.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Run also what was killed before.")] = False,
     children: Annotated[int | None, typer.Option(help="Processes; one for each core by default.", min=1)] = None,
+    tests: Annotated[list[str] | None, typer.Option(help="Files or folders of tests to try them against.")] = None,
 ) -> None:
     """Test the tests: change the code in small ways. Exit code 0 only if the quick tests notice nearly all."""
     from local.mutation import command
 
-    sys.exit(command.main(patterns or (), size=sample or None, seed=seed, again=again, children=children))
+    size = sample or None
+    sys.exit(command.main(patterns or (), size=size, seed=seed, again=again, children=children, tests=tests or ()))
 
 
 @app.command(context_settings=PASS_ON)

@@ -1,8 +1,7 @@
 """The file of survivors that are understood: why no quick test can, or should, tell the mutant from the program."""
 
-import fnmatch
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +10,9 @@ from local.mutation.mutants import Mutant
 
 @dataclass(frozen=True)
 class Explanations:
-    """`survivors`: a reason for each mutant. `elsewhere`: functions that only tests with a server reach, and why."""
+    """`survivors`: a reason for each mutant."""
 
     survivors: Mapping[tuple[str, str], str]
-    elsewhere: Sequence[tuple[str, str]]
 
     @classmethod
     def load(cls, path: Path) -> "Explanations":
@@ -27,25 +25,16 @@ class Explanations:
             if key in survivors:
                 raise ValueError(f"two entries for one mutant of {key[0]}:\n{key[1]}")
             survivors[key] = _words(entry, "why")
-        elsewhere = [(_words(entry, "functions"), _words(entry, "why")) for entry in content.get("elsewhere", ())]
-        return cls(survivors, elsewhere)
+        return cls(survivors)
 
     def reason(self, mutant: Mutant) -> str | None:
         """Why this mutant may survive; None if it is not explained."""
         return self.survivors.get(mutant.key)
 
-    def is_tested_elsewhere(self, mutant: Mutant) -> bool:
-        """True if no quick test reaches the function, and the file says that another suite does."""
-        return mutant.status == "no tests" and any(
-            fnmatch.fnmatchcase(mutant.function, functions) for functions, _ in self.elsewhere
-        )
-
     def stale(self, mutants: Iterable[Mutant]) -> list[str]:
-        """Entries that fit no mutant: the code has changed since."""
-        known = list(mutants)
-        keys, names = {mutant.key for mutant in known}, {mutant.function for mutant in known}
-        gone = [f"{function}\n{change}" for function, change in self.survivors if (function, change) not in keys]
-        return gone + [functions for functions, _ in self.elsewhere if not fnmatch.filter(names, functions)]
+        """Entries that are of none of these, all mutants of the functions named here: the code has changed."""
+        keys = {mutant.key for mutant in mutants}
+        return [f"{function}\n{change}" for function, change in self.survivors if (function, change) not in keys]
 
 
 def _words(entry: Mapping[str, object], name: str) -> str:

@@ -1,34 +1,53 @@
-"""The mutants that mutmut has made, and what became of each, read from the files that it keeps in `mutants/`."""
+"""Mutants: small changes of functions, as mutmut's operators make them."""
 
+import ast
 import fnmatch
 import hashlib
-import json
-import os
-from collections.abc import Iterable, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
-from mutmut.stats import status_by_exit_code
+import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
+from mutmut.mutation.file_mutation import Mutation, MutationVisitor, deep_replace
+from mutmut.mutation.mutators import mutation_operators
+from mutmut.mutation.pragma_handling import IgnoredCode
 
-FOLDER = "mutants"
-SPANS_VERSION = 1
-"""Version of mutmut's index of the lines of each mutant."""
-KILLED = frozenset({"killed", "timeout", "segfault", "caught by type check"})
-NOT_KILLED = frozenset({"survived", "no tests", "suspicious"})
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a mutant could be made: the `number`-th of its file, with its expression before and after."""
+
+    path: Path
+    number: int
+    function: str
+    before: str
+    after: str
+
+    def rank(self, seed: int) -> tuple[str, int]:
+        """A place in an order by chance, which stays the same while other code changes."""
+        key = repr((seed, self.function, self.before, self.after))
+        return hashlib.sha256(key.encode()).hexdigest(), self.number
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A change of one function. `function` and `change` name it for good; mutmut's own `name` has a running number."""
+    """A change of one function, which `function` and `change` name for good."""
 
-    name: str
     path: Path
     function: str
     change: str
     original: str
-    mutated: str
-    status: str
+    """The function as it is."""
+    source: str
+    """The whole file with the change in it."""
+    lines: frozenset[int]
+    """Those of the statement that is changed, in the file as it is; of the whole function for a default argument."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -36,41 +55,111 @@ class Mutant:
         return self.function, self.change
 
 
-def read_mutants(root: Path) -> list[Mutant]:
-    """All mutants of the sources that are there now. Raises ValueError if mutmut's files are of another version."""
-    found: list[Mutant] = []
-    for meta in sorted((root / FOLDER).rglob("*.py.meta")):
-        path = meta.relative_to(root / FOLDER).with_suffix("")
-        if (root / path).exists():
-            found.extend(_read_file(root, path, json.loads(meta.read_text())["exit_code_by_key"]))
-    return found
+def spots(root: Path, paths: Sequence[Path], leave: Sequence[str]) -> list[Spot]:
+    """All that could be changed in these files."""
+    with ProcessPoolExecutor() as pool:
+        found = pool.map(partial(_spots_of, root, tuple(leave)), paths)
+        return [spot for some in found for spot in some]
 
 
-def _read_file(root: Path, path: Path, exit_codes: dict[str, int | None]) -> Iterable[Mutant]:
-    index = json.loads((root / FOLDER / f"{path}.spans").read_text())
-    if index["version"] != SPANS_VERSION:
-        raise ValueError(f"{path}: mutmut's index is of version {index['version']}, not {SPANS_VERSION}")
-    lines = (root / FOLDER / path).read_text().splitlines(keepends=True)
+def choose(found: Sequence[Spot], patterns: Sequence[str], size: int | None, seed: int) -> list[Spot]:
+    """A sample of the functions that match a pattern. A seed chooses the same ones for as long as they exist."""
+    fitting = [one for one in found if not patterns or any(fnmatch.fnmatchcase(one.function, p) for p in patterns)]
+    return sorted(fitting, key=lambda spot: spot.rank(seed))[:size]
 
-    def text(name: str, function: str) -> str:
-        start, end = index["spans"][name]
-        return "".join(lines[start - 1 : end]).replace(name, function, 1).strip("\n") + "\n"
 
-    for name, exit_code in exit_codes.items():
-        generated = name.rpartition(".")[2]
-        mangled = generated.partition("__mutmut_")[0]
-        owner, _, function = mangled.removeprefix("xǁ").rpartition("ǁ") if "ǁ" in mangled else ("", "", mangled[2:])
-        original, mutated = text(f"{mangled}__mutmut_orig", function), text(generated, function)
-        module = ".".join(path.with_suffix("").parts)
-        yield Mutant(
-            name=name,
-            path=path,
-            function=".".join(part for part in (module, owner, function) if part),
-            change=change_of(original, mutated),
+def build(root: Path, wanted: Sequence[Spot], leave: Sequence[str]) -> list[Mutant]:
+    """The mutants of these spots, in the same order."""
+    numbers: defaultdict[Path, list[int]] = defaultdict(list)
+    for spot in wanted:
+        numbers[spot.path].append(spot.number)
+    built = {path: _Module.read(root, path, leave).build(some) for path, some in numbers.items()}
+    return [built[spot.path][spot.number] for spot in wanted]
+
+
+def _spots_of(root: Path, leave: Sequence[str], path: Path) -> list[Spot]:
+    return list(_Module.read(root, path, leave).spots())
+
+
+class _Module:
+    """A source file and its mutations."""
+
+    def __init__(self, path: Path, source: str, leave: Sequence[str]) -> None:
+        self._path = path
+        self._source = source
+        wrapper = MetadataWrapper(cst.parse_module(source))
+        left = {
+            number
+            for number, line in enumerate(source.splitlines(), start=1)
+            if any(re.search(pattern, line) for pattern in leave)
+        }
+        visitor = MutationVisitor(mutation_operators, IgnoredCode(set(), set(), left))
+        self._module = wrapper.visit(visitor)
+        self._positions = wrapper.resolve(PositionProvider)
+        self._names = dict(_functions(".".join(path.with_suffix("").parts), self._module))
+        self._mutations: list[tuple[Mutation, cst.FunctionDef]] = [
+            (mutation, function)
+            for mutation in visitor.mutations
+            if (function := mutation.contained_by_top_level_function) in self._names and function is not None
+        ]
+
+    @classmethod
+    def read(cls, root: Path, path: Path, leave: Sequence[str]) -> "_Module":
+        return cls(path, (root / path).read_text(), leave)
+
+    def spots(self) -> Iterator[Spot]:
+        for number, (mutation, function) in enumerate(self._mutations):
+            before, after = map(self._module.code_for_node, (mutation.original_node, mutation.mutated_node))
+            yield Spot(self._path, number, self._names[function], before.strip(), after.strip())
+
+    def build(self, numbers: Sequence[int]) -> dict[int, Mutant]:
+        return {number: self._built(*self._mutations[number]) for number in numbers}
+
+    def _built(self, mutation: Mutation, function: cst.FunctionDef) -> Mutant:
+        mutated = deep_replace(function, mutation.original_node, mutation.mutated_node)
+        whole = deep_replace(self._module, mutation.original_node, mutation.mutated_node)
+        assert isinstance(mutated, cst.FunctionDef), "a part of the function was replaced"
+        assert isinstance(whole, cst.Module), "a part of the module was replaced"
+        original = self._module.code_for_node(function).strip("\n")
+        first = self._positions[mutation.original_node].start.line
+        last = self._positions[mutation.original_node].end.line
+        return Mutant(
+            path=self._path,
+            function=self._names[function],
+            change=change_of(original, self._module.code_for_node(mutated).strip("\n")),
             original=original,
-            mutated=mutated,
-            status=status_by_exit_code[exit_code],
+            source=whole.code,
+            lines=lines_of_statement(ast.parse(self._source), first, last),
         )
+
+
+def _functions(module: str, tree: cst.Module) -> Iterator[tuple[cst.FunctionDef, str]]:
+    for statement in tree.body:
+        if isinstance(statement, cst.FunctionDef):
+            yield statement, f"{module}.{statement.name.value}"
+        elif isinstance(statement, cst.ClassDef):
+            for each in statement.body.body:
+                if isinstance(each, cst.FunctionDef):
+                    yield each, f"{module}.{statement.name.value}.{each.name.value}"
+
+
+def lines_of_statement(tree: ast.Module, first: int, last: int) -> frozenset[int]:
+    """The lines of the innermost statement around some lines, without the statements in it.
+
+    Of a function, all: its arguments are in use wherever its body is.
+    """
+    around = [
+        node for node in ast.walk(tree) if isinstance(node, ast.stmt) and node.lineno <= first and last <= _end(node)
+    ]
+    inner = max(around, key=lambda node: (node.lineno, -_end(node)))
+    body: Sequence[ast.stmt] = getattr(inner, "body", ())
+    if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef) or not body:
+        return frozenset(range(inner.lineno, _end(inner) + 1))
+    return frozenset(range(inner.lineno, max(body[0].lineno, last + 1)))
+
+
+def _end(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno
 
 
 def change_of(original: str, mutated: str) -> str:
@@ -84,22 +173,3 @@ def change_of(original: str, mutated: str) -> str:
 
 def _common(old: Sequence[str], new: Sequence[str]) -> int:
     return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))))
-
-
-def choose(mutants: Sequence[Mutant], patterns: Sequence[str], size: int | None, seed: int) -> list[Mutant]:
-    """A sample of the functions that match a pattern. A seed chooses the same mutants for as long as they exist."""
-
-    def rank(mutant: Mutant) -> tuple[str, str]:
-        return hashlib.sha256(repr((seed, mutant.key)).encode()).hexdigest(), mutant.name
-
-    fitting = [one for one in mutants if not patterns or any(fnmatch.fnmatchcase(one.function, p) for p in patterns)]
-    return sorted(fitting, key=rank)[:size]
-
-
-def forget_removed(root: Path) -> None:
-    """Remove copies of sources and tests that are gone from the project: mutmut would go on running them."""
-    for folder, _, files in os.walk(root / FOLDER):
-        for name in files:
-            copy = Path(folder, name)
-            if copy.suffix == ".py" and not (root / copy.relative_to(root / FOLDER)).exists():
-                copy.unlink()

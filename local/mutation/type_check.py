@@ -7,26 +7,27 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from local.mutation.mutants import FOLDER, Mutant
+from local.mutation.copies import FOLDER
+from local.mutation.mutants import Mutant
 
 
-def refused_by_mypy(root: Path, mutants: Sequence[Mutant]) -> set[str]:
-    """The names of those in which mypy finds an error. One run looks at one mutant of each file."""
+def refused_by_mypy(root: Path, mutants: Sequence[Mutant]) -> set[tuple[str, str]]:
+    """The keys of those in which mypy finds an error. One run looks at one mutant of each file."""
     files: dict[Path, list[Mutant]] = {}
     for mutant in mutants:
         files.setdefault(mutant.path, []).append(mutant)
-    refused: set[str] = set()
+    refused: set[tuple[str, str]] = set()
     for group in zip_longest(*files.values()):
         refused |= _look(root, [mutant for mutant in group if mutant is not None])
     return refused
 
 
-def _look(root: Path, mutants: Sequence[Mutant]) -> set[str]:
+def _look(root: Path, mutants: Sequence[Mutant]) -> set[tuple[str, str]]:
     with tempfile.TemporaryDirectory() as folder:
         shadows: list[str] = []
         for number, mutant in enumerate(mutants):
             shadow = Path(folder, f"{number}.py")
-            shadow.write_text(mutated_file(root, mutant))
+            shadow.write_text(mutant.source)
             shadows += ["--shadow-file", str(mutant.path), str(shadow)]
         done = subprocess.run(
             [
@@ -42,12 +43,4 @@ def _look(root: Path, mutants: Sequence[Mutant]) -> set[str]:
     if done.returncode not in (0, 1):
         raise RuntimeError(f"mypy failed:\n{done.stdout}{done.stderr}")
     wrong = {line.partition(":")[0] for line in done.stdout.splitlines() if ": error:" in line}
-    return {mutant.name for mutant in mutants if str(mutant.path) in wrong}
-
-
-def mutated_file(root: Path, mutant: Mutant) -> str:
-    """The whole source file with the mutant in it. Raises ValueError if the file is not what the mutant is of."""
-    source = (root / mutant.path).read_text()
-    if source.count(mutant.original) != 1:
-        raise ValueError(f"{mutant.path} has changed: {mutant.function} is not in it, or twice")
-    return source.replace(mutant.original, mutant.mutated)
+    return {mutant.key for mutant in mutants if str(mutant.path) in wrong}

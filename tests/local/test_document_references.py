@@ -34,7 +34,7 @@ CODE = (
 )
 PACKAGES = ("admin", "bench", "functions", "listen", "local", "shared", "tests", "worker")
 FOLDERS = (*PACKAGES, "console", "docs", "infra", ".github", ".ci", ".vscode")
-MADE = (".venv", ".local", "node_modules", "mutants", "dist")
+MADE = (".venv", ".local", "node_modules", "dist")
 """Folders that commands make: named, and not in the repository."""
 NOT_OURS = {"node_modules", "vendor", "sample_project"}
 

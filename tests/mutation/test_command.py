@@ -1,33 +1,44 @@
-"""./dev mutate: how mutants are named, chosen and judged, and whole runs over a tiny project."""
+"""./dev mutate: how mutants are made, named, chosen and judged, and whole runs over a tiny project."""
 
-import subprocess
+import ast
 import textwrap
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from local.mutation import command
+from local.mutation.copies import FOLDER, Copy
 from local.mutation.explanations import Explanations
-from local.mutation.mutants import Mutant, change_of, choose, forget_removed, read_mutants
-from local.mutation.type_check import mutated_file
+from local.mutation.mutants import Mutant, Spot, build, change_of, choose, lines_of_statement, spots
+from local.mutation.reached import Reach
+from local.mutation.settings import Settings
+from local.mutation.trials import Fate
 from local.state import ROOT
 
+PATH = Path("app/sums.py")
 
-def _mutant(number: int, *, function: str = "app.sums.add", status: str = "survived") -> Mutant:
+
+def _mutant(number: int, *, function: str = "app.sums.add") -> Mutant:
     return Mutant(
-        name=f"app.sums.x_add__mutmut_{number}",
-        path=Path("app/sums.py"),
+        path=PATH,
         function=function,
         change=f"- return a + {number}\n+ return a - {number}",
-        original=f"def add(a):\n    return a + {number}\n",
-        mutated=f"def add(a):\n    return a - {number}\n",
-        status=status,
+        original=f"def add(a):\n    return a + {number}",
+        source=f"def add(a):\n    return a - {number}\n",
+        lines=frozenset({2}),
     )
 
 
+def _spot(number: int, *, function: str = "app.sums.add", at: int = 0) -> Spot:
+    return Spot(path=PATH, number=at + number, function=function, before=f"a + {number}", after=f"a - {number}")
+
+
+def _fates(mutants: list[Mutant], survivors: int, fate: Fate = Fate.SURVIVED) -> dict[tuple[str, str], Fate]:
+    return {mutant.key: fate if number < survivors else Fate.KILLED for number, mutant in enumerate(mutants)}
+
+
 def _explained(*mutants: Mutant) -> Explanations:
-    return Explanations({mutant.key: "because" for mutant in mutants}, ())
+    return Explanations({mutant.key: "because" for mutant in mutants})
 
 
 def test_a_change_is_the_lines_that_differ_without_indentation() -> None:
@@ -37,52 +48,45 @@ def test_a_change_is_the_lines_that_differ_without_indentation() -> None:
 
 
 def test_a_sample_stays_the_same_when_mutants_are_renumbered_and_others_are_added() -> None:
-    before = [_mutant(number) for number in range(50)]
-    sample = choose(before, (), 10, seed=7)
-    renumbered = [Mutant(**{**vars(mutant), "name": f"{mutant.name}9"}) for mutant in reversed(before)]
-    assert [mutant.key for mutant in choose(renumbered, (), 10, seed=7)] == [mutant.key for mutant in sample]
-    more = [*before, *(_mutant(number, function="app.other") for number in range(5))]
-    old = [mutant for mutant in choose(more, (), 10, seed=7) if mutant.function == "app.sums.add"]
-    assert {mutant.key for mutant in old} <= {mutant.key for mutant in sample}
-    assert choose(before, (), 10, seed=8) != sample
+    before = [_spot(number) for number in range(50)]
+    sample = [spot.before for spot in choose(before, (), 10, seed=7)]
+    renumbered = [_spot(number, at=1000) for number in reversed(range(50))]
+    assert [spot.before for spot in choose(renumbered, (), 10, seed=7)] == sample
+    more = [*before, *(_spot(number, function="app.other") for number in range(5))]
+    old = [spot.before for spot in choose(more, (), 10, seed=7) if spot.function == "app.sums.add"]
+    assert set(old) <= set(sample)
+    assert [spot.before for spot in choose(before, (), 10, seed=8)] != sample
 
 
 def test_a_sample_is_of_the_functions_that_match_a_pattern() -> None:
-    mutants = [_mutant(1), _mutant(2, function="app.other")]
-    assert choose(mutants, ("app.s*",), None, seed=0) == [mutants[0]]
-    assert len(choose(mutants, (), None, seed=0)) == 2
+    found = [_spot(1), _spot(2, function="app.other")]
+    assert choose(found, ("app.s*",), None, seed=0) == [found[0]]
+    assert len(choose(found, (), None, seed=0)) == 2
 
 
-@pytest.mark.parametrize(
-    ("status", "good"),
-    [("killed", True), ("timeout", True), ("survived", False), ("no tests", False), ("not checked", False)],
-)
-def test_an_unexplained_mutant_that_is_not_killed_fails_the_run(status: str, good: bool) -> None:
-    mutants = [*(_mutant(number, status="killed") for number in range(99)), _mutant(99, status=status)]
-    assert command.judge(mutants, mutants, _explained(), set()).is_good is good
+@pytest.mark.parametrize(("fate", "good"), [(Fate.KILLED, True), (Fate.SURVIVED, False), (Fate.UNREACHED, False)])
+def test_an_unexplained_mutant_that_is_not_killed_fails_the_run(fate: Fate, good: bool) -> None:
+    mutants = [_mutant(number) for number in range(100)]
+    assert command.judge(mutants, _fates(mutants, 1, fate), _explained(), set()).is_good is good
 
 
 def test_a_mutant_that_the_type_check_refuses_is_killed() -> None:
-    mutant = _mutant(1)
-    assert command.judge([mutant], [mutant], _explained(), {mutant.name}).killed == [mutant]
+    mutants = [_mutant(1)]
+    assert command.judge(mutants, _fates(mutants, 1), _explained(), {mutants[0].key}).killed == mutants
 
 
-def test_explained_survivors_count_against_the_score() -> None:
-    mutants = [_mutant(number, status="survived" if number < 5 else "killed") for number in range(100)]
-    assert command.judge(mutants, mutants, _explained(*mutants[:5]), set()).is_good
-    assert not command.judge(mutants[:99], mutants, _explained(*mutants[:5]), set()).is_good
-
-
-def test_functions_that_other_suites_test_are_apart_only_if_no_quick_test_reaches_them() -> None:
-    mutants = [_mutant(1, status="no tests"), _mutant(2, status="survived")]
-    judgement = command.judge(mutants, mutants, Explanations({}, [("app.*", "tested with a server")]), set())
-    assert (judgement.elsewhere, judgement.unexplained) == (mutants[:1], mutants[1:])
+def test_explained_survivors_count_against_the_score_of_a_large_sample() -> None:
+    mutants = [_mutant(number) for number in range(100)]
+    assert command.judge(mutants, _fates(mutants, 5), _explained(*mutants[:5]), set()).is_good
+    assert not command.judge(mutants, _fates(mutants, 6), _explained(*mutants[:6]), set()).is_good
+    assert command.judge(mutants[:99], _fates(mutants, 6), _explained(*mutants[:6]), set()).is_good
 
 
 def test_an_explanation_of_a_mutant_that_is_gone_fails_the_run() -> None:
-    mutant = _mutant(1, status="killed")
-    judgement = command.judge([mutant], [mutant], Explanations({("app.gone", "- a"): "x"}, [("lib.*", "x")]), set())
-    assert judgement.stale == ["app.gone\n- a", "lib.*"]
+    mutant = _mutant(1)
+    judgement = command.judge([mutant], _fates([mutant], 0), _explained(), set())
+    judgement.stale = Explanations({mutant.key: "x", ("app.gone", "- a"): "x"}).stale([mutant])
+    assert judgement.stale == ["app.gone\n- a"]
     assert not judgement.is_good
 
 
@@ -99,30 +103,35 @@ def test_the_file_of_explanations_refuses_entries_without_words_and_entries_twic
         Explanations.load(file)
 
 
-def test_a_mutant_is_put_into_its_file_only_if_the_file_is_the_one_it_was_made_of(tmp_path: Path) -> None:
-    mutant = _mutant(1)
-    (tmp_path / "app").mkdir()
-    (tmp_path / mutant.path).write_text("A = 1\n\n\n" + mutant.original)
-    assert mutated_file(tmp_path, mutant) == "A = 1\n\n\n" + mutant.mutated
-    (tmp_path / mutant.path).write_text("A = 1\n")
-    with pytest.raises(ValueError, match="has changed"):
-        mutated_file(tmp_path, mutant)
+CODE = """\
+def one(a, b=1):
+    if a > b:
+        return call(
+            a,
+            b,
+        )
+    return b
+"""
 
 
-def test_copies_of_removed_files_are_removed(tmp_path: Path) -> None:
-    for name in ("app/kept.py", "mutants/app/kept.py", "mutants/app/gone.py", "mutants/app/gone.py.meta"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    forget_removed(tmp_path)
-    assert sorted(path.name for path in (tmp_path / "mutants/app").iterdir()) == ["gone.py.meta", "kept.py"]
+@pytest.mark.parametrize(
+    ("first", "last", "lines"), [(2, 2, {2}), (4, 4, {3, 4, 5, 6}), (7, 7, {7}), (1, 1, {*range(1, 8)})]
+)
+def test_a_mutant_is_tried_against_tests_of_its_statement(first: int, last: int, lines: set[int]) -> None:
+    assert lines_of_statement(ast.parse(CODE), first, last) == lines
+
+
+def test_the_quickest_tests_come_first() -> None:
+    reach = Reach({"slow": 2.0, "quick": 0.1, "elsewhere": 0.0}, {str(PATH): {2: {"slow", "quick"}, 3: {"elsewhere"}}})
+    assert reach.tests(_mutant(1)) == ["quick", "slow"]
 
 
 FILES = {
     "pyproject.toml": """
-        [tool.mutmut]
-        source_paths = ["app"]
-        pytest_add_cli_args_test_selection = ["tests"]
-        pytest_add_cli_args = ["-p", "no:cacheprovider"]
+        [tool.mutation]
+        mutate = ["app/*.py"]
+        leave = ['^\\s*raise ']
+        tests = ["tests"]
         [tool.mypy]
         strict = true
         """,
@@ -130,6 +139,8 @@ FILES = {
     "app/sums.py": """
         class Sums:
             def add(self, one: int, other: int) -> int:
+                if one is None:
+                    raise ValueError("nothing " + "there")
                 return one + other
 
         def negative(number: int) -> bool:
@@ -157,48 +168,102 @@ FILES = {
 }
 
 
-def test_quick_tests_find_the_whole_repository_beside_the_mutants() -> None:
-    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    tracked = {path.partition("/")[0] for path in listed.splitlines()}
-    by_itself = {"tests", "pyproject.toml"}
-    assert {*options["also_copy"], *options["source_paths"], *by_itself} == tracked
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A tiny project."""
+    for name, content in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(textwrap.dedent(content).lstrip())
+    return tmp_path
+
+
+def test_a_mutant_has_one_change_in_the_whole_file(project: Path) -> None:
+    settings = Settings.load(project)
+    found = choose(spots(project, settings.sources(project), settings.leave), ("app.sums.Sums.*",), None, seed=0)
+    mutants = build(project, found, settings.leave)
+    assert {mutant.function for mutant in mutants} == {"app.sums.Sums.add"}
+    assert not any("nothing" in mutant.change for mutant in mutants), "that line is left as it is"
+    (mutant,) = [mutant for mutant in mutants if "one - other" in mutant.change]
+    assert mutant.change == "- return one + other\n+ return one - other"
+    assert mutant.source == (project / PATH).read_text().replace("one + other", "one - other")
+    assert mutant.lines == {5}
+
+
+@pytest.mark.parametrize(
+    ("functions", "files"),
+    [
+        ((), ["app/__init__.py", "app/sums.py"]),
+        (("app.s*",), ["app/sums.py"]),
+        (("app.sums.Sums.add",), ["app/sums.py"]),
+        (("*",), ["app/__init__.py", "app/sums.py"]),
+        (("app.other.*",), []),
+    ],
+)
+def test_only_files_are_read_that_may_have_the_functions(
+    project: Path, functions: tuple[str, ...], files: list[str]
+) -> None:
+    assert [str(path) for path in Settings.load(project).sources(project, functions)] == files
+
+
+def test_a_copy_has_the_mutant_only_for_as_long_as_it_is_tried(project: Path) -> None:
+    copy, file = Copy(project, 0), FOLDER / "copy-0" / PATH
+    (project / "app/gone.py").touch()
+    copy.refresh()
+    (project / "app/gone.py").unlink()
+    copy.refresh()
+    assert not (copy.path / "app/gone.py").exists()
+    before = (project / file).stat().st_mtime_ns
+    with copy.mutated(_mutant(1)):
+        assert (project / file).read_text() == _mutant(1).source
+        assert (project / file).stat().st_mtime_ns > before
+    assert (project / file).read_text() == (project / PATH).read_text()
+    assert (project / file).stat().st_mtime_ns == before
+
+
+def test_the_settings_of_this_project_name_what_exists() -> None:
+    settings = Settings.load(ROOT)
+    assert all(list(ROOT.glob(pattern)) for pattern in (*settings.mutate, *settings.hosts))
+    tests = [*settings.tests, *(test for some in settings.hosts.values() for test in some)]
+    assert [test for test in tests if not (ROOT / test).exists()] == []
 
 
 @pytest.mark.large
 @pytest.mark.timeout(600)
 def test_a_run_goes_on_where_the_last_one_ended_and_fails_until_all_survivors_are_killed_or_explained(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, content in FILES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(textwrap.dedent(content).lstrip())
-    file = tmp_path / "survivors.toml"
+    file = project / "survivors.toml"
 
     def run(*patterns: str) -> tuple[int, str]:
-        code = command.main(patterns, size=None, seed=1, children=1, root=tmp_path, explained=file)
+        code = command.main(patterns, size=None, seed=1, children=1, root=project, explained=file)
         return code, capsys.readouterr().out
 
     code, out = run("app.sums.Sums.*")
     assert (code, "100.0%" in out) == (0, True), out
-    assert {one.function for one in read_mutants(tmp_path) if one.status == "killed"} == {"app.sums.Sums.add"}
 
     code, out = run()
     assert code == 1
     entries = out[out.index("[[survivor]]") : out.index("killed (")].rpartition("\n")[0]
     for change in ("- return number < 0\n+ return number <= 0", "- return number + 1\n+ return number - 1"):
         assert change in entries
-    assert "app.sums.Sums.add" not in entries
+    assert "Sums.add" not in out, "killed before"
 
-    (tmp_path / "tests/test_more.py").write_text(
+    (project / "tests/test_more.py").write_text(
         "from app.sums import negative, text\n\n"
         "def test_more() -> None:\n    assert not negative(0) and negative(-1) and not negative(1)\n"
         "    assert text(3) == '3'\n"
     )
-    settings = tmp_path / "pyproject.toml"
-    settings.write_text(settings.read_text().replace('"no:cacheprovider"', '"no:cacheprovider", "-q"'))
-    file.write_text("[[elsewhere]]\nfunctions = 'app.sums.untested'\nwhy = 'it would need a server'\n")
+    code, out = run("app.sums.negative", "app.sums.text")
+    assert code == 0, out
+    assert "what 1 test modules reach" in out
+    survivors = entries.replace("why = ''", "why = 'no use'").split("[[survivor]]")
+    file.write_text("[[survivor]]".join(["", *(entry for entry in survivors if "app.sums.untested" in entry)]))
     code, out = run()
     assert code == 0, out
-    assert "0 survived" in out
-    assert "2 are of functions that only tests with a server reach" in out
+    assert "0 of them unexplained" in out
+
+    (project / "tests/test_more.py").write_text("def test_more() -> None:\n    assert False\n")
+    assert run("app.sums.text")[0] == 0, "killed before"
+    (project / PATH).write_text((project / PATH).read_text().replace("str(number)", "str(number + 0)"))
+    code = command.main(("app.sums.text",), size=None, seed=1, children=1, root=project, explained=file)
+    assert (code, "fail without a mutant" in capsys.readouterr().err) == (1, True)

@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from shared.domain.artifacts import Upload
-from shared.usecases.upload_urls import UploadRequest, UploadUrls, part_id
+from shared.domain.artifacts import Upload, part_id
+from shared.usecases.upload_urls import UploadRequest, UploadUrls
 from shared.usecases.uploads import BLOCK
 from tests.simulator.artifact_scenarios import CONTENT, STATED, artifact
 from tests.simulator.scenarios import A
