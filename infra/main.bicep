@@ -61,6 +61,12 @@ param openidUserClaim string = 'oid'
 @description('Who may do what: pairs value=role separated by spaces.')
 param openidRoles string = ''
 
+@description('Issuer of ID tokens with which workloads sign in, such as jobs of GitHub Actions. Empty: none can. docs/security-auth.md.')
+param openidWorkloadIssuer string = ''
+
+@description('How the roles of workloads begin: <name>:<subject of the token>.')
+param openidWorkloadName string = 'github'
+
 @description('Access token of the root client. Empty: the vault keeps the one that it has.')
 @secure()
 param rootAccessToken string = ''
@@ -189,13 +195,17 @@ var generated = {
   workerEnvironment: '${abbreviations.workerEnvironment}${token}'
 }
 var resourceNames = union(generated, names)
-var signIn = empty(openidClientId) ? {} : {
+var peopleSignIn = empty(openidClientId) ? {} : {
   OPENID_ISSUER: empty(openidIssuer) ? '${environment().authentication.loginEndpoint}${tenant().tenantId}/v2.0' : openidIssuer
   OPENID_CLIENT_ID: openidClientId
   OPENID_NAME: openidName
   OPENID_SCOPES: openidScopes
   OPENID_USER_CLAIM: openidUserClaim
   OPENID_ROLES: openidRoles
+}
+var workloadsSignIn = empty(openidWorkloadIssuer) ? {} : {
+  OPENID_WORKLOAD_ISSUER: openidWorkloadIssuer
+  OPENID_WORKLOAD_NAME: openidWorkloadName
 }
 var pools = filter(map(split(workers, ','), taskQueueId => trim(taskQueueId)), taskQueueId => !empty(taskQueueId))
 var allTags = union(tags, {
@@ -369,7 +379,7 @@ module app 'modules/app.bicep' = {
     location: location
     tags: allTags
     scale: scale
-    settingOverrides: union(signIn, settingOverrides)
+    settingOverrides: union(peopleSignIn, workloadsSignIn, settingOverrides)
     identityId: identity.outputs.id
     deploymentIdentityId: deploymentIdentity.outputs.id
     identityClientId: identity.outputs.clientId

@@ -27,6 +27,7 @@ EVERYTHING = {
     "QUEUE_PUBLIC_ARTIFACT_BASE_URL": "https://cdn.example.com/public-artifacts",
     "QUEUE_OPENID_CLIENT_ID": "bbbbbbbb-bbbb-cccc-dddd-eeeeeeeeeeee",
     "QUEUE_OPENID_ROLES": "queue-admins=login:admins *=login:everybody",
+    "QUEUE_OPENID_WORKLOAD_ISSUER": "https://token.actions.githubusercontent.com",
     "QUEUE_ACCEPT_PREVIOUS_ROOT_TOKEN": "true",
     "QUEUE_SIGN_WITH_ACCOUNT_KEY": "true",
     "QUEUE_OPERATOR_ID": OPERATOR,

@@ -225,6 +225,8 @@ OTHER = {
     "QUEUE_OPENID_SCOPES": "openid groups",
     "QUEUE_OPENID_USER_CLAIM": "sub",
     "QUEUE_OPENID_ROLES": "*=login:other",
+    "QUEUE_OPENID_WORKLOAD_ISSUER": "https://oidc.example.com",
+    "QUEUE_OPENID_WORKLOAD_NAME": "other",
     "QUEUE_ACCEPT_PREVIOUS_ROOT_TOKEN": "false",
     "QUEUE_SIGN_WITH_ACCOUNT_KEY": "false",
     "QUEUE_OPERATOR_ID": "none",
