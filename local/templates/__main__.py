@@ -9,6 +9,7 @@ from pathlib import Path
 
 from local.state import ROOT
 from local.templates import (
+    alert_rules,
     app_settings,
     container_jobs,
     conventions,
@@ -20,6 +21,7 @@ from local.templates import (
     scenarios,
     secrecy,
     syntax,
+    wiring,
 )
 from local.templates.deployment import Deployed, deploy
 from local.templates.values import Finding
@@ -39,7 +41,9 @@ def findings(deployed: Deployed) -> Iterator[Finding]:
     yield from deployed.all_findings()
     yield from flex.problems(deployed)
     yield from app_settings.problems(deployed)
+    yield from wiring.problems(deployed)
     yield from limits.problems(deployed)
+    yield from alert_rules.problems(deployed)
     yield from conventions.problems(deployed)
     yield from meaning.problems(deployed)
     resources = list(deployed.all_resources())

@@ -1,7 +1,6 @@
 """Values that Azure refuses although the types allow them: durations, ranges, sets of sizes, address ranges.
 
-Sources: Azure's documentation of each resource type and of its limits; for queries the tables of Application Insights
-in a Log Analytics workspace.
+Sources: Azure's documentation of each resource type and of its limits. Rules of alerts: alert_rules.py.
 """
 
 from __future__ import annotations
@@ -28,23 +27,6 @@ DURATIONS = {
     "windowSize": ("PT1M", "P2D"),
 }
 """Properties that are durations, wherever they are, with the shortest and the longest."""
-_HOURS = tuple(f"PT{hours}H" for hours in (1, 2, 3, 4, 5, 6))
-QUERY_FREQUENCIES = ("PT1M", "PT5M", "PT10M", "PT15M", "PT30M", "PT45M", *_HOURS, "P1D")
-QUERY_WINDOWS = (*QUERY_FREQUENCIES, "P2D")
-METRIC_FREQUENCIES = ("PT1M", "PT5M", "PT15M", "PT30M", "PT1H")
-METRIC_WINDOWS = (*METRIC_FREQUENCIES, "PT6H", "PT12H", "P1D")
-SEVERITIES = range(5)
-LOG_TABLES = {
-    "AppAvailabilityResults",
-    "AppDependencies",
-    "AppEvents",
-    "AppExceptions",
-    "AppMetrics",
-    "AppPerformanceCounters",
-    "AppRequests",
-    "AppTraces",
-}
-"""Those that the app's telemetry fills."""
 MESSAGING_UNITS = {1, 2, 4, 8, 16}
 MESSAGE_BYTES = {"Standard": 256 * 1024, "Premium": 1024 * 1024}
 """Of a message; Premium takes more only in topics that are made for it."""
@@ -88,34 +70,6 @@ def _durations(resource: Resource, value: Value, name: str = "") -> Iterator[Fin
             yield Finding(resource.place, f"{name}: {value!r} is no duration such as {shortest}")
         elif not least <= length <= most:
             yield Finding(resource.place, f"{name} has to be {shortest} to {longest or 'any length'}, not {value}")
-
-
-def _alert(rule: Resource, frequencies: tuple[str, ...], windows: tuple[str, ...]) -> Iterator[str]:
-    properties = rule.body["properties"]
-    frequency, window = properties.get("evaluationFrequency"), properties.get("windowSize")
-    if frequency not in frequencies:
-        yield f"rules are evaluated every {', '.join(frequencies)}, not {frequency}"
-    if window not in windows:
-        yield f"rules look back for {', '.join(windows)}, not {window}"
-    if properties.get("severity") not in SEVERITIES:
-        yield f"severity is 0 to 4, not {properties.get('severity')}"
-    if frequency in frequencies and window in windows and windows.index(window) < windows.index(frequency):
-        yield f"a rule that looks back for {window} every {frequency} leaves time out"
-
-
-def _query_alert(rule: Resource, _: list[Resource]) -> Iterator[str]:
-    yield from _alert(rule, QUERY_FREQUENCIES, QUERY_WINDOWS)
-    for criterion in rule.body["properties"]["criteria"]["allOf"]:
-        table = str(criterion["query"]).partition("|")[0].strip()
-        if table not in LOG_TABLES:
-            yield f"{table} is no table that telemetry fills"
-        periods = criterion.get("failingPeriods", {})
-        if periods.get("minFailingPeriodsToAlert", 1) > periods.get("numberOfEvaluationPeriods", 1):
-            yield "more periods have to fail than are looked at"
-
-
-def _metric_alert(rule: Resource, _: list[Resource]) -> Iterator[str]:
-    yield from _alert(rule, METRIC_FREQUENCIES, METRIC_WINDOWS)
 
 
 def _vault(vault: Resource, _: list[Resource]) -> Iterator[str]:
@@ -207,8 +161,6 @@ def _of_type(deployed: list[Resource], kind: str) -> Iterator[Resource]:
 
 _RULES: dict[str, Callable[[Resource, list[Resource]], Iterator[str]]] = {
     "Microsoft.Authorization/roleAssignments": _role,
-    "Microsoft.Insights/metricAlerts": _metric_alert,
-    "Microsoft.Insights/scheduledQueryRules": _query_alert,
     "Microsoft.KeyVault/vaults": _vault,
     "Microsoft.Network/virtualNetworks": _network,
     "Microsoft.OperationalInsights/workspaces": _workspace,

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from local.templates.__main__ import check
-from tests.infra import templates
+from tests.infra.planting import Mistake, planted
 
 MAIN, APP, STORAGE, BUS = "main.bicep", "modules/app.bicep", "modules/storage.bicep", "modules/servicebus.bicep"
 POOL = "workers/pool.bicep"
@@ -18,21 +15,6 @@ ALERTS, ENDPOINTS = "modules/alerts.bicep", "modules/endpoints.bicep"
 
 
 UNUSED = "resource unused 'Microsoft.Insights/components@2020-02-02' existing = {\n  name: 'x'\n}\n\n"
-
-
-OVERRIDES = '"settingOverrides": {\n      "value": {}'
-WRONG = '"settingOverrides": {\n      "value": {"LONG_POLL_SECONDS": "60"}'
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A replacement in one file, and words of the finding."""
-
-    name: str
-    file: str
-    old: str
-    new: str
-    found: str
 
 
 MISTAKES = [
@@ -204,6 +186,23 @@ MISTAKES = [
     Mistake(
         "ready instances", "profiles/large.json", '"instanceCount": 6', '"instanceCount": 600', "of 200 at the most"
     ),
+    Mistake("side of a rule", ALERTS, "operator: 'GreaterThan'", "operator: 'LessThan'", "so GreaterThan"),
+    Mistake(
+        "rule that counts too much",
+        ALERTS,
+        "'LessThan'\n    threshold: 1",
+        "'GreaterThan'\n    threshold: 1",
+        "so Less",
+    ),
+    Mistake("metric", ALERTS, "'DeadletteredMessages'", "'DeadLetterMessages'", "has no metric DeadLetterMessages"),
+    Mistake("aggregation of a metric", ALERTS, "timeAggregation: 'Average'", "timeAggregation: 'Total'", "not Total"),
+    Mistake(
+        "side of a metric",
+        ALERTS,
+        "'LessThan'\n          threshold: 99",
+        "'GreaterThan'\n          threshold: 99",
+        "is Less",
+    ),
     # Secrets
     Mistake(
         "secret as an output", VAULT, "output id string = vault.id", "output id string = rootAccessToken", "record"
@@ -235,21 +234,11 @@ MISTAKES = [
 ]
 
 
-def _planted(mistake: Mistake, folder: Path) -> list[str]:
-    infra = folder / "infra"
-    shutil.copytree(templates.INFRA, infra)
-    path = infra / mistake.file
-    text = path.read_text()
-    assert mistake.old in text, f"nothing to replace for {mistake.name}: adapt the mistake"
-    path.write_text(text.replace(mistake.old, mistake.new, 1))
-    return check(infra, {"large, closed": templates.SCENARIOS["large, closed"]})
-
-
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda each: each.name)
 def test_a_mistake_is_found(mistake: Mistake, tmp_path: Path) -> None:
-    found = _planted(mistake, tmp_path)
+    found = planted(mistake, tmp_path)
     assert any(mistake.found in each for each in found), found or "nothing was found"
 
 
 def test_without_a_mistake_nothing_is_found(tmp_path: Path) -> None:
-    assert _planted(Mistake("none", MAIN, "param", "param", ""), tmp_path) == []
+    assert planted(Mistake("none", MAIN, "param", "param", ""), tmp_path) == []
