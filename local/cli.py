@@ -202,7 +202,7 @@ def package(
         ROOT / "dist"
     ),
     sources: Annotated[
-        bool, typer.Option("--sources", help="Without dependencies: what `azd deploy` uploads, for Azure to build.")
+        bool, typer.Option("--sources", help="Without dependencies: the app's own files alone.")
     ] = False,
 ) -> None:
     """Make the package that is deployed to Azure."""

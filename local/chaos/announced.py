@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -14,8 +14,10 @@ from azure.servicebus.exceptions import ServiceBusError
 from shared.events.exchanges import TOPICS
 
 SUBSCRIPTION = "chaos"
+AT_ONCE = {"link", "reference", "error"}
+"""Types of artifacts that are announced when they are created (contract 7.5)."""
 Occasion = tuple[str, str, int | None]
-"""A topic, the task or task group, and the run where the event names one."""
+"""A topic, the task, task group or artifact (`<task>/<name>`), and the run where the event names one."""
 
 
 class Announced:
@@ -65,6 +67,8 @@ class Announced:
 
     def _note(self, topic: str, body: Mapping[str, Any], number: int) -> None:
         subject = body["status"]["taskId"] if "status" in body else body["taskGroupId"]
+        if "artifact" in body:
+            subject = f"{subject}/{body['artifact']['name']}"
         with self._lock:
             self._sent[topic, subject, body.get("runId")].add(number)
 
@@ -80,3 +84,26 @@ def expected(statuses: Iterable[Mapping[str, Any]], task_group_ids: Iterable[str
             topics = ["task-pending", *(["task-running"] if "started" in run else []), ended]
             occasions += [(topic, task_id, run["runId"]) for topic in topics]
     return Counter(occasions)
+
+
+def expected_of_artifacts(
+    task_id: str, run: Mapping[str, Any], artifacts: Iterable[Mapping[str, Any]]
+) -> tuple[set[Occasion], set[Occasion]]:
+    """What must have been announced of a run's artifacts, and what may have been.
+
+    An artifact is announced after it is stored. The worker that is not answered repeats its call, unless it is lost.
+    """
+    occasions: set[Occasion] = {
+        ("artifact-created", f"{task_id}/{each['name']}", run["runId"])
+        for each in artifacts
+        if each["storageType"] in AT_ONCE
+    }
+    return (occasions, set()) if run["state"] == "completed" else (set(), occasions)
+
+
+def differences(counted: Counter[Occasion], wanted: Collection[Occasion], possible: Collection[Occasion]) -> list[str]:
+    """A line for each occasion that was not announced once, or was and should not have been."""
+    lines = [f"announced {counted[one]} times: {one}" for one in wanted if counted[one] != 1]
+    lines += [f"announced {counted[one]} times: {one}" for one in possible if counted[one] > 1]
+    known = {*wanted, *possible}
+    return lines + [f"announced without a reason: {one}" for one in counted if one not in known]

@@ -20,7 +20,9 @@ SETTINGS = {
     "LONG_POLL_SECONDS": "5",
     "POLL_INTERVAL_SECONDS": "0.25",
     "IDLE_POLL_INTERVAL_SECONDS": "0.5",
+    "POLL_VISIBILITY_SECONDS": "20",
 }
+"""All that is timed comes sooner than in a deployment, so that a run can wait for it."""
 
 
 def main(port: int, *, tasks: int, workers: int, seed: int | None) -> int:

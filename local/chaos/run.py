@@ -15,7 +15,7 @@ from typing import Any
 import taskcluster
 
 from local import state
-from local.chaos.announced import Announced, expected
+from local.chaos.announced import Announced, Occasion, differences, expected, expected_of_artifacts
 from local.chaos.audit import leftovers
 from local.chaos.faults import Disturbance, Faults, Fleet
 from local.chaos.graphs import TASK_QUEUE_ID, Planned, definition, plan
@@ -41,11 +41,15 @@ class ChaosOptions:
     tasks: int
     workers: int
     seed: int
+    life_seconds: float | None = None
+    """From the creation of a task to its deadline; an orphaned timer message lives as long. None: by their number."""
+    settle_seconds: float = SETTLE_SECONDS
+    """How long after the last deadline something may still be wrong."""
 
     @property
     def life(self) -> timedelta:
-        """From the creation of a task to its deadline; an orphaned timer message lives as long."""
-        return timedelta(seconds=180 + 1.5 * self.tasks)
+        """From the creation of a task to its deadline."""
+        return timedelta(seconds=180 + 1.5 * self.tasks if self.life_seconds is None else self.life_seconds)
 
 
 class Chaos:
@@ -148,19 +152,34 @@ class Chaos:
     def _problems_afterwards(self, events: Announced) -> list[str]:
         """What is still wrong when every timer has fired and the reconciler has run."""
         groups = sorted({task.task_group_id for task in self._planned})
-        wanted = expected(self._statuses(), groups)
+        wanted, possible = self._announcements(groups)
         connection = self._stack.environment["AZURE_STORAGE_CONNECTION_STRING"]
-        until = max(datetime.now(UTC), self._deadline) + timedelta(seconds=SETTLE_SECONDS)
+        until = max(datetime.now(UTC), self._deadline) + timedelta(seconds=self._options.settle_seconds)
         self._say(f"waiting until every timer has fired, at the latest until {until:%H:%M:%S} UTC")
+        shown: list[str] = []
         while True:
-            counted = events.counts()
-            problems = [f"announced {counted[one]} times: {one}" for one in wanted if counted[one] != 1]
-            problems += [f"announced without a reason: {one}" for one in counted if one not in wanted]
+            problems = differences(events.counts(), wanted, possible)
             problems += asyncio.run(leftovers(connection, self._planned))
             problems += self._problems_of_lists(groups)
             if not problems or datetime.now(UTC) > until:
                 return problems
+            if datetime.now(UTC) > self._deadline and problems != shown:
+                shown = problems
+                self._say(f"{len(problems)} things are not as they should be, such as: {problems[0]}")
             time.sleep(5 * LOOK_SECONDS)
+
+    def _announcements(self, groups: list[str]) -> tuple[set[Occasion], set[Occasion]]:
+        """What must have been announced, and what may have been."""
+        statuses = self._statuses()
+        wanted, possible = set(expected(statuses, groups)), set[Occasion]()
+        queue = self._queue()
+        for status in statuses:
+            for run in status["runs"]:
+                artifacts = queue.listArtifacts(status["taskId"], run["runId"])["artifacts"]
+                must, may = expected_of_artifacts(status["taskId"], run, artifacts)
+                wanted |= must
+                possible |= may
+        return wanted, possible
 
     def _problems_of_lists(self, groups: list[str]) -> list[str]:
         queue = self._queue()

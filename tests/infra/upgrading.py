@@ -47,13 +47,21 @@ def tree_of(revision: str, folder: Path) -> Path:
     return folder
 
 
-def unpacked_package_of(tree: Path, folder: Path) -> Path:
-    """The package as that tree's own command makes it, in an empty folder."""
+def unpacked_package_of(tree: Path, folder: Path, other: Path) -> Path:
+    """The package as that tree's own command makes it, in an empty folder.
+
+    If it locks the dependencies of another unpacked package, it shares those: to install them takes longest.
+    """
+    shared = (tree / "requirements.txt").read_bytes() == (other / "requirements.txt").read_bytes()
     command = [sys.executable, "-m", "local.cli", "package", "--output", str(folder / "made")]
+    command += ["--sources"] if shared else []
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     package.unpack(folder / "made" / package.PACKAGE, folder / "app")
+    if shared:
+        installed = package.SITE_PACKAGES.parts[0]
+        (folder / "app" / installed).symlink_to(other / installed)
     return folder / "app"
 
 
@@ -153,6 +161,8 @@ class Swaps(threading.Thread):
         self._enough = threading.Event()
         self._failure: Exception | None = None
         self.counts: Counter[str] = Counter()
+        self.shares: list[float] = []
+        """The share of the tasks that were resolved when each step began."""
 
     def run(self) -> None:
         """All steps, each as soon as the run has got so far."""
@@ -174,6 +184,7 @@ class Swaps(threading.Thread):
             raise self._failure
 
     def _take(self, step: Step) -> None:
+        self.shares.append(self._chaos.progress)
         port = self._chaos.stack.options.ports.hosts[step.host]
         self._chaos.stack.replace_app(port, self._apps[step.build], kill=step.kill)
         answer = requests.get(f"http://127.0.0.1:{port}/api/queue/v1/__version__", timeout=30).json()

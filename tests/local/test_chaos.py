@@ -16,7 +16,7 @@ from azure.storage.queue.aio import QueueServiceClient
 
 from local import state
 from local.azurite import Azurite
-from local.chaos.announced import expected
+from local.chaos.announced import differences, expected, expected_of_artifacts
 from local.chaos.audit import WATCHED_TABLES, leftovers
 from local.chaos.graphs import CHAIN, FAN, Planned, plan
 from shared.storage import keys
@@ -80,6 +80,24 @@ def test_expected_announces_each_run_of_a_task_and_each_group_once() -> None:
             ("task-completed", "task", 2),
         ]
     )
+
+
+def test_expected_announces_links_of_completed_runs_and_allows_those_of_lost_ones() -> None:
+    artifacts = [{"name": "live.log", "storageType": "link"}, {"name": "backing.log", "storageType": "azure"}]
+    occasion = ("artifact-created", "task/live.log", 1)
+    assert expected_of_artifacts("task", {"runId": 1, "state": "completed"}, artifacts) == ({occasion}, set())
+    assert expected_of_artifacts("task", {"runId": 1, "state": "exception"}, artifacts) == (set(), {occasion})
+
+
+def test_differences_are_what_was_lost_repeated_or_made_up() -> None:
+    must, may, other = (("task-completed", name, 0) for name in ("must", "may", "other"))
+    assert differences(Counter({must: 1}), {must}, {may}) == []
+    assert differences(Counter({must: 1, may: 1}), {must}, {may}) == []
+    assert differences(Counter({may: 2, other: 1}), {must}, {may}) == [
+        f"announced 0 times: {must}",
+        f"announced 2 times: {may}",
+        f"announced without a reason: {other}",
+    ]
 
 
 async def test_audit_names_orphans_and_missing_rows() -> None:
