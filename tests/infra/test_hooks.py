@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import yaml  # type: ignore[import-untyped]  # comes without types
@@ -176,3 +177,22 @@ def test_azure_yaml_deploys_the_package_that_is_made_here() -> None:
     assert document["metadata"]["template"].startswith("taskcluster-queue-on-azure@")
     given = json.dumps(templates.document("main.parameters.json"))
     assert all(f"${{{name}=}}" in given for name in VARIABLES)
+
+
+AZDS_OWN = {"AZURE_ENV_NAME", "AZURE_SUBSCRIPTION_ID", "AZURE_PRINCIPAL_ID", "AZURE_PRINCIPAL_TYPE"}
+"""Variables of the environment that azd sets without a template."""
+
+
+def _asked_for() -> set[str]:
+    """Variables of azd's environment that hooks and documents read."""
+    hooks = "".join(path.read_text() for path in HOOKS.iterdir())
+    found = set(re.findall(r"\$\{?(AZURE_\w+)", hooks))
+    for path in [*HOOKS.iterdir(), *(ROOT / "docs").glob("*.md"), *ROOT.glob("*/README.md"), ROOT / "README.md"]:
+        found |= set(re.findall(r"azd env get-value\s+([A-Z_]+)", path.read_text()))
+    return found
+
+
+def test_what_is_asked_of_azd_is_an_output_of_the_templates() -> None:
+    asked = _asked_for()
+    assert {"AZURE_KEY_VAULT_NAME", "AZURE_FUNCTION_APP_NAME", "TASKCLUSTER_ROOT_URL"} <= asked
+    assert asked - AZDS_OWN - templates.deployed("small, bare").outputs.keys() == set()

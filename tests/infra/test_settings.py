@@ -11,8 +11,10 @@ import pytest
 from local import settings_docs
 from local.state import ROOT
 from local.templates import scenarios
+from local.templates.__main__ import evaluate
 from local.templates.app_settings import PLATFORM
 from shared.settings import Settings
+from shared.storage import keys
 from tests.infra import templates
 
 READ = {name.upper() for name in Settings.model_fields} - set(settings_docs.KEYS_INSTEAD_OF_IDENTITIES)
@@ -77,6 +79,25 @@ def test_the_app_starts_with_them(scenario: str) -> None:
     assert outputs["TASKCLUSTER_ROOT_URL"] == settings.taskcluster_root_url
     assert outputs["STORAGE_ACCOUNT_NAME"] == settings.storage_account_name
     assert outputs["SERVICEBUS_NAMESPACE"] == settings.servicebus_namespace
+
+
+@pytest.mark.parametrize("profile", templates.PROFILES)
+def test_values_of_a_profile_win_over_defaults(profile: str) -> None:
+    own: dict[str, str] = templates.document(f"profiles/{profile}.json")["settings"]
+    assert own
+    assert own.items() <= templates.raw_settings(f"{profile}, bare").items()
+
+
+def test_public_artifacts_are_read_where_everybody_may_read() -> None:
+    environment = {**scenarios.BARE, "QUEUE_PUBLIC_ARTIFACTS": "true"}
+    account, _, container = templates.settings_of(environment)["PUBLIC_ARTIFACT_BASE_URL"].rpartition("/")
+    assert account == f"https://{templates.settings_of(environment)['STORAGE_ACCOUNT_NAME']}.blob.core.windows.net"
+    public = {
+        each.name.rpartition("/")[2]
+        for each in evaluate(environment).all_resources()
+        if each.type.endswith("/blobServices/containers") and each.body["properties"]["publicAccess"] == "Blob"
+    }
+    assert public == {container} == {keys.PUBLIC}
 
 
 def test_people_sign_in_with_entra_id_of_the_tenant_if_an_application_is_named() -> None:
