@@ -116,6 +116,8 @@ export const listTaskQueueStates = (options) => pages(`${QUEUE}/task-queue-state
 export const getTaskQueue = (id, options) => call(`${QUEUE}/task-queues/${arg(id)}`, options);
 /** @param {string} id @param {Options} [options] @returns {Promise<import("./types").Counts>} */
 export const taskQueueCounts = (id, options) => call(`${QUEUE}/task-queues/${arg(id)}/counts`, options);
+/** Counts as a scaler wants them. @param {string} id @param {Options} [options] @returns {Promise<import("./types").Load>} */
+export const taskQueueLoad = (id, options) => call(`${QUEUE}/task-queues/${arg(id)}/load`, options);
 /** @param {string} id @param {Options & {limit?: number}} [options] */
 export const listPendingTasks = (id, options) => pages(`${QUEUE}/task-queues/${arg(id)}/pending`, options);
 /** @param {string} id @param {Options & {limit?: number}} [options] */

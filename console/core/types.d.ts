@@ -119,6 +119,11 @@ export interface Counts {
   claimedTasks: number;
 }
 
+export interface Load extends Counts {
+  unresolvedTasks: number;
+  waitingWorkers: { claimWork: number; pollTaskUrls: number };
+}
+
 export interface TaskQueueState extends Counts {
   oldestPending?: string;
   lastDateActive?: string;

@@ -2,7 +2,7 @@
 
 import { html, useMemo } from "../core/html.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
-import { listClaimedTasks, listPendingTasks, listWorkers, taskQueueCounts } from "../core/queue.js";
+import { listClaimedTasks, listPendingTasks, listWorkers, taskQueueLoad } from "../core/queue.js";
 import { setQuery, to } from "../core/router.js";
 import { counted, PRIORITIES } from "../core/words.js";
 import { Empty, Loaded } from "../parts/feedback.js";
@@ -15,27 +15,22 @@ const MOST = 2000;
 /** @typedef {import("../core/types").PendingTask} Pending */
 /** @typedef {import("../core/types").ClaimedTask} Claimed */
 /** @typedef {import("../core/types").Worker} Worker */
+/** @typedef {import("../core/types").Load} Load */
 
 /** @param {import("../core/types").PageProperties} properties */
 export default function QueuePage({ params, query }) {
   const id = params["taskQueueId"] ?? `${params["provisionerId"]}/${params["workerType"]}`;
   const view = params["view"] ?? "workers";
-  const counts = usePolled((signal) => taskQueueCounts(id, { signal }), [id], { interval: 5000 });
-  const { pendingTasks, claimedTasks } = counts.data ?? {};
+  const load = usePolled((signal) => taskQueueLoad(id, { signal }), [id], { interval: 5000 });
   return html`<article>
     <h1>${id}</h1>
     <p><a href="/provisioners">All task queues</a> · <a href=${`/history?queue=${encodeURIComponent(id)}`}>History</a></p>
-    <${Loaded} of=${counts}>${() =>
+    <${Loaded} of=${load}>${(/** @type {Load} */ { pendingTasks, claimedTasks, unresolvedTasks, waitingWorkers }) =>
       html`<${Facts} of=${[
-        ["Pending", pendingTasks?.toLocaleString()],
-        ["Running", claimedTasks?.toLocaleString()],
-        // As a scaler wants them: one for each unresolved task (taskQueueLoad).
-        [
-          "Workers wanted",
-          pendingTasks === undefined || claimedTasks === undefined
-            ? undefined
-            : (pendingTasks + claimedTasks).toLocaleString(),
-        ],
+        ["Pending", pendingTasks.toLocaleString()],
+        ["Running", claimedTasks.toLocaleString()],
+        ["Workers wanted", unresolvedTasks.toLocaleString()],
+        ["Workers waiting", waiting(waitingWorkers)],
       ]} />`}<//>
     <${Tabs} label="Views of the task queue" current=${view} views=${[
       { name: "workers", title: "Workers", href: to.queue(id) },
@@ -45,6 +40,13 @@ export default function QueuePage({ params, query }) {
     ${view === "pending-tasks" ? html`<${PendingList} id=${id} query=${query} />` : view === "claimed-tasks" ? html`<${ClaimedList} id=${id} query=${query} />` : html`<${Workers} id=${id} query=${query} />`}
   </article>`;
 }
+
+/** @param {Load["waitingWorkers"]} number */
+const waiting = ({ claimWork, pollTaskUrls }) =>
+  [
+    ...(claimWork > 0 ? [`${claimWork.toLocaleString()} in claimWork`] : []),
+    ...(pollTaskUrls > 0 ? [`${pollTaskUrls.toLocaleString()} with signed URLs`] : []),
+  ].join(", ") || "0";
 
 /**
  * A list of the task queue that is read again now and then.

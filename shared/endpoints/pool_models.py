@@ -121,6 +121,13 @@ class TaskQueueCountsResponse(PendingTasksResponse):
     claimedTasks: Count
 
 
+class WaitingWorkers(Closed):
+    """How many workers wait in a call, and how many may be polling: those whose signed URLs have not expired."""
+
+    claimWork: Count
+    pollTaskUrls: Count
+
+
 class TaskQueueLoadResponse(Closed):
     """How many runs of a task queue wait, how many are being worked on, and both together: what a scaler asks for."""
 
@@ -128,6 +135,7 @@ class TaskQueueLoadResponse(Closed):
     pendingTasks: Count
     claimedTasks: Count
     unresolvedTasks: Count
+    waitingWorkers: WaitingWorkers
 
 
 class TaskQueueCountsRequest(Closed):

@@ -65,6 +65,7 @@ async def task_queue_load(services: Services, call: Call) -> Mapping[str, Any]:
         "pendingTasks": counts.pending,
         "claimedTasks": counts.claimed,
         "unresolvedTasks": counts.unresolved,
+        "waitingWorkers": services.waiting_workers.of_task_queue(task_queue_id),
     }
 
 
@@ -263,7 +264,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=task_queue_load,
         title="Get the Number of Unresolved Tasks",
         description="As taskQueueCounts, with the sum of both counts: the number by which workers are scaled. A scaler "
-        "that subtracts the workers that are running starts one for each run that waits.",
+        "that subtracts the workers that are running starts one for each run that waits. Also the workers that wait, "
+        "as far as the process that answers knows: those in claimWork, and those with unexpired URLs of pollTaskUrls.",
         category=_TASKS,
         scopes={"AllOf": ["queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"]},
         output=TaskQueueLoadResponse,

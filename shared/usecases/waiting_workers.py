@@ -26,6 +26,10 @@ class WaitingWorkers:
         self._sleep = runtime.sleep
         self._ways = ways
 
+    def of_task_queue(self, task_queue_id: str) -> dict[Way, int]:
+        """How many workers wait in a task queue, as far as this process knows."""
+        return {way: count()[task_queue_id] for way, count in self._ways.items()}
+
     async def keep_reporting(self) -> None:
         """Reports every minute, for as long as the process lives: exporters want it of each process."""
         while True:

@@ -1,7 +1,13 @@
 """The pages of task queues and workers."""
 
+import threading
+from dataclasses import replace
+from datetime import timedelta
+
+import requests
 from playwright.sync_api import expect
 
+from admin.signing import signed_url
 from tests.console.conftest import OpenPage
 from tests.console.scene import WORKER_GROUP, Scene
 
@@ -50,6 +56,38 @@ def test_what_waits_and_what_runs_is_listed(scene: Scene, open_page: OpenPage) -
     expect(page.get_by_role("row").nth(1)).to_contain_text(f"{WORKER_GROUP}/worker-1")
 
 
+def test_scaling_is_shown_with_the_workers_that_wait(scene: Scene, open_page: OpenPage) -> None:
+    """By a client that may see counts and workers, and nothing else of the task queue."""
+    for name in ("one", "two", "three"):
+        scene.create(name)
+    scene.claim("one")
+    polling = f"{scene.deployment.root_url}/api/queue/v1/poll-task-url/{scene.task_queue}"
+    for _ in range(2):
+        answer = requests.get(signed_url(scene.deployment.root, polling, timedelta(hours=1)), timeout=30)
+        answer.raise_for_status()
+    counts = [f"queue:{kind}-count:{scene.task_queue}" for kind in ("pending", "claimed")]
+    reader = scene.deployment.new_client(*counts, f"queue:list-workers:{scene.task_queue}")
+    page = open_page(_queue(scene), reader)
+    facts = page.locator("dl.facts dd")
+    running = len(scene.claims)
+    expect(facts).to_have_text([str(3 - running), str(running), "3", "2 with signed URLs"])
+
+    other, asked = replace(scene, task_queue=f"{scene.task_queue}-idle"), threading.Event()
+
+    def wait_for_work() -> None:
+        while not asked.is_set():
+            other.client().claimWork(other.task_queue, {"workerGroup": WORKER_GROUP, "workerId": "idle", "tasks": 1})
+
+    worker = threading.Thread(target=wait_for_work)
+    worker.start()
+    try:
+        page = open_page(_queue(other))
+        expect(page.locator("dl.facts dd")).to_have_text(["0", "0", "0", "1 in claimWork"])
+    finally:
+        asked.set()
+        worker.join()
+
+
 def test_task_queues_are_listed_with_what_runs(settled: Scene, open_page: OpenPage) -> None:
     page = open_page(f"/provisioners?name={settled.task_queue.split('/')[0]}")
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name=settled.task_queue))
@@ -67,4 +105,4 @@ def test_a_task_queue_that_no_worker_has_asked_is_listed_too(settled: Scene, ope
 def test_a_task_queue_without_workers_says_so(settled: Scene, open_page: OpenPage) -> None:
     page = open_page(f"/worker-manager/{settled.task_queue.replace('/linux', '%2Fwindows')}")
     expect(page.get_by_text("No worker has asked this task queue for work lately")).to_be_visible()
-    expect(page.locator("dl dd")).to_have_text(["1", "0", "1"])  # pending, running, workers wanted
+    expect(page.locator("dl dd")).to_have_text(["1", "0", "1", "0"])  # pending, running, workers wanted, waiting

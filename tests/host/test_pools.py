@@ -48,6 +48,7 @@ def load(service: Service) -> dict[str, Any]:
 @pytest.mark.endpoint("taskQueueLoad")
 def test_the_load_of_a_task_queue(service: Service) -> None:
     nothing = {"taskQueueId": service.pool, "pendingTasks": 0, "claimedTasks": 0, "unresolvedTasks": 0}
+    nothing["waitingWorkers"] = {"claimWork": 0, "pollTaskUrls": 0}
     assert load(service) == nothing
     for priority in ("high", "low", "low", "lowest"):
         service.create(priority=priority)

@@ -32,6 +32,8 @@ def test_workers_that_wait_in_a_call_count_until_it_ends() -> None:
         await world.create()
         await world.clock.sleep(5)
         assert reported(world) == {WAITS: 2}, "one has a task"
+        assert world.services.waiting_workers.of_task_queue(POOL) == {"claimWork": 2, "pollTaskUrls": 0}
+        assert world.services.waiting_workers.of_task_queue("p/other") == {"claimWork": 0, "pollTaskUrls": 0}
         await asyncio.wait(waits)
         assert reported(world) == {WAITS: 0}, "exporters hear that there are none any more"
         assert reported(world) == {}
