@@ -5,7 +5,7 @@ The worker runs this file, and writes orders to its standard input, one JSON obj
 * `{"run": ["program", …]}`: runs a command and answers how it ended, `{"exitCode": n}` (negative: the signal) or
   `{"errno": n}` if it did not start, as a line on standard output. `"user"`: as another user, of whom every process is
   then taken for one of the task.
-* `{"signal": n}`: sends a signal to every process of the task.
+* `{"signal": n}`: sends a signal to every process of the task, and starts no command any more.
 
 When standard input ends, because the run is over or the worker has died, every process of the task is killed, and
 this one too. On Linux orphans become children of this process (it is a "child subreaper"), so that daemons, which leave
@@ -38,17 +38,22 @@ def main() -> None:
     # A signal to the group is not for this process. A handler, since children would inherit that it is ignored.
     signal.signal(signal.SIGTERM, lambda *_: None)
     commands: queue.SimpleQueue[Order] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(commands,), daemon=True).start()
+    starting, sent = threading.Lock(), list[int]()
+    threading.Thread(target=_listen, args=(commands, starting, sent), daemon=True).start()
     while True:
-        _say(_run(commands.get()))
+        _say(_run(commands.get(), starting, sent))
 
 
-def _run(order: Order) -> dict[str, int | None]:
+def _run(order: Order, starting: threading.Lock, sent: "list[int]") -> dict[str, int | None]:
+    """`sent`: signals so far. `starting` is held so that none comes between the look at them and the start."""
     as_user = order.get("user", {})
-    try:
-        process = subprocess.Popen(order["run"], stdin=subprocess.DEVNULL, stdout=sys.stderr, **as_user)  # noqa: S603 - running it is the purpose
-    except OSError as error:
-        return {"errno": error.errno}
+    with starting:
+        if sent:
+            return {"exitCode": -sent[0]}
+        try:
+            process = subprocess.Popen(order["run"], stdin=subprocess.DEVNULL, stdout=sys.stderr, **as_user)  # noqa: S603 - running it is the purpose
+        except OSError as error:
+            return {"errno": error.errno}
     while True:
         pid, status = os.waitpid(-1, 0)  # orphans too, which are no one else's to wait for
         if pid == process.pid:
@@ -61,7 +66,7 @@ def _say(outcome: dict[str, int | None]) -> None:
         print(json.dumps(outcome), flush=True)
 
 
-def _listen(commands: "queue.SimpleQueue[Order]") -> None:
+def _listen(commands: "queue.SimpleQueue[Order]", starting: threading.Lock, sent: "list[int]") -> None:
     user = None
     with contextlib.suppress(ValueError):
         for line in sys.stdin:
@@ -70,7 +75,9 @@ def _listen(commands: "queue.SimpleQueue[Order]") -> None:
                 user = order.get("user", {}).get("user")
                 commands.put(order)
             else:
-                _send(order["signal"], user)
+                with starting:
+                    sent.append(order["signal"])
+                    _send(order["signal"], user)
     for _ in range(PASSES):
         if not _send(signal.SIGKILL, user):
             break

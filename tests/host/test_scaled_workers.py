@@ -218,15 +218,25 @@ def test_the_command_ends_with_its_workers_and_what_they_ran_waits_again(
 ) -> None:
     folder = tmp_path / "temporary"
     folder.mkdir()
-    task_id = service.create(payload={"command": ["sh", "-c", f"echo $$ > {tmp_path}/pid; sleep 600"]})
+    payload = {"command": ["sh", "-c", f"echo $$ > {tmp_path}/pid-$TASK_ID; sleep 600"]}
+
+    def begun(task_id: str) -> int:
+        path = tmp_path / f"pid-{task_id}"
+        return int(eventually(lambda: path.read_text() if path.exists() else None, 60))
+
+    first = service.create(payload=payload)
     with commanded(service, folder, "--polling-interval", "1", "--idle-timeout", "60") as process:
-        task = int(eventually(lambda: (tmp_path / "pid").read_text() if (tmp_path / "pid").exists() else None, 60))
+        ran = {first: begun(first)}
+        second = service.create(payload=payload)
+        ran[second] = begun(second)
         process.send_signal(number)
         shown, _ = process.communicate(timeout=60)
     assert "1 unresolved, 1 worker: 1 started" in shown
-    eventually(lambda: not is_running(task), 30)
-    eventually(lambda: service.status(task_id)["state"] == "pending", 30)
-    assert [run.get("reasonResolved") for run in service.status(task_id)["runs"]] == ["worker-shutdown", None]
+    assert "2 unresolved, 2 workers: 1 started" in shown, "one that is busy counts on both sides"
+    eventually(lambda: not any(map(is_running, ran.values())), 30)
+    eventually(lambda: {service.status(task_id)["state"] for task_id in ran} == {"pending"}, 30)
+    for task_id in ran:
+        assert [each.get("reasonResolved") for each in service.status(task_id)["runs"]] == ["worker-shutdown", None]
     if number is signal.SIGINT:
         assert process.returncode == 0
         assert list(folder.iterdir()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,27 @@ def test_it_ends_by_itself_when_there_is_no_more_work(service: Service, tmp_path
         assert child.wait(SECONDS) == 0
         assert "no task for 0 seconds" in child.output()
     assert {service.status(task_id)["state"] for task_id in ids} == {"completed"}
+
+
+def test_it_is_idle_only_while_it_runs_nothing_and_for_as_long_as_it_is_told(service: Service, tmp_path: Path) -> None:
+    """One task takes longer than that, and another comes meanwhile."""
+    long_ago, go_on = tmp_path / "long-ago", tmp_path / "go-on"
+    script = f"sleep 1.5; echo > {long_ago}; until [ -e {go_on} ]; do sleep 0.05; done"
+    first = service.create(payload=shell(script))
+    with working(service, tmp_path, "--idle-timeout", "0.5", capacity=2) as child:
+        wait_for_file(long_ago)
+        second = service.create(payload=shell("true"))
+        service.wait_for(second, "completed", SECONDS)
+        go_on.touch()
+        assert child.wait(SECONDS) == 0
+        moments = {
+            event: datetime.fromisoformat(line[:23].replace(",", "."))
+            for line in child.output().splitlines()
+            for event in (f"{first}/0: completed", "no task for 0.5 seconds")
+            if event in line
+        }
+    idle = moments["no task for 0.5 seconds"] - moments[f"{first}/0: completed"]
+    assert idle >= timedelta(seconds=0.49), "a worker that ends with each task would be started for each"
 
 
 def test_it_ends_after_as_many_tasks_as_it_may_take(service: Service, tmp_path: Path) -> None:

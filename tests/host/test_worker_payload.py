@@ -84,6 +84,11 @@ def bad_mounts(served: Service, other: str) -> dict[str, tuple[dict[str, Any], s
     inline = {"base64": base64.b64encode(evil.getvalue()).decode()}
     return {
         "hash": ({"file": "a", "content": {"url": url, "sha256": "0" * 64}}, "its sha256 is "),
+        "hash of an artifact": (
+            {"directory": "a", "content": {"taskId": other, "artifact": "public/a.zip", "sha256": "f" * 64}}
+            | {"format": "zip"},
+            "its sha256 is ",
+        ),
         "slip": ({"directory": "a", "content": inline, "format": "zip"}, "leads out of the directory"),
         "format": ({"directory": "a", "content": {"url": url}, "format": "tar.gz"}, "cannot be unpacked as tar.gz"),
         "gone": ({"file": "a", "content": {"taskId": other, "artifact": "public/gone"}}, "the queue refuses it"),

@@ -11,7 +11,7 @@ import pytest
 
 from admin.worker_clients import worker_scopes
 from tests.host.service import Service, eventually
-from tests.host.worker_support import SECONDS, log_with, run_of, shell, wait_for_file, working
+from tests.host.worker_support import SECONDS, log_with, shell, wait_for_file
 from tests.host.workers import MODES, start_worker, worker
 
 SCOPES_OF_THE_TASK = ["auth:current-scopes", "generic-worker:cache:own", "queue:get-artifact:private/out"]
@@ -90,20 +90,3 @@ def test_without_any_one_of_them_it_ends_and_says_so(service: Service, tmp_path:
         assert child.wait(SECONDS) == 1
         assert "does not let this worker ask for work" in child.output()
         child.stop()
-
-
-def test_with_the_right_to_see_statuses_it_notices_at_once_that_a_task_was_cancelled(
-    service: Service, tmp_path: Path
-) -> None:
-    """This claim is to be renewed after a quarter of an hour."""
-    beats = tmp_path / "beats"
-    task_id = service.create(payload=shell(f"while true; do echo beat >> {beats}; sleep 0.05; done"))
-    with working(service, tmp_path, "--watch-seconds", "0.3") as child:
-        wait_for_file(beats)
-        service.queue.cancelTask(task_id)
-        eventually(lambda: f"{task_id}/0: lost, since it is exception (canceled)" in child.output(), SECONDS)
-        follower = service.create(payload=shell("true"))
-        size = beats.stat().st_size
-        service.wait_for(follower, "completed", SECONDS)
-        assert beats.stat().st_size == size, "the process has ended"
-    assert run_of(service, task_id)["reasonResolved"] == "canceled"

@@ -156,6 +156,24 @@ async def test_cancelling_kills_a_command_that_does_not_listen(tmp_path: Path) -
     await cancelled(tmp_path, "trap '' TERM; sleep 60 & echo $! > child; wait", grace=0.1)
 
 
+def test_a_command_that_is_to_end_before_it_has_begun_does_not_begin(tmp_path: Path) -> None:
+    """It would run for the whole grace period, since nothing of it was there to get the signal."""
+    orders = ({"signal": int(signal.SIGTERM)}, {"run": ["sleep", "10"]})
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", str(GUARD)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+        start_new_session=True,
+    ) as guard:
+        assert guard.stdin is not None and guard.stdout is not None
+        guard.stdin.write("".join(f"{json.dumps(order)}\n" for order in orders).encode())
+        guard.stdin.flush()
+        assert json.loads(guard.stdout.readline()) == {"exitCode": -signal.SIGTERM}
+        guard.stdin.close()
+        guard.wait(15)
+
+
 async def test_a_command_that_kills_its_guard_is_ended(tmp_path: Path) -> None:
     assert await shell(tmp_path, "kill -KILL $PPID; sleep 60") == -signal.SIGKILL
 
