@@ -10,9 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from functions.traced import TracedPublisher, traced_request
+from shared.assembly import assemble
 from shared.events.exchanges import TOPICS
 from shared.runtime import Runtime
-from shared.services import Services, assemble
+from shared.services import Services
 from shared.settings import Settings, load_settings
 from shared.storage.connection import AzureStorage, Endpoints
 from shared.storage.interface import StorageUnavailable

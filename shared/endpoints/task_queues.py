@@ -22,7 +22,7 @@ from shared.endpoints.pool_models import (
 )
 from shared.services import Services
 from shared.storage.directory import Entry
-from shared.storage.pools import Counts
+from shared.storage.pool_index import Counts
 from shared.usecases.pool_views import ListedRun
 from shared.usecases.task_queue_states import TaskQueueState
 

@@ -158,17 +158,11 @@ class GroupStore:
         return [decode_active(row) for row in rows if row.key != keys.GROUP], group
 
     async def clear_due(self, group: Group) -> None:
-        """The check that was due is done, unless another one has become due. A header that has changed otherwise, since
-        the group was sealed, say, is read again."""
-        latest: Group | None = group
-        while latest is not None and latest.due == group.due:
-            done = Merge(keys.GROUP, {"due": ""}, latest.etag)
-            try:
-                await self._tables.transact(keys.GROUPS, group.task_group_id, [done])
-            except TransactionRefused:
-                latest = await self.header(group.task_group_id)
-            else:
-                return
+        """Notes that the check that was due is done. Raises GroupChanged when the header has changed since."""
+        try:
+            await self._tables.transact(keys.GROUPS, group.task_group_id, [Merge(keys.GROUP, {"due": ""}, group.etag)])
+        except TransactionRefused as refused:
+            raise GroupChanged from refused
 
     async def seal(self, group: Group, now: datetime) -> None:
         """Seals the group: its scheduler's guard goes, so that no task can join. Raises GroupChanged."""

@@ -6,14 +6,12 @@ row is never cached.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from shared.domain.definition import Definition
 from shared.domain.task import State, Task
 from shared.errors import ResourceNotFound, ServiceError, ServiceUnavailable
-from shared.jsontext import memory_of, read_back
 from shared.storage import keys
 from shared.storage.artifacts import WAITING_COLUMNS, Waiting, decode_waiting
 from shared.storage.codec import (
@@ -23,11 +21,10 @@ from shared.storage.codec import (
     decode_task,
     encode_task,
     split_definition,
-    unpacked_text,
 )
-from shared.storage.definitions import LARGE, DefinitionCache, Share
+from shared.storage.definition_reader import DefinitionReader
+from shared.storage.definitions import DefinitionCache, Share
 from shared.storage.interface import (
-    BlobMissing,
     Create,
     Delete,
     Operation,
@@ -110,14 +107,10 @@ class TaskStore:
     ) -> None:
         """`new_id` makes an id that no other commit has; `known` learns each status that is read or committed."""
         self._tables = storage.tables
-        self._blobs = storage.blobs
+        self.definitions = DefinitionReader(storage.blobs, cache, self.status)
         self._cache = cache
         self._new_id = new_id
         self._known = known
-
-    def share(self, most: float = math.inf) -> Share:
-        """What one call may take for the definitions that it has in memory at a time: so many bytes of memory."""
-        return Share(self._cache.room, most)
 
     async def load(self, task_id: str, share: Share | None = None) -> Loaded | None:
         """The task with its definition: one request (one more for a spilled definition that is not cached).
@@ -183,7 +176,7 @@ class TaskStore:
             if share is not None:
                 share.count(found.memory)
         else:
-            definition = await self.unpack(found.task.task_id, found.definition, share)
+            definition = await self.definitions.unpack(found.task.task_id, found.definition, share)
         return None if definition is None else Loaded(task=found.task, etag=found.etag, definition=definition)
 
     async def known(self, task_id: str) -> Loaded:
@@ -215,11 +208,7 @@ class TaskStore:
         if cached is not None:
             return cached.definition
         row = await self._tables.get(keys.TASKS, task_id, keys.TASK_DEFINITION)
-        return None if row is None else await self.unpack(task_id, decode_definition(row))
-
-    async def spill(self, path: str, content: bytes) -> None:
-        """Writes a definition that does not fit into a row to its blob, ahead of the commit."""
-        await self._blobs.upload(keys.DEFINITIONS, path, content, content_type="application/zlib")
+        return None if row is None else await self.definitions.unpack(task_id, decode_definition(row))
 
     async def create(self, definition: Definition, packed: PackedDefinition, task: Task) -> Loaded:
         """Commits a new task.
@@ -246,7 +235,7 @@ class TaskStore:
                 raise TaskExists(latest) from refused
             etags = [latest.etag if latest.task.sequence == task.sequence else ""]
         self._known.saw(task, since)
-        self._keep(definition, packed)
+        self.definitions.keep(definition, packed)
         return Loaded(task=task, etag=etags[0], definition=definition)
 
     async def commit(self, loaded: Loaded, task: Task, beside: Sequence[Operation] = ()) -> Loaded:
@@ -352,58 +341,6 @@ class TaskStore:
             await self._tables.transact(keys.TASKS, partition, [Delete(key, etag)])
         except TransactionRefused:
             return
-
-    async def unpack(
-        self, task_id: str, packed: PackedDefinition, share: Share | None = None, *, keep: bool = True
-    ) -> Definition | None:
-        """A definition as stored, which is kept for later calls if `keep`.
-
-        None for a task that was deleted between the reads of its row and its blob. Raises NoRoom.
-        """
-        share = share or self.share()
-        if packed.memory < LARGE:
-            share.count(packed.memory)
-            return await self._read(task_id, packed, keep=keep)
-        room, peak = self._cache.room, 2 * packed.memory
-        await share.take(packed.memory, peak)
-        try:
-            kept = self._cache.get(task_id)  # another call may have read it while this one waited
-            if kept is not None and kept.fingerprint == packed.fingerprint:
-                room.free(peak)
-                return kept.definition
-            definition = await self._read(task_id, packed, keep=keep)
-        except BaseException:
-            room.free(peak)
-            raise
-        if definition is None:
-            room.free(peak)
-        else:
-            room.free(peak - packed.memory)
-            room.free_with(definition, packed.memory)
-        return definition
-
-    def _keep(self, definition: Definition, packed: PackedDefinition) -> None:
-        """Keeps the definition of a new task, whose claim may follow at once, if there is room for it."""
-        if packed.memory >= LARGE:
-            if not self._cache.room.try_take(packed.memory):
-                return
-            self._cache.room.free_with(definition, packed.memory)
-        self._cache.put(definition, packed.fingerprint, packed.memory)
-
-    async def _read(self, task_id: str, packed: PackedDefinition, *, keep: bool) -> Definition | None:
-        content = packed
-        if packed.spilled_to is not None:
-            try:
-                content = replace(packed, content=await self._blobs.download(keys.DEFINITIONS, packed.spilled_to))
-            except BlobMissing:
-                if await self.status(task_id) is None:
-                    return None
-                raise
-        text = await unpacked_text(content)
-        definition = Definition(task_id=task_id, body=read_back(text))
-        if keep:
-            self._cache.put(definition, packed.fingerprint, memory_of(text))
-        return definition
 
 
 def _guards(before: Task, after: Task) -> list[Operation]:

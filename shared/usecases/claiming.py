@@ -65,7 +65,7 @@ class Claiming:
         when that is why nothing was claimed; a defect is logged and counted.
         """
         unavailable: list[Exception] = []
-        share = self._stores.tasks.share(MOST_IN_ANSWER)
+        share = self._stores.tasks.definitions.share(MOST_IN_ANSWER)
 
         async def attempt(message: PendingMessage) -> Claimed | None:
             at = _Attempt(message=message, task_queue_id=task_queue_id, worker=worker, held=message.handle)

@@ -226,7 +226,7 @@ class CreateTask:
         path = attempt.packed.spilled_to
         if path is not None:
             await self._expiry.definition(attempt.definition.task_id, path, attempt.definition.expires)
-            await self._stores.tasks.spill(path, attempt.packed.content)
+            await self._stores.tasks.definitions.spill(path, attempt.packed.content)
 
     async def _link_elsewhere(self, attempt: _Attempt) -> None:
         """Edges out of tasks of other groups."""

@@ -7,7 +7,10 @@ from datetime import timedelta
 from shared.domain.events import Exchange, GroupEvent
 from shared.domain.protocol import ORPHAN_AFTER
 from shared.domain.task import Task
+from shared.errors import ServiceUnavailable
+from shared.runtime import attempts
 from shared.storage.group_rows import Active, Group
+from shared.storage.groups import GroupChanged
 from shared.usecases.executor import Stores
 
 _ROWS = 5
@@ -27,7 +30,7 @@ class GroupCheck:
 
         Returns the seconds after which to check again, where a row must grow old enough to be removed as an orphan,
         or where there are more orphans than one check removes; None where the handler of a later resolution will
-        check: the header does not name the caller's, `due`, any more. Raises StorageUnavailable.
+        check: the header does not name the caller's, `due`, any more. Raises StorageUnavailable, ServiceUnavailable.
         """
         for _ in range(_PAGES):
             rows, group = await self._stores.groups.active(task_group_id, limit=_ROWS)
@@ -81,4 +84,20 @@ class GroupCheck:
                 sealed=group.sealed,
             )
         )
-        await self._stores.groups.clear_due(group)
+        await self.clear_due(group)
+
+    async def clear_due(self, group: Group) -> None:
+        """Notes that the check that was due is done, unless another one has become due since.
+
+        A header that has changed otherwise, since the group was sealed, say, is read again. Raises ServiceUnavailable
+        if that happens too often: then the message is handled again, and the event's MessageId is the same.
+        """
+        latest: Group | None = group
+        async for _ in attempts(self._stores.runtime):
+            if latest is None or latest.due != group.due:
+                return None
+            try:
+                return await self._stores.groups.clear_due(latest)
+            except GroupChanged:
+                latest = await self._stores.groups.header(group.task_group_id)
+        raise ServiceUnavailable(f"task group {group.task_group_id} changes too often to note that it was announced")

@@ -129,7 +129,7 @@ class Groups:
         final, packed = found.member.final, found.member.definition
         assert final is not None, "the task was resolved for good"
         assert packed is not None, "its definition is in the row"
-        definition = await self._stores.tasks.unpack(found.member.task_id, packed, share, keep=False)
+        definition = await self._stores.tasks.definitions.unpack(found.member.task_id, packed, share, keep=False)
         return None if definition is None else Listed(definition=definition, priority=final["priority"], status=final)
 
 

@@ -151,7 +151,7 @@ class HandingOut:
                 return None
         except StorageUnavailable:
             log.warning("index rows of claims are missing", extra={"action": "rows_missing", "count": len(rows)})
-            await together(*map(self._touch_listed, claimed))
+            await together(*map(self._rewrite_member, claimed))
             return []
         except Exception:
             note_defect(self._runtime, "index", claimed[0].run[0], task_queue_id)
@@ -168,11 +168,11 @@ class HandingOut:
             await self._stores.pools.change(claimed.rows, claimed.loaded.task.task_queue_id)
         except Exception:
             note_defect(self._runtime, "index", claimed.run[0], claimed.loaded.task.task_queue_id)
-            await self._touch_listed(claimed)
+            await self._rewrite_member(claimed)
             return False
         return True
 
-    async def _touch_listed(self, claimed: Claimed) -> None:
+    async def _rewrite_member(self, claimed: Claimed) -> None:
         """Where the index row of the pending run may be left, it does not vouch for it any more (design 11)."""
         task = claimed.loaded.task
         try:

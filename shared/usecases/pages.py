@@ -60,7 +60,7 @@ class Pages:
 
         One is answered however large it is. Raises NoRoom when there is no room for that.
         """
-        share = self._tasks.share(MOST_IN_ANSWER)
+        share = self._tasks.definitions.share(MOST_IN_ANSWER)
         filled: list[T] = []
         for start in range(0, len(items), READS):
             wave = items[start : start + READS]

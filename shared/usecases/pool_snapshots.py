@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from shared.runtime import Runtime
-from shared.storage.pools import PoolIndex, PoolSnapshot
+from shared.storage.pool_index import PoolIndex, PoolSnapshot
 
 LARGE = 200
 """Rows from which on a pool is answered from a copy: reading them takes long, and many ask for large pools."""

@@ -14,7 +14,7 @@ from shared.errors import InputError, ResourceNotFound
 from shared.storage import keys
 from shared.storage.definitions import Share
 from shared.storage.directory import MOST_ACTIONS, Declaration, DirectoryStore, Entry, Kind, packed_actions
-from shared.storage.pools import Counts, Indexed, PoolIndex, PoolSnapshot, is_row_of, key_of
+from shared.storage.pool_index import Counts, Indexed, PoolIndex, PoolSnapshot, is_row_of, key_of
 from shared.storage.tasks import Found, Loaded
 from shared.usecases.executor import Stores
 from shared.usecases.groups import page_start

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from shared.concurrency import in_waves
 from shared.storage import keys
 from shared.storage.directory import DirectoryStore, Entry
-from shared.storage.pools import PoolSnapshot
+from shared.storage.pool_index import PoolSnapshot
 from shared.usecases.groups import page_start
 from shared.usecases.pages import READS
 from shared.usecases.pool_snapshots import PoolSnapshots

@@ -22,7 +22,8 @@ from shared.storage import keys
 from shared.storage.directory import DirectoryStore, Kind
 from shared.storage.expiry import ExpiryStore
 from shared.storage.interface import TransactionRefused
-from shared.storage.pools import PoolIndex, PoolStore
+from shared.storage.pool_index import PoolIndex
+from shared.storage.pools import PoolStore
 from shared.storage.tasks import Loaded
 from shared.storage.workers import LIFE, Quarantine, WorkerRecord, WorkerStore
 from shared.usecases.executor import Executor, Stores

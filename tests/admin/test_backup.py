@@ -19,6 +19,7 @@ from admin import backup
 from admin.account import Records
 from admin.inspection import inspect_task
 from local.azurite import Azurite
+from shared.assembly import assemble
 from shared.auth.role_store import TABLE as ROLES
 from shared.auth.role_store import RoleRecord, RoleStore
 from shared.domain.claims import Worker
@@ -26,7 +27,7 @@ from shared.domain.task import Resolved, State
 from shared.entities import TABLES
 from shared.ids import new_slugid
 from shared.runtime import Runtime, utc_now
-from shared.services import Services, assemble
+from shared.services import Services
 from shared.storage.connection import AzureStorage
 from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE
 from tests.simulator.topics import Topics

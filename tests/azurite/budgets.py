@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from shared.assembly import assemble
 from shared.domain.claims import Worker
 from shared.domain.dates import format_date
 from shared.domain.definition import Definition
@@ -15,7 +16,7 @@ from shared.domain.task import Resolved
 from shared.events.messages import EventMessage
 from shared.ids import new_slugid
 from shared.runtime import Runtime, utc_now
-from shared.services import Services, assemble
+from shared.services import Services
 from shared.settings import Settings
 from shared.storage.counting import Operations, counting
 from shared.storage.interface import Storage

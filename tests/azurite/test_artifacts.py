@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from shared.assembly import assemble
 from shared.domain.artifacts import Artifact, StorageType, Upload
 from shared.domain.claims import Worker
 from shared.domain.dates import format_date
@@ -16,7 +17,7 @@ from shared.domain.task import Resolved
 from shared.errors import ResourceNotFound
 from shared.ids import new_slugid
 from shared.runtime import Runtime, utc_now
-from shared.services import Services, assemble
+from shared.services import Services
 from shared.storage import keys
 from shared.storage.artifacts import ArtifactStore, Stored
 from shared.storage.interface import Storage

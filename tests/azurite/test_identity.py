@@ -19,11 +19,11 @@ from azure.storage.blob import UserDelegationKey
 from yarl import URL
 
 from local.azurite import Azurite
+from shared.assembly import assemble
 from shared.domain.claims import Worker
 from shared.domain.task import Resolved, State
 from shared.ids import new_slugid
 from shared.runtime import Runtime, utc_now
-from shared.services import assemble
 from shared.storage.connection import AzureStorage, Endpoints
 from shared.storage.interface import StorageUnavailable, Upsert
 from shared.storage.internal_messages import DEADLINE_QUEUE, ResolvedMessage

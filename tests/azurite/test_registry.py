@@ -20,7 +20,8 @@ from shared.storage.directory import Declaration, DirectoryStore, Kind
 from shared.storage.expiry import ExpiryStore
 from shared.storage.interface import Storage, TransactionRefused
 from shared.storage.known import KnownStatuses
-from shared.storage.pools import Counts, PoolIndex, PoolStore
+from shared.storage.pool_index import Counts, PoolIndex
+from shared.storage.pools import PoolStore
 from shared.storage.workers import HISTORY, LIFE, Quarantine, WorkerStore
 
 POOL = "provisioner/pool"

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 import pytest
 
+from shared.assembly import assemble
 from shared.domain.claims import Worker
 from shared.domain.effects import SetRowPriority, row_of
 from shared.domain.priority import PRIORITIES
 from shared.runtime import Runtime
-from shared.services import Services, assemble
+from shared.services import Services
 from shared.storage.counting import counting
 from shared.storage.interface import StorageUnavailable
 from shared.usecases.polling import Starvation

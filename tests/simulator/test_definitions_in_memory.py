@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from shared.assembly import assemble
 from shared.concurrency import together
 from shared.domain.claims import Worker
 from shared.domain.definition import Definition, Json
@@ -20,7 +21,7 @@ from shared.domain.task import Resolved
 from shared.ids import new_slugid
 from shared.jsontext import memory_of, write
 from shared.runtime import Runtime
-from shared.services import Services, assemble
+from shared.services import Services
 from shared.storage import definitions, keys
 from shared.storage.codec import MEMORY
 from shared.storage.counting import Kind
@@ -137,7 +138,7 @@ async def test_small_definitions_never_wait(memory: MemoryStorage, clock: Virtua
     (small,) = await created(memory, clock, 1, payload={})
     services = process(memory, clock)
     held = await services.lifecycle.known(large)
-    room = services.stores.tasks.share()._room
+    room = services.stores.tasks.definitions.share()._room
     assert room.try_take(KEPT + IN_USE - room.taken)
     assert (await services.lifecycle.definition(small))["payload"] == {}
     assert held.definition.task_id == large
@@ -148,7 +149,7 @@ async def test_call_that_gets_no_room_in_time_is_refused_and_leaves_nothing_take
 ) -> None:
     first, second = await created(memory, clock, 2)
     services = process(memory, clock, definition_cache_bytes=0)
-    room = services.stores.tasks.share()._room
+    room = services.stores.tasks.definitions.share()._room
     held = await services.lifecycle.known(first)
     taken = room.taken
     assert SIZE <= taken < 2 * SIZE
@@ -183,7 +184,7 @@ def without_garbage_collector() -> Iterator[None]:
 async def test_failed_calls_leave_nothing_taken(memory: MemoryStorage, clock: VirtualClock) -> None:
     (task_id,) = await created(memory, clock, 1, payload={"noise": random.Random(7).randbytes(600_000).hex()})
     services = process(memory, clock, definition_cache_bytes=0)
-    room = services.stores.tasks.share()._room
+    room = services.stores.tasks.definitions.share()._room
     memory.gate = Fail(lambda call: call.kind is Kind.BLOB_READ, times=6)
     for _ in range(3):
         with pytest.raises(StorageUnavailable):

@@ -1,11 +1,16 @@
 """A group is announced when the last of its tasks is resolved, whatever rows dead calls have left behind."""
 
+from dataclasses import replace
+
 import pytest
 
+from shared.domain.protocol import FIRST_WAIT, TRIES
 from shared.domain.task import Resolved
+from shared.errors import ServiceUnavailable
 from shared.storage import keys
 from shared.storage.group_rows import FINAL, Group
 from shared.storage.interface import Merge
+from shared.usecases.group_check import GroupCheck
 from tests.simulator.scenarios import GROUP, A, C
 from tests.simulator.world import World
 
@@ -86,10 +91,32 @@ def test_check_that_is_done_is_cleared_from_a_header_that_was_sealed_meanwhile(d
         await world.create(A, taskGroupId=GROUP)
         checked = await note("a~0")
         await groups.seal(await note(due), world.clock.now())
-        await groups.clear_due(checked)
+        await GroupCheck(world.services.stores).clear_due(checked)
         return (await header()).due
 
     assert world.run(story()) == ["" if due == "a~0" else due]
+
+
+def test_header_that_always_changes_is_tried_with_pauses_and_then_left_to_the_next_attempt() -> None:
+    pauses: list[float] = []
+    world = World()
+    stores = world.services.stores
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        await world.memory.tables.transact(keys.GROUPS, GROUP, [Merge(keys.GROUP, {})])
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        header = await stores.groups.header(GROUP)
+        assert header is not None
+        await world.memory.tables.transact(keys.GROUPS, GROUP, [Merge(keys.GROUP, {})])
+        runtime = replace(stores.runtime, sleep=pause, jitter=lambda: 1.0)
+        with pytest.raises(ServiceUnavailable):
+            await GroupCheck(replace(stores, runtime=runtime)).clear_due(header)
+
+    world.run(story())
+    assert pauses == [FIRST_WAIT * 2**attempt for attempt in range(TRIES - 1)]
 
 
 def test_member_row_keeps_the_final_status_of_the_latest_generation_alone() -> None:

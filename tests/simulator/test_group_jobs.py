@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from shared.assembly import assemble
 from shared.domain.task import Resolved, State
-from shared.services import assemble
 from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.group_rows import active_values

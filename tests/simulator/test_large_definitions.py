@@ -6,11 +6,12 @@ import random
 
 import pytest
 
+from shared.assembly import assemble
 from shared.domain.definition import Definition
 from shared.errors import InputError
 from shared.ids import new_slugid
 from shared.runtime import Runtime
-from shared.services import Services, assemble
+from shared.services import Services
 from shared.storage import keys
 from tests.simulator.topics import Topics
 from tests.simulator.world import World, settings

@@ -13,7 +13,7 @@ from shared.domain.effects import row_of
 from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.interface import StorageUnavailable
-from shared.storage.pools import Counts, PoolSnapshot
+from shared.storage.pool_index import Counts, PoolSnapshot
 from shared.telemetry.instruments import OLDEST_PENDING, PENDING
 from shared.usecases import gauges, pool_snapshots
 from tests.simulator.world import POOL, World

@@ -12,7 +12,7 @@ from shared.domain.effects import row_of
 from shared.domain.task import Resolved, State
 from shared.errors import InputError
 from shared.storage.counting import counting
-from shared.storage.pools import Counts
+from shared.storage.pool_index import Counts
 from shared.usecases.pool_views import ListedRun
 from tests.simulator import invariants
 from tests.simulator.running import attempt, requests

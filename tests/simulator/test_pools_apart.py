@@ -15,7 +15,7 @@ from shared.domain.effects import ChangePoolRows, row_of
 from shared.domain.task import State
 from shared.errors import RequestConflict
 from shared.storage import keys
-from shared.storage.pools import Counts
+from shared.storage.pool_index import Counts
 from tests.simulator.scenarios import A
 from tests.simulator.world import WORKER, World
 from tests.twin.gate import Kill, Phase

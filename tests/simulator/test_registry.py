@@ -8,12 +8,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from shared.assembly import assemble
 from shared.domain.claims import Worker
 from shared.domain.dates import parse_date
 from shared.domain.task import Resolved
 from shared.errors import InputError, ResourceNotFound, ServiceUnavailable
 from shared.runtime import Runtime
-from shared.services import Services, assemble
+from shared.services import Services
 from shared.storage import keys
 from shared.storage.counting import Kind, counting
 from shared.storage.directory import Declaration

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from shared.assembly import assemble
 from shared.domain.task import Resolved
 from shared.runtime import Runtime
-from shared.services import Services, assemble
+from shared.services import Services
 from shared.storage import codec, keys
 from shared.storage.interface import Merge, StorageUnavailable, Value
 from tests.simulator.topics import Topics

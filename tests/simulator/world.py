@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, TypeVar
 
+from shared.assembly import assemble
 from shared.domain.claims import Worker
 from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Definition
@@ -22,7 +23,7 @@ from shared.domain.task import Task
 from shared.errors import ApiError
 from shared.events.pointers import from_json
 from shared.runtime import Runtime
-from shared.services import Services, assemble
+from shared.services import Services
 from shared.settings import Settings
 from shared.storage import keys
 from shared.storage.codec import decode_task

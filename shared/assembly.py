@@ -1,0 +1,137 @@
+"""Puts the use cases together: what each is made of. What several have in common is in parts.py."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+from shared.auth.authenticate import Authenticator
+from shared.auth.openid import Provider, SignIn, WorkloadSignIn, fetch
+from shared.parts import Parts, deadline_delay
+from shared.runtime import Runtime
+from shared.services import Services
+from shared.settings import Settings
+from shared.storage.group_members import MemberStore
+from shared.storage.history import HistoryStore
+from shared.storage.interface import Storage
+from shared.storage.pool_vouchers import PoolVouchers
+from shared.usecases.announcer import Publisher
+from shared.usecases.clients import ClientAccounts
+from shared.usecases.create import CreateTask
+from shared.usecases.dependents import Dependents
+from shared.usecases.expiration import Expiration
+from shared.usecases.group_expiry import GroupExpiry
+from shared.usecases.group_jobs import GroupJobs
+from shared.usecases.group_statuses import GroupStatuses
+from shared.usecases.groups import Batches, Groups
+from shared.usecases.health import Health
+from shared.usecases.heartbeat import Ask
+from shared.usecases.history import History
+from shared.usecases.lifecycle import Lifecycle
+from shared.usecases.membership import Membership
+from shared.usecases.pool_views import Directory, PoolViews
+from shared.usecases.recent_groups import RecentGroups
+from shared.usecases.resolution import Resolution
+from shared.usecases.roles import RoleAccounts
+from shared.usecases.task_expiry import TaskExpiry
+from shared.usecases.task_queue_states import TaskQueueStates
+from shared.usecases.timers import Redelivery, Timers
+from shared.usecases.waiting_workers import WaitingWorkers
+from shared.usecases.workers import Workers
+
+
+def assemble(
+    settings: Settings, runtime: Runtime, storage: Storage, publisher: Publisher, ask_events: Ask | None = None
+) -> Services:
+    """The use-cases on the given storage and publisher; `ask_events` fails when Service Bus does not answer."""
+    parts = Parts(settings, runtime, storage, publisher, ask_events)
+    stores = parts.stores
+    return Services(
+        settings=settings,
+        runtime=runtime,
+        stores=stores,
+        authenticator=Authenticator(parts.keyring, settings.root_url, runtime.now),
+        heartbeat=parts.heartbeat,
+        health=Health(parts.heartbeat, storage.queues, parts.expiry, runtime.now, time.monotonic),
+        end_polls=parts.poller.end_waits,
+        create_task=_create_task(parts),
+        lifecycle=Lifecycle(stores, parts.executor),
+        work=parts.work,
+        poll_urls=parts.poll_urls,
+        back_off=parts.back_off,
+        timers=Timers(stores, parts.executor, parts.group_check, deadline_delay(settings)),
+        resolution=Resolution(
+            stores, Dependents(stores, parts.executor), parts.group_check, parts.artifacts.uploads, parts.index
+        ),
+        redelivery=Redelivery(stores),
+        groups=Groups(stores, parts.pages, _group_statuses(parts)),
+        recent_groups=RecentGroups(stores.groups, parts.recent_groups),
+        group_jobs=GroupJobs(stores, parts.executor),
+        batches=Batches(stores, parts.pages),
+        artifacts=parts.artifacts,
+        directory=Directory(parts.directory),
+        task_queue_states=TaskQueueStates(parts.directory, parts.snapshots),
+        workers=Workers(stores, parts.executor, parts.worker_rows, parts.directory, parts.pool_index, parts.expiry),
+        pool_views=PoolViews(stores, parts.pages, parts.pool_index, parts.snapshots),
+        gauges=parts.gauges,
+        waiting_workers=WaitingWorkers(
+            runtime, {"claimWork": parts.work.waiting, "pollTaskUrls": parts.poll_urls.waiting}
+        ),
+        history=History(HistoryStore(storage), parts.gauges, runtime, timedelta(days=settings.history_days)),
+        reconciler=parts.reconciler,
+        index=parts.index,
+        expiration=_expiration(parts),
+        keyring=parts.keyring,
+        sign_in=_sign_in(settings),
+        workload_sign_in=_workload_sign_in(settings),
+        clients=ClientAccounts(parts.clients, parts.keyring, parts.vault, parts.expiry, runtime),
+        roles=RoleAccounts(parts.roles, parts.keyring, runtime),
+    )
+
+
+def _create_task(parts: Parts) -> CreateTask:
+    members = MemberStore(parts.storage, parts.known, parts.runtime.now)
+    membership = Membership(parts.stores.groups, members, parts.expiry, parts.recent_groups, parts.runtime)
+    longest = timedelta(days=parts.settings.max_task_deadline_days)
+    return CreateTask(parts.stores, parts.executor, membership, parts.expiry, longest)
+
+
+def _group_statuses(parts: Parts) -> GroupStatuses:
+    vouchers = PoolVouchers(parts.storage, parts.known)
+    return GroupStatuses(parts.stores.groups, vouchers, parts.known, parts.runtime)
+
+
+def _expiration(parts: Parts) -> Expiration:
+    return Expiration(
+        parts.expiry,
+        TaskExpiry(parts.storage, parts.stores, parts.artifacts.expiry, parts.definitions),
+        GroupExpiry(parts.storage, parts.stores.groups, parts.recent_groups, parts.runtime),
+        parts.worker_rows,
+        parts.directory,
+        parts.clients,
+        parts.artifacts.expiry,
+        parts.index,
+        parts.runtime,
+    )
+
+
+def _sign_in(settings: Settings) -> SignIn | None:
+    if not settings.openid_issuer:
+        return None
+    provider = Provider(
+        issuer=settings.openid_issuer,
+        client_id=settings.openid_client_id,
+        name=settings.openid_name,
+        scopes=settings.openid_scopes,
+        user_claim=settings.openid_user_claim,
+        roles=settings.openid_role_pairs,
+    )
+    return SignIn(provider, fetch, time.monotonic)
+
+
+def _workload_sign_in(settings: Settings) -> WorkloadSignIn | None:
+    if not settings.openid_workload_issuer:
+        return None
+    return WorkloadSignIn(
+        settings.openid_workload_issuer, settings.root_url, settings.openid_workload_name, fetch, time.monotonic
+    )

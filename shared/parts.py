@@ -1,0 +1,275 @@
+"""The parts of one process that several use cases have in common, each made at its first use."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from functools import cached_property
+
+from shared.auth.client_store import ClientStore
+from shared.auth.clients import Client, root_client
+from shared.auth.keyring import TableKeyring
+from shared.auth.role_store import RoleStore
+from shared.runtime import Runtime
+from shared.services import ArtifactServices
+from shared.settings import Settings
+from shared.storage.artifacts import ArtifactStore
+from shared.storage.definitions import DefinitionCache
+from shared.storage.directory import DirectoryStore
+from shared.storage.expiry import ExpiryStore
+from shared.storage.group_edges import GroupEdges
+from shared.storage.groups import GroupStore
+from shared.storage.index import IndexStore
+from shared.storage.interface import Storage
+from shared.storage.known import KnownStatuses
+from shared.storage.messages import Messages, Signer
+from shared.storage.pool_index import PoolIndex
+from shared.storage.pools import PoolStore
+from shared.storage.recent_groups import RecentGroupStore
+from shared.storage.tasks import TaskStore
+from shared.storage.workers import WorkerStore
+from shared.usecases.announcer import Announcer, Publisher
+from shared.usecases.artifact_expiry import ArtifactExpiry
+from shared.usecases.artifacts import Artifacts, Finishing
+from shared.usecases.back_off import BackOff
+from shared.usecases.executor import Executor, Stores
+from shared.usecases.gauges import Gauges
+from shared.usecases.group_check import GroupCheck
+from shared.usecases.heartbeat import Ask, Heartbeat, asks_of
+from shared.usecases.index import Index
+from shared.usecases.objects import Objects
+from shared.usecases.pages import Pages
+from shared.usecases.poll_urls import PollUrls
+from shared.usecases.polling import Poller, PollIntervals, Starvation
+from shared.usecases.pool_snapshots import PoolSnapshots
+from shared.usecases.reading import Reading
+from shared.usecases.reconciler import Reconciler
+from shared.usecases.upload_urls import Relay, UploadUrls
+from shared.usecases.uploads import Uploads
+from shared.usecases.work import Issuer, Work
+from shared.usecases.workers import Presence
+from shared.vault import Vault
+
+
+class Parts:
+    """Stores, caches and use cases that others use; those that use others come first."""
+
+    def __init__(
+        self, settings: Settings, runtime: Runtime, storage: Storage, publisher: Publisher, ask_events: Ask | None
+    ) -> None:
+        self.settings = settings
+        self.runtime = runtime
+        self.storage = storage
+        self._publisher = publisher
+        self._ask_events = ask_events
+
+    @cached_property
+    def work(self) -> Work:
+        return Work(
+            self.stores,
+            self.executor,
+            self.poller,
+            self.reconciler,
+            Presence(self.stores, self.worker_rows, self.directory, self.expiry),
+            self.issuer,
+            first_claim=self.settings.first_claim,
+            claim_timeout=self.settings.claim_timeout,
+        )
+
+    @cached_property
+    def artifacts(self) -> ArtifactServices:
+        return _artifacts(self.settings, self.stores, self.storage, self.expiry, self.issuer)
+
+    @cached_property
+    def reconciler(self) -> Reconciler:
+        return Reconciler(self.stores, self.executor, timedelta(days=self.settings.pool_queues_days))
+
+    @cached_property
+    def executor(self) -> Executor:
+        return Executor(self.stores)
+
+    @cached_property
+    def group_check(self) -> GroupCheck:
+        return GroupCheck(self.stores)
+
+    @cached_property
+    def pages(self) -> Pages:
+        return Pages(self.stores.tasks)
+
+    @cached_property
+    def gauges(self) -> Gauges:
+        return Gauges(self.stores, self.snapshots, self.storage.queues)
+
+    @cached_property
+    def stores(self) -> Stores:
+        announcer = Announcer(self._publisher, self.messages, self._wake, self.settings.event_size_limit)
+        return Stores(
+            tasks=TaskStore(self.storage, self.definitions, self.runtime.slugid, self.known),
+            groups=GroupStore(self.storage, self.known, self.runtime.now),
+            edges=GroupEdges(self.storage),
+            pools=self.pools,
+            messages=self.messages,
+            announcer=announcer,
+            runtime=self.runtime,
+        )
+
+    def _wake(self, task_queue_id: str) -> None:
+        """A task of this queue has become pending in this process."""
+        self.poller.wake(task_queue_id)
+        self.back_off.worked(task_queue_id)
+
+    @cached_property
+    def poller(self) -> Poller:
+        settings, runtime = self.settings, self.runtime
+        starvation = Starvation(self.pools, runtime, timedelta(seconds=settings.starvation_seconds))
+        return Poller(self.messages, self.pools, runtime, _intervals(settings), starvation)
+
+    @cached_property
+    def back_off(self) -> BackOff:
+        return BackOff(self.runtime.now)
+
+    @cached_property
+    def heartbeat(self) -> Heartbeat:
+        asks = asks_of(self.storage)
+        return Heartbeat(asks if self._ask_events is None else asks | {"Service Bus": self._ask_events}, time.monotonic)
+
+    @cached_property
+    def poll_urls(self) -> PollUrls:
+        return PollUrls(
+            self.storage.access,
+            self.pools,
+            self.runtime,
+            life=timedelta(seconds=self.settings.poll_url_seconds),
+            hidden_for=self.settings.poll_visibility_seconds,
+        )
+
+    @cached_property
+    def index(self) -> Index:
+        return Index(IndexStore(self.storage, self.expiry, self.runtime))
+
+    @cached_property
+    def snapshots(self) -> PoolSnapshots:
+        return PoolSnapshots(self.pool_index, self.runtime)
+
+    @cached_property
+    def pool_index(self) -> PoolIndex:
+        return PoolIndex(self.storage)
+
+    @cached_property
+    def keyring(self) -> TableKeyring:
+        return TableKeyring([_root(self.settings)], self.clients, self.roles, self.vault, self.runtime.now)
+
+    @cached_property
+    def issuer(self) -> Issuer:
+        token = self.settings.root_access_token.get_secret_value()
+        return Issuer(client_id=self.settings.root_client_id, access_token=token)
+
+    @cached_property
+    def vault(self) -> Vault:
+        return Vault([key.get_secret_value() for key in self.settings.access_token_keys])
+
+    @cached_property
+    def messages(self) -> Messages:
+        signer = Signer([key.get_secret_value() for key in self.settings.message_signing_keys])
+        return Messages(self.storage, self.runtime, signer, deadline_delay(self.settings))
+
+    @cached_property
+    def pools(self) -> PoolStore:
+        return PoolStore(self.storage, self.runtime, self.known)
+
+    @cached_property
+    def known(self) -> KnownStatuses:
+        return KnownStatuses(self.runtime.now)
+
+    @cached_property
+    def definitions(self) -> DefinitionCache:
+        return DefinitionCache(self.settings.definition_cache_bytes, self.runtime.now)
+
+    @cached_property
+    def expiry(self) -> ExpiryStore:
+        return ExpiryStore(self.storage)
+
+    @cached_property
+    def worker_rows(self) -> WorkerStore:
+        return WorkerStore(self.storage, self.runtime)
+
+    @cached_property
+    def directory(self) -> DirectoryStore:
+        return DirectoryStore(self.storage, self.expiry, self.runtime)
+
+    @cached_property
+    def recent_groups(self) -> RecentGroupStore:
+        return RecentGroupStore(self.storage, self.runtime)
+
+    @cached_property
+    def clients(self) -> ClientStore:
+        return ClientStore(self.storage.tables, self.runtime)
+
+    @cached_property
+    def roles(self) -> RoleStore:
+        return RoleStore(self.storage.tables, self.runtime)
+
+
+def _root(settings: Settings) -> Client:
+    previous = settings.root_access_token_previous
+    return root_client(
+        settings.root_client_id,
+        settings.root_access_token.get_secret_value(),
+        previous.get_secret_value() if previous else None,
+    )
+
+
+def _intervals(settings: Settings) -> PollIntervals:
+    return PollIntervals(busy=settings.poll_interval_seconds, idle=settings.idle_poll_interval_seconds)
+
+
+def deadline_delay(settings: Settings) -> timedelta:
+    """How long after a task's deadline it is resolved."""
+    return timedelta(seconds=settings.deadline_delay_seconds)
+
+
+def _artifacts(
+    settings: Settings, stores: Stores, storage: Storage, expiry: ExpiryStore, issuer: Issuer
+) -> ArtifactServices:
+    """The use-cases on the given storage."""
+    runtime = stores.runtime
+    put = timedelta(seconds=settings.artifact_put_seconds)
+    artifacts = ArtifactStore(storage, runtime)
+    uploads = Uploads(storage, artifacts, expiry, runtime)
+    creation = Artifacts(stores, artifacts, expiry, storage.blobs, put)
+    relay = Relay(
+        stores.tasks,
+        artifacts,
+        uploads,
+        runtime.now,
+        signing_keys=[key.get_secret_value() for key in settings.message_signing_keys],
+        root_url=settings.root_url,
+        limit=settings.artifact_relay_limit_bytes,
+    )
+    return ArtifactServices(
+        creation=creation,
+        finishing=Finishing(stores, artifacts, storage.blobs, creation),
+        reading=Reading(
+            stores.tasks,
+            artifacts,
+            uploads,
+            storage.access,
+            runtime,
+            life=timedelta(seconds=settings.artifact_get_seconds),
+            public_base_url=settings.public_artifact_base_url,
+        ),
+        urls=UploadUrls(storage.access, relay, runtime),
+        relay=relay,
+        objects=Objects(
+            artifacts,
+            uploads,
+            relay,
+            storage,
+            runtime,
+            issuer,
+            mode=settings.artifact_upload_mode,
+            put=put,
+        ),
+        uploads=uploads,
+        expiry=ArtifactExpiry(stores.tasks, artifacts, uploads, storage.blobs, runtime),
+    )
