@@ -1,0 +1,116 @@
+"""The tables of endpoints in docs/contract.md (2.1, 2.2, 18.2) agree with the code: method, route, body, scopes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+from local.state import ROOT
+from shared.api.endpoint import PAGING, Endpoint
+from shared.endpoints import ENDPOINTS, index
+
+OF_INDEX = [endpoint for endpoint in index.ENDPOINTS if endpoint.handler.__module__ == index.__name__]
+QUEUE = {endpoint.name: endpoint for endpoint in ENDPOINTS}
+NO_ENDPOINTS = {"accessTasks", "completeArtifact", "pollTaskUrl"}
+"""One that is not served, and names of former times for others."""
+NO_SCOPES = {"ping", "lbheartbeat", "version", "heartbeat"}
+
+
+def section(name: str, following: str) -> str:
+    text = (ROOT / "docs" / "contract.md").read_text()
+    return text[text.index(f'<a id="contract-{name}"></a>') : text.index(f'<a id="contract-{following}"></a>')]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of each row of a table, without its head."""
+    found = [[cell.strip() for cell in line.strip("|").split("|")] for line in re.findall(r"^\|.*\|$", text, re.M)]
+    return [row for row in found[1:] if not set("".join(row)) <= {"-"}]
+
+
+def overview() -> dict[str, list[str]]:
+    found = {}
+    for _, title, *cells in rows(section("2-1", "2-2")):
+        name = title.split(" ")[0]
+        if "`xmlMessage`" not in title and name not in NO_ENDPOINTS:
+            assert name not in found, name
+            found[name] = cells
+    return found
+
+
+OVERVIEW = overview()
+
+
+def test_every_endpoint_has_a_row() -> None:
+    assert set(OVERVIEW) == set(QUEUE)
+
+
+@pytest.mark.parametrize("name", QUEUE)
+def test_row_of_an_endpoint(name: str) -> None:
+    endpoint = QUEUE[name]
+    route, query, given, answer, check = OVERVIEW[name]
+    method, path = re.match(r"(\w+) `([^`]+)`", route).groups()  # type: ignore[union-attr]
+    assert (method, path) == (endpoint.method, endpoint.route)
+    options = set(PAGING) if "pg" in query.split(", ") else set()
+    assert options | set(re.findall(r"`(\w+)`", query)) == set(endpoint.query)
+    assert given == (endpoint.input_schema or "")
+    assert answer.removesuffix("free") == (endpoint.output_schema or "")
+    assert check == ("-" if endpoint.scopes is None else "U" if endpoint.authorised_by_url else "H")
+    stated = re.search(r", (20\d|303)", route)
+    assert endpoint.success == int(stated[1] if stated else 200)
+
+
+def strings(template: Any) -> Iterator[str]:
+    """The scopes of a scope template."""
+    match template:
+        case str():
+            yield template
+        case {"for": param, "each": each}:
+            yield from (["<" + param + ">"] if each == f"<{param}>" else [each])
+        case {"AllOf": parts} | {"AnyOf": parts}:
+            for part in parts:
+                yield from strings(part)
+        case {"then": part}:
+            yield from strings(part)
+
+
+@cache
+def scopes_of_rows() -> Mapping[frozenset[str], set[str]]:
+    found = {}
+    for names, scopes, before in rows(section("2-2", "2-3")):
+        found[frozenset(names.split(", "))] = set(re.findall(r"`((?:queue|assume):[^`]*)`", scopes + before))
+    return found
+
+
+def test_every_endpoint_with_scopes_has_a_row_of_scopes() -> None:
+    named = [name for names in scopes_of_rows() for name in names]
+    assert sorted(named) == sorted(set(QUEUE) - NO_SCOPES)
+
+
+def spelled(scope: str) -> str:
+    """The parameters of a task queue as the contract writes them."""
+    return scope.replace("<taskQueueId>", "<provisionerId>/<workerType>")
+
+
+@pytest.mark.parametrize("names", scopes_of_rows(), ids=sorted)
+def test_scopes_of_a_row(names: frozenset[str]) -> None:
+    ours = {spelled(scope) for name in names for scope in strings(QUEUE[name].scopes) if ":" in scope}
+    assert ours == {spelled(scope) for scope in scopes_of_rows()[names]}
+
+
+def index_rows() -> dict[str, list[str]]:
+    return {name: cells for names, *cells in rows(section("18-2", "18-3")) for name in names.split(", ")}
+
+
+@pytest.mark.parametrize("endpoint", OF_INDEX, ids=lambda endpoint: f"{endpoint.method} {endpoint.route}")
+def test_row_of_an_endpoint_of_the_index(endpoint: Endpoint) -> None:
+    route, scope, _ = index_rows()[endpoint.name]
+    if "as the GET forms" in route:
+        return
+    method, path = route.split(" ", 1)
+    assert method == endpoint.method
+    assert endpoint.route in re.findall(r"`(/[^`]*)`", path)
+    assert set(strings(endpoint.scopes)) == set(re.findall(r"`([^`]+)`", scope))
