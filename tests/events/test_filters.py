@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from listen.filters import MAX_SQL, CorrelationRule, PatternError, Rule, SqlRule, TrueRule, pattern_for, rules_for
@@ -46,7 +46,7 @@ primary_patterns = st.lists(st.sampled_from(["*", "#", "*"]) | key_words, min_si
 )
 
 
-@settings(max_examples=examples(400), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(400))
 @given(patterns | route_patterns | primary_patterns, st.lists(routes, max_size=4, unique=True))
 def test_rules_select_what_the_reference_selects(pattern: str, task_routes: list[str]) -> None:
     properties = properties_of(task_routes)

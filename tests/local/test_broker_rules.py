@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from azure.servicebus import ServiceBusMessage
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from local.service_bus import ControlError, ServiceBus
@@ -258,14 +258,12 @@ PATTERN = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(text=st.text(CHARACTERS, max_size=6), pattern=PATTERN)
 def test_like_agrees_with_the_reference(evaluate: Evaluator, text: str, pattern: list[tuple[str, str]]) -> None:
     written = "".join("!" + part if kind == "literal" and part in "%_!" else part for kind, part in pattern)
     assert evaluate(f"a LIKE {_literal(written)} ESCAPE '!'", a=text) == _like(text, pattern)
 
 
-@settings(deadline=None)
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
 def test_any_string_is_found_again(evaluate: Evaluator, text: str) -> None:
     assert evaluate(f"a = {_literal(text)} AND a IN ('other', {_literal(text)}) AND NOT a <> {_literal(text)}", a=text)
@@ -297,7 +295,6 @@ def _combine(inner: st.SearchStrategy[Predicate]) -> st.SearchStrategy[Predicate
     )
 
 
-@settings(deadline=None)
 @given(st.recursive(st.sampled_from(sorted(ATOMS.items())), _combine, max_leaves=12))
 def test_three_valued_logic(evaluate: Evaluator, predicate: Predicate) -> None:
     sql, expected = predicate

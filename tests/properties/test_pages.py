@@ -98,7 +98,7 @@ def _walk(listing: str, count: int, limit: int) -> None:
 
 
 @pytest.mark.parametrize("listing", LISTINGS)
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.integers(1, 12), st.integers(0, 3), st.integers(-1, 1))
 def test_each_entry_is_on_one_page(listing: str, limit: int, pages: int, more: int) -> None:
     _walk(listing, max(limit * pages + more, 0), limit)

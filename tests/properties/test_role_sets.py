@@ -108,7 +108,7 @@ def is_accepted(roles: RoleSet) -> bool:
     return True
 
 
-@settings(max_examples=examples(600), deadline=None)
+@settings(max_examples=examples(600))
 @given(role_sets, held_scopes)
 def test_the_same_sets_are_accepted_and_mean_the_same(roles: RoleSet, held: list[str]) -> None:
     accepted = is_well_formed(roles) and not has_cycle(roles)
@@ -118,7 +118,7 @@ def test_the_same_sets_are_accepted_and_mean_the_same(roles: RoleSet, held: list
         assert list(Roles(roles).expand(held)) == expanded(roles, held)
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(role_sets, held_scopes, held_scopes)
 def test_the_expansion_of_two_sets_is_the_union_of_theirs(roles: RoleSet, one: list[str], other: list[str]) -> None:
     """Why what is expanded already need not be expanded again."""
@@ -131,7 +131,7 @@ ends = st.sampled_from([PARAMETER, f"{PARAMETER}x", "*", f"{PARAMETER}{'y' * 150
 ladders = st.lists(st.tuples(st.integers(1, 12), ends), min_size=1, max_size=7)
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(ladders)
 def test_no_set_that_is_let_in_takes_more_work_than_the_limit(ladder: Sequence[tuple[int, str]]) -> None:
     """Each role leads to the next one in several ways: many of these sets grow exponentially."""
