@@ -80,7 +80,7 @@ async def created(memory: MemoryStorage, clock: VirtualClock, number: int, **cha
     return made
 
 
-class InHand:
+class InMemory:
     """How many bytes of definitions are alive at a time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ class InHand:
                 watch.most = max(watch.most, sum(memory_of(write(each.body)) for each in alive))
 
         self.alive = alive
-        monkeypatch.setattr("shared.storage.tasks.Definition", Watched)
+        monkeypatch.setattr("shared.storage.definition_reader.Definition", Watched)
 
 
 async def mixed(call: Call, phase: Phase) -> None:
@@ -112,7 +112,7 @@ async def test_calls_side_by_side_use_no_more_than_there_is_room(
     memory: MemoryStorage, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task_ids = await created(memory, clock, 30)
-    services, in_memory = process(memory, clock), InHand(monkeypatch)
+    services, in_memory = process(memory, clock), InMemory(monkeypatch)
     memory.gate = mixed
 
     async def read(task_id: str) -> int:
@@ -127,7 +127,7 @@ async def test_one_that_is_larger_than_all_the_room_has_it_to_itself(
 ) -> None:
     task_ids = await created(memory, clock, 4)
     monkeypatch.setattr(definitions, "MOST_IN_USE", SIZE // 2)
-    services, in_memory = process(memory, clock, definition_cache_bytes=0), InHand(monkeypatch)
+    services, in_memory = process(memory, clock, definition_cache_bytes=0), InMemory(monkeypatch)
     memory.gate = mixed
     await together(*map(services.lifecycle.definition, task_ids))
     assert SIZE < in_memory.most < 2 * SIZE
@@ -262,7 +262,7 @@ async def test_listing_ends_where_its_share_does_and_goes_on_from_there(
         await claim_all(process(memory, clock), number)
     if listing is group:
         await resolve_all(process(memory, clock), task_ids)
-    services, in_memory = process(memory, clock), InHand(monkeypatch)
+    services, in_memory = process(memory, clock), InMemory(monkeypatch)
     found: list[str] = []
     start: Any = None
     answers = 0
@@ -291,7 +291,7 @@ async def test_claims_that_do_not_fit_into_the_answer_are_there_for_the_next_one
     memory: MemoryStorage, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task_ids = await created(memory, clock, 10)
-    services, in_memory = process(memory, clock), InHand(monkeypatch)
+    services, in_memory = process(memory, clock), InMemory(monkeypatch)
     memory.gate = mixed
     answers = await claim_all(services, len(task_ids))
     assert sorted(claim.task.task_id for claims in answers for claim in claims) == sorted(task_ids)
