@@ -23,6 +23,7 @@ from azure.data.tables.aio import TableClient, TableServiceClient
 
 from admin.account import Records
 from admin.index_inspection import IndexRow
+from admin.output import Report, unwatched
 from shared.auth import role_store
 from shared.domain.task import State
 from shared.storage import keys
@@ -40,16 +41,8 @@ class BackupError(ValueError):
     """A file that cannot be restored; the message names it."""
 
 
-Report = Callable[[str], None]
-"""Says how far something is."""
-
-
-def _silent(text: str) -> None:
-    """Nobody watches."""
-
-
 async def export_tables(
-    account: AzureStorage, tables: Sequence[str], folder: Path, report: Report = _silent
+    account: AzureStorage, tables: Sequence[str], folder: Path, report: Report = unwatched
 ) -> dict[str, int]:
     """Writes each table to `<table>.jsonl.gz`, in order; returns how many entities each has.
 
@@ -121,7 +114,7 @@ async def occupied(account: AzureStorage, tables: Sequence[str]) -> list[str]:
 
 
 async def import_tables(
-    storage: Storage, tables: Sequence[str], folder: Path, report: Report = _silent
+    storage: Storage, tables: Sequence[str], folder: Path, report: Report = unwatched
 ) -> dict[str, int]:
     """Inserts or replaces every entity of the files; returns how many. Raises BackupError if one is missing or bad.
 
@@ -163,12 +156,17 @@ async def all_tasks(account: AzureStorage) -> AsyncIterator[str]:
             yield row["PartitionKey"]
 
 
-async def index_rows(account: AzureStorage) -> list[IndexRow]:
+async def index_rows(account: AzureStorage, report: Report = unwatched) -> list[IndexRow]:
     """All rows of the index: a scan of the whole table."""
+    found: list[IndexRow] = []
     async with _service(account) as service:
         client = service.get_table_client(account.names.table(keys.INDEX))
         rows = client.list_entities(select=["PartitionKey", "RowKey", "path", "expires"])
-        return [IndexRow.of(row["PartitionKey"], row["RowKey"], row["path"], row["expires"]) async for row in rows]
+        async for row in rows:
+            found.append(IndexRow.of(row["PartitionKey"], row["RowKey"], row["path"], row["expires"]))
+            if len(found) % _PAGE == 0:
+                report(f"{len(found):,} rows of the index read")
+    return found
 
 
 async def scheduled_sweeps(account: AzureStorage) -> AsyncIterator[str]:

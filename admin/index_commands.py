@@ -11,8 +11,10 @@ import typer
 from admin import backup, index_fill, index_inspection
 from admin.account import Records, with_account
 from admin.connection import index_api
-from admin.output import fail, say, show
+from admin.output import fail, show
 from admin.storage_commands import repaired, report
+from admin.tables import Progress
+from admin.work import gathered
 from shared.domain.dates import parse_date
 from shared.runtime import Runtime
 from shared.storage.connection import AzureStorage
@@ -33,11 +35,9 @@ def show_path(path: Path) -> None:
 @index.command("list")
 def list_namespace(namespace: Namespace = "") -> None:
     """List the namespaces and the entries right below a namespace."""
-    namespaces: list[Any] = []
-    tasks: list[Any] = []
     with index_api() as api:
-        api.listNamespaces(namespace, paginationHandler=lambda page: namespaces.extend(page["namespaces"]))
-        api.listTasks(namespace, paginationHandler=lambda page: tasks.extend(page["tasks"]))
+        namespaces = gathered(api.listNamespaces, namespace, field="namespaces")
+        tasks = gathered(api.listTasks, namespace, field="tasks")
     show({"namespaces": namespaces, "tasks": tasks})
 
 
@@ -56,9 +56,16 @@ def fill(
 
     async def work(account: AzureStorage) -> index_fill.Filled:
         records = Records.of(account.storage, Runtime())
-        return await index_fill.fill(records, backup.all_tasks(account), moment, _say)
+        return await index_fill.fill(
+            records,
+            backup.all_tasks(account),
+            moment,
+            lambda done: progress.at(f"{done.tasks:,} tasks read, {done.indexed:,} indexed"),
+        )
 
-    show(asdict(with_account(work)))
+    with Progress() as progress:
+        filled = with_account(work)
+    show(asdict(filled))
 
 
 @index.command("check")
@@ -73,15 +80,18 @@ def check(
 
     async def work(account: AzureStorage) -> dict[str, list[dict[str, Any]]]:
         records = Records.of(account.storage, Runtime())
-        rows = await backup.index_rows(account)
-        found = await index_inspection.inspect_index(records, rows, backup.scheduled_sweeps(account))
-        return {path: await repaired(findings, repair=repair) for path, findings in found.items()}
+        rows = await backup.index_rows(account, progress.at)
+        sweeps = backup.scheduled_sweeps(account)
+        found = await index_inspection.inspect_index(records, rows, sweeps, progress.at)
+        settled = {}
+        for path, findings in found.items():
+            settled[path] = await repaired(findings, repair=repair)
+            progress.at(f"{len(settled):,} of {len(found):,} paths with findings done")
+        return settled
 
-    report(with_account(work))
-
-
-def _say(done: index_fill.Filled) -> None:
-    say(f"{done.tasks} tasks read, {done.indexed} indexed")
+    with Progress() as progress:
+        found = with_account(work)
+    report(found)
 
 
 def _moment(text: str) -> datetime:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from admin.account import Records
 from admin.inspection import Finding
+from admin.output import Report, unwatched
 from admin.repair import Repair
 from shared.domain.dates import parse_date
 from shared.domain.index import split
@@ -15,6 +16,8 @@ from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.storage import keys
 from shared.storage.index import IndexStore
 
+PAGE = 1000
+"""Rows after which it is said how far the comparison is."""
 TOP = "(top)"
 """What the namespace of paths without a dot is called here."""
 
@@ -40,19 +43,21 @@ class IndexRow:
 
 
 async def inspect_index(
-    records: Records, rows: Iterable[IndexRow], swept: AsyncIterable[str]
+    records: Records, rows: Iterable[IndexRow], swept: AsyncIterable[str], report: Report = unwatched
 ) -> dict[str, list[Finding]]:
     """What is wrong with the index, by path; nothing if all is well. Raises StorageUnavailable.
 
     `rows` are all of the table. `swept` are the partitions whose sweep is scheduled, read after the rows, since a sweep
-    is scheduled before a row is added.
+    is scheduled before a row is added. `report` is told now and then how far it is.
     """
     now, store = records.runtime.now(), records.index_store
     everything = list(rows)
     scheduled = {partition async for partition in swept}
     listed = {row.path: row.expires for row in everything if row.is_namespace}
     found: dict[str, list[Finding]] = {}
-    for row in everything:
+    for number, row in enumerate(everything):
+        if number % PAGE == 0:
+            report(f"{number:,} of {len(everything):,} rows of the index compared")
         namespace, name = split(row.path)
         key = keys.index_namespace(name) if row.is_namespace else keys.index_task(name)
         if (row.partition, row.key) != (keys.index_partition(namespace), key):

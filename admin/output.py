@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import typer
@@ -14,8 +15,16 @@ def show(value: Any) -> None:
 
 
 def say(message: str) -> None:
-    """Progress."""
+    """What people should know, on standard error."""
     typer.echo(message, err=True)
+
+
+Report = Callable[[str], None]
+"""Says how far something is."""
+
+
+def unwatched(text: str) -> None:
+    """A report that nobody reads."""
 
 
 def fail(message: str) -> NoReturn:

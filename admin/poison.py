@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from admin.output import Report, unwatched
 from shared.concurrency import in_waves
 from shared.domain.dates import format_date
 from shared.storage.interface import Message, Queues, ReceiptLost
@@ -50,7 +51,7 @@ async def listed(queues: Queues, queue: str) -> list[dict[str, Any]]:
     return [_shown(message) for message in await queues.peek(poison_queue(queue), count=SHOWN)]
 
 
-async def redrive(queues: Queues, queue: str, message_id: str | None = None) -> Moved:
+async def redrive(queues: Queues, queue: str, message_id: str | None = None, report: Report = unwatched) -> Moved:
     """Sends messages (or one) to their queue once more, with all attempts before them. What can't be read stays.
 
     A message is put before it is removed: if this dies in between it is handled twice, which every handler allows.
@@ -68,24 +69,24 @@ async def redrive(queues: Queues, queue: str, message_id: str | None = None) -> 
         await _remove(queues, queue, message)
         return True
 
-    return await _move(queues, queue, message_id, move)
+    return await _move(queues, queue, message_id, move, report)
 
 
-async def drop(queues: Queues, queue: str, message_id: str | None = None) -> Moved:
+async def drop(queues: Queues, queue: str, message_id: str | None = None, report: Report = unwatched) -> Moved:
     """Removes messages, or one, for good. Those that come meanwhile stay."""
 
     async def move(message: Message) -> bool:
         await _remove(queues, queue, message)
         return True
 
-    return await _move(queues, queue, message_id, move)
+    return await _move(queues, queue, message_id, move, report)
 
 
 async def _move(
-    queues: Queues, queue: str, message_id: str | None, move: Callable[[Message], Awaitable[bool]]
+    queues: Queues, queue: str, message_id: str | None, move: Callable[[Message], Awaitable[bool]], report: Report
 ) -> Moved:
     """Moves each message that was there at the start, or the one of that id; the others are visible again at once."""
-    left = await queues.length(poison_queue(queue))
+    left = there = await queues.length(poison_queue(queue))
     done = 0
     others: dict[str, Message] = {}
     started: datetime | None = None
@@ -111,6 +112,7 @@ async def _move(
                 if message_id in (None, message.receipt.message_id) and message.inserted <= started
             ]
             await in_waves(_WIDTH, attempt, chosen)
+            report(f"{there - left:,} of {there:,} messages done")
             if message_id is not None and chosen:
                 return Moved(done, 1 - done)
     finally:

@@ -15,6 +15,7 @@ from taskcluster.exceptions import TaskclusterRestFailure
 from admin.connection import queue_api
 from admin.durations import expiry
 from admin.output import fail, say, show
+from admin.work import gathered
 from shared.types import TASK_QUEUE_PATTERN
 
 workers = typer.Typer(help="Workers: which there are, and keep one from claiming tasks.", no_args_is_help=True)
@@ -80,7 +81,7 @@ def drain(
                 _quarantine(queue, task_queue_id, worker["workerGroup"], worker["workerId"], until, DRAINED + reason)
                 say(f"quarantined {worker['workerGroup']}/{worker['workerId']}")
         if cancel_pending:
-            for task_id in [task["taskId"] for task in _pending(queue, task_queue_id)]:
+            for task_id in [task["taskId"] for task in gathered(queue.listPendingTasks, task_queue_id, field="tasks")]:
                 queue.cancelTask(task_id)
                 say(f"cancelled {task_id}")
         show(state_of(queue, task_queue_id))
@@ -159,16 +160,7 @@ def state_of(queue: Any, task_queue_id: str) -> dict[str, Any]:
 
 def workers_of(queue: Any, task_queue_id: str) -> list[Any]:
     """The workers of a task queue, as the API lists them."""
-    found: list[Any] = []
-    provisioner_id, worker_type = task_queue_id.split("/", 1)
-    queue.listWorkers(provisioner_id, worker_type, paginationHandler=lambda page: found.extend(page["workers"]))
-    return found
-
-
-def _pending(queue: Any, task_queue_id: str) -> Iterator[Any]:
-    found: list[Any] = []
-    queue.listPendingTasks(task_queue_id, paginationHandler=lambda page: found.extend(page["tasks"]))
-    return iter(found)
+    return gathered(queue.listWorkers, *task_queue_id.split("/", 1), field="workers")
 
 
 def is_quarantined(worker: Any) -> bool:

@@ -118,7 +118,9 @@ def list_poison(queue: Queue) -> None:
 def redrive_poison(queue: Queue, message_id: MessageId = None) -> None:
     """Send what a queue gave up to it once more. What can't be read stays."""
     _known(queue)
-    show(asdict(with_records(lambda records: poison.redrive(records.storage.queues, queue, message_id))))
+    with Progress() as progress:
+        moved = with_records(lambda records: poison.redrive(records.storage.queues, queue, message_id, progress.at))
+    show(asdict(moved))
 
 
 @poisoned.command("drop")
@@ -131,7 +133,9 @@ def drop_poison(
     _known(queue)
     if everything == (message_id is not None):
         fail("name a message with --id, or say --all")
-    show(asdict(with_records(lambda records: poison.drop(records.storage.queues, queue, message_id))))
+    with Progress() as progress:
+        moved = with_records(lambda records: poison.drop(records.storage.queues, queue, message_id, progress.at))
+    show(asdict(moved))
 
 
 @backups.command("export")

@@ -19,6 +19,7 @@ from admin.connection import queue_api
 from admin.output import fail, say, show
 from admin.storage_commands import tasks as tasks  # with the commands of this module
 from admin.tables import ago, facts, printed, table
+from admin.terminal import Harmless
 from admin.work import UNSUCCESSFUL, Json, TaskId
 
 LOG = "public/logs/live.log"
@@ -44,17 +45,17 @@ def show_task(task_id: TaskId, as_json: Json = False) -> None:
 
 @tasks.command("log")
 def log(task_id: TaskId, follow: Follow = False, run: Run = None, artifact: Artifact = LOG) -> None:
-    """Print the log of a run as it is, escape sequences left out unless it goes to a file or a program."""
+    """Print the log of a run: into a file or a program as it is, in a terminal without what that would obey."""
     with queue_api() as queue:
         status = queue.status(task_id)["status"]
         if not status["runs"]:
             fail(f"{task_id} has no run yet: it is {status['state']}")
         run_id = status["runs"][-1]["runId"] if run is None else run
-        printed_bytes = 0
+        printed_bytes, write = 0, _writer()
         while True:
             state = _state_of_run(queue.status(task_id)["status"], run_id)
             printed_bytes += _print_from(
-                queue, task_id, run_id, artifact, printed_bytes, wait=follow and state == "running"
+                queue, task_id, run_id, artifact, printed_bytes, write, wait=follow and state == "running"
             )
             if not follow or state not in ("pending", "running"):
                 break
@@ -89,14 +90,13 @@ def priority(task_id: TaskId, new: Priority) -> None:
 
 @tasks.command("retrigger")
 def retrigger(task_id: TaskId) -> None:
-    """Create a copy of a task in its group, with times that count from now. Prints the new task's id."""
+    """Create a copy of a task in its group, with times that count from now and no retries. Prints the new task's id."""
     with queue_api() as queue:
         definition = queue.task(task_id)
         now, created = datetime.now(UTC), datetime.fromisoformat(definition["created"])
         for name in _TIMES:
             definition[name] = _text(now + (datetime.fromisoformat(definition[name]) - created))
-        kept = {name: value for name, value in definition.items() if name not in ("routes", "dependencies")}
-        _create(queue, kept)
+        _create(queue, {**definition, "retries": 0})
 
 
 @tasks.command("create")
@@ -131,7 +131,19 @@ def _state_of_run(status: Any, run_id: int) -> str:
     return str(runs[0])
 
 
-def _print_from(queue: Any, task_id: str, run_id: int, name: str, start: int, *, wait: bool) -> int:
+def _writer() -> Callable[[bytes], None]:
+    """Writes to standard output; a terminal gets text and colours alone."""
+    harmless = Harmless() if sys.stdout.isatty() else None
+
+    def write(piece: bytes) -> None:
+        sys.stdout.buffer.write(harmless.feed(piece) if harmless else piece)
+
+    return write
+
+
+def _print_from(
+    queue: Any, task_id: str, run_id: int, name: str, start: int, write: Callable[[bytes], None], *, wait: bool
+) -> int:
     """Print an artifact from a byte on; how many bytes that was. A log that is yet to come is no error if `wait`."""
     url = queue.buildSignedUrl("getArtifact", task_id, str(run_id), name)
     with requests.get(url, headers={"range": f"bytes={start}-"} if start else {}, stream=True, timeout=60) as answer:
@@ -145,7 +157,7 @@ def _print_from(queue: Any, task_id: str, run_id: int, name: str, start: int, *,
         count = 0
         for chunk in answer.iter_content(65536):
             fresh, skip = chunk[skip:], max(0, skip - len(chunk))
-            sys.stdout.buffer.write(fresh)
+            write(fresh)
             count += len(fresh)
         sys.stdout.buffer.flush()
         return count

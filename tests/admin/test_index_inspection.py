@@ -7,9 +7,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from admin import index_inspection
 from admin.account import Records
 from admin.index_inspection import TOP, IndexRow, inspect_index
 from admin.inspection import Finding, inspect_task
+from admin.output import Report, unwatched
 from shared.domain.dates import format_date
 from shared.domain.index import Entry
 from shared.domain.task import Resolved
@@ -26,7 +28,7 @@ def records(world: World) -> Records:
     return Records.of(world.memory.storage, Runtime(now=world.clock.now, sleep=world.clock.sleep))
 
 
-async def inspected(world: World) -> dict[str, list[Finding]]:
+async def inspected(world: World, report: Report = unwatched) -> dict[str, list[Finding]]:
     rows = [
         IndexRow.of(row.partition, row.key, str(row.values["path"]), str(row.values["expires"]))
         for row in world.rows(keys.INDEX)
@@ -38,7 +40,7 @@ async def inspected(world: World) -> dict[str, list[Finding]]:
             if row.key.startswith(first):
                 yield row.key.removeprefix(first)
 
-    return await inspect_index(records(world), rows, swept())
+    return await inspect_index(records(world), rows, swept(), report)
 
 
 def entry(world: World, path: str, days: float = 3) -> Entry:
@@ -74,6 +76,19 @@ def test_nothing_is_found_where_all_is_well() -> None:
             assert await inspected(world) == {}
 
     world.run(story())
+
+
+def test_how_far_it_is_is_said_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_inspection, "PAGE", 2)
+    world = World()
+    said: list[str] = []
+
+    async def story() -> None:
+        await world.services.index.insert(entry(world, PATH))
+        await inspected(world, said.append)
+
+    world.run(story())
+    assert said == [f"{number} of 3 rows of the index compared" for number in (0, 2)]  # the entry, two namespaces
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,10 @@ async def test_what_is_there_is_shown_and_stays(azure_storage: Storage) -> None:
 
 async def test_everything_readable_is_sent_once_more_with_all_its_attempts(azure_storage: Storage) -> None:
     await _fill(azure_storage, GARBAGE, *(encode_body(_body(number)) for number in range(40)))
-    assert await poison.redrive(azure_storage.queues, RESOLVED_QUEUE) == poison.Moved(done=40, left=1)
+    said: list[str] = []
+    moved = await poison.redrive(azure_storage.queues, RESOLVED_QUEUE, report=said.append)
+    assert moved == poison.Moved(done=40, left=1)
+    assert said == ["32 of 41 messages done", "41 of 41 messages done"]
     assert await azure_storage.queues.length(POISON) == 1
     assert await azure_storage.queues.length(RESOLVED_QUEUE) == 40
     sent = await azure_storage.queues.get(RESOLVED_QUEUE, count=32, hidden_for=30)

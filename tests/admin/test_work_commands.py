@@ -118,7 +118,9 @@ def test_a_task_is_shown_and_acted_on(operator: Operator, scene: Scene) -> None:
 def test_a_task_is_created_from_a_file_and_retriggered(operator: Operator, scene: Scene, tmp_path: Path) -> None:
     metadata = {"name": "x", "description": "x", "owner": "x@example.com", "source": "https://example.com"}
     file = tmp_path / "task.json"
-    file.write_text(json.dumps({"taskQueueId": scene.task_queue, "payload": {}, "metadata": metadata}))
+    needed = scene.create("needed")
+    definition = {"taskQueueId": scene.task_queue, "payload": {}, "metadata": metadata, "dependencies": [needed]}
+    file.write_text(json.dumps(definition))
     code, output, messages = operator.run("task", "create", "-f", str(file))
     assert code == 0, messages
     made = scene.client().task(output.strip())
@@ -129,6 +131,7 @@ def test_a_task_is_created_from_a_file_and_retriggered(operator: Operator, scene
     copy = scene.client().task(output.strip())
     assert copy["metadata"] == metadata
     assert copy["taskGroupId"] == made["taskGroupId"]
+    assert (copy["dependencies"], copy["retries"]) == ([needed], 0)
     assert datetime.fromisoformat(copy["deadline"]) - datetime.now(UTC) > timedelta(hours=23)
 
     file.write_text("[]")
