@@ -35,6 +35,7 @@ const BROWSER = [
   "performance",
   "postMessage",
   "removeEventListener",
+  "requestAnimationFrame",
   "scrollTo",
   "sessionStorage",
   "setInterval",

@@ -123,12 +123,16 @@ async function refusal(response) {
   try {
     const body = await response.json();
     code = body.code ?? "";
-    message = String(body.message ?? body.error ?? message).split("\n\n---")[0] ?? message;
+    message = said(String(body.message ?? body.error ?? message));
   } catch {
     // A gateway's answer is no JSON: the status says what is known.
   }
   return new ApiError(response.status, code, message);
 }
+
+/** An error's message as people read it: without its marks of code, what the request was, and what else would do. @param {string} message */
+const said = (message) =>
+  (message.split(/\n\n(?:---|This request requires)/)[0] ?? message).replaceAll(/\n*```\n?/g, "\n").trim();
 
 /** @param {unknown} error */
 function lost(error) {

@@ -17,14 +17,15 @@ const SHARE = 10;
  */
 
 /**
- * Read something now and then for as long as the component is shown.
+ * Read something now and then for as long as the component is shown: less often the longer it stays the same.
  * @template T
- * @param {(signal: AbortSignal, previous: T | undefined) => Promise<T>} read returns the previous value itself if nothing changed
+ * @param {(signal: AbortSignal, previous: T | undefined) => Promise<T>} read returns the previous value itself if it has found that nothing changed
  * @param {readonly unknown[]} dependencies read anew, from nothing, when one of them changes
- * @param {{interval?: number, rest?: (data: T) => number, until?: (data: T) => boolean}} [options] milliseconds between two looks, at least so many for what was read last; when to stop
+ * @param {{interval?: number, rest?: (data: T) => number, until?: (data: T) => boolean, same?: (a: T, b: T) => boolean}} [options]
+ *   milliseconds between two looks, at least so many for what was read last; when to stop; whether two values show the same
  * @returns {Polled<T>}
  */
-export function usePolled(read, dependencies, { interval = 3000, rest, until } = {}) {
+export function usePolled(read, dependencies, { interval = 3000, rest, until, same = alike } = {}) {
   const [state, setState] = useState(/** @type {{data?: T, error?: Error, loading: boolean}} */ ({ loading: true }));
   const latest = useRef({ read, rest, until });
   latest.current = { read, rest, until };
@@ -34,6 +35,7 @@ export function usePolled(read, dependencies, { interval = 3000, rest, until } =
     const control = new AbortController();
     /** @type {T | undefined} */
     let data;
+    const longest = Math.max(interval, LONGEST);
     let pause = interval;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let timer;
@@ -53,12 +55,13 @@ export function usePolled(read, dependencies, { interval = 3000, rest, until } =
       const started = performance.now();
       try {
         const next = await latest.current.read(control.signal, data);
-        pause = next === data ? Math.min(pause * GROWTH, LONGEST) : interval;
-        data = next;
+        const unchanged = data !== undefined && (next === data || same(next, data));
+        pause = unchanged ? Math.min(pause * GROWTH, longest) : interval;
+        if (!unchanged) data = next;
         if (!control.signal.aborted) setState({ data, loading: false });
       } catch (error) {
         if (control.signal.aborted) return;
-        pause = Math.min(pause * 2, LONGEST);
+        pause = Math.min(pause * 2, longest);
         const seen = error instanceof Error ? error : new Error(String(error));
         setState({ ...(data === undefined ? {} : { data }), error: seen, loading: false });
       } finally {
@@ -70,7 +73,7 @@ export function usePolled(read, dependencies, { interval = 3000, rest, until } =
       }
       if (control.signal.aborted || (data !== undefined && latest.current.until?.(data))) return;
       const least = data === undefined ? 0 : (latest.current.rest?.(data) ?? 0);
-      timer = setTimeout(look, Math.min(Math.max(pause, least, (performance.now() - started) * SHARE), LONGEST));
+      timer = setTimeout(look, Math.min(Math.max(pause, least, (performance.now() - started) * SHARE), longest));
     };
     const again = () => {
       pause = interval;
@@ -92,6 +95,9 @@ export function usePolled(read, dependencies, { interval = 3000, rest, until } =
   const refresh = useCallback(() => wake.current(), []);
   return { data: state.data, error: state.error, loading: state.loading, refresh };
 }
+
+/** @param {unknown} a @param {unknown} b */
+const alike = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 /**
  * The time, as often as durations on the page need it; not while the tab is hidden.

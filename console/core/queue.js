@@ -108,8 +108,6 @@ export const artifact = (taskId, runId, name, options) => {
   return call(`${QUEUE}/task/${arg(taskId)}${run}/artifact-content/${arg(name)}`, options);
 };
 
-/** @param {Options & {limit?: number}} [options] */
-export const listTaskQueues = (options) => pages(`${QUEUE}/task-queues`, options);
 /** All task queues with their counts, those without workers too. @param {Options} [options] */
 export const listTaskQueueStates = (options) => pages(`${QUEUE}/task-queue-states`, options);
 /** @param {string} id @param {Options} [options] @returns {Promise<import("./types").TaskQueue>} */
@@ -130,6 +128,13 @@ function workersOf(taskQueueId) {
 }
 /** @param {string} id @param {Options & {limit?: number}} [options] */
 export const listWorkers = (id, options) => pages(workersOf(id), options);
+/** Whether a worker that is not in quarantine has asked a task queue for work lately. @param {string} id @param {AbortSignal} signal */
+export async function hasWorkers(id, signal) {
+  for await (const { workers } of listWorkers(id, { limit: 5, signal, query: { quarantined: "false" } })) {
+    if (workers.length > 0) return true;
+  }
+  return false;
+}
 /** @param {string} id @param {string} group @param {string} worker @param {Options} [options] @returns {Promise<import("./types").WorkerDetails>} */
 export const getWorker = (id, group, worker, options) => call(`${workersOf(id)}/${arg(group)}/${arg(worker)}`, options);
 /** @param {string} id @param {string} group @param {string} worker @param {string} until @param {string} reason */

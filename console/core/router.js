@@ -30,6 +30,7 @@ const home = () => import("../pages/home.js");
 const search = () => import("../pages/search.js");
 const group = () => import("../pages/group.js");
 const index = () => import("../pages/index-browser.js");
+const indexGroup = () => import("../pages/index-group.js");
 const task = () => import("../pages/task.js");
 const log = () => import("../pages/log.js");
 const artifact = () => import("../pages/artifact.js");
@@ -56,6 +57,7 @@ const ROUTES = [
   route("/tasks/index", index),
   route("/tasks/index/:namespace", index),
   route("/tasks/index/:namespace/:name", index),
+  route("/tasks/index/:namespace/:name/task-group", indexGroup),
   route("/tasks/groups/:taskGroupId!", group),
   route("/tasks/groups/:taskGroupId!/:view", group),
   route("/tasks/:taskId!", task),
@@ -71,7 +73,8 @@ const ROUTES = [
   route("/provisioners/:provisionerId/worker-types/:workerType/workers/:workerGroup/:workerId", worker),
   route("/provisioners/:provisionerId/worker-types/:workerType/:view", queue),
   route("/worker-manager", queues),
-  route("/worker-manager/*taskQueueId", queue),
+  route("/worker-manager/:taskQueueId", queue),
+  route("/worker-manager/:taskQueueId/:view", queue),
   route("/history", history),
   route("/auth/clients", clients),
   route("/auth/clients/create", clientCreate),
@@ -153,12 +156,16 @@ export function followLink(event) {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
     return;
   const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
-  if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute("download")) return;
-  const url = new URL(link.href);
+  if (!link || link.hasAttribute("target") || link.hasAttribute("download")) return;
+  const url = new URL(link.getAttribute("href") ?? "", location.href); // of links in drawings as well
   if (url.origin !== location.origin || resolve(url.pathname) === null) return;
   if (url.pathname === location.pathname && url.search === location.search && url.hash) return;
   event.preventDefault();
+  const elsewhere = url.pathname !== location.pathname;
   navigate(url.pathname + url.search + url.hash);
+  // As after a load: screen readers begin at the new page, not at the link that has gone.
+  if (!elsewhere) return;
+  document.getElementById("content")?.focus({ preventScroll: true });
   scrollTo(0, 0);
 }
 

@@ -4,6 +4,7 @@ import { html, useEffect, useState } from "../core/html.js";
 import { createClient, currentScopes } from "../core/auth.js";
 import { session } from "../core/credentials.js";
 import { parseDuration } from "../core/time.js";
+import { useTitle } from "../core/title.js";
 import { ActionButton, Copy, Failure } from "../parts/feedback.js";
 import { ScopesField, scopesOf } from "../parts/scopes.js";
 
@@ -11,6 +12,7 @@ const LOCAL = /^https?:\/\/localhost(:[0-9]+)?(\/|$)/;
 
 /** @param {import("../core/types").PageProperties} properties */
 export default function ClientCreatePage({ query }) {
+  useTitle("Create a client");
   const callback = query.get("callback_url");
   const current = session();
   const name = query.get("name") ?? "";

@@ -4,6 +4,7 @@ import { html, useState } from "../core/html.js";
 import * as auth from "../core/auth.js";
 import { useNow, usePolled } from "../core/polling.js";
 import { navigate } from "../core/router.js";
+import { useTitle } from "../core/title.js";
 import { ActionButton, Copy, Loaded } from "../parts/feedback.js";
 import { Scopes, ScopesField, scopesOf } from "../parts/scopes.js";
 import { Facts, Time } from "../parts/states.js";
@@ -13,6 +14,7 @@ import { Facts, Time } from "../parts/states.js";
 /** @param {import("../core/types").PageProperties} properties */
 export default function ClientPage({ params }) {
   const id = params["clientId"] ?? "";
+  useTitle(`Client ${id}`);
   const polled = usePolled((signal) => auth.client(id, { signal }), [id], { interval: 60_000 });
   return html`<article>
     <h1>Client ${id}</h1>

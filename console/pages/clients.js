@@ -4,6 +4,7 @@ import { html, useMemo } from "../core/html.js";
 import { listClients } from "../core/auth.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
 import { setQuery, to } from "../core/router.js";
+import { useTitle } from "../core/title.js";
 import { Empty, Loaded } from "../parts/feedback.js";
 import { Time } from "../parts/states.js";
 import { Table } from "../parts/table.js";
@@ -13,6 +14,7 @@ import { Table } from "../parts/table.js";
 /** @param {import("../core/types").PageProperties} properties */
 export default function ClientsPage({ query }) {
   const filter = query.get("name") ?? "";
+  useTitle("Clients");
   const polled = usePolled(async () => /** @type {Client[]} */ ((await gather(listClients(""), "clients")).items), [], {
     interval: 30_000,
   });

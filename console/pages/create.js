@@ -5,6 +5,7 @@ import { editable } from "../core/definition.js";
 import { createTask, task as taskOf } from "../core/queue.js";
 import { navigate, to } from "../core/router.js";
 import { slugid } from "../core/slugid.js";
+import { useTitle } from "../core/title.js";
 import { ActionButton, Failure, Loading } from "../parts/feedback.js";
 
 const DRAFT_KEY = "taskcluster-queue.draft";
@@ -14,6 +15,7 @@ export default function CreatePage({ params }) {
   const [text, setText] = useState(/** @type {string | null} */ (null));
   const [error, setError] = useState(/** @type {Error | null} */ (null));
   const source = params["taskId"];
+  useTitle("Create a task");
   useEffect(() => {
     start(source).then(setText, setError);
   }, [source]);

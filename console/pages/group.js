@@ -5,7 +5,7 @@ import { blockedTasks, countByState, distrust, readGroup, restOf } from "../core
 import { useNow, usePolled } from "../core/polling.js";
 import { setQuery, to } from "../core/router.js";
 import { duration } from "../core/time.js";
-import { counted, isFinal, runtime, shortReason } from "../core/words.js";
+import { counted, isFinal, runtime, shortReason, STATES } from "../core/words.js";
 import { BulkProgress, useBulk } from "../parts/bulk.js";
 import { Copy, Empty, Loaded } from "../parts/feedback.js";
 import { DependencyGraph } from "../parts/graph.js";
@@ -22,12 +22,13 @@ import { Timeline } from "../parts/timeline.js";
 /** @param {import("../core/types").PageProperties} properties */
 export default function GroupPage({ params, query }) {
   const groupId = params["taskGroupId"] ?? "";
-  const view = query.get("view") ?? params["view"] ?? "list";
+  const named = query.get("view") ?? params["view"] ?? "list";
+  const view = named === "profiler" ? "timeline" : named; // as upstream's addresses call it
   const [partial, setPartial] = useState(/** @type {GroupTasks | undefined} */ (undefined));
   const polled = usePolled(
     (signal, previous) => readGroup(groupId, signal, /** @type {GroupTasks | undefined} */ (previous), setPartial),
     [groupId],
-    { rest: restOf },
+    { rest: restOf, same: Object.is }, // it compares by itself, a part of what is read
   );
   const data = polled.data ?? partial;
   const latest = useRef(polled.data);
@@ -101,7 +102,7 @@ function Group({ found, view, query, refresh }) {
       view !== "timeline" &&
       html`
       <${SelectionActions} selected=${selected} members=${members} bulk=${bulk} clear=${() => setSelected(new Set())} />
-      ${listed.length === 0 ? html`<${Empty}>${members.length ? "No task matches the filter." : "The group has no task yet."}<//>` : html`<${TaskTable} members=${listed} blocked=${blocked} now=${now} sort=${query.get("sort") ?? ""} selected=${selected} select=${setSelected} />`}
+      ${listed.length === 0 ? html`<${Empty}>${members.length ? "No task matches the filter." : "The group has no task yet."}<//>` : html`<${TaskTable} members=${listed} blocked=${blocked} now=${now} sort=${query.get("sort") ?? "state"} selected=${selected} select=${setSelected} />`}
     `
     }`;
 }
@@ -121,7 +122,7 @@ function TaskTable({ members, blocked, now, sort, selected, select }) {
       {
         key: "state",
         title: "State",
-        sort: (/** @type {Member} */ { status }) => status.state,
+        sort: byState,
         cell: (/** @type {Member} */ { status }) =>
           html`<${State} state=${status.state} reason=${blocked.has(status.taskId) ? "waits for a task that failed" : shortReason(status)} />`,
       },
@@ -150,6 +151,9 @@ function TaskTable({ members, blocked, now, sort, selected, select }) {
   return html`<${Table} rows=${members} columns=${columns} id=${(/** @type {Member} */ { status }) => status.taskId} caption="Tasks of the group"
     sort=${sort} onSort=${(/** @type {string} */ by) => setQuery({ sort: by })} selected=${selected} onSelect=${select} />`;
 }
+
+/** What is wrong first, and what is done last. @param {Member} member */
+const byState = ({ task, status }) => `${STATES.indexOf(status.state)} ${task.metadata.name}`;
 
 /** @param {number | null} milliseconds */
 const durationOf = (milliseconds) => (milliseconds === null ? "–" : duration(milliseconds));

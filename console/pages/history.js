@@ -2,8 +2,9 @@
 
 import { html, useMemo } from "../core/html.js";
 import { gather, usePolled } from "../core/polling.js";
-import { history, listTaskQueues } from "../core/queue.js";
+import { history, listTaskQueueStates } from "../core/queue.js";
 import { setQuery } from "../core/router.js";
+import { useTitle } from "../core/title.js";
 import { Empty, Loaded } from "../parts/feedback.js";
 import { Plot } from "../parts/plot.js";
 
@@ -15,6 +16,7 @@ const SPANS = { "6 hours": 6, "24 hours": 24, "7 days": 168, "30 days": 720 };
 /** @param {import("../core/types").PageProperties} properties */
 export default function HistoryPage({ query }) {
   const queue = query.get("queue") ?? "";
+  useTitle(queue ? `History of ${queue}` : "History");
   const span = query.get("span") ?? "24 hours";
   const hours = SPANS[span] ?? 24;
   const polled = usePolled(
@@ -28,18 +30,20 @@ export default function HistoryPage({ query }) {
   );
   const queues = usePolled(
     async (signal) =>
-      /** @type {import("../core/types").TaskQueue[]} */ (
-        (await gather(listTaskQueues({ signal }), "taskQueues")).items
+      /** @type {import("../core/types").TaskQueueState[]} */ (
+        (await gather(listTaskQueueStates({ signal }), "taskQueues")).items
       ),
     [],
     { interval: 300_000 },
   );
+  const known = (queues.data ?? []).map(({ taskQueueId }) => taskQueueId);
+  const offered = [...new Set([...known, ...(queue ? [queue] : [])])].sort();
   return html`<article>
     <h1>History</h1>
     <div class="buttons filters">
       <select aria-label="Task queue" value=${queue} onChange=${(/** @type {any} */ event) => setQuery({ queue: event.target.value })}>
         <option value="">All task queues</option>
-        ${(queues.data ?? []).map(({ taskQueueId }) => html`<option key=${taskQueueId} value=${taskQueueId}>${taskQueueId}</option>`)}
+        ${offered.map((id) => html`<option key=${id} value=${id}>${id}</option>`)}
       </select>
       <select aria-label="Time span" value=${span} onChange=${(/** @type {any} */ event) => setQuery({ span: event.target.value })}>
         ${Object.keys(SPANS).map((one) => html`<option key=${one}>${one}</option>`)}

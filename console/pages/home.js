@@ -5,9 +5,10 @@ import { countByState } from "../core/group.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
 import { health, listTaskGroups, taskGroupPage } from "../core/queue.js";
 import { to } from "../core/router.js";
+import { useTitle } from "../core/title.js";
 import { Empty, Loaded } from "../parts/feedback.js";
 import { SearchBox } from "../parts/search-box.js";
-import { Time } from "../parts/states.js";
+import { Source, Time } from "../parts/states.js";
 import { Table } from "../parts/table.js";
 
 const LISTED = 50;
@@ -17,8 +18,9 @@ const COUNT_LIMIT = 1000;
 /** @typedef {import("../core/types").RecentGroup} Group */
 
 export default function HomePage() {
+  useTitle("Home");
   return html`<article>
-    <h1>Task queue</h1>
+    <h1>Taskcluster Queue</h1>
     <${Health} />
     <${SearchBox} />
     <section aria-labelledby="groups"><h2 id="groups">What ran lately</h2><${RecentGroups} /></section>
@@ -66,7 +68,12 @@ function RecentGroups() {
         title: "Created",
         cell: (/** @type {Group} */ group) => html`<${Time} at=${group.created} now=${now} />`,
       },
-      { key: "source", title: "Source", class: "wide", cell: (/** @type {Group} */ group) => group.source },
+      {
+        key: "source",
+        title: "Source",
+        class: "wide",
+        cell: (/** @type {Group} */ { source }) => source && html`<${Source} url=${source} />`,
+      },
     ],
     [now, polled.data],
   );
@@ -79,11 +86,10 @@ function RecentGroups() {
 /** Counts of a group by its first page. @param {{id: string, asked: boolean}} properties */
 function GroupState({ id, asked }) {
   const polled = usePolled(
-    async (signal, previous) => {
+    async (signal) => {
       if (!asked) return null;
       const page = await taskGroupPage(id, undefined, signal, COUNT_LIMIT);
-      const next = { counts: countByState(page.tasks), more: page.continuationToken !== undefined };
-      return previous && JSON.stringify(previous) === JSON.stringify(next) ? previous : next;
+      return { counts: countByState(page.tasks), more: page.continuationToken !== undefined };
     },
     [id, asked],
     { interval: 20_000 },
@@ -92,7 +98,7 @@ function GroupState({ id, asked }) {
   const { counts, more } = polled.data;
   const failed = (counts["failed"] ?? 0) + (counts["exception"] ?? 0);
   const open = (counts["running"] ?? 0) + (counts["pending"] ?? 0) + (counts["unscheduled"] ?? 0);
-  if (failed > 0) return html`<span class="state failed">${failed} failed</span>${open > 0 ? ` ${open} open` : ""}`;
+  if (failed > 0) return html`<span class="state failed">${failed} failed</span>${open > 0 ? `, ${open} open` : ""}`;
   if (open > 0) return html`<span class="state running">${open}${more ? "+" : ""} open</span>`;
   return html`<span class="state completed">completed</span>`;
 }

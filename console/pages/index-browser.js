@@ -5,6 +5,7 @@ import { ApiError } from "../core/api.js";
 import { findTask, latestArtifact, listNamespaces, listTasks } from "../core/index-service.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
 import { to } from "../core/router.js";
+import { useTitle } from "../core/title.js";
 import { Copy, Empty, Loaded } from "../parts/feedback.js";
 import { Facts, Id, Time } from "../parts/states.js";
 
@@ -16,6 +17,7 @@ const MOST = 2000;
 /** @param {import("../core/types").PageProperties} properties */
 export default function IndexPage({ params }) {
   const path = [params["namespace"], params["name"]].filter(Boolean).join(".");
+  useTitle(path ? `Index: ${path}` : "Index");
   const polled = usePolled((signal) => read(path, signal), [path], { interval: 60_000 });
   const now = useNow(60_000);
   return html`<article>

@@ -2,12 +2,14 @@
 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../core/html.js";
 import { followLog } from "../core/log-source.js";
-import { shareable } from "../core/api.js";
-import { artifactPath } from "../core/queue.js";
+import { openArtifact } from "../core/open-artifact.js";
+import { usePolled } from "../core/polling.js";
+import { task } from "../core/queue.js";
 import { to } from "../core/router.js";
+import { useTitle } from "../core/title.js";
 import { counted } from "../core/words.js";
 import { plain } from "../parts/ansi.js";
-import { Failure, Loading } from "../parts/feedback.js";
+import { ActionButton, Failure, Loading } from "../parts/feedback.js";
 import { LINE_HEIGHT, LogLines } from "../parts/log-lines.js";
 
 const ERROR = /\b(error|fatal|exception|traceback|panicked|failed|failure)\b/i;
@@ -19,6 +21,8 @@ const FOLLOW_KEY = "taskcluster-queue.follow";
 export default function LogPage({ params }) {
   const { taskId = "", runId = "0", name: given = "" } = params;
   const name = artifactName(given);
+  const about = usePolled((signal) => task(taskId, { signal }), [taskId], { until: () => true });
+  useTitle(about.data && `${name} · ${about.data.metadata.name}`);
   const { state, error, again } = useLog(taskId, Number(runId), name);
   const [range, setRange] = useState(rangeOf(location.hash));
   const [follow, setFollow] = useState(range === null && localStorage.getItem(FOLLOW_KEY) !== "no");
@@ -58,7 +62,7 @@ export default function LogPage({ params }) {
   return html`<article class="log-page">
     <header>
       <h1>${name}</h1>
-      <p><a href=${to.task(taskId, runId)}>Task ${taskId}, run ${runId}</a></p>
+      <p><a href=${to.task(taskId, runId)}>${about.data?.metadata.name ?? `Task ${taskId}`}, run ${runId}</a></p>
       <div class="buttons">
         <input type="search" aria-label="Search in the log" placeholder="Search" value=${search.text}
           onInput=${(/** @type {any} */ event) => search.setText(event.target.value)}
@@ -71,7 +75,7 @@ export default function LogPage({ params }) {
         }
         <button type="button" onClick=${() => search.nextError(show)}>Next error</button>
         <label><input type="checkbox" checked=${follow} onChange=${() => remember(!follow)} /> Follow</label>
-        <button type="button" onClick=${() => openRaw(taskId, runId, name)}>Raw log</button>
+        <${ActionButton} action=${() => openArtifact(taskId, runId, name)}>Raw log<//>
         <span class="reason" role="status">${state && `${counted(lines.length, "line")}${state.ended ? "" : ", live"}`}</span>
       </div>
       ${state && state.skipped > 0 && html`<p class="notice">The log is long: what is shown begins ${state.skipped.toLocaleString()} bytes after its start. Open the raw log for all of it.</p>`}
@@ -158,14 +162,4 @@ function rangeOf(hash) {
 /** @param {HTMLElement} frame @param {number} line */
 function jump(frame, line) {
   frame.scrollTop = Math.max(0, (line - 1) * LINE_HEIGHT - frame.clientHeight / 3);
-}
-
-/** @param {string} taskId @param {string} runId @param {string} name */
-async function openRaw(taskId, runId, name) {
-  const tab = window.open("about:blank", "_blank");
-  const url = await shareable(artifactPath(taskId, runId, name), 60);
-  if (tab) {
-    tab.opener = null;
-    tab.location.replace(url);
-  }
 }

@@ -1,12 +1,13 @@
 // One task queue: what waits in which order, what runs where, and its workers.
 
-import { html, useMemo } from "../core/html.js";
+import { html, useMemo, useRef } from "../core/html.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
-import { listClaimedTasks, listPendingTasks, listWorkers, taskQueueLoad } from "../core/queue.js";
+import { listClaimedTasks, listPendingTasks, listWorkers, taskQueueLoad, tasks } from "../core/queue.js";
 import { setQuery, to } from "../core/router.js";
+import { useTitle } from "../core/title.js";
 import { counted, PRIORITIES } from "../core/words.js";
 import { Empty, Loaded } from "../parts/feedback.js";
-import { Facts, Time } from "../parts/states.js";
+import { Facts, Id, Time } from "../parts/states.js";
 import { Table } from "../parts/table.js";
 import { Tabs } from "../parts/tabs.js";
 
@@ -21,6 +22,7 @@ const MOST = 2000;
 export default function QueuePage({ params, query }) {
   const id = params["taskQueueId"] ?? `${params["provisionerId"]}/${params["workerType"]}`;
   const view = params["view"] ?? "workers";
+  useTitle(id);
   const load = usePolled((signal) => taskQueueLoad(id, { signal }), [id], { interval: 5000 });
   return html`<article>
     <h1>${id}</h1>
@@ -57,10 +59,7 @@ const waiting = ({ claimWork, pollTaskUrls }) =>
  */
 function useList(list, field, id) {
   return usePolled(
-    async (signal, /** @type {{items: T[], more: boolean} | undefined} */ previous) => {
-      const next = /** @type {{items: T[], more: boolean}} */ (await gather(list({ signal }), field, MOST));
-      return previous && JSON.stringify(previous) === JSON.stringify(next) ? previous : next;
-    },
+    async (signal) => /** @type {{items: T[], more: boolean}} */ (await gather(list({ signal }), field, MOST)),
     [id, field],
     { interval: 5000 },
   );
@@ -88,10 +87,16 @@ function PendingList({ id, query }) {
         cell: (/** @type {Pending} */ { inserted }) => html`<${Time} at=${inserted} now=${now} />`,
       },
       {
+        key: "owner",
+        title: "Owner",
+        sort: (/** @type {Pending} */ { task }) => task.metadata.owner,
+        cell: (/** @type {Pending} */ { task }) => task.metadata.owner,
+      },
+      {
         key: "group",
-        title: "Group",
+        title: "Task group",
         cell: (/** @type {Pending} */ { task }) =>
-          html`<a href=${to.group(task.taskGroupId)}>${task.metadata.owner}</a>`,
+          html`<a href=${to.group(task.taskGroupId)}><${Id}>${task.taskGroupId}<//></a>`,
       },
     ],
     [now],
@@ -148,7 +153,20 @@ function ClaimedList({ id, query }) {
 
 /** @param {{id: string, query: URLSearchParams}} properties */
 function Workers({ id, query }) {
-  const polled = useList((options) => listWorkers(id, options), "workers", id);
+  const names = useRef(/** @type {Map<string, string>} */ (new Map()));
+  const polled = usePolled(
+    async (signal) => {
+      const found = /** @type {{items: Worker[], more: boolean}} */ (
+        await gather(listWorkers(id, { signal }), "workers", MOST)
+      );
+      const ids = new Set(found.items.flatMap(({ latestTask }) => (latestTask ? [latestTask.taskId] : [])));
+      const fresh = await tasks([...ids].filter((taskId) => !names.current.has(taskId)));
+      for (const [taskId, task] of fresh) names.current.set(taskId, task.metadata.name);
+      return { ...found, names: names.current };
+    },
+    [id],
+    { interval: 5000 },
+  );
   const now = useNow(10_000);
   const columns = useMemo(
     () => [
@@ -165,7 +183,7 @@ function Workers({ id, query }) {
         title: "State",
         sort: (/** @type {Worker} */ worker) => Number(isQuarantined(worker, now)),
         cell: (/** @type {Worker} */ worker) =>
-          isQuarantined(worker, now) ? html`<span class="state exception">quarantined</span>` : "",
+          isQuarantined(worker, now) ? html`<span class="state exception">quarantined</span>` : "takes work",
       },
       {
         key: "active",
@@ -182,11 +200,14 @@ function Workers({ id, query }) {
       {
         key: "latest",
         title: "Last task",
+        class: "wide",
         cell: (/** @type {Worker} */ { latestTask }) =>
-          latestTask ? html`<a href=${to.task(latestTask.taskId, latestTask.runId)}>${latestTask.taskId}</a>` : "–",
+          latestTask
+            ? html`<a href=${to.task(latestTask.taskId, latestTask.runId)}>${polled.data?.names.get(latestTask.taskId) ?? latestTask.taskId}</a>`
+            : "–",
       },
     ],
-    [id, now],
+    [id, now, polled.data],
   );
   return html`<${Loaded} of=${polled}>${(/** @type {{items: Worker[], more: boolean}} */ { items, more }) =>
     listed(

@@ -4,6 +4,7 @@ import { html, useMemo } from "../core/html.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
 import { listTaskQueueStates } from "../core/queue.js";
 import { setQuery, to } from "../core/router.js";
+import { useTitle } from "../core/title.js";
 import { Empty, Loaded } from "../parts/feedback.js";
 import { Time } from "../parts/states.js";
 import { Table } from "../parts/table.js";
@@ -13,6 +14,7 @@ import { Table } from "../parts/table.js";
 /** @param {import("../core/types").PageProperties} properties */
 export default function QueuesPage({ params, query }) {
   const provisioner = params["provisionerId"];
+  useTitle(provisioner ? `Task queues of ${provisioner}` : "Task queues");
   const polled = usePolled(read, [], { interval: 5000 });
   const now = useNow(10_000);
   const filter = query.get("name") ?? "";
@@ -72,13 +74,6 @@ export default function QueuesPage({ params, query }) {
   </article>`;
 }
 
-/**
- * @param {AbortSignal} signal
- * @param {Row[] | undefined} previous
- * @returns {Promise<Row[]>}
- */
-async function read(signal, previous) {
-  const { items } = await gather(listTaskQueueStates({ signal }), "taskQueues");
-  const next = /** @type {Row[]} */ (items);
-  return previous && JSON.stringify(previous) === JSON.stringify(next) ? previous : next;
-}
+/** @param {AbortSignal} signal */
+const read = async (signal) =>
+  /** @type {Row[]} */ ((await gather(listTaskQueueStates({ signal }), "taskQueues")).items);

@@ -4,6 +4,7 @@ import { html, useState } from "../core/html.js";
 import * as auth from "../core/auth.js";
 import { usePolled } from "../core/polling.js";
 import { navigate, to } from "../core/router.js";
+import { useTitle } from "../core/title.js";
 import { ActionButton, Loaded } from "../parts/feedback.js";
 import { Scopes, ScopesField, scopesOf } from "../parts/scopes.js";
 
@@ -11,6 +12,7 @@ import { Scopes, ScopesField, scopesOf } from "../parts/scopes.js";
 
 /** @param {import("../core/types").PageProperties} properties */
 export default function RolePage({ params }) {
+  useTitle(`Role ${params["roleId"]}`);
   const id = params["roleId"] ?? "";
   if (id === "create") return html`<article><h1>Create a role</h1><${Form} /></article>`;
   return html`<${Existing} id=${id} />`;

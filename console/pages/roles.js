@@ -4,6 +4,7 @@ import { html, useMemo } from "../core/html.js";
 import { listRoles } from "../core/auth.js";
 import { usePolled } from "../core/polling.js";
 import { setQuery, to } from "../core/router.js";
+import { useTitle } from "../core/title.js";
 import { Empty, Loaded } from "../parts/feedback.js";
 import { Table } from "../parts/table.js";
 
@@ -11,6 +12,7 @@ import { Table } from "../parts/table.js";
 
 /** @param {import("../core/types").PageProperties} properties */
 export default function RolesPage({ query }) {
+  useTitle("Roles");
   const filter = query.get("name") ?? "";
   const polled = usePolled((signal) => listRoles({ signal }), [], { interval: 60_000 });
   const columns = useMemo(

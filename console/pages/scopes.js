@@ -4,6 +4,7 @@ import { html, useState } from "../core/html.js";
 import { expandScopes, listRoles } from "../core/auth.js";
 import { usePolled } from "../core/polling.js";
 import { to } from "../core/router.js";
+import { useTitle } from "../core/title.js";
 import { ActionButton, Empty, Loaded } from "../parts/feedback.js";
 import { Scopes, ScopesField, scopesOf } from "../parts/scopes.js";
 
@@ -11,6 +12,7 @@ import { Scopes, ScopesField, scopesOf } from "../parts/scopes.js";
 
 /** @param {import("../core/types").PageProperties} properties */
 export default function ScopesPage({ params }) {
+  useTitle("Scopes");
   const given = params["scope"];
   const [text, setText] = useState("");
   const [expanded, setExpanded] = useState(/** @type {string[] | null} */ (null));

@@ -6,12 +6,14 @@ import { session, signIn, signOut } from "../core/credentials.js";
 import { begin } from "../core/openid.js";
 import { useNow, usePolled } from "../core/polling.js";
 import { navigate } from "../core/router.js";
+import { useTitle } from "../core/title.js";
 import { ActionButton, Loaded } from "../parts/feedback.js";
 import { Scopes } from "../parts/scopes.js";
 import { Facts, Time } from "../parts/states.js";
 
 /** @param {import("../core/types").PageProperties} properties */
 export default function SignInPage({ query }) {
+  useTitle("Who you are");
   const current = session();
   const then = query.get("then") ?? "/";
   return html`<article>

@@ -11,7 +11,7 @@ import { Copy, Loaded } from "../parts/feedback.js";
 import { Dependencies } from "../parts/dependencies.js";
 import { Definition } from "../parts/definition.js";
 import { Position } from "../parts/position.js";
-import { Facts, Id, State, Time } from "../parts/states.js";
+import { Facts, Id, Source, State, Time } from "../parts/states.js";
 import { TaskActions } from "../parts/task-actions.js";
 
 /** @typedef {import("../core/types").Run} Run */
@@ -96,10 +96,6 @@ function indexed(routes) {
   if (paths.length === 0) return [];
   return [["Indexed as", html`${paths.map((path) => html`<a key=${path} href=${to.index(path)}>${path}</a> `)}`]];
 }
-
-/** @param {{url: string}} properties */
-const Source = ({ url }) =>
-  /^https?:\/\//.test(url) ? html`<a href=${url} target="_blank" rel="noreferrer noopener">${url}</a>` : url;
 
 /** @param {{status: Status, shown: number}} properties */
 function Runs({ status, shown }) {

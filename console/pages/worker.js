@@ -4,6 +4,7 @@ import { html, useState } from "../core/html.js";
 import { useNow, usePolled } from "../core/polling.js";
 import { getWorker, quarantineWorker, statuses, tasks, workerRemoved } from "../core/queue.js";
 import { to } from "../core/router.js";
+import { useTitle } from "../core/title.js";
 import { shortReason } from "../core/words.js";
 import { ActionButton, Empty, Loaded } from "../parts/feedback.js";
 import { Facts, State, Time } from "../parts/states.js";
@@ -17,6 +18,7 @@ const FOR_EVER = 1000 * 365.25 * 86_400_000;
 export default function WorkerPage({ params }) {
   const { provisionerId, workerType, workerGroup = "", workerId = "" } = params;
   const id = `${provisionerId}/${workerType}`;
+  useTitle(`Worker ${workerGroup}/${workerId}`);
   const polled = usePolled((signal) => read(id, workerGroup, workerId, signal), [id, workerGroup, workerId], {
     interval: 10_000,
   });
@@ -95,7 +97,7 @@ function Details({ id, worker, recent, refresh }) {
         ${recent.map(
           ({ taskId, runId, name, status }) => html`<li key=${`${taskId}/${runId}`}>
           <a href=${to.task(taskId, runId)}>${name}</a> ${status ? html`<${State} state=${status.runs[runId]?.state ?? status.state} reason=${shortReason(status)} />` : html`<span class="reason">expired</span>`}
-          ${" "}<span class="reason"><${Time} at=${status?.runs[runId]?.started} now=${now} /></span></li>`,
+          ${" "}<span class="reason">${status && html`started <${Time} at=${status.runs[runId]?.started} now=${now} />`}</span></li>`,
         )}
       </ul>`
       }

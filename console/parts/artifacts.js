@@ -1,9 +1,9 @@
 // The artifacts of a run; logs first, since that is what people look for.
 
 import { html, useState } from "../core/html.js";
-import { shareable } from "../core/api.js";
+import { openArtifact } from "../core/open-artifact.js";
 import { gather, usePolled } from "../core/polling.js";
-import { artifactPath, listArtifacts } from "../core/queue.js";
+import { listArtifacts } from "../core/queue.js";
 import { to } from "../core/router.js";
 import { ActionButton, Empty, Loaded } from "./feedback.js";
 
@@ -16,11 +16,8 @@ export function Artifacts({ task, taskId, run }) {
   const [filter, setFilter] = useState("");
   const ended = run.resolved !== undefined;
   const polled = usePolled(
-    async (signal, /** @type {Artifact[] | undefined} */ previous) => {
-      const { items } = await gather(listArtifacts(taskId, run.runId, { signal }), "artifacts");
-      const next = /** @type {Artifact[]} */ (items);
-      return previous && JSON.stringify(previous) === JSON.stringify(next) ? previous : next;
-    },
+    async (signal) =>
+      /** @type {Artifact[]} */ ((await gather(listArtifacts(taskId, run.runId, { signal }), "artifacts")).items),
     [taskId, run.runId, ended],
     { interval: 5000, until: () => ended },
   );
@@ -45,17 +42,9 @@ function Row({ artifact, taskId, runId, live }) {
   const { name, contentLength, storageType } = artifact;
   if (storageType === "error")
     return html`<li><code>${name}</code> <span class="reason">the worker could not make it</span></li>`;
-  const open = async () => {
-    const tab = window.open("about:blank", "_blank");
-    const url = await shareable(artifactPath(taskId, runId, name), 60);
-    if (tab) {
-      tab.opener = null;
-      tab.location.replace(url);
-    }
-  };
   const copy = () => navigator.clipboard.writeText(new URL(to.artifact(taskId, runId, name), location.origin).href);
   return html`<li>
-    ${isLog(artifact) ? html`<a href=${to.log(taskId, runId, name, live)}>${name}</a> <span class="tag">log</span>` : html`<${ActionButton} kind="link" action=${open}>${name}<//>`}
+    ${isLog(artifact) ? html`<a href=${to.log(taskId, runId, name, live)}>${name}</a> <span class="tag">log</span>` : html`<${ActionButton} kind="link" action=${() => openArtifact(taskId, runId, name)}>${name}<//>`}
     ${" "}<span class="reason">${size(contentLength)}</span>${" "}
     <${ActionButton} kind="quiet" title="Copy a link that asks for the reader's own credentials" action=${copy}>Copy link<//>
   </li>`;

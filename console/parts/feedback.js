@@ -16,7 +16,7 @@ export const Empty = ({ children }) => html`<p class="empty">${children}</p>`;
  */
 export function Failure({ error, retry }) {
   return html`<div class="notice critical" role="alert">
-    <p>${error.message}</p>
+    <p class="said">${error.message}</p>
     <p>${remedy(error)}</p>
     ${retry && html`<button type="button" onClick=${retry}>Try again</button>`}
   </div>`;
@@ -28,6 +28,7 @@ function remedy({ status }) {
   if (status === 403 && !session()) return html`This needs credentials. <a href="/login">Sign in</a>.`;
   if (status === 403)
     return html`Your credentials lack a scope. <a href="/profile">See what you may do</a>, or ask who gave them to you.`;
+  if (status === 400) return "The address is mistyped: something in it is no id.";
   if (status === 404) return "It may have expired, or the address is mistyped.";
   if (status === 409) return "Its state has changed in the meantime. The page shows the present one.";
   if (status === 0 || (status ?? 0) >= 500) return "This may pass; it is tried again by itself.";

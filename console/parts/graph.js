@@ -1,14 +1,14 @@
-// The graph of a group's dependencies: laid out by dagre in a worker, drawn as SVG, moved and zoomed by pointer or keys.
+// The graph of a group's dependencies: laid out by dagre in a worker, drawn as SVG.
 
 import { html, useEffect, useMemo, useRef, useState } from "../core/html.js";
-import { navigate, to } from "../core/router.js";
+import { to } from "../core/router.js";
 import { Empty, Loading } from "./feedback.js";
+import { useView } from "./graph-view.js";
 
 /** @typedef {import("../core/types").Member} Member */
-/** @typedef {{x: number, y: number, width: number, height: number}} View */
 
 const MOST = 1500;
-const NAME_SHOWN = 26;
+const NAME_SHOWN = 24;
 const NODE = { width: 180, height: 34 };
 
 /**
@@ -19,7 +19,24 @@ export function DependencyGraph({ members, blocked }) {
   const drawing = useLayout(shape);
   const byId = useMemo(() => new Map(members.map((member) => [member.status.taskId, member])), [members]);
   const drawn = useMemo(() => drawing && draw(drawing, byId, blocked), [drawing, byId, blocked]);
-  const { view, handlers, zoom, reset } = useView(drawing);
+  const trouble = useMemo(() => drawing && troubleIn(drawing, byId), [drawing, byId]);
+  const { view, handlers, zoom, reset, show } = useView(drawing, () => trouble[0] ?? { x: 0, y: 0 });
+  const seen = useRef(0);
+  const frame = useRef(/** @type {Element | null} */ (null));
+  const follow = (/** @type {any} */ { target }) => {
+    if (!target.matches("a:focus-visible")) return;
+    const node = drawing.nodes.find((/** @type {any} */ { id }) => target.getAttribute("href") === to.task(id));
+    if (!node) return;
+    show(node);
+    // After the browser has scrolled to where the node was.
+    requestAnimationFrame(() => frame.current?.scrollIntoView({ block: "nearest" }));
+  };
+  const next = () => {
+    seen.current = (seen.current + 1) % trouble.length;
+    show(trouble[seen.current]);
+  };
+  const drawnOnce = view !== null;
+  useEffect(() => frame.current?.scrollIntoView({ block: "nearest" }), [drawnOnce]);
   if (members.length > MOST) {
     return html`<${Empty}>${members.length} tasks are too many to draw. Filter by state, name or queue: up to ${MOST} can be shown.<//>`;
   }
@@ -30,8 +47,9 @@ export function DependencyGraph({ members, blocked }) {
       <button type="button" onClick=${() => zoom(0.8)} aria-label="Zoom in">+</button>
       <button type="button" onClick=${() => zoom(1.25)} aria-label="Zoom out">−</button>
       <button type="button" onClick=${reset}>Whole graph</button>
+      ${trouble.length > 0 && html`<button type="button" onClick=${next}>Next failure</button>`}
     </div>
-    <svg role="group" aria-label="Dependencies of the tasks" tabindex="0" viewBox=${`${view.x} ${view.y} ${view.width} ${view.height}`} ...${handlers}>
+    <svg ref=${frame} onFocusIn=${follow} role="group" aria-label="Dependencies of the tasks" tabindex="0" viewBox=${`${view.x} ${view.y} ${view.width} ${view.height}`} ...${handlers}>
       ${drawn}
     </svg>
   </div>`;
@@ -60,19 +78,33 @@ function Node({ node, member, blocked }) {
   if (!member) return null;
   const { name } = member.task.metadata;
   const state = member.status.state;
-  const open = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    navigate(to.task(node.id));
-  };
-  return html`<a href=${to.task(node.id)} onClick=${open}>
+  const shown = blocked ? `${state}, blocked` : state;
+  return html`<a href=${to.task(node.id)} aria-label=${`${name} ${shown}`}>
     <g transform=${`translate(${node.x - NODE.width / 2} ${node.y - NODE.height / 2})`} class=${`node ${state} ${blocked ? "blocked" : ""}`}>
       ${name.length > NAME_SHOWN && html`<title>${name}</title>`}
       <rect width=${NODE.width} height=${NODE.height} rx="4" />
-      <text x="8" y="15">${name.length > NAME_SHOWN ? `${name.slice(0, NAME_SHOWN - 1)}…` : name}</text>${" "}
-      <text x="8" y="28" class="small">${state}${blocked ? ", blocked" : ""}</text>
+      <text x="8" y="15">${shortened(name)}</text>${" "}
+      <text x="8" y="28" class="small">${shown}</text>
     </g>
   </a>`;
 }
+
+/** A name of which the middle is left out: those of many tasks differ at their ends. @param {string} name */
+const shortened = (name) => {
+  if (name.length <= NAME_SHOWN) return name;
+  const half = (NAME_SHOWN - 1) / 2;
+  return `${name.slice(0, Math.ceil(half))}…${name.slice(-Math.floor(half))}`;
+};
+
+/**
+ * The places of what failed, from left to right and from the top.
+ * @param {any} drawing
+ * @param {Map<string, Member>} byId
+ */
+const troubleIn = (drawing, byId) =>
+  drawing.nodes
+    .filter((/** @type {any} */ { id }) => isFailed(byId.get(id)))
+    .sort((/** @type {any} */ a, /** @type {any} */ b) => a.x - b.x || a.y - b.y);
 
 /** @param {Member | undefined} member */
 const isFailed = (member) => member?.status.state === "failed" || member?.status.state === "exception";
@@ -101,60 +133,4 @@ function useLayout(shape) {
     return () => worker.terminate();
   }, [shape]);
   return drawing;
-}
-
-/**
- * What part of the drawing is in view.
- * @param {any} drawing
- */
-function useView(drawing) {
-  const [view, setView] = useState(/** @type {View | null} */ (null));
-  const drag = useRef(/** @type {{x: number, y: number} | null} */ (null));
-  const reset = () => drawing && setView({ x: -20, y: -20, width: drawing.width + 40, height: drawing.height + 40 });
-  useEffect(() => {
-    if (drawing && !view) reset();
-  }, [drawing]);
-  const zoom = (/** @type {number} */ factor) =>
-    setView(
-      (v) =>
-        v && {
-          x: v.x + (v.width * (1 - factor)) / 2,
-          y: v.y + (v.height * (1 - factor)) / 2,
-          width: v.width * factor,
-          height: v.height * factor,
-        },
-    );
-  const move = (/** @type {number} */ dx, /** @type {number} */ dy) =>
-    setView((v) => v && { ...v, x: v.x + dx * v.width, y: v.y + dy * v.height });
-  const handlers = {
-    onWheel: (/** @type {WheelEvent} */ event) => {
-      event.preventDefault();
-      zoom(event.deltaY > 0 ? 1.15 : 0.87);
-    },
-    onPointerDown: (/** @type {PointerEvent} */ event) => void (drag.current = { x: event.clientX, y: event.clientY }),
-    onPointerMove: (/** @type {PointerEvent} */ event) => {
-      if (!drag.current || event.buttons === 0) return;
-      const size = /** @type {Element} */ (event.currentTarget).getBoundingClientRect();
-      move((drag.current.x - event.clientX) / size.width, (drag.current.y - event.clientY) / size.height);
-      drag.current = { x: event.clientX, y: event.clientY };
-    },
-    onPointerUp: () => void (drag.current = null),
-    onKeyDown: (/** @type {KeyboardEvent} */ event) => {
-      /** @type {Record<string, () => void>} */
-      const keys = {
-        ArrowLeft: () => move(-0.1, 0),
-        ArrowRight: () => move(0.1, 0),
-        ArrowUp: () => move(0, -0.1),
-        ArrowDown: () => move(0, 0.1),
-        "+": () => zoom(0.8),
-        "-": () => zoom(1.25),
-        0: reset,
-      };
-      const action = keys[event.key];
-      if (!action) return;
-      event.preventDefault();
-      action();
-    },
-  };
-  return { view, handlers, zoom, reset };
 }

@@ -1,6 +1,6 @@
 // The lines of a log: numbered, coloured, and only those in view are in the document.
 
-import { html, useEffect, useState } from "../core/html.js";
+import { html, useState } from "../core/html.js";
 import { colored } from "./ansi.js";
 
 export const LINE_HEIGHT = 18;
@@ -12,21 +12,16 @@ const MARGIN = 30;
  */
 export function LogLines({ frame, lines, range, marked, choose, scrolled }) {
   const [top, setTop] = useState(0);
-  useEffect(() => {
-    const element = frame.current;
-    if (!element) return undefined;
-    const onScroll = () => {
-      setTop(Math.floor(element.scrollTop / LINE_HEIGHT));
-      scrolled();
-    };
-    element.addEventListener("scroll", onScroll, { passive: true });
-    return () => element.removeEventListener("scroll", onScroll);
-  }, [scrolled]);
+  // Listens from the moment when the element is there: it is scrolled to the end or to a line before it is painted.
+  const onScroll = (/** @type {any} */ event) => {
+    setTop(Math.floor(event.currentTarget.scrollTop / LINE_HEIGHT));
+    scrolled();
+  };
   const first = Math.max(0, Math.min(top, lines.length) - MARGIN);
   const shown = lines.slice(first, first + Math.ceil(innerHeight / LINE_HEIGHT) + 2 * MARGIN);
   const lineClass = (/** @type {number} */ line) =>
     `line${range && line >= range[0] && line <= range[1] ? " chosen" : ""}${line === marked ? " marked" : ""}`;
-  return html`<div class="log" ref=${frame} tabindex="0" role="region" aria-label="Log">
+  return html`<div class="log" ref=${frame} onScroll=${onScroll} tabindex="0" role="region" aria-label="Log">
     <div style=${{ height: `${lines.length * LINE_HEIGHT}px` }}>
       <div style=${{ transform: `translateY(${first * LINE_HEIGHT}px)` }}>
         ${shown.map((text, index) => {

@@ -36,6 +36,7 @@ export function Plot({ title, times, series, unit = "" }) {
       [times, ...series.map(({ values }) => values)],
       parent,
     );
+    plot.setLegend({ idx: times.length - 1 }, false); // until a pointer is over another place
     const fit = new ResizeObserver(() => plot.setSize({ width: parent.clientWidth, height: 220 }));
     fit.observe(parent);
     return () => {

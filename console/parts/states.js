@@ -8,9 +8,11 @@ import { absolute, distance } from "../core/time.js";
 export const State = ({ state, reason }) =>
   html`<span class=${`state ${state}`}>${state}</span>${reason && html` <span class="reason">${reason}</span>`}`;
 
-/** A time as a distance, with the exact one as its title. @param {{at?: string | undefined, now: number}} properties */
+/** A time as a distance, with the exact one as its title; no time, and the one that means never, as a dash. @param {{at?: string | undefined, now: number}} properties */
 export const Time = ({ at, now }) =>
-  at === undefined ? "–" : html`<time dateTime=${at} title=${absolute(at)}>${distance(at, now)}</time>`;
+  at === undefined || Date.parse(at) === 0
+    ? "–"
+    : html`<time dateTime=${at} title=${absolute(at)}>${distance(at, now)}</time>`;
 
 /**
  * Counts by state as a bar; each part switches the filter for its state on or off.
@@ -25,7 +27,9 @@ export function StateBar({ counts, selected, select }) {
     </div>
     <div class="buttons" role="group" aria-label="Filter by state">
       ${STATES.map(
-        (state) => html`<button type="button" key=${state} class=${`state ${state}`} aria-pressed=${selected === state}
+        (
+          state,
+        ) => html`<button type="button" key=${state} class=${`state ${state}${counts[state] || selected === state ? "" : " none"}`} aria-pressed=${selected === state}
           onClick=${() => select(selected === state ? "" : state)}>${counts[state] ?? 0} ${state}</button>`,
       )}
     </div>
@@ -38,3 +42,7 @@ export const Facts = ({ of }) =>
 
 /** An identifier that people compare letter by letter. @param {{children?: any}} properties */
 export const Id = ({ children }) => html`<code class="id">${children}</code>`;
+
+/** Where a task comes from: an address that can be opened, or another text. @param {{url: string}} properties */
+export const Source = ({ url }) =>
+  /^https?:\/\//.test(url) ? html`<a href=${url} target="_blank" rel="noreferrer noopener">${url}</a>` : url;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 import pytest
@@ -18,6 +19,7 @@ from tests.console.scene import LOG, WORKER_GROUP, Scene
         ("/tasks/groups/{group}", "Task group {group}"),
         ("/tasks/groups/{group}/timeline", "Task group {group}"),
         ("/tasks/groups/{group}/graph", "Task group {group}"),
+        ("/tasks/groups/{group}/profiler", "Task group {group}"),
         ("/tasks/{task}", "build-2 failed"),
         ("/tasks/{task}/runs/0", "build-2 failed"),
         ("/tasks/{task}/runs/0/logs/{log}", LOG),
@@ -35,6 +37,7 @@ from tests.console.scene import LOG, WORKER_GROUP, Scene
         ("/provisioners/{provisioner}/worker-types/linux/pending-tasks", "{provisioner}/linux"),
         ("/provisioners/{provisioner}/worker-types/linux/workers/{worker}", "{worker}"),
         ("/worker-manager/{provisioner}%2Flinux", "{provisioner}/linux"),
+        ("/worker-manager/{provisioner}%2Flinux/workers", "{provisioner}/linux"),
         ("/auth/clients", "Clients"),
         ("/auth/clients/static%2Ftaskcluster%2Froot", "Client static/taskcluster/root"),
         ("/auth/roles", "Roles"),
@@ -55,6 +58,8 @@ def test_the_address_of_a_page(path: str, heading: str, settled: Scene, open_pag
     url = f"{site}/api/queue/v1/task/{names['task']}/runs/0/artifacts/{names['log']}"
     page = open_page(path.format(**names, artifact_url=quote(url, safe="")))
     expect(page.get_by_role("heading", level=1)).to_have_text(heading.format(**names))
+    expect(page).to_have_title(re.compile("."))
+    expect(page).not_to_have_title("Taskcluster Queue")  # each has a name of its own
 
 
 @pytest.mark.large

@@ -1,5 +1,6 @@
 """The pages of the index: from a task to the paths that it is indexed as, and from a namespace to the task."""
 
+import re
 import uuid
 
 import taskcluster
@@ -28,6 +29,8 @@ def test_a_task_leads_to_its_paths_and_a_namespace_to_its_task(scene: Scene, ope
         page.get_by_role("article").get_by_role("listitem").get_by_role("link", name=name, exact=True).click()
     page.get_by_role("link", name=task_id).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("build")
+    page = open_page(f"/tasks/index/{space}.v2.latest/100%25/task-group")
+    expect(page).to_have_url(re.compile(f"/tasks/groups/{scene.group}$"))
 
 
 def test_an_unknown_path_says_so(open_page: OpenPage) -> None:

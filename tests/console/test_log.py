@@ -43,6 +43,22 @@ def test_a_text_is_searched(settled: Scene, open_page: OpenPage) -> None:
     expect(_line(page, 129)).to_be_in_viewport()
 
 
+_LATE_EFFECTS = """
+const later = setTimeout, frame = requestAnimationFrame;
+globalThis.setTimeout = (call, delay) => later(call, delay < 100 ? 300 : delay);
+globalThis.requestAnimationFrame = (call) => frame(() => later(call, 300));
+"""
+"""What components do after they were painted happens later than the first scrolling, as on a busy machine."""
+
+
+def test_the_end_of_a_log_is_shown_however_busy_the_machine_is(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page("/login")
+    page.add_init_script(_LATE_EFFECTS)
+    page.goto(f"/tasks/{settled.ids['build-2']}/runs/0/logs/{ENCODED}")
+    expect(_line(page, 300)).to_be_in_viewport()
+    expect(page).to_have_title(f"{LOG} · build-2 · Taskcluster Queue")
+
+
 def test_lines_are_linked(settled: Scene, open_page: OpenPage) -> None:
     page = open_page(f"/tasks/{settled.ids['build-2']}/runs/0/logs/{ENCODED}#L120-122")
     expect(_line(page, 120)).to_be_in_viewport()

@@ -30,7 +30,7 @@ PAGES: Mapping[str, tuple[str, str]] = {
     "graph": ("/tasks/groups/{group}?view=graph", "Whole graph"),
     "timeline": ("/tasks/groups/{group}?view=timeline", "worker-2"),
     "task": ("/tasks/{failed}", "The worker reported that the task failed."),
-    "pending": ("/tasks/{pending}", "It is the next one"),
+    "pending": ("/tasks/{pending}", "No worker has asked"),
     "running": ("/tasks/{running}", "its claim holds for"),
     "log": ("/tasks/{failed}/runs/0/logs/{log}#L50", "step 50"),
     "artifact": ("/tasks/{failed}/runs/0/{log}", "Open the artifact"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
@@ -210,3 +211,10 @@ def test_sign_in_leads_to_no_other_site(deployment: Deployment, person: Credenti
     page.get_by_role("button", name="Sign in", exact=True).click()
     _is(page, person["clientId"])
     expect(page).to_have_url(f"{deployment.root_url}/")
+
+
+def test_a_refusal_names_the_scope_in_words(open_page: OpenPage) -> None:
+    page = open_page("/", credentials=None)
+    said = page.get_by_role("alert")
+    expect(said).to_contain_text(re.compile(r"missing the following scopes:\s+queue:list-task-groups\s*This needs"))
+    expect(said.get_by_role("link", name="Sign in")).to_be_visible()

@@ -1,7 +1,7 @@
 """The page of a task: what can be done with it, and what it shows of its runs."""
 
 import re
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from playwright.sync_api import Page, expect
 
@@ -94,6 +94,19 @@ def test_dependencies_and_dependents_are_links_with_states(settled: Scene, open_
     page = open_page(f"/tasks/{settled.ids['test-2']}")
     expect(page.get_by_role("listitem").filter(has_text="build-2")).to_contain_text("failed")
     expect(page.get_by_role("listitem").filter(has_text="package")).to_contain_text("unscheduled")
+
+
+def test_a_link_to_an_artifact_is_signed_when_it_is_opened(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page(f"/tasks/{settled.ids['build-2']}/runs/0/{quote(LOG, safe='')}")
+    with page.expect_popup() as opened:
+        page.get_by_role("button", name="Open the artifact").click()
+    expect(opened.value.locator("body")).to_contain_text("step 300")
+    assert not opened.value.url.startswith(settled.deployment.root_url)
+
+
+def test_why_a_task_does_not_start_is_said(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page(f"/tasks/{settled.ids['windows']}")
+    expect(page.get_by_text("No worker has asked")).to_contain_text("the task waits until one does")
 
 
 def test_a_copied_link_names_the_artifact_and_no_credentials(settled: Scene, open_page: OpenPage) -> None:
