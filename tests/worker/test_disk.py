@@ -125,6 +125,16 @@ def test_a_cache_is_found_as_it_was_left(caches: Caches, tmp_path: Path) -> None
         assert used(cache, place) == "first"
 
 
+def test_a_cache_outlives_a_task_that_is_ended(caches: Caches, tmp_path: Path) -> None:
+    """Cancelled, or given back: the folder of its run is removed."""
+    with pytest.raises(asyncio.CancelledError), caches.one("a") as cache:
+        used(cache, tmp_path / "task" / "place", "content")
+        raise asyncio.CancelledError
+    shutil.rmtree(tmp_path / "task")
+    with caches.one("a") as cache:
+        assert used(cache, tmp_path / "place") == "content"
+
+
 def test_two_tasks_at_once_have_caches_of_their_own(caches: Caches, tmp_path: Path) -> None:
     with caches.one("a") as one, caches.one("a") as two:
         assert used(one, tmp_path / "1", "first") is None

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import worker.__main__ as command
+
 NOBODY = 65534
 READER = Path("/bin/cat")
 
@@ -41,3 +43,13 @@ def test_another_process_of_the_same_user_does_not_see_its_environment() -> None
         )
         assert reader.returncode != 0
         assert b"secret" not in reader.stdout
+
+
+def test_a_worker_hides_before_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it reads its credentials, and whatever it is then asked to do."""
+    done = []
+    monkeypatch.setattr(command, "hide", lambda: done.append("hidden"))
+    monkeypatch.setattr(command, "parse", lambda *_: sys.exit("parsed"))
+    with pytest.raises(SystemExit, match="parsed"):
+        command.main()
+    assert done == ["hidden"]

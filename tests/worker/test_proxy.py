@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import sys
 from collections.abc import AsyncIterator
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -196,6 +198,16 @@ async def test_only_urls_of_the_deployment_are_signed(
         urlsplit(deployment.url).netloc,
     ):
         assert (await call(session, "POST", f"{proxy}/bewit", data=url))[0] == 400
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.1 is the one address of loopback")
+def test_it_is_reached_by_its_own_address_alone(proxy: str) -> None:
+    """Not from other machines: any caller would have the task's credentials."""
+    port = URL(proxy).port
+    with socket.create_connection(("127.0.0.1", port), 30):
+        pass
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", port), 30)
 
 
 async def test_a_deployment_that_is_down(proxy: str, session: aiohttp.ClientSession, claim: FakeClaim) -> None:
