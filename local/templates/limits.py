@@ -31,6 +31,9 @@ MESSAGING_UNITS = {1, 2, 4, 8, 16}
 MESSAGE_BYTES = {"Standard": 256 * 1024, "Premium": 1024 * 1024}
 """Of a message; Premium takes more only in topics that are made for it."""
 QUEUE_BATCH = 32
+_SAMPLERS = ("always_on", "always_off", "traceidratio")
+SAMPLERS = {*_SAMPLERS, *(f"parentbased_{name}" for name in _SAMPLERS)}
+"""Of OpenTelemetry's specification of environment variables."""
 VAULT_DAYS = range(7, 91)
 LOG_DAYS = range(30, 731)
 ZONES = {"Standard_ZRS", "Standard_GZRS", "Standard_RAGZRS"}
@@ -150,6 +153,9 @@ def _settings(settings: Resource, deployed: list[Resource]) -> Iterator[str]:
         size = int(given.get("EVENT_SIZE_LIMIT", "0"))
         if size > most:
             yield f"an event of {size} bytes (EVENT_SIZE_LIMIT) is more than the {most} of the namespace's tier"
+    sampler = given.get("OTEL_TRACES_SAMPLER", "always_on")
+    if sampler not in SAMPLERS:
+        yield f"OpenTelemetry has no sampler {sampler}, and would keep every trace"
     share = given.get("OTEL_TRACES_SAMPLER_ARG", "1")
     if not re.fullmatch(r"0(\.\d+)?|1(\.0+)?", str(share)):
         yield f"OTEL_TRACES_SAMPLER_ARG is a share from 0 to 1, not {share}"

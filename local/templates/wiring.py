@@ -73,11 +73,12 @@ def _settings(settings: Resource, site: Resource, deployed: list[Resource]) -> I
 
 
 def _wanted(given: Settings, site: Resource) -> Settings:
-    """Settings that follow from the account and from the identity that reads the secrets."""
+    """Settings that are always the same, or follow from the account and from the identity that reads the secrets."""
     client = _of_identity(str(site.body["properties"].get("keyVaultReferenceIdentity")), "clientId")
     account = str(given.get("STORAGE_ACCOUNT_NAME"))
     return {
         "MANAGED_IDENTITY_CLIENT_ID": client,
+        "AzureWebJobsDisableHomepage": "true",
         "AzureWebJobsStorage__credential": CREDENTIAL,
         "AzureWebJobsStorage__clientId": client,
         "APPLICATIONINSIGHTS_AUTHENTICATION_STRING": f"ClientId={client};Authorization=AAD",

@@ -258,6 +258,7 @@ def test_topics_take_a_tilde_for_a_slash_and_know_duplicates(scenario: str) -> N
         ("Microsoft.ServiceBus/namespaces", "disableLocalAuth", True),
         ("Microsoft.ServiceBus/namespaces", "minimumTlsVersion", "1.2"),
         ("Microsoft.KeyVault/vaults", "enableRbacAuthorization", True),
+        ("Microsoft.KeyVault/vaults", "enableSoftDelete", True),
         ("Microsoft.KeyVault/vaults", "enablePurgeProtection", True),
         ("Microsoft.Insights/components", "DisableLocalAuth", True),
         ("Microsoft.Web/sites", "httpsOnly", True),
@@ -265,6 +266,21 @@ def test_topics_take_a_tilde_for_a_slash_and_know_duplicates(scenario: str) -> N
 )
 def test_doors_are_closed(scenario: str, kind: str, name: str, value: object) -> None:
     assert templates.resource(kind, scenario)["properties"][name] == value
+
+
+@SCENARIO
+def test_old_tls_is_refused(scenario: str) -> None:
+    site = templates.resource("Microsoft.Web/sites", scenario)["properties"]["siteConfig"]
+    assert (site["minTlsVersion"], site["scmMinTlsVersion"]) == ("1.2", "1.2")
+
+
+@SCENARIO
+@pytest.mark.parametrize("kind", ["Microsoft.Storage/storageAccounts", "Microsoft.KeyVault/vaults"])
+def test_a_closed_door_refuses_whom_no_rule_names(scenario: str, kind: str) -> None:
+    properties = templates.resource(kind, scenario)["properties"]
+    closed = "closed" in scenario
+    assert properties["publicNetworkAccess"] == ("Disabled" if closed else "Enabled")
+    assert properties["networkAcls"]["defaultAction"] == ("Deny" if closed else "Allow")
 
 
 @SCENARIO

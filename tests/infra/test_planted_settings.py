@@ -59,6 +59,8 @@ MISTAKES = [
     ),
     Mistake("word of telemetry", APP, "Authorization=AAD", "Authorisation=AAD", "AUTHENTICATION_STRING has to be"),
     Mistake("no telemetry", "settings.json", '_DISABLED": "False"', '_DISABLED": "true"', "no alert fires"),
+    Mistake("sampler", APP, "'parentbased_traceidratio'", "'parentbased_traceratio'", "no sampler parentbased_tracer"),
+    Mistake("page of the platform", APP, "Homepage: 'true'", "Homepage: 'false'", "Homepage has to be true"),
     Mistake(
         "another account", APP, "_ACCOUNT_NAME: storageName", "_ACCOUNT_NAME: 'other'", "other, which is not deployed"
     ),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from local.state import ROOT
-from local.templates import scenarios
+from local.templates import limits, scenarios
 from local.templates.__main__ import evaluate
 from shared.settings import Settings
 from shared.telemetry.instruments import INSTRUMENTS
@@ -60,6 +61,49 @@ def test_caches_and_uploads_fit_into_an_instance(profile: dict[str, Any]) -> Non
 
     needed = 100 * megabyte + bytes_of("DEFINITION_CACHE_BYTES") + 4 * 3 * bytes_of("ARTIFACT_RELAY_LIMIT_BYTES")
     assert needed <= profile["instanceMemoryMB"] * megabyte
+
+
+LONGEST_RETRY = timedelta(minutes=10)
+"""Of an event whose publisher has died: the host hides its message so long."""
+
+
+def _doubts(profile: dict[str, Any]) -> list[str]:
+    """What Azure takes, and loses something."""
+
+    def given(name: str) -> int:
+        return int(profile["settings"].get(name, Settings.model_fields[name.lower()].default))
+
+    window, life = (limits.duration(profile[name]) for name in ("duplicateWindow", "eventTimeToLive"))
+    assert window is not None
+    assert life is not None
+    wrong = {
+        "events are announced twice": window <= LONGEST_RETRY,
+        "events are gone before a listener that was down for a night reads them": life < timedelta(days=1),
+        "artifacts are deleted before they expire": profile["artifactDeleteAfterDays"] != 0,
+        "an instance gets calls that it refuses": (
+            profile["httpConcurrency"] > given("MAX_CONCURRENT_CALLS") + given("MAX_LONG_POLLS")
+        ),
+    }
+    return [text for text, holds in wrong.items() if holds]
+
+
+@PROFILES
+def test_a_profile_loses_nothing(profile: dict[str, Any]) -> None:
+    assert _doubts(profile) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "doubt"),
+    [
+        ({"duplicateWindow": "PT1M"}, "events are announced twice"),
+        ({"eventTimeToLive": "PT1H"}, "events are gone before a listener that was down for a night reads them"),
+        ({"artifactDeleteAfterDays": 90}, "artifacts are deleted before they expire"),
+        ({"httpConcurrency": 900}, "an instance gets calls that it refuses"),
+        ({"settings": {"MAX_LONG_POLLS": "40"}}, "an instance gets calls that it refuses"),
+    ],
+)
+def test_a_value_that_would_lose_something_is_found(changed: dict[str, Any], doubt: str) -> None:
+    assert _doubts({**LARGE, **changed}) == [doubt]
 
 
 def test_alerts_watch_what_is_measured() -> None:

@@ -190,6 +190,7 @@ def test_the_pipeline_passes_every_parameter_and_no_others() -> None:
     assert passed.keys() - NO_PARAMETERS == _parameters()
     for name, value in passed.items():
         assert name in FIXED or re.search(rf"\bvars\.{name}\b", value), name
+    assert passed["AZURE_PRINCIPAL_TYPE"] == "ServicePrincipal", "a pipeline does not become the operator"
 
 
 def test_every_parameter_is_documented_and_no_others() -> None:
