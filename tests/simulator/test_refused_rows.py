@@ -6,7 +6,7 @@ import pytest
 
 from shared.errors import RequestConflict
 from shared.storage import keys
-from tests.simulator.scenarios import GROUP, A, fixed
+from tests.simulator.scenarios import GROUP, A, B, fixed
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.reduction import explore_distinct
@@ -31,3 +31,24 @@ def test_other_definitions_of_a_task_that_exists(is_claimed: bool) -> None:
         assert len(rows) == 1, rows
 
     explore_distinct(scenario, in_order=True)
+
+
+@pytest.mark.parametrize("dependencies", [[], [B]], ids=["pending", "unscheduled"])
+def test_repeat_of_a_call_leaves_nothing_of_its_own(dependencies: list[str]) -> None:
+    """It has put messages and rows of its own before it finds the task: they are rolled back."""
+    world = World()
+    world.is_ordered = False
+    if dependencies:
+        world.run(world.create(B, taskGroupId=GROUP))
+    definition = world.definition(A, taskGroupId=GROUP, dependencies=dependencies)
+
+    def left() -> tuple[dict[str, int], set[str]]:
+        queues = {queue: len(world.memory.messages(queue)) for queue in world.memory.queues.names()}
+        return queues, {row.key for table in (keys.TASKS, keys.GROUPS, keys.POOLS) for row in world.rows(table)}
+
+    world.run(world.services.create_task(definition))
+    before = left()
+    world.clock.advance(1)
+    for services in (world.services, world.process()):
+        world.run(services.create_task(definition))
+        assert left() == before
