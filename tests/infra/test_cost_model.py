@@ -18,10 +18,15 @@ from bench import budgets, cost_model
 from bench.cost_model import Model
 from local.state import ROOT
 from local.templates import flex
+from shared.domain.priority import PRIORITIES
 from shared.domain.task import Resolved
+from shared.settings import Settings
 from shared.storage.counting import counting
 from tests.infra import templates
 from tests.simulator.world import World
+from worker.claimwork import SHORT
+from worker.options import Options
+from worker.signed import FRESH
 
 INPUTS: dict[str, Any] = json.loads(cost_model.INPUTS.read_text())
 MODELS = {name: Model.of(name, INPUTS) for name in cost_model.PROFILES}
@@ -176,3 +181,18 @@ def test_cost_model_command(tmp_path: Path) -> None:
         check=True,
     )
     assert "123,456" in done.stdout
+
+
+def test_an_idle_worker_costs_what_its_document_says() -> None:
+    """Of pauses with jitter the mean counts. An instance that is kept awake is the smallest."""
+    text, month = (ROOT / "worker" / "README.md").read_text(), INPUTS["assumptions"]["seconds_a_month"]
+    model, settings = MODELS["small"], Settings.model_fields
+    looks = month / (0.75 * Options.idle_seconds)
+    requests = len(PRIORITIES) * looks / 1e6
+    renewals = month / (FRESH * settings["poll_url_seconds"].default)
+    assert f"{requests:.1f} million queue requests, a dollar; {round(renewals, -3):,.0f} calls" in text
+    assert requests * model.prices["queue_per_million"]["Standard_LRS"] == pytest.approx(1, abs=0.1)
+    calls = month / (settings["long_poll_seconds"].default + 0.75 * SHORT)
+    awake = month * model.gigabytes * model.prices["functions_gb_second"]
+    assert f"{round(calls, -4):,.0f} calls" in text
+    assert f"some {round(awake, -1):.0f} dollars" in text
