@@ -49,6 +49,7 @@ OTHERS_VARIABLES = re.compile(r"(AZURE|HTTPS?|PIP|OTEL|FUNCTIONS|CRASH|ACCEPT|MS
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _SHELLS = {"sh", "console", "shell", ""}
 _FILE = re.compile(r"[\w.-]+\.(?:py|md|json|toml|yml|bicep|js|cjs|in|txt)")
+_MODULE = re.compile(r"(?<![\w./<{*-])((?:[\w-]+/)*[a-z_]\w+\.py)\b(?!\()")
 _SETTING = re.compile(r"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)(?:=.*)?")
 
 
@@ -141,6 +142,19 @@ def test_files_exist(document: Path) -> None:
             assert not test or f"def {test}(" in (ROOT / path).read_text(), span
         elif _FILE.fullmatch(path):
             assert path in names() or path in corpus(), path
+
+
+def test_modules_that_prose_docstrings_and_comments_name_exist() -> None:
+    """Of the tests' own files only documents: tests make modules of other names."""
+    suffixes = _SUFFIXES - {".json"}
+    code = [path for folder in CODE if folder != "tests" for path in (ROOT / folder).rglob("*")]
+    for path in (*DOCUMENTS, *code):
+        if path.suffix in {*suffixes, ".md"} and NOT_OURS.isdisjoint(path.parts):
+            for name in _MODULE.findall(path.read_text()):
+                places = (ROOT / name, path.parent / name) if "/" in name else ()
+                assert any(place.exists() for place in places) or ("/" not in name and name in names()), (
+                    f"{path}: {name}"
+                )
 
 
 @every_document

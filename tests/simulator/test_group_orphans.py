@@ -306,7 +306,7 @@ def test_rows_of_a_task_that_was_resolved_since_it_was_looked_for_are_not_restor
     world.run(story())
 
 
-def test_rows_are_not_touched_in_a_group_that_was_sealed_since_they_were_found() -> None:
+def test_rows_are_not_rewritten_in_a_group_that_was_sealed_since_they_were_found() -> None:
     world = World()
 
     async def story() -> None:
