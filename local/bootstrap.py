@@ -23,6 +23,10 @@ NODE_MAJOR = 18
 """The oldest major version of Node.js that Azurite and the broker's AMQP library run on."""
 
 
+STAMP = ".stamp"
+"""The file beside what was installed that says what asked for it."""
+
+
 class SetupError(Exception):
     """Something is missing on this machine, or an installation failed; the message says what to do."""
 
@@ -219,21 +223,21 @@ STEPS = (
     Step(
         title="Python packages into .venv (a minute or two)",
         inputs=("constraints.txt",),
-        stamp=".venv/.stamp",
+        stamp=f".venv/{STAMP}",
         proof=".venv/bin/python",
         install=install_python_packages,
     ),
     Step(
         title="npm packages into node_modules (half a minute)",
         inputs=("package.json", "package-lock.json", ".npmrc"),
-        stamp="node_modules/.stamp",
+        stamp=f"node_modules/{STAMP}",
         proof="node_modules/azurite",
         install=install_node_packages,
     ),
     Step(
         title="Libraries of the console into console/vendor",
         inputs=("package-lock.json", "local/console_vendor.py"),
-        stamp="console/vendor/.stamp",
+        stamp=f"console/vendor/{STAMP}",
         proof="console/vendor/preact.js",
         install=install_console_libraries,
     ),

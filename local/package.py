@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from local import bootstrap, python313, sbom
+from local import bootstrap, console_vendor, python313, sbom
 from local.state import ROOT
 
 PRODUCT = ("function_app.py", "host.json", "pyproject.toml", "requirements.txt", "console", "functions", "shared")
@@ -47,6 +47,12 @@ def make(output: Path, *, dependencies: bool = True, python: Path | None = None,
 
     `python` is a Python 3.13 with pip (default: one that is found). Raises PackageError.
     """
+    missing = [name for name in console_vendor.LIBRARIES if not (root / console_vendor.FOLDER / name).is_file()]
+    if missing:
+        raise PackageError(
+            f"the console's libraries are not in {console_vendor.FOLDER}: {', '.join(missing)}.\n"
+            "`./dev` puts them there when it sets up; by hand: python -m local.console_vendor"
+        )
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="package-") as scratch:
         folder = Path(scratch)
@@ -116,7 +122,7 @@ def _files(path: Path) -> Iterator[Path]:
         yield path
         return
     for found in path.rglob("*"):
-        if found.is_file() and "__pycache__" not in found.parts:
+        if found.is_file() and "__pycache__" not in found.parts and found.name != bootstrap.STAMP:
             yield found
 
 

@@ -19,7 +19,7 @@ from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 from rich.console import Console
 
-from local import demo, package, python313, sbom, state
+from local import bootstrap, console_vendor, demo, package, python313, sbom, state
 from local.stack import Stack, StackOptions
 from local.state import ROOT
 from tests.infra import templates
@@ -37,6 +37,8 @@ def test_it_holds_the_app_and_nothing_else(sources: package.Package, tmp_path: P
     assert {name.partition("/")[0] for name in names} == set(package.PRODUCT)
     assert sources.bill is None
     assert not [name for name in names if "__pycache__" in name or "test" in name.lower()]
+    assert {f"console/vendor/{name}" for name in console_vendor.LIBRARIES} <= set(names)
+    assert not [name for name in names if name.endswith(bootstrap.STAMP)]
     assert (tmp_path / "function_app.py").read_bytes() == (ROOT / "function_app.py").read_bytes()
 
 
@@ -51,6 +53,20 @@ def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
     assert first.sha256 == second.sha256
     (root / "function_app.py").write_text("changed")
     assert package.make(tmp_path / "third", dependencies=False, root=root).sha256 != first.sha256
+
+
+def test_a_checkout_that_is_not_set_up_gives_no_package(tmp_path: Path) -> None:
+    for name in package.PRODUCT:
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "console").unlink()
+    with pytest.raises(package.PackageError, match=r"preact.js.*\n.*local.console_vendor"):
+        package.make(tmp_path / "output", dependencies=False, root=tmp_path)
+    assert not (tmp_path / "output").exists()
+
+
+def test_what_set_up_makes_is_not_in_the_repository() -> None:
+    listing = ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"]
+    assert subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout == ""
 
 
 def test_core_tools_upload_the_same_files() -> None:
