@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from azure.core.credentials import AccessToken, AccessTokenInfo, AzureNamedKeyCr
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 
+from shared.storage import wire
 from shared.storage.authorisation import Bearer
 from shared.storage.connection import AzureStorage, Credential, Endpoints
 from shared.storage.counting import Kind, counting
@@ -254,6 +257,21 @@ async def test_what_may_pass_is_tried_again(
         assert (operations.retries, len(service.requests)) == (2, 3)
     dates = {request.headers["x-ms-date"][-3:] for request in service.requests}
     assert dates == {"GMT"}
+
+
+@every_kind
+async def test_each_try_is_dated_and_signed_by_itself(
+    service: Service, hot: Hot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service refuses what was signed a quarter of an hour ago."""
+    seconds = itertools.count(1_000_000_000, 600)
+    monkeypatch.setattr(wire, "time", SimpleNamespace(time=lambda: next(seconds)))
+    service.script = [answers(503), fine(hot)]
+    async with service.account(KEY) as account:
+        await hot.send(account.storage)
+    first, second = (request.headers for request in service.requests)
+    assert first["x-ms-date"] != second["x-ms-date"]
+    assert first["Authorization"] != second["Authorization"]
 
 
 @with_answer
