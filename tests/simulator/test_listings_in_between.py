@@ -5,7 +5,9 @@ Where nobody has acted for more than a second before, it says of each task what 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +19,7 @@ from shared.services import Services
 from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.usecases import group_statuses
+from tests.simulator.scenarios import OTHER_GROUP
 from tests.simulator.test_listed_groups import A_SECOND, create, listed, truth
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import Call, Phase, as_process, process_name
@@ -99,6 +102,14 @@ async def cancel_and_settle(world: World, services: Services, group: Group) -> N
     await world.handle_visible()
 
 
+async def cancel_settle_and_list(world: World, services: Services, group: Group) -> None:
+    """The same, and the process that lists the group reads the pool's index for another group."""
+    await cancel_and_settle(world, services, group)
+    with suppress(TimeoutError):  # one of the two listings reads the index, and the other one waits for it
+        async with asyncio.timeout(0.1):
+            await list_other(group.lister)
+
+
 async def finish_and_settle(world: World, services: Services, group: Group) -> None:
     """Whatever waits is completed, and settled; then the one that waited for it."""
     for _ in range(2):
@@ -133,6 +144,11 @@ async def schedule_and_cancel(world: World, services: Services, group: Group) ->
     await cancel(world, services, group)
 
 
+async def list_other(services: Services) -> None:
+    """A listing of another group, which has a task that waits in the same pool."""
+    await services.groups.list(OTHER_GROUP, start="", limit=10)
+
+
 BEFORE: Mapping[str, Step] = {step.__name__: step for step in (nothing, schedule, claim, claim_and_retry)}
 BETWEEN: Mapping[str, Step] = {
     step.__name__: step
@@ -141,6 +157,7 @@ BETWEEN: Mapping[str, Step] = {
         schedule,
         cancel,
         cancel_and_settle,
+        cancel_settle_and_list,
         finish_and_settle,
         claim_and_retry,
         claim_and_write_again,
@@ -165,9 +182,11 @@ def meet(before: Step, between: Step, gate: InBetween) -> None:
     async def story() -> None:
         pending = await create(world, other)
         group = Group(pending, await create(world, other, dependencies=[pending]), lister)
+        await other.create_task(world.definition(taskGroupId=OTHER_GROUP, dependencies=[pending]))
         for _ in range(2):
             await world.clock.sleep(LATER)
-            assert await listed(lister) == truth(world)
+            await list_other(lister)
+            await listed(lister)
         await world.clock.sleep(LATER)
         await before(world, other, group)
         await world.clock.sleep(LATER)
@@ -177,7 +196,8 @@ def meet(before: Step, between: Step, gate: InBetween) -> None:
         for task_id, status in found.items():
             assert status in gate.were_true(task_id), status["state"]
         await world.clock.sleep(A_SECOND)
-        assert await listed(lister) == truth(world), "a second later"
+        now = truth(world)
+        assert await listed(lister) == {task_id: now[task_id] for task_id in found}, "a second later"
 
     world.run(story())
 

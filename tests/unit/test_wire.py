@@ -274,6 +274,17 @@ async def test_each_try_is_dated_and_signed_by_itself(
     assert first["Authorization"] != second["Authorization"]
 
 
+async def test_an_empty_page_is_followed_up_where_it_says(service: Service) -> None:
+    place = {"NextPartitionKey": "1!4!cA--", "NextRowKey": "1!4!aw--"}
+    headers = {f"x-ms-continuation-{name}": value for name, value in place.items()}
+    service.script = [answers(200, '{"value":[]}', headers), fine(HOT["query"])]
+    async with service.account(KEY) as account:
+        page = await account.storage.tables.query("Tasks", "p", start="a", end="z")
+    assert ([row.key for row in page.rows], page.resume) == (["k"], None)
+    first, second = (request.query for request in service.requests)
+    assert dict(second) == {**first, **place}
+
+
 @with_answer
 async def test_half_an_answer_is_none(service: Service, hot: Hot) -> None:
     service.script = [truncated(hot), fine(hot)]
