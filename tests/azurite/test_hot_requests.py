@@ -171,6 +171,7 @@ async def test_messages_never_expire(both: Both) -> None:
     await both.queues.update("queue", put, visible_in=0, text="moved")
     taken = await both.queue.receive_message()
     assert taken is not None
+    assert taken.expires_on is not None
     assert taken.expires_on > datetime.now(UTC) + timedelta(days=100 * 365)
 
 
