@@ -98,7 +98,7 @@ class MemberStore:
         self._known.saw_member(definition.task_id, etags[1])
         return Joined(member=etags[1], active=etags[2], edges=_etags(operations, etags, start, guards))
 
-    async def found(self, definition: Definition, packed: PackedDefinition, edges: Edges, listed: str) -> Joined:
+    async def create_group(self, definition: Definition, packed: PackedDefinition, edges: Edges, listed: str) -> Joined:
         """Makes the group with its first member; `listed` is the key of its row in the list of groups. What guards the
         edges of a task is not there in a group that is new: they are written without.
 

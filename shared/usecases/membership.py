@@ -74,7 +74,7 @@ class Membership:
             try:
                 if known is not None and known.expires >= definition.expires:
                     return await self._join(definition, packed, edges)
-                return await self._join_or_found(definition, packed, edges)
+                return await self._join_or_create(definition, packed, edges)
             except GuardMissing:
                 self._known.pop(definition.task_group_id)
             except (GroupExists, GroupChanged):
@@ -128,11 +128,11 @@ class Membership:
 
         return dissolve
 
-    async def _join_or_found(self, definition: Definition, packed: PackedDefinition, edges: Edges) -> Place:
+    async def _join_or_create(self, definition: Definition, packed: PackedDefinition, edges: Edges) -> Place:
         header = await self._groups.header(definition.task_group_id)
         expires = definition.expires + MARGIN
         if header is None:
-            return await self._found(definition, packed, edges, expires)
+            return await self._create_group(definition, packed, edges, expires)
         _refuse(definition, header)
         if header.expires >= definition.expires:
             place = await self._join(definition, packed, edges)
@@ -145,14 +145,16 @@ class Membership:
         self._remember(definition.task_group_id, header.scheduler_id, expires)
         return place
 
-    async def _found(self, definition: Definition, packed: PackedDefinition, edges: Edges, expires: datetime) -> Place:
+    async def _create_group(
+        self, definition: Definition, packed: PackedDefinition, edges: Edges, expires: datetime
+    ) -> Place:
         """First what will delete the group and its row in the list of groups: what is made, and not known to the expiry
         job, would stay for ever. Raises GroupExists, MemberExists."""
         entry = self._recent.entry(definition)
         scheduled = await self._expiry.new_group(definition.task_group_id, expires, entry.key)
         await self._recent.add(entry)
         try:
-            joined = await self._members.found(definition, packed, edges, entry.key)
+            joined = await self._members.create_group(definition, packed, edges, entry.key)
         except (GroupExists, MemberExists):
             # If the answer to the first attempt was lost, the group that exists may be the one that this call created.
             header = await self._groups.header(definition.task_group_id)
