@@ -12,13 +12,13 @@ import base64
 import gzip
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any
 
 from azure.core.exceptions import ResourceNotFoundError
-from azure.data.tables import EdmType, EntityProperty
+from azure.data.tables import EdmType, EntityProperty, TableEntity
 from azure.data.tables.aio import TableClient, TableServiceClient
 
 from admin.account import Records
@@ -152,7 +152,7 @@ async def all_tasks(account: AzureStorage) -> AsyncIterator[str]:
     """The ids of all tasks: a scan of the whole table."""
     async with _service(account) as service:
         client = service.get_table_client(account.names.table(keys.TASKS))
-        async for row in client.query_entities(f"RowKey eq '{keys.TASK_STATUS}'", select=["PartitionKey"]):
+        async for row in _all_of(client.query_entities(f"RowKey eq '{keys.TASK_STATUS}'", select=["PartitionKey"])):
             yield row["PartitionKey"]
 
 
@@ -162,7 +162,7 @@ async def index_rows(account: AzureStorage, report: Report = unwatched) -> list[
     async with _service(account) as service:
         client = service.get_table_client(account.names.table(keys.INDEX))
         rows = client.list_entities(select=["PartitionKey", "RowKey", "path", "expires"])
-        async for row in rows:
+        async for row in _all_of(rows):
             found.append(IndexRow.of(row["PartitionKey"], row["RowKey"], row["path"], row["expires"]))
             if len(found) % _PAGE == 0:
                 report(f"{len(found):,} rows of the index read")
@@ -175,8 +175,17 @@ async def scheduled_sweeps(account: AzureStorage) -> AsyncIterator[str]:
     async with _service(account) as service:
         client = service.get_table_client(account.names.table(keys.EXPIRY))
         rows = client.query_entities(f"RowKey ge '{first}' and RowKey lt '{first}\x7f'", select=["RowKey"])
-        async for row in rows:
+        async for row in _all_of(rows):
             yield row["RowKey"].removeprefix(first)
+
+
+async def _all_of(rows: AsyncIterable[TableEntity]) -> AsyncIterator[TableEntity]:
+    """Rows as they come; none of a table that is not there yet, since the app makes tables when it first needs them."""
+    try:
+        async for row in rows:
+            yield row
+    except ResourceNotFoundError:  # of a list, nothing else can be missing
+        return
 
 
 def _file(folder: Path, table: str) -> Path:
@@ -189,7 +198,7 @@ def _service(account: AzureStorage) -> TableServiceClient:
 
 async def _export(client: TableClient, file: IO[str], counted: Callable[[int], None]) -> int:
     count = 0
-    async for entity in client.list_entities(results_per_page=_PAGE):
+    async for entity in _all_of(client.list_entities(results_per_page=_PAGE)):
         file.write(json.dumps({name: _written(value) for name, value in entity.items()}, ensure_ascii=False) + "\n")
         count += 1
         if count % _PAGE == 0:

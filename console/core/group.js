@@ -119,6 +119,10 @@ export function countByState(members) {
   return counts;
 }
 
+/** How many tasks failed or ended as an exception: `2 failed, 1 exception`; nothing if none did. @param {Record<string, number>} counts */
+export const endings = (counts) =>
+  ["failed", "exception"].flatMap((state) => (counts[state] ? [`${counts[state]} ${state}`] : [])).join(", ");
+
 /**
  * Unscheduled tasks that wait, directly or not, for a task of the group that did not complete.
  * @param {Member[]} members

@@ -1,7 +1,7 @@
 // A task group: how far it is, what failed, and what to do about many tasks at once.
 
 import { html, useEffect, useMemo, useRef, useState } from "../core/html.js";
-import { blockedTasks, countByState, distrust, readGroup, restOf } from "../core/group.js";
+import { blockedTasks, countByState, distrust, endings, readGroup, restOf } from "../core/group.js";
 import { useNow, usePolled } from "../core/polling.js";
 import { setQuery, to } from "../core/router.js";
 import { duration } from "../core/time.js";
@@ -173,9 +173,7 @@ function useTitle(data) {
   useEffect(() => {
     if (!data) return;
     const done = data.members.filter(({ status }) => isFinal(status.state)).length;
-    const failed = data.members.filter(
-      ({ status }) => status.state === "failed" || status.state === "exception",
-    ).length;
-    document.title = `${failed ? `${failed} failed · ` : ""}${done}/${data.members.length} · ${data.group.taskGroupId}`;
+    const ended = endings(countByState(data.members));
+    document.title = `${ended && `${ended} · `}${done}/${data.members.length} · ${data.group.taskGroupId}`;
   }, [data]);
 }

@@ -1,7 +1,7 @@
 // The first page: is the service well, and what ran lately.
 
 import { html, useMemo } from "../core/html.js";
-import { countByState } from "../core/group.js";
+import { countByState, endings } from "../core/group.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
 import { health, listTaskGroups, taskGroupPage } from "../core/queue.js";
 import { to } from "../core/router.js";
@@ -96,9 +96,9 @@ function GroupState({ id, asked }) {
   );
   if (!polled.data) return asked ? html`<span class="reason">…</span>` : "";
   const { counts, more } = polled.data;
-  const failed = (counts["failed"] ?? 0) + (counts["exception"] ?? 0);
+  const ended = endings(counts);
   const open = (counts["running"] ?? 0) + (counts["pending"] ?? 0) + (counts["unscheduled"] ?? 0);
-  if (failed > 0) return html`<span class="state failed">${failed} failed</span>${open > 0 ? `, ${open} open` : ""}`;
+  if (ended) return html`<span class="state failed">${ended}</span>${open > 0 ? `, ${open} open` : ""}`;
   if (open > 0) return html`<span class="state running">${open}${more ? "+" : ""} open</span>`;
   return html`<span class="state completed">completed</span>`;
 }

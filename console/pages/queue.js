@@ -173,7 +173,6 @@ function Workers({ id, query }) {
       {
         key: "worker",
         title: "Worker",
-        class: "wide",
         sort: (/** @type {Worker} */ worker) => worker.workerId,
         cell: (/** @type {Worker} */ worker) =>
           html`<a href=${to.worker(id, worker.workerGroup, worker.workerId)}>${worker.workerGroup}/${worker.workerId}</a>`,

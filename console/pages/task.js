@@ -105,7 +105,7 @@ function Runs({ status, shown }) {
       (
         run,
       ) => html`<li key=${run.runId}><a href=${to.task(status.taskId, run.runId)} aria-current=${run.runId === shown ? "true" : undefined}>
-        ${run.runId}</a> <${State} state=${run.state} reason=${run.state === "exception" ? run.reasonResolved : undefined} /></li>`,
+        Run ${run.runId}</a> <${State} state=${run.state} reason=${run.state === "exception" ? run.reasonResolved : undefined} /></li>`,
     )}
   </ol>`;
 }

@@ -2,6 +2,7 @@
 
 import uPlot from "uplot";
 import { html, useEffect, useRef, useState } from "../core/html.js";
+import { absolute } from "../core/time.js";
 
 /**
  * @param {{title: string, times: number[], series: {label: string, color: string, values: (number | null)[]}[], unit?: string}} properties
@@ -14,6 +15,9 @@ export function Plot({ title, times, series, unit = "" }) {
     const parent = element.current;
     if (!parent) return undefined;
     const grid = { stroke: colorOf(parent, "--line"), width: 1 };
+    // Where no pointer says which sample is meant, it is the last one.
+    const shown = (/** @type {number | null | undefined} */ value) =>
+      value === null || value === undefined ? "–" : `${value.toLocaleString()}${unit}`;
     const axis = { stroke: colorOf(parent, "--text"), grid };
     const plot = new uPlot(
       {
@@ -24,9 +28,10 @@ export function Plot({ title, times, series, unit = "" }) {
           { ...axis, size: 60, values: (_plot, values) => values.map((value) => `${value.toLocaleString()}${unit}`) },
         ],
         series: [
-          {},
-          ...series.map(({ label, color }) => ({
+          { value: (_plot, value) => absolute((value ?? times.at(-1) ?? 0) * 1000) },
+          ...series.map(({ label, color, values }) => ({
             label,
+            value: (/** @type {any} */ _plot, /** @type {number | null} */ value) => shown(value ?? values.at(-1)),
             stroke: colorOf(parent, color),
             width: 2,
             points: { show: times.length < 40 },
@@ -36,7 +41,6 @@ export function Plot({ title, times, series, unit = "" }) {
       [times, ...series.map(({ values }) => values)],
       parent,
     );
-    plot.setLegend({ idx: times.length - 1 }, false); // until a pointer is over another place
     const fit = new ResizeObserver(() => plot.setSize({ width: parent.clientWidth, height: 220 }));
     fit.observe(parent);
     return () => {

@@ -35,7 +35,7 @@ export function Timeline({ members, now }) {
       { key: "worker", title: "Worker", cell: (/** @type {any} */ { run }) => run.workerId ?? "–" },
       {
         key: "bar",
-        title: `${absolute(begin)} to ${absolute(end)}, ${duration(span)}`,
+        title: "Runs",
         class: "track",
         cell: (/** @type {any} */ { run }) => html`<${Bar} run=${run} begin=${begin} span=${span} now=${now} />`,
       },
@@ -43,7 +43,8 @@ export function Timeline({ members, now }) {
     [begin, end, now],
   );
   if (runs.length === 0) return html`<p class="empty">No task has been scheduled yet.</p>`;
-  return html`<${Table} rows=${runs} columns=${columns} caption="Runs by time" id=${(/** @type {any} */ row) => `${row.taskId}/${row.run.runId}`} />`;
+  return html`<p class="reason">${absolute(begin)} to ${absolute(end)}, ${duration(span)}</p>
+    <${Table} rows=${runs} columns=${columns} caption="Runs by time" id=${(/** @type {any} */ row) => `${row.taskId}/${row.run.runId}`} />`;
 }
 
 /** @param {{run: Run, begin: number, span: number, now: number}} properties */
@@ -56,6 +57,6 @@ function Bar({ run, begin, span, now }) {
   return html`<svg class="run" viewBox="0 0 1000 20" preserveAspectRatio="none" role="img" aria-label=${label}>
     <title>${label}</title>
     <rect class="waiting" x=${x(scheduled)} y="7" height="6" width=${Math.max(x(started) - x(scheduled), 1)} />
-    ${run.started && html`<rect class=${run.state} x=${x(started)} y="3" height="14" width=${Math.max(x(resolved) - x(started), 2)} />`}
+    ${run.started && html`<rect class=${run.state} x=${x(started)} y="3" height="14" width=${Math.max(x(resolved) - x(started), 6)} />`}
   </svg>`;
 }

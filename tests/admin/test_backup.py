@@ -192,3 +192,10 @@ async def test_roles_are_exported_as_they_were_at_one_time(
     text = "".join(_entities(tmp_path / f"{ROLES}.jsonl.gz"))
     assert "much-0" in text
     assert "assume:z" not in text
+
+
+async def test_an_account_whose_tables_are_not_there_yet_is_empty(other_account: AzureStorage, tmp_path: Path) -> None:
+    assert [task_id async for task_id in backup.all_tasks(other_account)] == []
+    assert await backup.index_rows(other_account) == []
+    assert [partition async for partition in backup.scheduled_sweeps(other_account)] == []
+    assert await backup.export_tables(other_account, TABLES, tmp_path) == dict.fromkeys(TABLES, 0)
