@@ -60,6 +60,27 @@ def test_a_row_of_a_generation_that_was_not_committed_is_an_orphan() -> None:
     assert _announced(world) == 1
 
 
+def test_row_of_an_earlier_generation_is_an_orphan() -> None:
+    """Of a rerun that died while another one was committed."""
+    world = World()
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        for run_id in range(3):
+            if run_id:
+                await world.services.lifecycle.rerun(await world.services.lifecycle.known(A))
+            await world.claim()
+            if run_id == 2:
+                await world.services.stores.groups.add_active(GROUP, A, 1)
+            await world.services.lifecycle.report(A, run_id, Resolved.COMPLETED)
+            await world.drain(60)
+        assert _announced(world) == 2, "the rerun of that row may be about to commit"
+        await world.drain(600)
+        assert _announced(world) == 3
+
+    world.run(story())
+
+
 def test_a_row_that_was_put_again_after_the_resolution_does_not_hold_the_group_up() -> None:
     world = World()
     world.run(_two_tasks(world))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from shared.domain.effects import row_of
-from shared.domain.task import Resolved
+from shared.domain.task import Resolved, State
 from shared.services import Services
 from shared.storage import keys
 from shared.storage.counting import Kind
@@ -125,6 +125,19 @@ async def claim_and_retry(world: World, services: Services, group: Group) -> Non
         await services.lifecycle.report_exception(each.task.task_id, each.run_id, Resolved.WORKER_SHUTDOWN)
 
 
+async def schedule_and_claim(world: World, services: Services, group: Group) -> None:
+    """Both run."""
+    await schedule(world, services, group)
+    await claim(world, services, group)
+
+
+async def retry(world: World, services: Services, group: Group) -> None:
+    """What runs is pending again."""
+    for task_id, task in world.tasks().items():
+        if task.state is State.RUNNING:
+            await services.lifecycle.report_exception(task_id, task.last_run_id, Resolved.WORKER_SHUTDOWN)
+
+
 async def claim_and_write_again(world: World, services: Services, group: Group) -> None:
     """A claim, and after it the index row of the pending run once more, as a createTask writes it that is repeated."""
     row = row_of(world.tasks()[group.pending], 0)
@@ -149,7 +162,7 @@ async def list_other(services: Services) -> None:
     await services.groups.list(OTHER_GROUP, start="", limit=10)
 
 
-BEFORE: Mapping[str, Step] = {step.__name__: step for step in (nothing, schedule, claim, claim_and_retry)}
+BEFORE: Mapping[str, Step] = {step.__name__: step for step in (nothing, schedule, claim, schedule_and_claim)}
 BETWEEN: Mapping[str, Step] = {
     step.__name__: step
     for step in (
@@ -160,6 +173,7 @@ BETWEEN: Mapping[str, Step] = {
         cancel_settle_and_list,
         finish_and_settle,
         claim_and_retry,
+        retry,
         claim_and_write_again,
         look_claim_and_write_again,
         schedule_and_cancel,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from shared.domain.dates import format_date
+from shared.errors import RequestConflict
 from shared.storage import keys
 from shared.storage.counting import Kind, counting
 from tests.simulator.scenarios import GROUP, A, B, C
@@ -39,5 +42,18 @@ def test_group_outlives_the_task_that_made_it_by_an_hour_and_one_that_would_outl
         assert await joined(A, timedelta(0)) == hour
         assert await joined(B, hour) == hour
         assert await joined(C, 2 * hour) == 3 * hour
+
+    world.run(story())
+
+
+def test_process_that_knows_a_group_is_told_that_another_one_has_sealed_it() -> None:
+    world = World()
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        other = world.process()
+        await other.groups.seal(await other.groups.known(GROUP))
+        with pytest.raises(RequestConflict, match="sealed"):
+            await world.create(B, taskGroupId=GROUP)
 
     world.run(story())
