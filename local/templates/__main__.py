@@ -23,8 +23,8 @@ from local.templates import (
     syntax,
     wiring,
 )
-from local.templates.deployment import Deployed, deploy
-from local.templates.values import Finding
+from local.templates.deployment import deploy
+from local.templates.values import Deployed, Finding
 
 INFRA = ROOT / "infra"
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from local.templates.deployment import Deployed, Resource
-from local.templates.values import Finding
+from local.templates.values import Deployed, Finding, Resource
 
 _HOURS = tuple(f"PT{hours}H" for hours in (1, 2, 3, 4, 5, 6))
 QUERY_FREQUENCIES = ("PT1M", "PT5M", "PT10M", "PT15M", "PT30M", "PT45M", *_HOURS, "P1D")

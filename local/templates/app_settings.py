@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from pydantic import ValidationError
 
-from local.templates.deployment import Deployed
 from local.templates.scenarios import SECRETS
-from local.templates.values import Finding, Unknown
+from local.templates.values import Deployed, Finding, Unknown
 from shared.settings import Settings, SettingsError
 
 PLATFORM = {

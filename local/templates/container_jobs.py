@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
-from local.templates.deployment import Resource
 from local.templates.meaning import before
-from local.templates.values import Finding, Value
+from local.templates.values import Finding, Resource, Value
 from shared.endpoints import PREFIX, task_queues
 from shared.endpoints.pool_models import TaskQueueLoadResponse
 from shared.types import TASK_QUEUE_PATTERN

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from local.state import ROOT
-from local.templates.deployment import Deployed, Resource
-from local.templates.values import Finding, Value
+from local.templates.values import Deployed, Finding, Resource, Value
 
 _STORAGE = "Microsoft.Storage/storageAccounts"
 ZONES = {

@@ -2,84 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 
 from local.templates import parameters, resource_types, syntax
 from local.templates.evaluation import Evaluator
 from local.templates.expressions import Declaration, Expression, File, Loop, Object
-from local.templates.resource_types import Shape
+from local.templates.shapes import Shape
 from local.templates.values import (
     SUBSCRIPTION,
+    Deployed,
     Finding,
     ModuleReference,
     Reference,
+    Resource,
     Value,
     is_late,
 )
 
 SCOPES = {"tenant": 1, "managementGroup": 2, "subscription": 4, "resourceGroup": 8}
 EXTENSION = 16
-
-
-@dataclass
-class Resource:
-    """One resource, declared or existing."""
-
-    symbol: str
-    type: str
-    version: str
-    name: str
-    id: str
-    body: dict[str, Value]
-    place: str
-    existing: bool
-    deployed: bool
-    within: Deployed = field(repr=False)
-    shape: Shape
-
-
-@dataclass
-class Deployed:
-    """An evaluated template: main.bicep or a module of it."""
-
-    file: File
-    name: str
-    group: str | None
-    parent: Deployed | None = None
-    symbol: str = ""
-    resources: list[Resource] = field(default_factory=list)
-    modules: dict[str, Deployed] = field(default_factory=dict)
-    outputs: dict[str, Value] = field(default_factory=dict)
-    needs: dict[str, set[str]] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
-    keys_read: list[str] = field(default_factory=list)
-
-    def everything(self) -> Iterator[Deployed]:
-        """This template and all modules below it."""
-        yield self
-        for module in self.modules.values():
-            yield from module.everything()
-
-    def all_resources(self, *, existing: bool = False) -> Iterator[Resource]:
-        """All resources that are deployed, or those that are taken to exist."""
-        for each in self.everything():
-            yield from (one for one in each.resources if one.existing == existing and (existing or one.deployed))
-
-    def all_findings(self) -> list[Finding]:
-        """What is wrong with this and all modules."""
-        return [finding for each in self.everything() for finding in each.findings]
-
-    def closure(self, symbol: str) -> set[str]:
-        """The symbols of this template that are done before one of them."""
-        found: set[str] = set()
-        waiting = [symbol]
-        while waiting:
-            for each in self.needs.get(waiting.pop(), set()) - found:
-                found.add(each)
-                waiting.append(each)
-        return found
 
 
 class Template(Evaluator):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from local.templates import functions
 from local.templates.expressions import (
@@ -32,14 +31,12 @@ from local.templates.values import (
     ModuleReference,
     Namespace,
     Reference,
+    Resource,
     Unknown,
     Value,
     answer,
     is_late,
 )
-
-if TYPE_CHECKING:
-    from local.templates.deployment import Resource
 
 Locals = dict[str, Value]
 _EARLY = {"id", "name", "type", "apiVersion"}

@@ -16,7 +16,7 @@ from typing import Any
 
 from local.state import ROOT
 from local.templates import syntax
-from local.templates.resource_types import FILE
+from local.templates.shapes import FILE
 
 _DESCRIBED = {"ObjectType", "DiscriminatedObjectType", "ResourceType", "ResourceFunctionType"}
 

@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterator
 
 from local.state import ROOT
-from local.templates.deployment import Deployed, Resource
-from local.templates.values import Finding, Unknown, Value
+from local.templates.values import Deployed, Finding, Resource, Unknown, Value
 
 SITE_CONFIG = {
     "alwaysOn": "instances are kept by functionAppConfig.scaleAndConcurrency.alwaysReady",

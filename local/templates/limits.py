@@ -12,8 +12,7 @@ from datetime import timedelta
 from itertools import combinations
 from typing import Any
 
-from local.templates.deployment import Deployed, Resource
-from local.templates.values import Finding, Value
+from local.templates.values import Deployed, Finding, Resource, Value
 
 DURATION = re.compile(
     r"P(?=.)(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?(?:T(?=.)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+)S)?)?"

@@ -6,8 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from local.templates.deployment import Deployed, Resource
-from local.templates.values import Finding, Unknown, Value
+from local.templates.values import Deployed, Finding, Resource, Unknown, Value
 
 _ID = re.compile(r"/subscriptions/[^\s;,']+/providers/[^\s;,']+")
 _BUILT_IN = "/providers/Microsoft.Authorization/roleDefinitions/"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from local.templates.deployment import Resource
-from local.templates.values import Finding
+from local.templates.values import Finding, Resource
 
 _GUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 RULES = {

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from local.templates.deployment import Deployed, Resource
-from local.templates.values import Finding, Unknown, Value, answer
+from local.templates.values import Deployed, Finding, Resource, Unknown, Value, answer
 
 _IDENTITY = "Microsoft.ManagedIdentity/userAssignedIdentities"
 _ROLE = "Microsoft.Authorization/roleAssignments"

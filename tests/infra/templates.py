@@ -10,8 +10,8 @@ from typing import Any
 from local.state import ROOT
 from local.templates import app_settings, scenarios, syntax
 from local.templates.__main__ import evaluate
-from local.templates.deployment import Deployed, Resource
 from local.templates.expressions import File
+from local.templates.values import Deployed, Resource
 
 INFRA = ROOT / "infra"
 FILES = sorted(INFRA.rglob("*.bicep"))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from local.templates import extract, meaning, resource_types, syntax
-from local.templates.deployment import Deployed, deploy
-from local.templates.values import Value
+from local.templates import extract, meaning, resource_types, shapes, syntax
+from local.templates.deployment import deploy
+from local.templates.values import Deployed, Value
 from tests.infra import templates
 
 
@@ -98,16 +98,16 @@ def test_what_only_azure_knows_has_a_type(tmp_path: Path) -> None:
 
 
 def test_the_types_are_those_of_the_templates() -> None:
-    document = resource_types.document()
+    document = shapes.document()
     assert extract.in_templates(templates.INFRA) <= document["used"].keys()
     assert document["source"].startswith("Azure/bicep-types-az@")
-    notice = (resource_types.FILE.parent / "NOTICE").read_text()
+    notice = (shapes.FILE.parent / "NOTICE").read_text()
     assert "MIT License" in notice
     for name in document["used"]:
         resource_type, _, version = name.partition("@")
         assert version in document["versions"][resource_type]
         shape = resource_types.find(resource_type, version)
-        assert isinstance(shape, resource_types.Shape)
+        assert isinstance(shape, shapes.Shape)
         assert "name" in shape.properties()
 
 

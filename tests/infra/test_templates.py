@@ -11,8 +11,7 @@ import pytest
 from local.templates import __main__ as command
 from local.templates import conventions, flex, limits, meaning, names, naming, scenarios, secrecy
 from local.templates.__main__ import NOT_CHECKED, check, evaluate
-from local.templates.deployment import Deployed, Resource
-from local.templates.values import Value
+from local.templates.values import Deployed, Resource, Value
 from tests.infra import templates
 
 SCENARIO = pytest.mark.parametrize("scenario", templates.SCENARIOS)

@@ -16,8 +16,8 @@ import yaml  # type: ignore[import-untyped]  # comes without types
 from admin.worker_clients import secret_names, worker_client_id
 from local.state import ROOT
 from local.templates import names, syntax
-from local.templates.deployment import Deployed, Template
-from local.templates.values import Later
+from local.templates.deployment import Template
+from local.templates.values import Deployed, Later
 
 FOLDER = ROOT / "docs" / "examples" / "virtual-machines"
 TASK_QUEUE_ID = "My_Team/linux"
