@@ -16,7 +16,7 @@ import taskcluster
 
 from local import state
 from local.chaos.announced import Announced, Occasion, differences, expected, expected_of_artifacts
-from local.chaos.audit import leftovers
+from local.chaos.audit import PENDING, leftovers
 from local.chaos.faults import Disturbance, Faults, Fleet
 from local.chaos.graphs import TASK_QUEUE_ID, Planned, definition, plan
 from local.stack import Stack
@@ -45,6 +45,8 @@ class ChaosOptions:
     """From the creation of a task to its deadline; an orphaned timer message lives as long. None: by their number."""
     settle_seconds: float = SETTLE_SECONDS
     """How long after the last deadline something may still be wrong."""
+    orphans: bool = True
+    """Wait until pending messages of calls that died are removed as well, which takes five minutes (ORPHAN_AFTER)."""
 
     @property
     def life(self) -> timedelta:
@@ -159,7 +161,9 @@ class Chaos:
         shown: list[str] = []
         while True:
             problems = differences(events.counts(), wanted, possible)
-            problems += asyncio.run(leftovers(connection, self._planned))
+            problems += asyncio.run(
+                leftovers(connection, self._planned, but=None if self._options.orphans else PENDING)
+            )
             problems += self._problems_of_lists(groups)
             if not problems or datetime.now(UTC) > until:
                 return problems
