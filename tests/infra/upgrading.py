@@ -54,17 +54,24 @@ def unpacked_package_of(tree: Path, folder: Path, other: Path) -> Path:
 
     If it locks the dependencies of another unpacked package, it shares those: to install them takes longest.
     """
+    if not (tree / console_vendor.FOLDER).exists():
+        # As ./dev does when it sets up a checkout; the console is of no account here, so that of today's npm packages.
+        (tree / "node_modules").symlink_to(ROOT / "node_modules")
+        _run("local.console_vendor", cwd=tree)
     shared = (tree / "requirements.txt").read_bytes() == (other / "requirements.txt").read_bytes()
-    command = [sys.executable, "-m", "local.cli", "package", "--output", str(folder / "made")]
-    command += ["--sources"] if shared else []
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    _run("local.cli", "package", "--output", str(folder / "made"), *(["--sources"] if shared else []), cwd=tree)
     package.unpack(folder / "made" / package.PACKAGE, folder / "app")
     if shared:
         installed = package.SITE_PACKAGES.parts[0]
         (folder / "app" / installed).symlink_to(other / installed)
     return folder / "app"
+
+
+def _run(*module: str, cwd: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-m", *module]
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def app_of(folder: Path, build: str) -> App:
