@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -41,11 +40,10 @@ def last_release() -> str:
 
 
 def tree_of(revision: str, folder: Path) -> Path:
-    """A copy of the repository as it was then, with the console's libraries as they are set up now."""
+    """A copy of the repository as it was then."""
     archive = subprocess.run(["git", "archive", revision], cwd=ROOT, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as tree:
         tree.extractall(folder, filter="data")
-    shutil.copytree(ROOT / console_vendor.FOLDER, folder / console_vendor.FOLDER, dirs_exist_ok=True)
     return folder
 
 
