@@ -14,6 +14,8 @@ from azure.servicebus.exceptions import ServiceBusError
 from shared.events.exchanges import TOPICS
 
 SUBSCRIPTION = "chaos"
+LONGEST_CONNECTION = 30.0
+"""Seconds until a receiver is opened anew."""
 AT_ONCE = {"link", "reference", "error"}
 """Types of artifacts that are announced when they are created (contract 7.5)."""
 Occasion = tuple[str, str, int | None]
@@ -55,9 +57,11 @@ class Announced:
         await asyncio.gather(*(self._receive(topic) for topic in TOPICS))
 
     async def _receive(self, topic: str) -> None:
+        """A connection that a fault has cut may fail, or be silent for good. What was not settled comes again."""
         while True:
-            with suppress(ServiceBusError):  # a connection that a fault has cut: what was not settled comes again
+            with suppress(ServiceBusError, TimeoutError):
                 async with (
+                    asyncio.timeout(LONGEST_CONNECTION),
                     ServiceBusClient.from_connection_string(self._connection_string) as client,
                     client.get_subscription_receiver(topic, SUBSCRIPTION) as receiver,
                 ):
