@@ -58,14 +58,14 @@ class Judgement:
 
 def judge(
     sample: Sequence[Mutant],
-    fates: Mapping[tuple[str, str], Fate],
+    fates: Mapping[Mutant, Fate],
     explanations: Explanations,
     refused: set[tuple[str, str]],
 ) -> Judgement:
     """Sort the sample by what became of it; `refused` are the keys of those that the type check refuses."""
     result = Judgement()
     for mutant in sample:
-        fate = fates[mutant.key]
+        fate = fates[mutant]
         if fate is Fate.KILLED or mutant.key in refused:
             result.killed.append(mutant)
         elif explanations.reason(mutant) is not None:
@@ -99,7 +99,7 @@ def main(
             sample = build(root, choose(found, patterns, size, seed), settings.leave)
             print(f"{len(sample)} of {len(found)} mutants, chosen with --seed {seed}", flush=True)
             fates = _try(root, settings, sample, Explanations({}) if again else explanations, again, children)
-            alive = [one for one in sample if fates[one.key] is not Fate.KILLED and explanations.reason(one) is None]
+            alive = [one for one in sample if fates[one] is not Fate.KILLED and explanations.reason(one) is None]
             judgement = judge(sample, fates, explanations, refused_by_mypy(root, alive))
             judgement.stale = explanations.stale(_named(root, settings, explanations))
     except (MutationError, TestsFail, RuntimeError, ValueError) as error:
@@ -124,14 +124,14 @@ def _alone(root: Path) -> Iterator[None]:
 
 def _try(
     root: Path, settings: Settings, sample: Sequence[Mutant], explained: Explanations, again: bool, children: int | None
-) -> dict[tuple[str, str], Fate]:
+) -> dict[Mutant, Fate]:
     killed = Killed(root)
     fates = {
-        mutant.key: Fate.KILLED if mutant in killed else Fate.SURVIVED
+        mutant: Fate.KILLED if mutant in killed else Fate.SURVIVED
         for mutant in sample
         if (mutant in killed and not again) or explained.reason(mutant) is not None
     }
-    rest = [mutant for mutant in sample if mutant.key not in fates]
+    rest = [mutant for mutant in sample if mutant not in fates]
     if not rest:
         return fates
     copies = [Copy(root, number) for number in range(children or os.cpu_count() or 1)]
@@ -140,7 +140,7 @@ def _try(
     reached = reach_of(root, settings, copies[0], len(copies))
 
     def told(mutant: Mutant, fate: Fate) -> None:
-        fates[mutant.key] = fate
+        fates[mutant] = fate
         if fate is Fate.KILLED:
             killed.add(mutant)
         print(f"{len(fates)} of {len(sample)}: {mutant.function}: {fate.value}", flush=True)

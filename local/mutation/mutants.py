@@ -44,6 +44,8 @@ class Mutant:
     change: str
     original: str
     """The function as it is."""
+    mutated: str
+    """The function with the change."""
     source: str
     """The whole file with the change in it."""
     lines: frozenset[int]
@@ -120,14 +122,15 @@ class _Module:
         whole = deep_replace(self._module, mutation.original_node, mutation.mutated_node)
         assert isinstance(mutated, cst.FunctionDef), "a part of the function was replaced"
         assert isinstance(whole, cst.Module), "a part of the module was replaced"
-        original = self._module.code_for_node(function).strip("\n")
+        original, changed = (self._module.code_for_node(node).strip("\n") for node in (function, mutated))
         first = self._positions[mutation.original_node].start.line
         last = self._positions[mutation.original_node].end.line
         return Mutant(
             path=self._path,
             function=self._names[function],
-            change=change_of(original, self._module.code_for_node(mutated).strip("\n")),
+            change=change_of(original, changed),
             original=original,
+            mutated=changed,
             source=whole.code,
             lines=lines_of_statement(ast.parse(self._source), first, last),
         )

@@ -57,7 +57,7 @@ class Killed:
 
 
 def _hash(mutant: Mutant) -> str:
-    return hashlib.sha256(repr((mutant.key, mutant.original)).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr((mutant.function, mutant.original, mutant.mutated)).encode()).hexdigest()[:16]
 
 
 def try_all(

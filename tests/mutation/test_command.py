@@ -2,6 +2,7 @@
 
 import ast
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ def _mutant(number: int, *, function: str = "app.sums.add") -> Mutant:
         function=function,
         change=f"- return a + {number}\n+ return a - {number}",
         original=f"def add(a):\n    return a + {number}",
+        mutated=f"def add(a):\n    return a - {number}",
         source=f"def add(a):\n    return a - {number}\n",
         lines=frozenset({2}),
     )
@@ -33,8 +35,8 @@ def _spot(number: int, *, function: str = "app.sums.add", at: int = 0) -> Spot:
     return Spot(path=PATH, number=at + number, function=function, before=f"a + {number}", after=f"a - {number}")
 
 
-def _fates(mutants: list[Mutant], survivors: int, fate: Fate = Fate.SURVIVED) -> dict[tuple[str, str], Fate]:
-    return {mutant.key: fate if number < survivors else Fate.KILLED for number, mutant in enumerate(mutants)}
+def _fates(mutants: list[Mutant], survivors: int, fate: Fate = Fate.SURVIVED) -> dict[Mutant, Fate]:
+    return {mutant: fate if number < survivors else Fate.KILLED for number, mutant in enumerate(mutants)}
 
 
 def _explained(*mutants: Mutant) -> Explanations:
@@ -73,6 +75,12 @@ def test_an_unexplained_mutant_that_is_not_killed_fails_the_run(fate: Fate, good
 def test_a_mutant_that_the_type_check_refuses_is_killed() -> None:
     mutants = [_mutant(1)]
     assert command.judge(mutants, _fates(mutants, 1), _explained(), {mutants[0].key}).killed == mutants
+
+
+def test_mutants_with_the_same_change_at_two_places_are_told_apart() -> None:
+    first, second = _mutant(1), replace(_mutant(1), mutated="def add(a):\n    a - 1", lines=frozenset({3}))
+    judgement = command.judge([first, second], {first: Fate.SURVIVED, second: Fate.KILLED}, _explained(), set())
+    assert (judgement.killed, judgement.unexplained) == ([second], [(first, Fate.SURVIVED)])
 
 
 def test_explained_survivors_count_against_the_score_of_a_large_sample() -> None:
