@@ -158,4 +158,4 @@ def test_no_task_and_no_event_is_lost_under_faults(port: int) -> None:
     command = [sys.executable, "-m", "local.cli", "chaos", "--port", str(port), "--tasks", "400"]
     done = subprocess.run(command, cwd=state.ROOT, env=dict(os.environ), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"faults: .*host killed", done.stdout), done.stdout
+    assert re.search(r"faults: .*host killed", done.stderr), done.stderr

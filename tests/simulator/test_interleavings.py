@@ -25,7 +25,7 @@ SEEDS, SEEDS_IN_LARGE = 15, 150
 SEEDS_OF_WIDE, SEEDS_OF_WIDE_IN_LARGE = 100, 1000
 NARROW = [race for race in RACES if not race.is_wide]
 LONG = {"a dependency's resolution, twice", "a new dependent that knows its dependency, its resolution"}
-"""So many orders that only `./dev test --all` takes them all."""
+"""So many orders that only `./dev test --all` takes them all, and none takes those of all requests: samples do."""
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_random_orders_end_legally(race: Race) -> None:
 
 @pytest.mark.large
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("race", NARROW, ids=lambda race: race.name)
+@pytest.mark.parametrize("race", [race for race in NARROW if race.name not in LONG], ids=lambda race: race.name)
 def test_every_order_of_all_requests_ends_legally(race: Race) -> None:
     """All orders that make a difference, also of what one call sends side by side."""
     ends: set[str] = set()
