@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -62,7 +63,7 @@ class Instance:
         return True
 
 
-class Group:
+class Group(ABC):
     """A scale group: the HTTP functions together, or one function of a queue."""
 
     def __init__(self, env: simpy.Environment, size: Size, account: Account) -> None:
@@ -82,9 +83,9 @@ class Group:
         self.instances.append(instance)
         self.peak = max(self.peak, len(self.instances))
 
+    @abstractmethod
     def wanted(self) -> int:
         """How many instances scaling would have."""
-        raise NotImplementedError
 
     def scale(self) -> Generator[simpy.Event, None, None]:
         """Start what is missing at each look. Runs are short: nothing is scaled in."""
