@@ -7,7 +7,16 @@ from datetime import datetime, timedelta
 
 from shared.domain import announcements
 from shared.domain.claims import Worker, announced_with_its_claim, removal
-from shared.domain.effects import AddPendingRow, After, ChangePoolRows, Decision, NoDecision, ShowPending, row_of
+from shared.domain.effects import (
+    AddPendingRow,
+    After,
+    ChangePoolRows,
+    Decision,
+    NoDecision,
+    PoolRow,
+    ShowPending,
+    row_of,
+)
 from shared.domain.protocol import LATEST_COMMIT
 from shared.domain.task import RETRY_OF, Resolved, State, Task
 from shared.domain.transitions import hold_pending, interrupt, resolved_again
@@ -59,19 +68,22 @@ def _expired(task: Task, run_id: int, now: datetime, spare_hint_id: str) -> Deci
 
 
 def _audit_retried(task: Task, run_id: int) -> Decision:
-    next_run = task.runs[run_id + 1]
-    is_pending = run_id + 1 == task.last_run_id and next_run.state is State.PENDING
+    """The row of the run goes; its retry, while it is not resolved, has its own, whatever its claim has written."""
+    next_id = run_id + 1
+    gone: tuple[PoolRow, ...] = (row_of(task, run_id),)
+    is_there = next_id == task.last_run_id and not task.is_resolved
+    if is_there and task.state is State.RUNNING:
+        gone += (row_of(unclaimed(task, next_id), next_id),)
     rows = ChangePoolRows(
-        task_queue_id=task.task_queue_id,
-        remove=(row_of(task, run_id),),
-        add=(row_of(task, run_id + 1),) if is_pending else (),
+        task_queue_id=task.task_queue_id, remove=gone, add=(row_of(task, next_id),) if is_there else ()
     )
-    events = (announcements.exception(task, run_id), announcements.pending(task, run_id + 1))
+    events = (announcements.exception(task, run_id), announcements.pending(task, next_id))
     return Decision(task=None, after=((rows,),), events=events)
 
 
-def hand_back(task: Task, run_id: int, worker: Worker, taken_until: datetime) -> Decision:
-    """Undoes a claim that no worker has received: the run is pending again, at once and without a retry.
+def hand_back(task: Task, run_id: int, worker: Worker, taken_until: datetime, sequence: int) -> Decision:
+    """Undoes a claim, committed as that `sequence`, that no worker has received: the run is pending again, at once and
+    without a retry.
 
     So a worker that was quarantined, removed, or has called again while its claim was made does not delay the task.
     The index rows have been put right before. Raises NoDecision when the run is not in that claim any more.
@@ -81,6 +93,10 @@ def hand_back(task: Task, run_id: int, worker: Worker, taken_until: datetime) ->
         raise NoDecision(f"run {run_id} of task {task.task_id} is not the worker's")
     if run.taken_until != taken_until:
         raise NoDecision(f"run {run_id} of task {task.task_id} was claimed again")
+    if run.by_claim_task and task.sequence != sequence:
+        raise NoDecision(
+            f"run {run_id} of task {task.task_id} may have been given to its worker by a repeated claimTask"
+        )
     after = unclaimed(task, run_id)
     handle = task.handles.pending
     show: tuple[After, ...] = ()

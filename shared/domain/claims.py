@@ -155,7 +155,8 @@ def claim_by_task(
 ) -> Decision:
     """claimTask: as `claim`, but with a lease message of its own, since old workers delete the one they polled.
 
-    A repeat by the same worker changes nothing. Naming the run after an expired one claims the retry.
+    A repeat by the same worker changes nothing of the task, but is committed: the claim has been given to somebody, so
+    the call that made it must not hand it back any more. Naming the run after an expired one claims the retry.
     """
     refuse_after_deadline(task, now)
     if run_id == task.last_run_id + 1 and _has_expired(task, now) and task.retries_left > 0:
@@ -165,7 +166,7 @@ def claim_by_task(
     if run_id != task.last_run_id:
         raise RequestConflict(f"run {run_id} of task {task.task_id} is not the last one")
     if run.by_claim_task and run.is_held_by(worker.worker_group, worker.worker_id):
-        return Decision(task=None, events=(announcements.running(task, run_id),))
+        return Decision(task=task, events=(announcements.running(task, run_id),))
     if run.state is not State.PENDING:
         raise RequestConflict(f"run {run_id} of task {task.task_id} is {run.state.value}, not pending")
     return _with_own_lease(claim(task, worker, _NO_TICKET, taken_until, now), hint_id, taken_until)

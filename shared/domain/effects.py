@@ -177,6 +177,8 @@ class ChangePoolRows:
     task_queue_id: str
     remove: tuple[PoolRow, ...] = ()
     add: tuple[PoolRow, ...] = ()
+    is_ahead: bool = False
+    """Whether the commit that the rows to add are for is still to come: the status row does not ask for them yet."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -176,8 +176,15 @@ class GroupStore:
             raise GroupChanged from refused
 
     async def note_job(self, task_group_id: str, kind: str, asked: datetime) -> None:
-        """Notes the latest call of a kind on all tasks of the group: jobs of earlier ones have no more to do."""
-        await self._tables.transact(keys.GROUPS, task_group_id, [Upsert(keys.job(kind), {"asked": format_date(asked)})])
+        """Notes the latest call of a kind on all tasks of the group: jobs of earlier ones have no more to do.
+
+        Nothing of a group that has just been deleted: the note would stay, and there is no task to work on.
+        """
+        note = Upsert(keys.job(kind), {"asked": format_date(asked)})
+        try:
+            await self._tables.transact(keys.GROUPS, task_group_id, [Merge(keys.GROUP, {}), note])
+        except TransactionRefused:
+            return
 
     async def latest_job(self, task_group_id: str, kind: str) -> datetime | None:
         """When the latest call of a kind on all tasks of the group was made."""

@@ -13,7 +13,7 @@ from typing import cast
 
 from shared.concurrency import together
 from shared.domain.dates import format_date, parse_date
-from shared.domain.effects import ChangePoolRows, PoolRow
+from shared.domain.effects import ChangePoolRows, PoolRow, row_of
 from shared.domain.priority import Priority
 from shared.domain.task import State
 from shared.runtime import Runtime
@@ -37,13 +37,14 @@ from shared.storage.pool_queues import PoolQueues
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PendingRow:
-    """The index row of a pending run as read."""
+class IndexRow:
+    """The index row of a pending or running run as read."""
 
     task_id: str
     run_id: int
     scheduled: datetime
     priority: Priority
+    deadline: datetime
     key: str
     etag: str
     written: datetime
@@ -97,7 +98,7 @@ class PoolStore:
 
     async def pending(
         self, task_queue_id: str, limit: int, start: str | None = None
-    ) -> tuple[list[PendingRow], str | None]:
+    ) -> tuple[list[IndexRow], str | None]:
         """A page of the rows of pending runs, first scheduled first, and where the next page starts."""
         page = await self._tables.query(
             keys.POOLS,
@@ -105,25 +106,41 @@ class PoolStore:
             start=start or keys.PENDING[0],
             end=keys.PENDING[1],
             limit=limit,
-            select=("scheduled", "priority"),
+            select=_COLUMNS,
         )
-        return [_decode_pending(row) for row in page.rows], page.resume
+        return [_decode(row) for row in page.rows], page.resume
 
-    async def rewrite(self, task_queue_id: str, row: PendingRow) -> None:
+    async def claimed(self, task_queue_id: str, limit: int) -> list[IndexRow]:
+        """The rows of the running runs that were claimed first."""
+        start, end = keys.CLAIMED
+        page = await self._tables.query(
+            keys.POOLS, keys.pool(task_queue_id), start=start, end=end, limit=limit, select=_COLUMNS
+        )
+        return [_decode(row) for row in page.rows]
+
+    async def rewrite(self, task_queue_id: str, row: IndexRow) -> None:
         """Notes that the message of a pending run was put again: the time of its row is that of its message."""
         try:
             await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Merge(row.key, {})])
         except TransactionRefused:
             return
 
-    async def remove_read(self, task_queue_id: str, row: PendingRow) -> None:
+    async def remove_read(self, task_queue_id: str, row: IndexRow) -> None:
         """Removes a row that was read, if no call has rewritten it since."""
         try:
             await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Delete(row.key, row.etag)])
         except TransactionRefused:
             return
 
-    async def replace_read(self, task_queue_id: str, row: PendingRow, claimed: PoolRow) -> str | None:
+    async def move_back(self, task_queue_id: str, claimed: PoolRow, pending: PoolRow) -> None:
+        """Puts the row of a pending run in place of that of its claim, which was returned, if that row is there."""
+        operations: list[Operation] = [Delete(_key(claimed)), Upsert(_key(pending), _values(pending)), _RETURNED]
+        try:
+            await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), operations)
+        except TransactionRefused:
+            return
+
+    async def replace_read(self, task_queue_id: str, row: IndexRow, claimed: PoolRow) -> str | None:
         """Puts the row of a claim in place of a row that was read. The new row's ETag; None, and nothing is written,
         if somebody has rewritten the old one since."""
         operations: list[Operation] = [Delete(row.key, row.etag), Upsert(_key(claimed), _values(claimed))]
@@ -146,7 +163,7 @@ class PoolStore:
         """
         return await self._set_priority(task_queue_id, keys.pending(row), priority, etag)
 
-    async def correct_priority(self, task_queue_id: str, row: PendingRow, priority: Priority) -> None:
+    async def correct_priority(self, task_queue_id: str, row: IndexRow, priority: Priority) -> None:
         """Writes the band of the run's message into a row that was read, if no call has rewritten it since."""
         await self._set_priority(task_queue_id, row.key, priority, row.etag)
 
@@ -164,8 +181,10 @@ class PoolStore:
         that row's ETag.
 
         A row to remove that is not there fails the whole transaction, so it is sent once more with the row of the
-        run's other state, and then without it. That row may have been removed by a call that has moved the task on, so
-        what was to replace it is added only if its task's status row still says so.
+        run's other state, and at last without it. That row may have been removed by a call that has moved the task on,
+        so what was to replace it is added only if its task's status row still says so. The row of a claim that does not
+        take the place of the same run's pending row may come after the run was resolved, too. Both are removed again if
+        the status row does not say so any more afterwards: a call that moves the task on later finds the new row.
         Raises TransactionRefused only for the worker's row.
         """
         partition = keys.pool(task_queue_id)
@@ -177,6 +196,11 @@ class PoolStore:
             for row in change.remove
             if (alternatives := [key for key in _keys_to_remove(row) if key not in added])
         ]
+        unsure = {
+            _key(row)
+            for change, row in additions
+            if change.remove and row.state is State.RUNNING and keys.pending(row) not in map(_key, change.remove)
+        }
         while True:
             operations: list[Operation] = [Delete(alternatives[0]) for _, alternatives in removals]
             operations += [Upsert(_key(row), _values(row)) for _, row in additions]
@@ -194,23 +218,30 @@ class PoolStore:
                 alternatives.pop(0)
                 if not alternatives:
                     del removals[refused.index]
+                if not alternatives and not overtaken.is_ahead:
                     additions = [
                         (change, row)
                         for change, row in additions
                         if change is not overtaken or await self._is_current(row)
                     ]
+                    unsure |= {_key(row) for change, row in additions if change is overtaken}
             else:
+                for (_, row), etag in zip(additions, etags[len(removals) :], strict=False):
+                    if _key(row) in unsure and not await self._is_current(row):
+                        await self.remove(task_queue_id, row, etag)
                 return etags[-1]
 
     async def _is_current(self, row: PoolRow) -> bool:
-        """Whether the row's run is its task's last one, and in the row's state."""
+        """Whether the row's run is its task's last one, and has this row."""
         found = await self._tables.get(keys.TASKS, row.task_id, keys.TASK_STATUS)
         if found is None:
             return False
         task = decode_task(found)
-        return task.last_run_id == row.run_id and task.state is row.state
+        is_last = task.last_run_id == row.run_id and task.state is row.state
+        return is_last and _key(row_of(task, row.run_id)) == _key(row)
 
 
+_COLUMNS = ("scheduled", "priority", "deadline")
 _RETURNED = Upsert(keys.RETURNED, {})
 """Beside each index row of a run that may have been claimed before: see `PoolVouchers`."""
 
@@ -226,13 +257,14 @@ def _values(row: PoolRow) -> dict[str, Value]:
     return values
 
 
-def _decode_pending(row: Row) -> PendingRow:
+def _decode(row: Row) -> IndexRow:
     _, _, task_id, run_id = row.key.split("~")
-    return PendingRow(
+    return IndexRow(
         task_id=task_id,
         run_id=int(run_id),
         scheduled=parse_date(str(row.values["scheduled"])),
         priority=cast("Priority", row.values["priority"]),
+        deadline=parse_date(str(row.values["deadline"])),
         key=row.key,
         etag=row.etag,
         written=row.timestamp,
@@ -244,5 +276,10 @@ def _key(row: PoolRow) -> str:
 
 
 def _keys_to_remove(row: PoolRow) -> list[str]:
-    """The key of the run's row, and the one that stands when the row never moved from pending to claimed."""
-    return [keys.pending(row)] if row.started is None else [keys.claimed(row), keys.pending(row)]
+    """The key of the run's row, then the one that stands while the row has not been moved from pending to claimed.
+
+    Where neither is there, a slow claim may have moved the row between the two looks: then it is found at the third.
+    """
+    if row.started is None:
+        return [keys.pending(row)]
+    return [keys.claimed(row), keys.pending(row), keys.claimed(row)]

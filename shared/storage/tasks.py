@@ -33,10 +33,10 @@ from shared.storage.interface import (
     Row,
     Storage,
     TransactionRefused,
-    Upsert,
 )
-from shared.storage.keys import EDGES_AND_UPLOADS, IS_UPLOAD
+from shared.storage.keys import IS_UPLOAD
 from shared.storage.known import KnownStatuses
+from shared.storage.task_edges import TaskEdges
 
 _ROWS_OF_A_TASK = 3
 """Definition, guard, status."""
@@ -108,6 +108,7 @@ class TaskStore:
         """`new_id` makes an id that no other commit has; `known` learns each status that is read or committed."""
         self._tables = storage.tables
         self.definitions = DefinitionReader(storage.blobs, cache, self.status)
+        self.edges = TaskEdges(storage)
         self._cache = cache
         self._new_id = new_id
         self._known = known
@@ -270,33 +271,6 @@ class TaskStore:
             raise CommitInDoubt(f"task {attempt.task_id} has changed too often meanwhile; send the call again")
         return latest
 
-    async def rewrite_edge(self, required: str, dependent: str) -> str | None:
-        """Writes the edge "required unblocks dependent". The ETag if it is new, None if it existed: rewritten."""
-        key = keys.dependent(dependent)
-        try:
-            return (await self._tables.transact(keys.TASKS, required, [Create(key, {})]))[0]
-        except TransactionRefused:
-            await self._tables.transact(keys.TASKS, required, [Upsert(key, {})])
-            return None
-
-    async def remove_edge(self, required: str, dependent: str, etag: str) -> None:
-        """Removes an edge if it is still as it was written or read."""
-        await self._remove(required, keys.dependent(dependent), etag)
-
-    async def edges(self, required: str, *, start: str | None = None, limit: int) -> tuple[list[Row], str | None]:
-        """A page of edges out of a task in the order of taskId, and where the next one starts."""
-        first, last = keys.DEPENDENTS
-        return await self._range(required, start or first, last, limit)
-
-    async def edges_and_uploads(
-        self, required: str, *, start: str | None = None, end: str | None = None, limit: int
-    ) -> tuple[list[Row], list[Waiting], str | None]:
-        """As `edges`; after the last edge come the uploads that wait for their commit. `end` is not part of it."""
-        first, last = EDGES_AND_UPLOADS
-        rows, resume = await self._range(required, start or first, end or last, limit)
-        uploads = [decode_waiting(row) for row in rows if row.key.startswith(IS_UPLOAD)]
-        return rows[: len(rows) - len(uploads)], uploads, resume
-
     async def surroundings(self, task_id: str, limit: int) -> Surroundings | None:
         """The task with up to `limit` edges and uploads, of one moment: one request, as far as they fit into it.
 
@@ -331,16 +305,6 @@ class TaskStore:
         uploads = [decode_waiting(row) for row in rows.values() if row.key.startswith(IS_UPLOAD)]
         edges = [row for row in rows.values() if not row.key.startswith(IS_UPLOAD)]
         return Surroundings(loaded=loaded, edges=edges, uploads=uploads)
-
-    async def _range(self, task_id: str, start: str, end: str, limit: int) -> tuple[list[Row], str | None]:
-        page = await self._tables.query(keys.TASKS, task_id, start=start, end=end, limit=limit)
-        return list(page.rows), page.resume
-
-    async def _remove(self, partition: str, key: str, etag: str) -> None:
-        try:
-            await self._tables.transact(keys.TASKS, partition, [Delete(key, etag)])
-        except TransactionRefused:
-            return
 
 
 def _guards(before: Task, after: Task) -> list[Operation]:

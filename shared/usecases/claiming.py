@@ -194,7 +194,7 @@ class Claiming:
             lambda read, at: checked(claims.claim_by_task(read.task, run_id, worker, taken_until, at, hint_id)),
             self._stores.write_ahead(),
         )
-        if decision.task is None:
+        if not decision.after:  # a repeat: the index rows are with the call that has made the claim
             await self._executor.follow_up(committed, decision)
             return committed
         unavailable: list[Exception] = []

@@ -235,9 +235,9 @@ class CreateTask:
     async def _link(self, attempt: _Attempt, required: str) -> None:
         """The edge first, then the read: what resolves after the read finds the edge (design 5)."""
         dependent = attempt.definition.task_id
-        etag = await self._stores.tasks.rewrite_edge(required, dependent)
+        etag = await self._stores.tasks.edges.rewrite(required, dependent)
         if etag is not None:
-            attempt.roll_back.append(lambda: self._stores.tasks.remove_edge(required, dependent, etag))
+            attempt.roll_back.append(lambda: self._stores.tasks.edges.remove(required, dependent, etag))
         if not attempt.is_satisfied(required):
             await self._read(attempt, required)
 

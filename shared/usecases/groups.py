@@ -199,7 +199,7 @@ class Batches:
         """A page of what the edges of both places name, in order and each once, and where the next one starts: after
         the last one of a place that has more, nothing is known yet of that place."""
         (outside, more_outside), (inside, more_inside) = await both(
-            self._stores.tasks.edges(task.task_id, start=keys.dependent(start), limit=limit),
+            self._stores.tasks.edges.page(task.task_id, start=keys.dependent(start), limit=limit),
             self._stores.edges.page(
                 task.task_group_id, task.task_id, start=keys.unblocks(task.task_id, start), limit=limit
             ),

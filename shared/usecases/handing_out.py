@@ -47,7 +47,10 @@ class Claimed:
         pending = claim_ends.unclaimed(task, run_id)
         gone = [row for change in self.rows for row in change.remove]
         return ChangePoolRows(
-            task_queue_id=task.task_queue_id, remove=(*gone, row_of(task, run_id)), add=(row_of(pending, run_id),)
+            task_queue_id=task.task_queue_id,
+            remove=(*gone, row_of(task, run_id)),
+            add=(row_of(pending, run_id),),
+            is_ahead=True,
         )
 
     @property
@@ -62,7 +65,7 @@ def _rows_of(decision: Decision) -> list[ChangePoolRows]:
     Raises TypeError for an effect of another kind, which would be dropped.
     """
     rows: list[ChangePoolRows] = []
-    for effect in decision.after[0]:
+    for effect in decision.after[0] if decision.after else ():
         if not isinstance(effect, ChangePoolRows):
             raise TypeError(f"the first step of a claim changes index rows alone: {effect}")
         rows.append(effect)
@@ -113,22 +116,28 @@ class HandingOut:
         return [each for each, is_announced in zip(claimed, outcomes, strict=True) if is_announced]
 
     async def _hand_back(self, claimed: Claimed) -> None:
-        """Undoes a claim that no worker has received: its run is pending again, at takenUntil where that fails."""
-        task_id, run_id = claimed.run
-        run = claimed.loaded.task.last_run
+        """Undoes a claim that no worker has received: its run is pending again, at takenUntil where that fails.
+
+        The row of the pending run stands before that is committed. Whoever has moved it to the claim by then has seen
+        the claim in the status row, so it is moved back afterwards.
+        """
+        task, (task_id, run_id) = claimed.loaded.task, claimed.run
+        run = task.last_run
         worker = Worker(worker_group=run.worker_group or "", worker_id=run.worker_id or "")
         taken_until = run.taken_until or self._runtime.now()
         try:
-            await self._stores.pools.change([claimed.rows_before_running()], claimed.loaded.task.task_queue_id)
+            rows = claimed.rows_before_running()
+            await self._stores.pools.change([rows], task.task_queue_id)
             if len(claimed.decision.after) > 1:
                 await self._finish(claimed)
             await self._executor.run(
-                task_id, lambda read, _: claim_ends.hand_back(read.task, run_id, worker, taken_until)
+                task_id, lambda read, _: claim_ends.hand_back(read.task, run_id, worker, taken_until, task.sequence)
             )
+            await self._stores.pools.move_back(task.task_queue_id, row_of(task, run_id), *rows.add)
         except (StorageUnavailable, ApiError, NoDecision):
             log.warning("the claim of task %s was not returned", task_id, extra={"action": "not_returned"})
         except Exception:
-            note_defect(self._runtime, "return a claim", task_id, claimed.loaded.task.task_queue_id)
+            note_defect(self._runtime, "return a claim", task_id, task.task_queue_id)
 
     async def _announce(self, claimed: Claimed, unavailable: list[Exception]) -> bool:
         try:

@@ -19,7 +19,7 @@ from shared.domain.task import State, Task
 from shared.errors import ResourceNotFound
 from shared.recent import Recent
 from shared.storage.interface import StorageUnavailable
-from shared.storage.pools import PendingRow
+from shared.storage.pools import IndexRow
 from shared.usecases.executor import Executor, Stores
 
 log = logging.getLogger("taskcluster.reconciler")
@@ -32,6 +32,10 @@ ROWS = 1000
 """Index rows that one request reads."""
 PAGES = 10
 """Pages of a pool that one check of all pools reads: the oldest rows, then on from where the last check ended."""
+OVERDUE = timedelta(hours=1)
+"""A task is resolved at its deadline, and its index rows go: one that is there so much later was left over."""
+CLAIMED_EVERY = timedelta(hours=1)
+"""How often one process looks for such rows among the claimed ones of a pool."""
 WIDTH = 8
 _REMEMBERED = 10_000
 """Pools."""
@@ -48,6 +52,7 @@ class Reconciler:
         self._unused_for = unused_for
         self._checked: Recent[str, datetime] = Recent(_REMEMBERED)
         self._in_use_until: Recent[str, datetime] = Recent(_REMEMBERED)
+        self._claimed_checked: Recent[str, datetime] = Recent(_REMEMBERED)
 
     async def after_empty_poll(self, task_queue_id: str) -> None:
         """Somebody waited in vain: a check of the oldest rows, unless there was one within the last minute.
@@ -88,10 +93,11 @@ class Reconciler:
         ended, so that every row has its turn. Raises StorageUnavailable.
         """
         pools = self._stores.pools
+        looked_into = await self._check_claimed(task_queue_id)
         rows, resume = await pools.pending(task_queue_id, ROWS)
         if not rows:
             await self._retire(task_queue_id)
-        looked_into = await self._check_rows(task_queue_id, rows)
+        looked_into += await self._check_rows(task_queue_id, rows)
         if resume is None:
             return looked_into
         at: str | None = max(await pools.queues.checked_to(task_queue_id), resume)
@@ -108,32 +114,52 @@ class Reconciler:
         if until is None or until <= self._now():
             self._in_use_until[task_queue_id] = await self._stores.pools.queues.retire(task_queue_id, self._unused_for)
 
-    async def _check_rows(self, task_queue_id: str, rows: Sequence[PendingRow]) -> int:
+    async def _check_claimed(self, task_queue_id: str) -> int:
+        """Removes what slow calls, and calls that died, have left of claims; returns how many rows were looked into.
+
+        The rows of the oldest claims are enough: all those before a row that was left over go at their own deadlines.
+        """
+        last = self._claimed_checked.get(task_queue_id)
+        if last is not None and self._now() - last < CLAIMED_EVERY:
+            return 0
+        rows = await self._stores.pools.claimed(task_queue_id, ROWS)
+        self._claimed_checked[task_queue_id] = self._now()
+        overdue = [row for row in rows if self._is_overdue(row)]
+        await in_waves(WIDTH, lambda row: self._repair_logging_failures(task_queue_id, row), overdue)
+        return len(overdue)
+
+    def _is_overdue(self, row: IndexRow) -> bool:
+        return self._now() - row.deadline > OVERDUE
+
+    async def _check_rows(self, task_queue_id: str, rows: Sequence[IndexRow]) -> int:
         """Rows in the order in which their runs were scheduled. A band's messages are taken in about that order, too.
 
         A row is written again when its message is put again, so that its age is that of its message.
         """
-        bands: dict[Priority, list[PendingRow]] = defaultdict(list)
+        bands: dict[Priority, list[IndexRow]] = defaultdict(list)
+        suspects: list[IndexRow] = []
         for row in rows:
-            if self._now() - _latest(row) > MIN_ROW_AGE:
+            if self._is_overdue(row):
+                suspects.append(row)
+            elif self._now() - _latest(row) > MIN_ROW_AGE:
                 bands[row.priority].append(row)
-        suspects: list[PendingRow] = []
         for priority, waiting in bands.items():
             head = await self._stores.messages.head(task_queue_id, priority)
             suspects.extend(row for row in waiting if head is None or head - _latest(row) > MESSAGE_LOST_AFTER)
         await in_waves(WIDTH, lambda row: self._repair_logging_failures(task_queue_id, row), suspects)
         return len(suspects)
 
-    async def _repair_logging_failures(self, task_queue_id: str, row: PendingRow) -> None:
+    async def _repair_logging_failures(self, task_queue_id: str, row: IndexRow) -> None:
         """A row that cannot be repaired does not keep others from it."""
         try:
-            await self._repair(task_queue_id, row)
+            check = self._remove_overdue if self._is_overdue(row) else self._repair
+            await check(task_queue_id, row)
         except StorageUnavailable as failure:
             log.warning("task %s was not reconciled: %s", row.task_id, failure, extra={"action": "not_reconciled"})
         except Exception:
             log.exception("task %s was not reconciled", row.task_id, extra={"action": "not_reconciled"})
 
-    async def _repair(self, task_queue_id: str, row: PendingRow) -> None:
+    async def _repair(self, task_queue_id: str, row: IndexRow) -> None:
         """The status row decides: a new message, or the row goes.
 
         If the task belongs to another pool, the row is an orphan of a call that was refused, or died. Moved on with
@@ -159,12 +185,18 @@ class Reconciler:
         else:
             await self._stores.pools.remove_read(task_queue_id, row)
 
-    async def _move_to_claimed(self, task_queue_id: str, row: PendingRow, task: Task) -> None:
+    async def _remove_overdue(self, task_queue_id: str, row: IndexRow) -> None:
+        """A task that is not resolved has its deadline message, or is given up when it expires."""
+        task = await self._stores.tasks.status(row.task_id)
+        if task is None or task.is_resolved or task.task_queue_id != task_queue_id:
+            await self._stores.pools.remove_read(task_queue_id, row)
+
+    async def _move_to_claimed(self, task_queue_id: str, row: IndexRow, task: Task) -> None:
         """The run is claimed, and its claim died before it moved the row.
 
         A call that ends the claim meanwhile commits that first, and may find neither row: the pending row is gone, the
         claimed row not there yet. So the status row is read once more: either that call finds the new row, or this one
-        the new state.
+        the new state. A claim that was returned has its pending row back.
         """
         claimed = row_of(task, row.run_id)
         etag = await self._stores.pools.replace_read(task_queue_id, row, claimed)
@@ -172,10 +204,12 @@ class Reconciler:
             return
         latest = await self._stores.tasks.status(row.task_id)
         is_claimed = latest is not None and latest.state is State.RUNNING and latest.last_run_id == row.run_id
-        if latest is None or not is_claimed or latest.last_run.started != claimed.started:
+        if latest is not None and latest.state is State.PENDING and latest.last_run_id == row.run_id:
+            await self._stores.pools.move_back(task_queue_id, claimed, row_of(latest, row.run_id))
+        elif latest is None or not is_claimed or latest.last_run.started != claimed.started:
             await self._stores.pools.remove(task_queue_id, claimed, etag)
 
-    async def _renew(self, task_queue_id: str, row: PendingRow) -> None:
+    async def _renew(self, task_queue_id: str, row: IndexRow) -> None:
         hint_id = self._stores.runtime.slugid()
         try:
             await self._executor.run(
@@ -186,6 +220,6 @@ class Reconciler:
         await self._stores.pools.rewrite(task_queue_id, row)
 
 
-def _latest(row: PendingRow) -> datetime:
+def _latest(row: IndexRow) -> datetime:
     """When the message of the row's run was put, as far as is known."""
     return max(row.scheduled, row.written)

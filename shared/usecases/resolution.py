@@ -140,7 +140,7 @@ class Resolution:
         if at_once is not None and message.end is None:
             edges, uploads, rest = at_once.edges, at_once.uploads, None
         else:
-            edges, uploads, rest = await self._stores.tasks.edges_and_uploads(
+            edges, uploads, rest = await self._stores.tasks.edges.page_with_uploads(
                 task.task_id, start=message.start, end=message.end, limit=PAGE
             )
         if rest is not None:
@@ -256,7 +256,7 @@ class Resolution:
         if in_group:
             await self._stores.edges.remove(task.task_group_id, keys.unblocks(task.task_id, dependent), etag)
         else:
-            await self._stores.tasks.remove_edge(task.task_id, dependent, etag)
+            await self._stores.tasks.edges.remove(task.task_id, dependent, etag)
 
     async def _follow(self, page: _Page, dependent: str, rows: PendingRows) -> bool:
         """Satisfies a dependent; whether there is one."""

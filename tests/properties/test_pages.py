@@ -39,12 +39,12 @@ async def _members(services: Services, start: str | None, limit: int) -> Page:
 
 
 async def _edges(services: Services, start: str | None, limit: int) -> Page:
-    rows, resume = await services.stores.tasks.edges(A, start=start, limit=limit)
+    rows, resume = await services.stores.tasks.edges.page(A, start=start, limit=limit)
     return [row.key.partition("~")[2] for row in rows], resume
 
 
 async def _edges_and_uploads(services: Services, start: str | None, limit: int) -> Page:
-    rows, uploads, resume = await services.stores.tasks.edges_and_uploads(A, start=start, limit=limit)
+    rows, uploads, resume = await services.stores.tasks.edges.page_with_uploads(A, start=start, limit=limit)
     assert uploads == []
     return [row.key.partition("~")[2] for row in rows], resume
 
@@ -65,7 +65,7 @@ LISTINGS: dict[str, tuple[str, str, Callable[[int], tuple[str, dict[str, Value]]
     "pending runs": (
         keys.POOLS,
         POOL_PARTITION,
-        lambda n: (f"pending~{LATER}~{_id(n)}~0000", {"scheduled": LATER, "priority": "lowest"}),
+        lambda n: (f"pending~{LATER}~{_id(n)}~0000", {"scheduled": LATER, "priority": "lowest", "deadline": LATER}),
         _pending,
     ),
     "task queues": (keys.DIRECTORY, Kind.TASK_QUEUE, lambda n: (_id(n), {"taskQueueId": _id(n)}), _pools),

@@ -11,8 +11,8 @@ from shared.domain.task import Resolved
 from shared.errors import ApiError
 from shared.services import Services
 from shared.storage.interface import StorageUnavailable
-from tests.simulator import artifact_parties, races
-from tests.simulator.races import Party
+from tests.simulator import artifact_parties, parties
+from tests.simulator.parties import Party
 from tests.simulator.scenarios import GROUP, OTHER_GROUP, A, B, C, fixed
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import as_process
@@ -62,40 +62,42 @@ async def expire(world: World, services: Services) -> object:
 
 
 COMPANY: Mapping[str, Party] = {
-    "claimWork": races.claim("other"),
-    "claimTask": races.claim_task(A, "other"),
-    "claimWork, reportCompleted": one_after_the_other(races.claim("other"), races.report(A)),
-    "claimWork, reportCompleted, its handler": one_after_the_other(races.claim("other"), races.report(A), handle_due),
-    "reclaimTask": races.reclaim(A),
-    "reportCompleted": races.report(A),
-    "reportCompleted, its handler": one_after_the_other(races.report(A), handle_due),
-    "reportException, a retry is left": races.report_exception(A, Resolved.WORKER_SHUTDOWN),
-    "reportException, claimWork": one_after_the_other(
-        races.report_exception(A, Resolved.WORKER_SHUTDOWN), races.claim("other")
+    "claimWork": parties.claim("other"),
+    "claimTask": parties.claim_task(A, "other"),
+    "claimWork, reportCompleted": one_after_the_other(parties.claim("other"), parties.report(A)),
+    "claimWork, reportCompleted, its handler": one_after_the_other(
+        parties.claim("other"), parties.report(A), handle_due
     ),
-    "cancelTask": races.cancel(A),
-    "cancelTask of the dependent": races.cancel(B),
-    "cancelTask, rerunTask": one_after_the_other(races.cancel(A), races.rerun(A)),
-    "cancelTask, its handler, rerunTask": one_after_the_other(races.cancel(A), handle_due, races.rerun(A)),
-    "rerunTask": races.rerun(A),
-    "scheduleTask": races.schedule(B),
-    "changeTaskPriority": races.change_priority(A, "very-low"),
+    "reclaimTask": parties.reclaim(A),
+    "reportCompleted": parties.report(A),
+    "reportCompleted, its handler": one_after_the_other(parties.report(A), handle_due),
+    "reportException, a retry is left": parties.report_exception(A, Resolved.WORKER_SHUTDOWN),
+    "reportException, claimWork": one_after_the_other(
+        parties.report_exception(A, Resolved.WORKER_SHUTDOWN), parties.claim("other")
+    ),
+    "cancelTask": parties.cancel(A),
+    "cancelTask of the dependent": parties.cancel(B),
+    "cancelTask, rerunTask": one_after_the_other(parties.cancel(A), parties.rerun(A)),
+    "cancelTask, its handler, rerunTask": one_after_the_other(parties.cancel(A), handle_due, parties.rerun(A)),
+    "rerunTask": parties.rerun(A),
+    "scheduleTask": parties.schedule(B),
+    "changeTaskPriority": parties.change_priority(A, "very-low"),
     "createTask of the same task": create_again,
-    "createTask of a dependent": races.create(C, dependencies=[A]),
-    "createTask of a dependent that knows it": races.create_knowing(C, dependencies=[A]),
-    "createTask of a dependent of another group": races.create(C, dependencies=[A], taskGroupId=OTHER_GROUP),
-    "sealTaskGroup, cancelTaskGroup": races.seal_and_cancel,
+    "createTask of a dependent": parties.create(C, dependencies=[A]),
+    "createTask of a dependent that knows it": parties.create_knowing(C, dependencies=[A]),
+    "createTask of a dependent of another group": parties.create(C, dependencies=[A], taskGroupId=OTHER_GROUP),
+    "sealTaskGroup, cancelTaskGroup": parties.seal_and_cancel,
     "workerRemoved": remove_worker,
-    "workerRemoved, claimWork": one_after_the_other(remove_worker, races.claim("other")),
+    "workerRemoved, claimWork": one_after_the_other(remove_worker, parties.claim("other")),
     "createArtifact, a reference": artifact_parties.create_reference,
     "createArtifact, a blob": artifact_parties.create_blob,
     "createArtifact, a blob, completeArtifact": artifact_parties.create_and_complete_blob,
     "createArtifact, direct, getArtifact": artifact_parties.create_and_read_direct,
-    "createArtifact, direct, reportCompleted": one_after_the_other(artifact_parties.create_direct, races.report(A)),
-    "claim message": races.claim_due(A),
-    "deadline message": races.deadline_due(A),
+    "createArtifact, direct, reportCompleted": one_after_the_other(artifact_parties.create_direct, parties.report(A)),
+    "claim message": parties.claim_due(A),
+    "deadline message": parties.deadline_due(A),
     "whatever is due": handle_due,
-    "reconciler": races.reconcile,
+    "reconciler": parties.reconcile,
     "expiry job": expire,
 }
 """By name: who may act in between."""

@@ -20,7 +20,8 @@ SLACK = timedelta(seconds=5)
 ROOM = 0.8
 """Of what a property or an entity may hold, no row takes more."""
 MOST_HANDLED = 80
-"""Calls of a handler about the same run or group, however long its commit, its dependents or Service Bus take."""
+"""Calls of a handler about the run or group that one call has put a message of, however long its commit, its dependents
+or Service Bus take."""
 
 
 def check(world: World) -> None:
@@ -70,6 +71,9 @@ def check_handled(world: World) -> None:
             indexed = {row.values["path"] for row in world.rows(keys.INDEX) if row.values.get("taskId") == task.task_id}
             missing = set(world.index_paths.get(task.task_id, ())) - indexed
             assert not missing, f"{task.task_id} has completed and is not found as {missing}"
+    running = {(task.task_id, task.last_run_id) for task in world.tasks().values() if task.state is State.RUNNING}
+    claimed = {(task_id, run_id) for task_id, run_id, kind in _indexed(world) if kind == "claimed"}
+    assert claimed <= running, "index rows of claims, which nothing removes before their deadlines"
     _rows_fit(world)
     often = {about: times for about, times in world.handled.items() if times > MOST_HANDLED}
     assert not often, f"handlers that were called too often: {often}"

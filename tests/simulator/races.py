@@ -5,22 +5,36 @@ Each is written as "what the calls answer → what the runs are right then". All
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
-from shared.domain import transitions
-from shared.domain.claims import Worker
-from shared.domain.priority import Priority
 from shared.domain.task import Resolved
-from shared.services import Services
-from shared.storage.interface import Receipt
-from shared.storage.internal_messages import RESOLVED_QUEUE, ResolvedMessage
-from shared.usecases.group_jobs import GroupJob
+from tests.simulator.parties import (
+    DEPENDENT,
+    ELSEWHERE,
+    Party,
+    cancel,
+    change_priority,
+    claim,
+    claim_due,
+    claim_task,
+    create,
+    create_knowing,
+    deadline_due,
+    handle_resolved,
+    reclaim,
+    reconcile,
+    report,
+    report_and_follow,
+    report_exception,
+    rerun,
+    resolved_due,
+    schedule,
+    seal,
+    seal_and_cancel,
+)
 from tests.simulator.scenarios import (
     GROUP,
-    OTHER_GROUP,
     A,
     B,
     C,
@@ -28,17 +42,13 @@ from tests.simulator.scenarios import (
     a_runs_b_waits,
     completed,
     failed_and_completed_again,
-    fixed,
     nothing,
     pending,
     running,
     running_without_retries,
     unscheduled,
 )
-from tests.simulator.world import CLAIM_TIMEOUT, POOL, World, resolved_message
-
-WORKERS = ("worker", "other", "one", "two")
-Party = Callable[[World, Services], Coroutine[Any, Any, object]]
+from tests.simulator.world import CLAIM_TIMEOUT, POOL, World
 
 
 @dataclass(frozen=True)
@@ -56,185 +66,6 @@ class Race:
 
 def _race(name: str, prepare: Step, *parties: Party, legal: set[str], task_id: str = A, is_wide: bool = False) -> Race:
     return Race(name, prepare, parties, frozenset(legal), task_id, is_wide)
-
-
-# Who meets
-
-
-def cancel(task_id: str) -> Party:
-    """cancelTask."""
-
-    async def party(world: World, services: Services) -> object:
-        return await services.lifecycle.cancel(await services.lifecycle.known(task_id))
-
-    return party
-
-
-def rerun(task_id: str) -> Party:
-    """rerunTask."""
-
-    async def party(world: World, services: Services) -> object:
-        return await services.lifecycle.rerun(await services.lifecycle.known(task_id))
-
-    return party
-
-
-def schedule(task_id: str) -> Party:
-    """scheduleTask."""
-
-    async def party(world: World, services: Services) -> object:
-        return await services.lifecycle.schedule(await services.lifecycle.known(task_id))
-
-    return party
-
-
-def change_priority(task_id: str, priority: Priority) -> Party:
-    """changeTaskPriority."""
-
-    async def party(world: World, services: Services) -> object:
-        return await services.lifecycle.change_priority(await services.lifecycle.known(task_id), priority)
-
-    return party
-
-
-def claim(worker_id: str = "worker") -> Party:
-    """claimWork, of one task: its answer reads as the claimed run."""
-
-    async def party(world: World, services: Services) -> object:
-        worker = Worker(worker_group="group", worker_id=worker_id)
-        claims = await services.work.claim_work(POOL, worker, 1, 0.4)
-        world.claims.extend(claims)
-        return " ".join(f"run {claim.run_id}" for claim in claims) or "none"
-
-    return party
-
-
-def claim_task(task_id: str, worker_id: str) -> Party:
-    """claimTask of run 0."""
-
-    async def party(world: World, services: Services) -> object:
-        worker = Worker(worker_group="group", worker_id=worker_id)
-        return await services.work.claim_task(await services.work.found_for_claim(task_id), 0, worker)
-
-    return party
-
-
-def reclaim(task_id: str) -> Party:
-    """reclaimTask of run 0."""
-    return lambda world, services: services.work.reclaim_task(task_id, 0)
-
-
-def report(task_id: str, resolution: Resolved = Resolved.COMPLETED) -> Party:
-    """reportCompleted or reportFailed of run 0."""
-    return lambda world, services: services.lifecycle.report(task_id, 0, resolution)
-
-
-def report_exception(task_id: str, reason: Resolved) -> Party:
-    """reportException of run 0."""
-    return lambda world, services: services.lifecycle.report_exception(task_id, 0, reason)
-
-
-def claim_due(task_id: str) -> Party:
-    """The claim message of run 0, put when it was claimed."""
-    return lambda world, services: services.timers.claim_due(task_id, 0, world.clock.now() - CLAIM_TIMEOUT)
-
-
-def deadline_due(task_id: str) -> Party:
-    """The deadline message."""
-
-    return lambda world, services: services.timers.deadline_due(
-        task_id, GROUP, "-", world.clock.now() - timedelta(hours=3)
-    )
-
-
-def resolved_due(task_id: str) -> Party:
-    """The resolved message of run 0."""
-
-    async def party(world: World, services: Services) -> object:
-        (body, *_) = [body for body, _ in world.messages(RESOLVED_QUEUE) if body["taskId"] == task_id]
-        await services.resolution.resolved_due(resolved_message(body))
-        return None
-
-    return party
-
-
-def handle_resolved(task_id: str, run_id: int = 0) -> Party:
-    """The handler of the resolved message of a run, which is put before the commit that it announces."""
-
-    async def party(world: World, services: Services) -> object:
-        message = ResolvedMessage(task_id=task_id, run_id=run_id, put=world.clock.now())
-        await services.resolution.resolved_due(message)
-        return None
-
-    return party
-
-
-def commit_completed(task_id: str) -> Party:
-    """The commit of reportCompleted of run 0 with its event: what it puts ahead is in a handler's hands already."""
-
-    async def party(world: World, services: Services) -> object:
-        read = await services.lifecycle.known(task_id)
-        decision = transitions.report(read.task, 0, Resolved.COMPLETED, world.clock.now())
-        assert decision.task is not None
-        committed = await services.stores.tasks.commit(read, decision.task)
-        await services.stores.announcer.announce(decision.events, committed)
-        return None
-
-    return party
-
-
-def report_and_follow(task_id: str) -> Party:
-    """reportCompleted of run 0, and its resolved message handled for good."""
-
-    async def party(world: World, services: Services) -> object:
-        await services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
-        (message,) = world.memory.messages(RESOLVED_QUEUE)
-        receipt = Receipt(message_id=message.message_id, pop_receipt=message.pop_receipt, visible=message.visible)
-        await resolved_due(task_id)(world, services)
-        await world.memory.storage.queues.delete(RESOLVED_QUEUE, receipt)
-        return None
-
-    return party
-
-
-def create(task_id: str, **changes: Any) -> Party:
-    """createTask; the dates are always the same."""
-
-    async def party(world: World, services: Services) -> object:
-        wanted = {"taskGroupId": GROUP, **fixed(world), **changes}
-        return await services.create_task(world.definition(task_id, **wanted))
-
-    return party
-
-
-def create_knowing(task_id: str, **changes: Any) -> Party:
-    """createTask in a process that has seen the dependencies created: nothing is read ahead of the edges."""
-
-    async def party(world: World, services: Services) -> object:
-        for required in changes["dependencies"]:
-            services.stores.known.note(replace(world.tasks()[required], runs=()))
-        return await create(task_id, **changes)(world, services)
-
-    return party
-
-
-async def seal(world: World, services: Services) -> object:
-    """sealTaskGroup."""
-    return await services.groups.seal(await services.groups.known(GROUP))
-
-
-async def seal_and_cancel(world: World, services: Services) -> object:
-    """sealTaskGroup, then cancelTaskGroup."""
-    await services.groups.seal(await services.groups.known(GROUP))
-    return await services.group_jobs.call(GroupJob(task_group_id=GROUP, kind="cancel"))
-
-
-async def reconcile(world: World, services: Services) -> object:
-    """The reconciler's look at the pool."""
-    return await services.reconciler.check_pool(POOL)
-
-
-# Where they meet
 
 
 async def lapsed(world: World) -> None:
@@ -320,9 +151,6 @@ async def stolen_and_back(world: World) -> None:
     await world.services.stores.messages.delay_pending(message.handle, 1)
     await world.clock.sleep(0.9)
 
-
-DEPENDENT: dict[str, Any] = {"dependencies": [A]}
-ELSEWHERE: dict[str, Any] = {**DEPENDENT, "taskGroupId": OTHER_GROUP}
 
 RACES = [
     _race("cancel a pending task, claim it", pending, cancel(A), claim(),

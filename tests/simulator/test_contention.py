@@ -11,8 +11,8 @@ from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE
 from shared.storage.messages import pending_queue
-from tests.simulator import races
-from tests.simulator.races import Party
+from tests.simulator import parties
+from tests.simulator.parties import Party
 from tests.simulator.running import VICTIM, finish
 from tests.simulator.scenarios import A, Step, completed, pending, running
 from tests.simulator.world import POOL, World
@@ -54,7 +54,7 @@ def _messages(world: World) -> list[object]:
 
 @pytest.mark.parametrize(
     ("prepare", "party"),
-    [(running, races.cancel(A)), (pending, races.change_priority(A, "high")), (completed, races.rerun(A))],
+    [(running, parties.cancel(A)), (pending, parties.change_priority(A, "high")), (completed, parties.rerun(A))],
     ids=["cancelTask", "changeTaskPriority", "rerunTask"],
 )
 def test_call_that_is_overtaken_too_often_rolls_back(prepare: Step, party: Party) -> None:

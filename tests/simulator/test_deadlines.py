@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -139,11 +139,14 @@ def test_claim_message_whose_claim_never_comes_is_looked_at_for_two_minutes() ->
     """Its call died before the commit. When it was first put is passed on from one message to the next."""
     world = _world()
 
+    put: list[datetime] = []
+
     async def story() -> None:
         await world.create(A)
-        await world.services.stores.messages.put_claim(A, 0, world.clock.now())
+        put.append(world.clock.now())
+        await world.services.stores.messages.put_claim(A, 0, taken_until=put[0], put=put[0])
         await world.drain(LATEST_COMMIT.total_seconds() + 5)
 
     world.run(story())
     assert world.messages(CLAIM_QUEUE) == []
-    assert 10 < world.handled[CLAIM_QUEUE, A, "0", ""] <= 62
+    assert 10 < world.handled[CLAIM_QUEUE, A, "0", "", format_date(put[0])] <= 62

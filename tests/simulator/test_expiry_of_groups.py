@@ -9,11 +9,13 @@ import pytest
 from shared.domain.dates import format_date
 from shared.storage import keys
 from shared.storage.interface import StorageUnavailable
+from shared.usecases.group_jobs import GroupJob
 from tests.simulator.expiring import DAY, HOUR, JOB
 from tests.simulator.scenarios import GROUP, A, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Fail, Gate, Kill, Killed, Phase, as_process
+from tests.twin.reduction import explore_distinct
 
 MOST = 40
 
@@ -78,3 +80,33 @@ def test_group_goes_although_its_expiry_row_could_not_be_written(is_raised: bool
         assert world.tasks() == {}
 
     world.run(story())
+
+
+def test_group_goes_while_a_call_on_all_of_its_tasks_begins() -> None:
+    """The note of such a call would have no group, and nothing else would ever look into its partition."""
+
+    def scenario(simulation: Simulation) -> None:
+        world = World(simulation)
+        world.is_ordered = False
+
+        async def let_the_task_expire() -> None:
+            await world.create(A, taskGroupId=GROUP, expires=format_date(world.clock.now() + timedelta(hours=3)))
+            await world.drain(4.8 * HOUR)
+            await world.process().expiration.run(300)
+            await world.clock.sleep(0.45 * HOUR)
+
+        async def cancel() -> None:
+            services = world.process()
+            await services.groups.known(GROUP)
+            await services.group_jobs.call(GroupJob(task_group_id=GROUP, kind="cancel"))
+
+        world.run(let_the_task_expire())
+        assert world.tasks() == {}
+        assert world.rows(keys.GROUPS, GROUP), "the group outlives its task"
+        world.is_ordered = True
+        simulation.outcomes(as_process("cancel", cancel()), as_process(JOB, world.process().expiration.run(300)))
+        world.is_ordered = False
+        world.run(to_the_end(world))
+        assert world.rows(keys.GROUPS) == []
+
+    explore_distinct(scenario, in_order=True)

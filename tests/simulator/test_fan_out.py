@@ -59,7 +59,7 @@ async def _edge(world: World, required: str, dependent: str, place: str) -> None
     if place == "in the group":
         await world.services.stores.edges.add(world.tasks()[required].task_group_id, dependent, [required])
     else:
-        await world.services.stores.tasks.rewrite_edge(required, dependent)
+        await world.services.stores.tasks.edges.rewrite(required, dependent)
 
 
 IN_PLACE = pytest.mark.parametrize("place", ["in the group", "of another group"])

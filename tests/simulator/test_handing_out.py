@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -11,78 +10,27 @@ from typing import Any
 import pytest
 
 from shared.domain import claims
-from shared.domain.claims import Worker
-from shared.domain.effects import ChangePoolRows, Decision, RemoveMessage, row_of
+from shared.domain.effects import Decision, RemoveMessage
 from shared.domain.task import Created, Resolved, State, Task
 from shared.errors import ServiceUnavailable
-from shared.services import Services
-from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.storage.interface import Create, StorageUnavailable
+from shared.storage.interface import StorageUnavailable
 from shared.storage.internal_messages import EVENTS_QUEUE
 from tests.simulator import invariants
+from tests.simulator.claimer import (
+    ANOTHER,
+    WAIT,
+    Once,
+    a_world,
+    check_is_pending_again,
+    is_commit,
+    is_index_row,
+    quarantine,
+)
 from tests.simulator.running import finish
 from tests.simulator.scenarios import A
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
 from tests.twin.driver import Simulation
-from tests.twin.gate import Call, Fail, Killed, Phase, Resent, as_process, process_name
-
-ANOTHER = Worker(worker_group="group", worker_id="another")
-WAIT = 20.0
-
-
-class Once:
-    """Something happens right at the claimer's first request that matches, once it is armed."""
-
-    def __init__(
-        self, matches: Callable[[Call], bool], phase: Phase = Phase.BEFORE, error: type[BaseException] | None = None
-    ) -> None:
-        self._matches, self._phase, self._error = matches, phase, error
-        self.meanwhile: Callable[[], Awaitable[Any]] | None = None
-        self.is_armed = False
-
-    async def __call__(self, call: Call, phase: Phase) -> None:
-        if self.is_armed and phase is self._phase and process_name() == "claimer" and self._matches(call):
-            self.is_armed = False
-            if self.meanwhile is not None:
-                await as_process("other", self.meanwhile())
-            if self._error is not None:
-                raise self._error
-
-
-def is_commit(call: Call) -> bool:
-    return keys.TASK_STATUS in call.keys and call.kind is Kind.TABLE_WRITE
-
-
-def is_index_row(call: Call) -> bool:
-    return call.target == keys.POOLS and any(key.startswith("claimed~") for key in call.keys)
-
-
-def of_worker(call: Call) -> bool:
-    return call.kind is Kind.TABLE_WRITE and keys.worker(WORKER.worker_group, WORKER.worker_id) in call.keys
-
-
-def a_world(*gates: Any) -> World:
-    world = World(None, *gates)
-    world.is_ordered = False
-    return world
-
-
-def check_is_pending_again(world: World, task_id: str = A, run_id: int = 0) -> None:
-    """The claim has left nothing behind, and the next caller gets the run."""
-    task = world.tasks()[task_id]
-    assert (task.state, task.last_run_id) == (State.PENDING, run_id)
-    invariants.check(world)
-    assert not [body for body in world.topics.of("task-running") if body["runId"] == run_id]
-    (claims,) = world.run(world.services.work.claim_work(POOL, ANOTHER, 1, 2.5))
-    assert [(claim.task.task_id, claim.run_id) for claim in claims] == [(task_id, run_id)]
-    invariants.check_settled(world)
-    finish(world, is_acknowledged=False)
-
-
-async def quarantine(world: World) -> None:
-    until = world.clock.now() + timedelta(hours=1)
-    await world.services.workers.quarantine(POOL, WORKER, until, client_id="somebody", info="broken")
+from tests.twin.gate import Call, Fail, Phase, as_process, process_name
 
 
 async def remove(world: World) -> None:
@@ -244,123 +192,6 @@ def test_whatever_fails_while_a_claim_is_handed_back_nothing_is_lost(phase: Phas
     assert number >= 5
 
 
-# A worker whose client died while it waited
-
-
-def test_a_new_wait_ends_the_older_one_of_the_same_worker_at_once() -> None:
-    world = a_world()
-    ends: list[float] = []
-
-    async def older() -> None:
-        assert await world.services.work.claim_work(POOL, WORKER, 1, WAIT) == []
-        ends.append(world.clock.elapsed)
-
-    async def newer() -> None:
-        await world.clock.sleep(5)
-        began = world.clock.elapsed
-        (claim,) = await world.services.work.claim_work(POOL, WORKER, 1, WAIT)
-        assert claim.task.task_id == A
-        assert ends[0] - began < 0.1
-
-    async def create() -> None:
-        await world.clock.sleep(8)
-        await world.create(A)
-
-    world.run(older(), newer(), create())
-
-
-def test_waits_of_other_workers_and_in_other_pools_go_on() -> None:
-    world = a_world()
-
-    async def wait(worker: Worker, pool: str) -> float:
-        began = world.clock.elapsed
-        assert await world.services.work.claim_work(pool, worker, 1, WAIT) == []
-        return world.clock.elapsed - began
-
-    waited = world.run(wait(WORKER, POOL), wait(ANOTHER, POOL), wait(WORKER, "another/pool"))
-    assert all(seconds >= WAIT for seconds in waited)
-
-
-@pytest.mark.parametrize("known", [True, False], ids=["known", "new"])
-def test_a_wait_in_another_process_is_given_nothing_once_the_worker_waits_here(known: bool) -> None:
-    """The older process polls first, so that it is the one that takes the message."""
-    world = a_world()
-    old, new = world.process(), world.process()
-
-    async def older() -> None:
-        if known:
-            await old.work.claim_work(POOL, WORKER, 1, 0.1)
-        assert await old.work.claim_work(POOL, WORKER, 1, WAIT) == []
-
-    async def newer() -> list[str]:
-        await world.clock.sleep(1.5)
-        claims = await new.work.claim_work(POOL, WORKER, 1, WAIT)
-        return [claim.task.task_id for claim in claims]
-
-    async def create() -> None:
-        await world.clock.sleep(3)
-        old.stores.pools.queues._bands.pop(POOL)
-        await old.create_task(world.definition(A))  # wakes the older process
-
-    _, claimed, _ = world.run(older(), newer(), create())
-    assert claimed == [A]
-    assert len(world.tasks()[A].runs) == 1
-    assert len(world.topics.of("task-running")) == 1
-
-
-def test_a_worker_that_goes_from_process_to_process_is_given_work_in_each() -> None:
-    world = a_world()
-    processes: list[Services] = [world.process() for _ in range(3)]
-
-    async def story() -> None:
-        for number in range(12):
-            services = processes[number % 3]
-            assert await services.work.claim_work(POOL, WORKER, 1, 1.0) == []
-            task_id = await world.create()
-            await world.clock.sleep(11)
-            (claim,) = await processes[number * 2 % 3].work.claim_work(POOL, WORKER, 1, 1.5)
-            assert (claim.task.task_id, len(claim.task.runs)) == (task_id, 1)
-
-    world.run(story())
-
-
-def test_a_cancelled_wait_leaves_the_work_to_others() -> None:
-    world = a_world()
-
-    async def story() -> None:
-        waiting = asyncio.ensure_future(world.services.work.claim_work(POOL, WORKER, 1, WAIT))
-        await world.clock.sleep(3)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        await world.create(A)
-
-    world.run(story())
-    check_is_pending_again(world)
-
-
-@pytest.mark.parametrize("at", [is_commit, is_index_row, lambda call: call.kind is Kind.QUEUE_GET])
-def test_a_call_that_is_cancelled_while_it_claims_hands_back(at: Callable[[Call], bool]) -> None:
-    gate = Once(at)
-    world = a_world(gate)
-
-    async def story() -> None:
-        await world.create(A)
-        waiting = asyncio.ensure_future(as_process("claimer", world.services.work.claim_work(POOL, WORKER, 1, WAIT)))
-
-        async def cancel() -> None:
-            waiting.cancel()
-            await asyncio.sleep(0)
-
-        gate.meanwhile, gate.is_armed = cancel, True
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        assert not gate.is_armed
-
-    world.run(story())
-    check_is_pending_again(world)
-
-
 def test_the_first_renewal_extends_a_shorter_first_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.simulator import world as module
 
@@ -374,73 +205,6 @@ def test_the_first_renewal_extends_a_shorter_first_claim(monkeypatch: pytest.Mon
         assert claim.taken_until == world.clock.now() + timedelta(seconds=300)
         renewed = await world.services.work.reclaim_task(A, 0)
         assert renewed.taken_until == world.clock.now() + CLAIM_TIMEOUT
-
-    world.run(story())
-
-
-# Answers that were lost
-
-
-def test_recent_tasks_names_a_claim_once_though_the_answer_was_lost() -> None:
-    gate = Once(of_worker, Phase.AFTER, Resent)
-    world = a_world(gate)
-
-    async def story() -> None:
-        await world.create(A)
-        gate.is_armed = True
-        assert len(await as_process("claimer", world.claim())) == 1
-        assert not gate.is_armed
-        assert (await world.services.workers.get(POOL, WORKER)).record.recent_tasks == ((A, 0),)
-
-    world.run(story())
-
-
-def test_one_quarantine_is_one_entry_though_the_answer_was_lost() -> None:
-    gate = Once(of_worker, Phase.AFTER, Resent)
-    world = a_world(gate)
-
-    async def story() -> None:
-        await world.claim()
-        gate.is_armed = True
-        await as_process("claimer", quarantine(world))
-        assert not gate.is_armed
-        known = await world.services.workers.get(POOL, WORKER)
-        assert len(known.history) == 1
-        assert known.record.is_quarantined(world.clock.now())
-
-    world.run(story())
-
-
-def test_a_claim_that_no_worker_received_is_announced_before_its_end() -> None:
-    """The process dies between commit and announcement."""
-    gate = Once(is_index_row, Phase.BEFORE, Killed)
-    world = a_world(gate)
-
-    async def story() -> None:
-        await world.create(A)
-        gate.is_armed = True
-        await as_process("claimer", world.claim())
-
-    world.simulation.outcomes(story())
-    assert world.topics.of("task-running") == []
-    world.run(world.drain(CLAIM_TIMEOUT.total_seconds() + 5))
-    kinds = [message.topic for message in world.topics.messages]
-    assert kinds[-3:] == ["task-running", "task-exception", "task-pending"]
-
-
-def test_rows_of_claims_answer_the_etag_of_the_workers_row() -> None:
-    """By which the worker's next call knows that no one else has written it."""
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
-
-    async def story() -> None:
-        await world.create(A)
-        assert await world.claim()
-        added = ChangePoolRows(task_queue_id=POOL, add=(row_of(world.tasks()[A], 0),))
-        key = keys.worker("group", "another")
-        etag = await world.services.stores.pools.change([added], POOL, [Create(key, {})])
-        (row,) = (row for row in world.rows(keys.POOLS, keys.pool(POOL)) if row.key == key)
-        assert etag == row.etag
 
     world.run(story())
 

@@ -15,8 +15,8 @@ import pytest
 from shared.errors import ApiError
 from shared.storage.interface import Receipt
 from shared.storage.internal_messages import RESOLVED_QUEUE
-from tests.simulator import races
-from tests.simulator.races import DEPENDENT, ELSEWHERE, Party
+from tests.simulator import parties
+from tests.simulator.parties import DEPENDENT, ELSEWHERE, Party
 from tests.simulator.running import VICTIM, finish
 from tests.simulator.scenarios import A, B, Step, failed_and_completed_again, running
 from tests.simulator.world import World
@@ -59,7 +59,7 @@ class Encounter:
 async def just_committed(world: World) -> None:
     """A is completed; its resolved message is in a handler's hands already."""
     await running(world)
-    await races.commit_completed(A)(world, world.services)
+    await parties.commit_completed(A)(world, world.services)
 
 
 async def failed_and_completed_without_messages(world: World) -> None:
@@ -75,71 +75,74 @@ ENCOUNTERS = [
     Encounter(
         "a resolved message before its commit, a new dependent and the commit",
         running,
-        races.handle_resolved(A),
-        (races.create(B, dependencies=[A]), races.commit_completed(A)),
+        parties.handle_resolved(A),
+        (parties.create(B, dependencies=[A]), parties.commit_completed(A)),
     ),
     Encounter(
         "a resolved message before its commit, the commit and a new dependent",
         running,
-        races.handle_resolved(A),
-        (races.commit_completed(A), races.create(B, dependencies=[A])),
+        parties.handle_resolved(A),
+        (parties.commit_completed(A), parties.create(B, dependencies=[A])),
     ),
     Encounter(
         "a new dependent, its dependency's commit and resolved message",
         running,
-        races.create(B, dependencies=[A]),
-        (races.commit_completed(A), races.handle_resolved(A)),
+        parties.create(B, dependencies=[A]),
+        (parties.commit_completed(A), parties.handle_resolved(A)),
     ),
     Encounter(
         "a resolved message before its commit, a new dependent of another group and the commit",
         running,
-        races.handle_resolved(A),
-        (races.create(B, **ELSEWHERE), races.commit_completed(A)),
+        parties.handle_resolved(A),
+        (parties.create(B, **ELSEWHERE), parties.commit_completed(A)),
     ),
     Encounter(
         "a new dependent that knows its dependency, that one's commit and resolved message",
         running,
-        races.create_knowing(B, **DEPENDENT),
-        (races.commit_completed(A), races.handle_resolved(A)),
+        parties.create_knowing(B, **DEPENDENT),
+        (parties.commit_completed(A), parties.handle_resolved(A)),
     ),
     Encounter(
         "a new dependent of another group, its dependency's commit and resolved message",
         running,
-        races.create_knowing(B, **ELSEWHERE),
-        (races.commit_completed(A), races.handle_resolved(A)),
+        parties.create_knowing(B, **ELSEWHERE),
+        (parties.commit_completed(A), parties.handle_resolved(A)),
     ),
     Encounter(
         "a resolved message, a new dependent that knows the task",
         just_committed,
-        races.handle_resolved(A),
-        (races.create_knowing(B, **DEPENDENT),),
+        parties.handle_resolved(A),
+        (parties.create_knowing(B, **DEPENDENT),),
     ),
     Encounter(
-        "a resolved message, a new dependent", just_committed, races.handle_resolved(A), (races.create(B, **DEPENDENT),)
+        "a resolved message, a new dependent",
+        just_committed,
+        parties.handle_resolved(A),
+        (parties.create(B, **DEPENDENT),),
     ),
     Encounter(
         "a resolved message, a new dependent of another group",
         just_committed,
-        races.handle_resolved(A),
-        (races.create(B, **ELSEWHERE),),
+        parties.handle_resolved(A),
+        (parties.create(B, **ELSEWHERE),),
     ),
     Encounter(
         "a new dependent that knows its dependency, the resolved message",
         just_committed,
-        races.create_knowing(B, **DEPENDENT),
-        (races.handle_resolved(A),),
+        parties.create_knowing(B, **DEPENDENT),
+        (parties.handle_resolved(A),),
     ),
     Encounter(
         "the late resolved message of a failed run, that of its rerun and a new dependent",
         failed_and_completed_without_messages,
-        races.handle_resolved(A, 0),
-        (races.handle_resolved(A, 1), races.create_knowing(B, **DEPENDENT)),
+        parties.handle_resolved(A, 0),
+        (parties.handle_resolved(A, 1), parties.create_knowing(B, **DEPENDENT)),
     ),
     Encounter(
         "the resolved message of a rerun, a new dependent and the late message of its failed run",
         failed_and_completed_without_messages,
-        races.handle_resolved(A, 1),
-        (races.create_knowing(B, **DEPENDENT), races.handle_resolved(A, 0)),
+        parties.handle_resolved(A, 1),
+        (parties.create_knowing(B, **DEPENDENT), parties.handle_resolved(A, 0)),
     ),
 ]
 

@@ -14,7 +14,8 @@ from shared.errors import ApiError
 from shared.services import Services
 from shared.storage.pool_queues import BANDS_STALE
 from tests.simulator import invariants
-from tests.simulator.races import RACES, WORKERS, Race
+from tests.simulator.parties import WORKERS
+from tests.simulator.races import RACES, Race
 from tests.simulator.running import finish
 from tests.simulator.world import POOL, World
 from tests.twin.driver import Simulation, sample

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,49 +15,17 @@ from shared.domain.priority import PRIORITIES
 from shared.domain.task import Resolved, State
 from shared.errors import ApiError
 from shared.services import Services
-from shared.storage import keys, known
-from shared.storage.counting import Kind
 from shared.storage.interface import StorageUnavailable
-from shared.usecases import group_statuses
+from tests.simulator.listing import A_SECOND, create, listed, truth
 from tests.simulator.running import VICTIM
-from tests.simulator.scenarios import GROUP
 from tests.simulator.test_faults import FailAt
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation, sample
-from tests.twin.gate import Call, Phase, as_process
+from tests.twin.gate import Phase, as_process
 
-A_SECOND = known.FRESH.total_seconds() + 0.001
+pytestmark = pytest.mark.usefixtures("rows_vouch_for_few")
 
 Step = Callable[[World, Services], Coroutine[Any, Any, Any]]
-
-
-@pytest.fixture(autouse=True)
-def rows_vouch_for_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where there are so few tasks that reading them would be as cheap."""
-    monkeypatch.setattr(group_statuses, "FEW", 1)
-
-
-async def listed(services: Services, limit: int = 1000) -> dict[str, Any]:
-    """The statuses of all pages of the group."""
-    found: dict[str, Any] = {}
-    start: str | None = ""
-    while start is not None:
-        _, page = await services.groups.list(GROUP, start=start, limit=limit)
-        found |= {each.status["taskId"]: each.status for each in page.tasks}
-        start = page.resume
-    return found
-
-
-def truth(world: World) -> dict[str, Any]:
-    """What the status rows say, without a request."""
-    return {task_id: task.as_json() for task_id, task in world.tasks().items()}
-
-
-async def create(world: World, services: Services, **changes: Any) -> str:
-    """createTask, in the group, by one of the processes."""
-    definition = world.definition(taskGroupId=GROUP, **changes)
-    await services.create_task(definition)
-    return definition.task_id
 
 
 def first(world: World, *states: State) -> str:
@@ -302,135 +267,3 @@ def test_row_that_was_written_again_does_not_vouch() -> None:
         await _check(world, processes)
 
     world.run(story())
-
-
-# What it costs
-
-
-class Requests:
-    """Counts requests by kind and table."""
-
-    def __init__(self) -> None:
-        self.of: Counter[tuple[Kind, str]] = Counter()
-
-    async def __call__(self, call: Call, phase: Phase) -> None:
-        if phase is Phase.BEFORE:
-            self.of[call.kind, call.target] += 1
-
-
-def a_group(*, pending: int, unscheduled: int, running: int) -> tuple[World, Requests]:
-    """A large group, created in the process of the handlers."""
-    requests = Requests()
-    world = World(None, requests)
-    world.is_ordered = False
-
-    async def fill() -> None:
-        for _ in range(pending + running):
-            last = await create(world, world.handlers)
-        for _ in range(unscheduled):
-            await create(world, world.handlers, dependencies=[last])
-        left = running
-        while left > 0:
-            left -= len(await world.handlers.work.claim_work(POOL, WORKER, min(left, 32), 0))
-
-    world.run(fill())
-    requests.of.clear()
-    return world, requests
-
-
-def test_no_task_is_read_to_list_a_group_in_the_process_that_has_created_it() -> None:
-    world, requests = a_group(pending=200, unscheduled=200, running=0)
-
-    async def story() -> None:
-        await world.clock.sleep(60)
-        assert await listed(world.handlers, 100) == truth(world)
-
-    world.run(story())
-    assert requests.of[Kind.TABLE_READ, keys.TASKS] == 0
-    assert requests.of.total() <= 4 * 2 + 1 + 2 * 4, "pages with the header, ETags once more, the index of the pool"
-
-
-def test_another_process_reads_each_task_only_in_its_first_listings() -> None:
-    world, requests = a_group(pending=100, unscheduled=100, running=0)
-    services = world.process()
-
-    async def story() -> None:
-        for most in (200, 200, 0, 0):
-            await world.clock.sleep(10)
-            requests.of.clear()
-            assert await listed(services, 100) == truth(world)
-            assert requests.of[Kind.TABLE_READ, keys.TASKS] <= most
-
-    world.run(story())
-
-
-def test_only_running_tasks_are_read_in_later_listings() -> None:
-    world, requests = a_group(pending=100, unscheduled=100, running=10)
-
-    async def story() -> None:
-        await world.clock.sleep(60)
-        assert await listed(world.handlers) == truth(world)
-
-    world.run(story())
-    assert requests.of[Kind.TABLE_READ, keys.TASKS] == 10
-
-
-def test_readers_of_one_page_at_one_time_share_two_readings() -> None:
-    world, requests = a_group(pending=50, unscheduled=0, running=0)
-    world.run(*(listed(world.handlers) for _ in range(20)))
-    assert requests.of[Kind.TABLE_READ, keys.GROUPS] <= 2 * 2
-
-
-def test_pool_with_many_tasks_of_others_is_not_read_through() -> None:
-    """Then it is cheaper to read the tasks of the group."""
-    world, requests = a_group(pending=8, unscheduled=0, running=0)
-
-    async def story() -> None:
-        row = row_of(next(iter(world.tasks().values())), 0)
-        for _ in range(5000):
-            others = replace(row, task_id=world.slugid(), scheduled=world.clock.now())
-            await world.handlers.stores.pools.add_pending(POOL, others)
-        await world.clock.sleep(60)
-        requests.of.clear()
-        assert await listed(world.handlers) == truth(world)
-
-    world.run(story())
-    assert requests.of[Kind.TABLE_READ, keys.POOLS] <= 8 // group_statuses.TASKS_A_PAGE
-
-
-WATCHERS = 20
-SECONDS = 60
-
-
-@pytest.mark.parametrize(
-    ("tasks", "page"),
-    [(200, 40), pytest.param(5000, 1000, marks=[pytest.mark.large, pytest.mark.timeout(900)])],
-    ids=["200", "5000"],
-)
-def test_group_that_many_watch_costs_a_bounded_number_of_requests(tasks: int, page: int) -> None:
-    """As the console watches it: all of its pages, with a rest of 3 ms a task (design 11)."""
-    running, pages = tasks // 100, tasks // page
-    world, requests = a_group(pending=tasks // 2, unscheduled=tasks // 2 - running, running=running)
-    services, rest = world.process(), 15.0
-
-    async def watch(number: int) -> None:
-        await world.clock.sleep(number * rest / WATCHERS)
-        for _ in range(int(SECONDS / rest)):
-            await listed(services, page)
-            await world.clock.sleep(rest)
-
-    async def story() -> None:
-        for _ in range(2):  # a process that has not listed the group before reads its tasks
-            await listed(services, page)
-            await world.clock.sleep(2)
-        requests.of.clear()
-        await asyncio.gather(*(watch(number) for number in range(WATCHERS)))
-
-    world.run(story())
-    # Header, members, and ETags once more for each page; the index of the pool and its row of returns; tasks that run;
-    # every task once in five minutes.
-    readings = WATCHERS * pages / rest
-    bound = 3 * readings + min(readings, 1) * (tasks / 1000 + 5) + running + tasks / known.VOUCHED_FOR.total_seconds()
-    assert requests.of.total() / (SECONDS + rest) <= bound
-    if tasks == 5000:
-        assert bound <= 100

@@ -18,11 +18,12 @@ from shared.domain.task import Resolved, State
 from shared.services import Services
 from shared.storage import keys
 from shared.storage.counting import Kind
-from shared.usecases import group_statuses
+from tests.simulator.listing import A_SECOND, create, listed, truth
 from tests.simulator.scenarios import OTHER_GROUP
-from tests.simulator.test_listed_groups import A_SECOND, create, listed, truth
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import Call, Phase, as_process, process_name
+
+pytestmark = pytest.mark.usefixtures("rows_vouch_for_few")
 
 LISTER = "lister"
 LATER = 2.0
@@ -179,12 +180,6 @@ BETWEEN: Mapping[str, Step] = {
         schedule_and_cancel,
     )
 }
-
-
-@pytest.fixture(autouse=True)
-def rows_vouch_for_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where there are so few tasks that reading them would be as cheap."""
-    monkeypatch.setattr(group_statuses, "FEW", 1)
 
 
 def meet(before: Step, between: Step, gate: InBetween) -> None:

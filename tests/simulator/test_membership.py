@@ -29,11 +29,14 @@ def test_header_of_a_group_is_read_for_its_first_task_only() -> None:
     assert world.run(story()) == [[1, 0]]
 
 
-def test_group_outlives_the_task_that_made_it_by_an_hour_and_one_that_would_outlive_it() -> None:
+@pytest.mark.parametrize("is_known", [True, False], ids=["known to the process", "read first"])
+def test_group_outlives_the_task_that_made_it_by_an_hour_and_one_that_would_outlive_it(is_known: bool) -> None:
     world = World()
     first = world.clock.now().replace(microsecond=0) + timedelta(days=8)
 
     async def joined(task_id: str, later: timedelta) -> timedelta:
+        if not is_known:
+            world.services = world.process()
         await world.create(task_id, taskGroupId=GROUP, expires=format_date(first + later))
         return (await world.services.groups.known(GROUP)).expires - first
 

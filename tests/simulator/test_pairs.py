@@ -24,12 +24,12 @@ from shared.events.unavailable import EventsUnavailable
 from shared.services import Services
 from shared.storage.interface import Receipt, ReceiptLost, StorageUnavailable
 from shared.storage.internal_messages import RESOLVED_QUEUE, decode_body
-from tests.simulator import artifact_parties, invariants, races
+from tests.simulator import artifact_parties, invariants, parties, races
 from tests.simulator.artifact_scenarios import blob_uploaded, direct
 from tests.simulator.company import create_again, expire, one_after_the_other, remove_worker
 from tests.simulator.daily import SEED_VARIABLE, todays_seed
 from tests.simulator.expiring import HOUR
-from tests.simulator.races import Party
+from tests.simulator.parties import Party
 from tests.simulator.running import finish
 from tests.simulator.scenarios import (
     GROUP,
@@ -81,29 +81,29 @@ async def resolved_due(world: World, services: Services) -> object:
 
 
 PARTIES: Mapping[str, Party] = {
-    "claimWork": races.claim("one"),
-    "claimTask": races.claim_task(A, "two"),
-    "reclaimTask": races.reclaim(A),
-    "reportCompleted": races.report(A),
-    "reportCompleted, its handler": one_after_the_other(races.report(A), resolved_due),
-    "reportFailed": races.report(A, Resolved.FAILED),
-    "reportException": races.report_exception(A, Resolved.WORKER_SHUTDOWN),
-    "cancelTask": races.cancel(A),
-    "cancelTask of the dependent": races.cancel(B),
-    "rerunTask": races.rerun(A),
-    "scheduleTask": races.schedule(B),
-    "changeTaskPriority": races.change_priority(A, "high"),
+    "claimWork": parties.claim("one"),
+    "claimTask": parties.claim_task(A, "two"),
+    "reclaimTask": parties.reclaim(A),
+    "reportCompleted": parties.report(A),
+    "reportCompleted, its handler": one_after_the_other(parties.report(A), resolved_due),
+    "reportFailed": parties.report(A, Resolved.FAILED),
+    "reportException": parties.report_exception(A, Resolved.WORKER_SHUTDOWN),
+    "cancelTask": parties.cancel(A),
+    "cancelTask of the dependent": parties.cancel(B),
+    "rerunTask": parties.rerun(A),
+    "scheduleTask": parties.schedule(B),
+    "changeTaskPriority": parties.change_priority(A, "high"),
     "createTask again": create_again,
-    "createTask of a dependent": races.create(C, dependencies=[A]),
-    "createTask of a dependent that knows it": races.create_knowing(C, dependencies=[A]),
-    "createTask of a dependent of another group": races.create(C, dependencies=[A], taskGroupId=OTHER_GROUP),
-    "createTask of a dependent of two": races.create(C, dependencies=[A, B]),
-    "sealTaskGroup": races.seal,
-    "sealTaskGroup, cancelTaskGroup": races.seal_and_cancel,
-    "claim message": races.claim_due(A),
-    "deadline message": races.deadline_due(A),
+    "createTask of a dependent": parties.create(C, dependencies=[A]),
+    "createTask of a dependent that knows it": parties.create_knowing(C, dependencies=[A]),
+    "createTask of a dependent of another group": parties.create(C, dependencies=[A], taskGroupId=OTHER_GROUP),
+    "createTask of a dependent of two": parties.create(C, dependencies=[A, B]),
+    "sealTaskGroup": parties.seal,
+    "sealTaskGroup, cancelTaskGroup": parties.seal_and_cancel,
+    "claim message": parties.claim_due(A),
+    "deadline message": parties.deadline_due(A),
     "resolved message": resolved_due,
-    "reconciler": races.reconcile,
+    "reconciler": parties.reconcile,
     "workerRemoved": remove_worker,
     "createArtifact, a reference": artifact_parties.create_reference,
     "createArtifact, a blob": artifact_parties.create_blob,
@@ -154,8 +154,8 @@ def _meet(situation: str, names: tuple[str, ...], simulation: Simulation) -> Non
     definition = world.definition().body
     world.fixed = {name: definition[name] for name in ("created", "deadline", "expires")}
     world.is_ordered = True
-    parties = [PARTIES[name](world, world.process()) for name in names]
-    outcomes = simulation.outcomes(*(as_process(str(number), party) for number, party in enumerate(parties)))
+    calls = [PARTIES[name](world, world.process()) for name in names]
+    outcomes = simulation.outcomes(*(as_process(str(number), party) for number, party in enumerate(calls)))
     world.is_ordered = False
     for outcome in outcomes:
         if isinstance(outcome, BaseException) and not isinstance(

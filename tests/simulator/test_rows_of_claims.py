@@ -1,4 +1,4 @@
-"""The reconciler moves the index row of a claim whose process died before it could: only while the run is claimed."""
+"""The index row of a claim that is slow to move it, or has died: whoever moves it, it follows the state of the run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from shared.domain.effects import ChangePoolRows, row_of
 from shared.domain.protocol import RESOLVED_DELAY
 from shared.domain.task import Resolved, State
 from shared.storage import keys
@@ -59,7 +60,55 @@ def _commit_of_a_claim() -> int:
     return number
 
 
-@pytest.mark.parametrize("move_on", [_complete, _cancel, _end_for_a_retry, _renew])
+def _claimed_in(world: World) -> Callable[[], Awaitable[None]]:
+    """A is claimed, and its index row is still that of the pending run; returns the request that moves it."""
+    world.is_ordered = False
+    world.run(world.create(A))
+    pending = row_of(world.tasks()[A], 0)
+    world.simulation.outcomes(world.victim(world.claim()))
+    assert _rows(world) == ["pending"]
+    task = world.tasks()[A]
+    assert task.state is State.RUNNING
+    world.clock.advance(LONG)
+    moved = ChangePoolRows(task_queue_id=POOL, remove=(pending,), add=(row_of(task, 0),))
+
+    async def move_row() -> None:
+        await world.process().stores.pools.change([moved], POOL)
+
+    world.is_ordered = True
+    return move_row
+
+
+def _moved_as_it_should(world: World) -> None:
+    world.is_ordered = False
+    world.run(world.drain(60))
+    assert _rows(world) == ROWS.get(world.tasks()[A].state, [])
+
+
+MOVES = pytest.mark.parametrize("move_on", [_complete, _cancel, _end_for_a_retry, _renew])
+
+
+@MOVES
+@pytest.mark.parametrize("is_moved_before", [False, True], ids=["", "after the reconciler has moved it"])
+def test_a_claim_that_moves_its_row_late_leaves_none_of_another_state(
+    move_on: Callable[[World], Awaitable[None]], is_moved_before: bool
+) -> None:
+    """The first answer of claimTask was lost, say: the worker repeats it and reports while that call moves its row."""
+    commit = _commit_of_a_claim()
+
+    def scenario(simulation: Simulation) -> None:
+        world = World(simulation, Kill(number=commit, phase=Phase.AFTER, process="victim"))
+        move_row = _claimed_in(world)
+        if is_moved_before:
+            world.run(world.process().reconciler.check_pool(POOL))
+            assert _rows(world) == ["claimed"]
+        world.run(as_process("late", move_row()), as_process("other", move_on(world)))
+        _moved_as_it_should(world)
+
+    explore_distinct(scenario, in_order=True)
+
+
+@MOVES
 def test_a_run_that_moves_on_while_its_row_is_moved_has_the_rows_of_its_state(
     move_on: Callable[[World], Awaitable[None]],
 ) -> None:
@@ -67,18 +116,10 @@ def test_a_run_that_moves_on_while_its_row_is_moved_has_the_rows_of_its_state(
 
     def scenario(simulation: Simulation) -> None:
         world = World(simulation, Kill(number=commit, phase=Phase.AFTER, process="victim"))
-        world.is_ordered = False
-        world.run(world.create(A))
-        simulation.outcomes(world.victim(world.claim()))
-        assert _rows(world) == ["pending"]
-        assert world.tasks()[A].state is State.RUNNING
-        world.clock.advance(LONG)
-        world.is_ordered = True
+        _claimed_in(world)
         checked = as_process("reconciler", world.process().reconciler.check_pool(POOL))
         world.run(checked, as_process("other", move_on(world)))
-        world.is_ordered = False
-        world.run(world.drain(60))
-        assert _rows(world) == ROWS.get(world.tasks()[A].state, [])
+        _moved_as_it_should(world)
 
     explore_distinct(scenario, in_order=True)
 

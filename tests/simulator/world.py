@@ -55,6 +55,7 @@ WORKER = Worker(worker_group="group", worker_id="worker")
 CLAIM_TIMEOUT = timedelta(minutes=20)
 HANDLER = "handler"
 """The process in which messages are handled."""
+_ABOUT = ("taskId", "runId", "taskGroupId", "put")
 HIDDEN = 600.0
 """Seconds that the Functions host hides a message for while it is handled."""
 
@@ -105,7 +106,8 @@ class World:
         self.fixed: dict[str, str] = {}
         """Dates of a definition that is sent more than once."""
         self.handled: Counter[tuple[str, ...]] = Counter()
-        """How often the handler of each queue was called about the same thing."""
+        """How often the handler of each queue was called about what one call has put: a message that is put again says
+        when it was put first."""
         self.index_paths: dict[str, list[str]] = {}
         """The paths of the index that tasks which were created ask for."""
         self.claims: list[Claim] = []
@@ -234,7 +236,7 @@ class World:
             taken = await self._host_queues.get(queue, count=32, hidden_for=HIDDEN)
             for message in taken:
                 body = json.loads(base64.b64decode(message.text))
-                self.handled[queue, *(str(body.get(word, "")) for word in ("taskId", "runId", "taskGroupId"))] += 1
+                self.handled[queue, *(str(body.get(word, "")) for word in _ABOUT)] += 1
                 try:
                     await as_process(HANDLER, handle(body))
                 except (StorageUnavailable, Postponed, ApiError):

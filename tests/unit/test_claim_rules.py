@@ -150,7 +150,7 @@ def test_claim_task_has_a_lease_of_its_own() -> None:
     assert (lease.run_id, lease.hint_id, lease.visible) == (1, "own", UNTIL)
     assert not [effect for effect in decision.ahead if isinstance(effect, TakeLease)]
     repeat = claims.claim_by_task(claimed, 0, ME, UNTIL + SECOND, NOW + SECOND, "newer")
-    assert (repeat.task, repeat.ahead, announced(repeat)) == (None, (), [("task-running", 0)])
+    assert (repeat.task, repeat.ahead, announced(repeat)) == (claimed, (), [("task-running", 0)])
 
 
 def test_claim_task_of_the_run_after_an_expired_one() -> None:
@@ -292,7 +292,7 @@ def test_the_claim_of_a_run_that_was_renewed_for_hours_is_not_announced_again() 
 def test_a_claim_that_no_worker_received_is_undone() -> None:
     task = a_task(replace(EXPIRED, taken_until=LATER))
     worker = Worker(worker_group=EXPIRED.worker_group or "", worker_id=EXPIRED.worker_id or "")
-    decision = claim_ends.hand_back(task, 0, worker, LATER)
+    decision = claim_ends.hand_back(task, 0, worker, LATER, 0)
     assert decision.task is not None
     run = decision.task.runs[0]
     assert (run.state, run.worker_group, run.worker_id, run.taken_until, run.started) == (State.PENDING, *[None] * 4)
@@ -310,4 +310,15 @@ def test_only_the_very_claim_is_undone() -> None:
         (a_task(ended), worker, LATER),
     ):
         with pytest.raises(NoDecision):
-            claim_ends.hand_back(task, 0, by, until)
+            claim_ends.hand_back(task, 0, by, until, 0)
+
+
+def test_a_claim_that_claim_task_may_have_repeated_is_not_undone() -> None:
+    run = replace(EXPIRED, taken_until=LATER)
+    worker = Worker(worker_group=EXPIRED.worker_group or "", worker_id=EXPIRED.worker_id or "")
+    polled = replace(a_task(run), sequence=2)
+    by_task = replace(a_task(replace(run, by_claim_task=True)), sequence=2)
+    for task, sequence in ((polled, 1), (by_task, 2)):
+        assert claim_ends.hand_back(task, 0, worker, LATER, sequence).task is not None
+    with pytest.raises(NoDecision):
+        claim_ends.hand_back(by_task, 0, worker, LATER, 1)

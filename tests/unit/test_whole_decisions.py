@@ -219,9 +219,9 @@ def test_hand_back_makes_the_run_pending_again() -> None:
         task=replace(task, runs=(FIRST, waits), handles=handles),
         after=((show(1), RemoveMessage(handle=handle("claim"))),),
     )
-    assert claim_ends.hand_back(task, 1, ME, UNTIL) == expected
+    assert claim_ends.hand_back(task, 1, ME, UNTIL, 0) == expected
     unknown = replace(task, handles=MessageHandles())
-    assert claim_ends.hand_back(unknown, 1, ME, UNTIL) == Decision(
+    assert claim_ends.hand_back(unknown, 1, ME, UNTIL, 0) == Decision(
         task=replace(unknown, runs=(FIRST, waits)), after=((),)
     )
 
@@ -229,11 +229,11 @@ def test_hand_back_makes_the_run_pending_again() -> None:
 def test_hand_back_of_a_claim_that_is_not_in_force_changes_nothing() -> None:
     mine = pending_run(**MINE)
     with pytest.raises(NoDecision):  # of another worker
-        claim_ends.hand_back(a_task(mine), 0, Worker(worker_group="mine", worker_id="you"), UNTIL)
+        claim_ends.hand_back(a_task(mine), 0, Worker(worker_group="mine", worker_id="you"), UNTIL, 0)
     with pytest.raises(NoDecision):  # renewed since
-        claim_ends.hand_back(a_task(mine), 0, ME, UNTIL - SECOND)
+        claim_ends.hand_back(a_task(mine), 0, ME, UNTIL - SECOND, 0)
     with pytest.raises(NoDecision):  # not the last run
-        claim_ends.hand_back(a_task(mine, pending_run()), 0, ME, UNTIL)
+        claim_ends.hand_back(a_task(mine, pending_run()), 0, ME, UNTIL, 0)
 
 
 def test_expiry_of_a_claim() -> None:
@@ -250,13 +250,14 @@ def test_expiry_of_a_claim() -> None:
 
 @pytest.mark.parametrize("claimed", [False, True])
 def test_expiry_of_a_claim_that_was_retried_before_repairs_the_rows(claimed: bool) -> None:
-    over, last = resolved_run(Resolved.CLAIM_EXPIRED), pending_run(reason_created=Created.RETRY)
-    last = replace(last, **MINE) if claimed else last
+    over, waiting = resolved_run(Resolved.CLAIM_EXPIRED), pending_run(reason_created=Created.RETRY)
+    last = replace(waiting, **MINE) if claimed else waiting
     task = a_task(FIRST, over, last)
-    add = () if claimed else (pending_row(task, 2, last.scheduled),)
+    was = pending_row(task, 2, waiting.scheduled)
+    rows = change(running_row(task, 1, over), running_row(task, 2, last) if claimed else was)
     assert claim_ends.expire(task, 1, NOW - CLAIM_TIMEOUT, NOW, "spare") == Decision(
         task=None,
-        after=((change(running_row(task, 1, over), *add),),),
+        after=((replace(rows, remove=(*rows.remove, was)) if claimed else rows,),),
         events=(announcements.running(task, 1), announcements.exception(task, 1), announcements.pending(task, 2)),
     )
 

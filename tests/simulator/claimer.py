@@ -1,0 +1,74 @@
+"""A process that claims, and what happens at one of its requests."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+from shared.domain.claims import Worker
+from shared.domain.task import State
+from shared.storage import keys
+from shared.storage.counting import Kind
+from tests.simulator import invariants
+from tests.simulator.running import finish
+from tests.simulator.scenarios import A
+from tests.simulator.world import POOL, WORKER, World
+from tests.twin.gate import Call, Phase, as_process, process_name
+
+ANOTHER = Worker(worker_group="group", worker_id="another")
+WAIT = 20.0
+
+
+class Once:
+    """Something happens right at the claimer's first request that matches, once it is armed."""
+
+    def __init__(
+        self, matches: Callable[[Call], bool], phase: Phase = Phase.BEFORE, error: type[BaseException] | None = None
+    ) -> None:
+        self._matches, self._phase, self._error = matches, phase, error
+        self.meanwhile: Callable[[], Awaitable[Any]] | None = None
+        self.is_armed = False
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        if self.is_armed and phase is self._phase and process_name() == "claimer" and self._matches(call):
+            self.is_armed = False
+            if self.meanwhile is not None:
+                await as_process("other", self.meanwhile())
+            if self._error is not None:
+                raise self._error
+
+
+def is_commit(call: Call) -> bool:
+    return keys.TASK_STATUS in call.keys and call.kind is Kind.TABLE_WRITE
+
+
+def is_index_row(call: Call) -> bool:
+    return call.target == keys.POOLS and any(key.startswith("claimed~") for key in call.keys)
+
+
+def of_worker(call: Call) -> bool:
+    return call.kind is Kind.TABLE_WRITE and keys.worker(WORKER.worker_group, WORKER.worker_id) in call.keys
+
+
+def a_world(*gates: Any) -> World:
+    world = World(None, *gates)
+    world.is_ordered = False
+    return world
+
+
+def check_is_pending_again(world: World, task_id: str = A, run_id: int = 0) -> None:
+    """The claim has left nothing behind, and the next caller gets the run."""
+    task = world.tasks()[task_id]
+    assert (task.state, task.last_run_id) == (State.PENDING, run_id)
+    invariants.check(world)
+    assert not [body for body in world.topics.of("task-running") if body["runId"] == run_id]
+    (claims,) = world.run(world.services.work.claim_work(POOL, ANOTHER, 1, 2.5))
+    assert [(claim.task.task_id, claim.run_id) for claim in claims] == [(task_id, run_id)]
+    invariants.check_settled(world)
+    finish(world, is_acknowledged=False)
+
+
+async def quarantine(world: World) -> None:
+    until = world.clock.now() + timedelta(hours=1)
+    await world.services.workers.quarantine(POOL, WORKER, until, client_id="somebody", info="broken")

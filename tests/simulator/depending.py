@@ -1,0 +1,53 @@
+"""Groups of tasks that depend on each other, and what is done with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shared.domain.task import Resolved
+from shared.storage.counting import Operations, counting
+from shared.storage.internal_messages import ResolvedMessage
+from tests.simulator.scenarios import GROUP
+from tests.simulator.world import World
+from tests.twin.driver import Simulation
+
+
+def a_world(*gates: Any) -> World:
+    """A world whose messages may come in any order."""
+    world = World(Simulation.scripted([]), *gates)
+    world.is_ordered = False
+    return world
+
+
+async def create_tasks(world: World, count: int, **changes: Any) -> list[str]:
+    """So many tasks of one group."""
+    return [await world.create(**{"taskGroupId": GROUP, **changes}) for _ in range(count)]
+
+
+async def complete_tasks(world: World, count: int, resolution: Resolved = Resolved.COMPLETED) -> None:
+    """So many of the pending tasks are claimed and resolved."""
+    while count > 0:
+        claims = await world.claim(min(count, 32))
+        assert claims, "there are so many"
+        for claim in claims:
+            await world.services.lifecycle.report(claim.task.task_id, claim.run_id, resolution)
+        count -= len(claims)
+
+
+async def rerun(world: World, task_id: str) -> None:
+    """One more run of a resolved task."""
+    await world.services.lifecycle.rerun(await world.services.lifecycle.known(task_id))
+
+
+async def handle(world: World, task_id: str, run_id: int = 0) -> None:
+    """The message of a resolution, as its function handles it."""
+    message = ResolvedMessage(task_id=task_id, run_id=run_id, put=world.clock.now())
+    await world.services.resolution.resolved_due(message)
+
+
+async def cost_of_create(world: World, **changes: Any) -> Operations:
+    """The requests of one createTask."""
+    definition = world.definition(**{"taskGroupId": GROUP, **changes})
+    with counting() as operations:
+        await world.services.create_task(definition)
+    return operations

@@ -1,0 +1,82 @@
+"""Answers to a claim's writes, or to the worker, that were lost."""
+
+from __future__ import annotations
+
+from shared.domain.effects import ChangePoolRows, row_of
+from shared.storage import keys
+from shared.storage.interface import Create
+from tests.simulator.claimer import (
+    Once,
+    a_world,
+    is_index_row,
+    of_worker,
+    quarantine,
+)
+from tests.simulator.scenarios import A
+from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
+from tests.twin.driver import Simulation
+from tests.twin.gate import Killed, Phase, Resent, as_process
+
+
+def test_recent_tasks_names_a_claim_once_though_the_answer_was_lost() -> None:
+    gate = Once(of_worker, Phase.AFTER, Resent)
+    world = a_world(gate)
+
+    async def story() -> None:
+        await world.create(A)
+        gate.is_armed = True
+        assert len(await as_process("claimer", world.claim())) == 1
+        assert not gate.is_armed
+        assert (await world.services.workers.get(POOL, WORKER)).record.recent_tasks == ((A, 0),)
+
+    world.run(story())
+
+
+def test_one_quarantine_is_one_entry_though_the_answer_was_lost() -> None:
+    gate = Once(of_worker, Phase.AFTER, Resent)
+    world = a_world(gate)
+
+    async def story() -> None:
+        await world.claim()
+        gate.is_armed = True
+        await as_process("claimer", quarantine(world))
+        assert not gate.is_armed
+        known = await world.services.workers.get(POOL, WORKER)
+        assert len(known.history) == 1
+        assert known.record.is_quarantined(world.clock.now())
+
+    world.run(story())
+
+
+def test_a_claim_that_no_worker_received_is_announced_before_its_end() -> None:
+    """The process dies between commit and announcement."""
+    gate = Once(is_index_row, Phase.BEFORE, Killed)
+    world = a_world(gate)
+
+    async def story() -> None:
+        await world.create(A)
+        gate.is_armed = True
+        await as_process("claimer", world.claim())
+
+    world.simulation.outcomes(story())
+    assert world.topics.of("task-running") == []
+    world.run(world.drain(CLAIM_TIMEOUT.total_seconds() + 5))
+    kinds = [message.topic for message in world.topics.messages]
+    assert kinds[-3:] == ["task-running", "task-exception", "task-pending"]
+
+
+def test_rows_of_claims_answer_the_etag_of_the_workers_row() -> None:
+    """By which the worker's next call knows that no one else has written it."""
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A)
+        assert await world.claim()
+        added = ChangePoolRows(task_queue_id=POOL, add=(row_of(world.tasks()[A], 0),))
+        key = keys.worker("group", "another")
+        etag = await world.services.stores.pools.change([added], POOL, [Create(key, {})])
+        (row,) = (row for row in world.rows(keys.POOLS, keys.pool(POOL)) if row.key == key)
+        assert etag == row.etag
+
+    world.run(story())

@@ -1,0 +1,78 @@
+"""How many artifacts a task may have, and what is counted for that."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.domain import artifacts as rules
+from shared.domain.artifacts import Upload
+from shared.errors import RequestConflict
+from shared.storage.counting import Kind, counting
+from tests.simulator.scenarios import running
+from tests.simulator.uploading import (
+    create,
+    open_world,
+)
+from tests.simulator.world import World
+
+
+def test_task_cannot_have_artifacts_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every process counts now and then; what exists may be created again."""
+    monkeypatch.setattr(rules, "MAX_OF_TASK", 20)
+    monkeypatch.setattr("shared.storage.artifacts.MAX_OF_TASK", 20)
+    monkeypatch.setattr(rules, "COUNTED_EVERY", 5)
+    world = open_world()
+
+    async def fill(world: World) -> int:
+        made = 0
+        for number in range(100):
+            try:
+                await create(world, name=f"{world.slugid()}/{number}", upload=Upload.RELAY)
+            except RequestConflict:
+                break
+            made += 1
+        return made
+
+    async def story() -> None:
+        await running(world)
+        await create(world, upload=Upload.RELAY)
+        assert await fill(world) == 19
+        with pytest.raises(RequestConflict, match="20 artifacts"):
+            await create(world, name="one more", upload=Upload.RELAY)
+        await create(world, upload=Upload.RELAY)
+        world.services = world.process()
+        assert await fill(world) == 5, "as many as a process creates before it counts"
+
+    world.run(story())
+
+
+def test_repeated_creations_are_not_counted() -> None:
+    """A log that is uploaded every minute costs no count of artifacts."""
+    world = open_world()
+
+    async def story() -> None:
+        await running(world)
+        for _ in range(3 * rules.COUNTED_EVERY):
+            await create(world, upload=Upload.RELAY)
+        with counting() as operations:
+            await create(world, upload=Upload.RELAY)
+        assert operations.total == 3
+
+    world.run(story())
+
+
+def test_artifacts_of_a_task_are_counted_once_so_many_are_new() -> None:
+    """An ordinary task pays for no count; one with many pays for one now and then."""
+    world = open_world()
+    reads: list[int] = []
+
+    async def story() -> None:
+        await running(world)
+        for number in range(2 * rules.COUNTED_EVERY + 2):
+            with counting() as operations:
+                await create(world, name=f"public/{number}", upload=Upload.RELAY)
+            reads.append(operations.counts[Kind.TABLE_READ])
+
+    world.run(story())
+    counted = [number for number, each in enumerate(reads) if number and each > min(reads)]
+    assert counted == [rules.COUNTED_EVERY, 2 * rules.COUNTED_EVERY]

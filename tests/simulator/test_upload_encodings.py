@@ -1,0 +1,110 @@
+"""Which encoding and length an upload has, and who says so: creation, reader, resolution (contract 7.2)."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.domain.artifacts import Upload
+from tests.simulator import artifact_scenarios as scenes
+from tests.simulator.artifact_scenarios import CONTENT, NAME, place
+from tests.simulator.scenarios import A, running
+from tests.simulator.uploading import (
+    PACKED,
+    Once,
+    complete,
+    create,
+    open_world,
+    stored,
+    writes_blob,
+)
+from tests.simulator.world import World
+from tests.twin.driver import Simulation
+from tests.twin.gate import Call, Phase, as_process, process_name
+
+
+def test_encoding_of_older_content_is_not_set_on_newer_content() -> None:
+    """A reader looks at a first upload (packed); a second one (plain) is committed; then the reader sets headers."""
+    gate = Once("reader", lambda call: writes_blob(call) and len(commits) == 1)
+    commits: list[Call] = []
+
+    async def count(call: Call, phase: Phase) -> None:
+        if phase is Phase.AFTER and process_name() == "reader" and writes_blob(call):
+            commits.append(call)
+
+    world = World(Simulation.scripted([]), gate, count)
+    world.is_ordered = False
+
+    async def story() -> None:
+        await running(world)
+        await create(world, upload=Upload.DIRECT, content_length=100, sent_length=100)
+        await scenes.put(world, NAME, content=PACKED)
+
+        async def newer() -> None:
+            await scenes.put(world, NAME)
+            await complete(world)
+            await world.drain(60)
+
+        gate.meanwhile = newer
+        await as_process("reader", scenes.read(world))
+        assert gate.was
+        await scenes.read(world)
+
+    world.run(story())
+    container, path = place(world)
+    blob = world.memory.blobs.blobs(container)[path]
+    assert (blob.content, blob.content_encoding) == (CONTENT, "")
+
+
+@pytest.mark.parametrize("stated", [len(PACKED), len(PACKED) + 1, None])
+def test_content_is_unpacked_only_where_its_length_is_not_the_stated_one(stated: int | None) -> None:
+    """And the length that was stated stays."""
+    world = open_world()
+
+    async def story() -> None:
+        await running(world)
+        await create(world, upload=Upload.DIRECT, content_length=stated, sent_length=stated)
+        await scenes.put(world, NAME, content=PACKED)
+        await scenes.read(world)
+        await complete(world)
+        await world.drain(60)
+        await scenes.read(world)
+        found = await world.services.artifacts.reading.info(A, 0, NAME)
+        assert found.known_length == (len(PACKED) if stated is None else stated)
+
+    world.run(story())
+    container, path = place(world)
+    expected = "" if stated == len(PACKED) else "gzip"
+    assert world.memory.blobs.blobs(container)[path].content_encoding == expected
+
+
+def test_encoding_is_detected_by_the_length_that_was_stated_last() -> None:
+    """The artifact's own length stays that of the first statement (contract 7.3)."""
+    world = open_world()
+
+    async def story() -> None:
+        await running(world)
+        await create(world, upload=Upload.DIRECT, content_length=3, sent_length=3)
+        await create(world, upload=Upload.DIRECT, content_length=len(PACKED), sent_length=len(PACKED))
+        await scenes.put(world, NAME, content=PACKED)
+        await scenes.read(world)
+
+    world.run(story())
+    row, blob = stored(world)
+    assert (row.known_length, blob.content_encoding) == (3, "")
+
+
+def test_resolution_keeps_the_encoding_that_a_reader_found_out() -> None:
+    """A commit without new content would take it away until the next reader."""
+    world = open_world()
+
+    async def story() -> None:
+        await running(world)
+        await create(world, upload=Upload.DIRECT, content_length=1, sent_length=1)
+        await scenes.put(world, NAME, content=PACKED)
+        await scenes.read(world)
+        await complete(world)
+        await world.drain(60)
+
+    world.run(story())
+    container, path = place(world)
+    assert world.memory.blobs.blobs(container)[path].content_encoding == "gzip"

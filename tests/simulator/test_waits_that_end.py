@@ -1,0 +1,138 @@
+"""Waits for work whose worker has gone or waits elsewhere: none is given a claim (contract 5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from shared.domain.claims import Worker
+from shared.services import Services
+from shared.storage.counting import Kind
+from tests.simulator.claimer import (
+    ANOTHER,
+    WAIT,
+    Once,
+    a_world,
+    check_is_pending_again,
+    is_commit,
+    is_index_row,
+)
+from tests.simulator.scenarios import A
+from tests.simulator.world import POOL, WORKER
+from tests.twin.gate import Call, as_process
+
+
+def test_a_new_wait_ends_the_older_one_of_the_same_worker_at_once() -> None:
+    world = a_world()
+    ends: list[float] = []
+
+    async def older() -> None:
+        assert await world.services.work.claim_work(POOL, WORKER, 1, WAIT) == []
+        ends.append(world.clock.elapsed)
+
+    async def newer() -> None:
+        await world.clock.sleep(5)
+        began = world.clock.elapsed
+        (claim,) = await world.services.work.claim_work(POOL, WORKER, 1, WAIT)
+        assert claim.task.task_id == A
+        assert ends[0] - began < 0.1
+
+    async def create() -> None:
+        await world.clock.sleep(8)
+        await world.create(A)
+
+    world.run(older(), newer(), create())
+
+
+def test_waits_of_other_workers_and_in_other_pools_go_on() -> None:
+    world = a_world()
+
+    async def wait(worker: Worker, pool: str) -> float:
+        began = world.clock.elapsed
+        assert await world.services.work.claim_work(pool, worker, 1, WAIT) == []
+        return world.clock.elapsed - began
+
+    waited = world.run(wait(WORKER, POOL), wait(ANOTHER, POOL), wait(WORKER, "another/pool"))
+    assert all(seconds >= WAIT for seconds in waited)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "new"])
+def test_a_wait_in_another_process_is_given_nothing_once_the_worker_waits_here(known: bool) -> None:
+    """The older process polls first, so that it is the one that takes the message."""
+    world = a_world()
+    old, new = world.process(), world.process()
+
+    async def older() -> None:
+        if known:
+            await old.work.claim_work(POOL, WORKER, 1, 0.1)
+        assert await old.work.claim_work(POOL, WORKER, 1, WAIT) == []
+
+    async def newer() -> list[str]:
+        await world.clock.sleep(1.5)
+        claims = await new.work.claim_work(POOL, WORKER, 1, WAIT)
+        return [claim.task.task_id for claim in claims]
+
+    async def create() -> None:
+        await world.clock.sleep(3)
+        old.stores.pools.queues._bands.pop(POOL)
+        await old.create_task(world.definition(A))  # wakes the older process
+
+    _, claimed, _ = world.run(older(), newer(), create())
+    assert claimed == [A]
+    assert len(world.tasks()[A].runs) == 1
+    assert len(world.topics.of("task-running")) == 1
+
+
+def test_a_worker_that_goes_from_process_to_process_is_given_work_in_each() -> None:
+    world = a_world()
+    processes: list[Services] = [world.process() for _ in range(3)]
+
+    async def story() -> None:
+        for number in range(12):
+            services = processes[number % 3]
+            assert await services.work.claim_work(POOL, WORKER, 1, 1.0) == []
+            task_id = await world.create()
+            await world.clock.sleep(11)
+            (claim,) = await processes[number * 2 % 3].work.claim_work(POOL, WORKER, 1, 1.5)
+            assert (claim.task.task_id, len(claim.task.runs)) == (task_id, 1)
+
+    world.run(story())
+
+
+def test_a_cancelled_wait_leaves_the_work_to_others() -> None:
+    world = a_world()
+
+    async def story() -> None:
+        waiting = asyncio.ensure_future(world.services.work.claim_work(POOL, WORKER, 1, WAIT))
+        await world.clock.sleep(3)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await world.create(A)
+
+    world.run(story())
+    check_is_pending_again(world)
+
+
+@pytest.mark.parametrize("at", [is_commit, is_index_row, lambda call: call.kind is Kind.QUEUE_GET])
+def test_a_call_that_is_cancelled_while_it_claims_hands_back(at: Callable[[Call], bool]) -> None:
+    gate = Once(at)
+    world = a_world(gate)
+
+    async def story() -> None:
+        await world.create(A)
+        waiting = asyncio.ensure_future(as_process("claimer", world.services.work.claim_work(POOL, WORKER, 1, WAIT)))
+
+        async def cancel() -> None:
+            waiting.cancel()
+            await asyncio.sleep(0)
+
+        gate.meanwhile, gate.is_armed = cancel, True
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert not gate.is_armed
+
+    world.run(story())
+    check_is_pending_again(world)
