@@ -30,6 +30,7 @@ from bench.load.client import Target
 from bench.load.compare import compare
 from bench.load.crowd import Crowd
 from bench.load.hostlog import HostLogs
+from bench.load.meter import Meter
 from bench.load.report import charts, markdown, write
 from bench.load.result import Result
 from local import state
@@ -97,13 +98,14 @@ def _measure(target: Target, preset: Preset, clients: int, stack: Stack | None) 
         machine=machine,
     )
     with Crowd(target, clients) as crowd:
-        bench = Bench(target, crowd, preset, result, _say)
+        meter = Meter(result, _say)
+        bench = Bench(target, crowd, preset, meter)
         if stack is not None:
             port = stack.options.ports.api
             running = StackState.load(port)
             children = running.children if running is not None else {}
-            bench.processes = {name: child.pid for name, child in children.items()}
-            bench.logs = HostLogs(sorted(state.logs_folder(port).glob("host-*.log")))
+            meter.processes = {name: child.pid for name, child in children.items()}
+            meter.logs = HostLogs(sorted(state.logs_folder(port).glob("host-*.log")))
             bench.storage = stack.azurite.connection_string
         bench.run()
     return result

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from bench.budgets import CALLS
 from bench.load import ceiling
@@ -20,15 +19,13 @@ from bench.load.crowd import (
     statuses_for,
     wait_for_work,
 )
-from bench.load.hostlog import Cost, HostLogs
-from bench.load.machine import Use, cores_in_use, use_of
-from bench.load.result import Curve, Result, Row
+from bench.load.hostlog import Cost
+from bench.load.machine import use_of
+from bench.load.meter import Meter
+from bench.load.result import Curve, Row
+from bench.load.shapes import SHAPES
 from shared.ids import new_slugid
 from shared.storage.internal_messages import RESOLVED_QUEUE
-
-SETTLED_SECONDS = 60.0
-LOOK_SECONDS = 0.25
-
 
 _WHOLE_RUN = {"claimWork": 1, "reportCompleted": 1, RESOLVED_QUEUE: 1}
 """What one task costs from its claim on, with what follows its resolution: calls and messages, as hosts log them."""
@@ -56,15 +53,12 @@ FULL = Preset(name="full", seconds=15, samples=100, graph=400, sizes=(0, 500, 10
 
 @dataclass
 class Bench:
-    """One run against one deployment. Without `processes`, `logs` and `storage` it is seen from outside alone."""
+    """One run against one deployment. Without `storage` nothing is said of what the emulator could serve."""
 
     target: Target
     crowd: Crowd
     preset: Preset
-    result: Result
-    say: Callable[[str], None]
-    processes: Mapping[str, int] = field(default_factory=dict)
-    logs: HostLogs | None = None
+    meter: Meter
     storage: str | None = None
     """The emulator's connection string."""
 
@@ -76,29 +70,27 @@ class Bench:
         """All parts."""
         for part in (self._throughput, self._alone, self._graphs, self._growth, self._idle, self._ceiling):
             part()
-        self.result.memory = {name: round(use.memory, 1) for name, use in use_of(self.processes).items()}
+        self.meter.result.memory = {name: round(use.memory, 1) for name, use in use_of(self.meter.processes).items()}
         self._calls.client.close()
-
-    # Parts
 
     def _throughput(self) -> None:
         kind, seconds = self._kind("calls"), self.preset.seconds
         self.crowd.all(create_for, min(seconds, 2.0), self._kind("warm"))  # caches, connections, tables
-        with self._measured("throughput") as measure:
+        with self.meter.measured("throughput") as measure:
             created = measure("createTask", lambda: self.crowd.all(create_for, seconds, kind), {"createTask": 1})
         left = min(50, created.count("createTask") // 2)
         count = created.count("createTask") - left
-        with self._measured("throughput") as measure:
+        with self.meter.measured("throughput") as measure:
             measure("status", lambda: self.crowd.all(statuses_for, seconds, created.task_ids), {"status": 1})
             measure(
                 "claimWork + reportCompleted",
-                lambda: self._settled(self.crowd.work(kind.task_queue_id, count), count),
+                lambda: self.meter.settled(self.crowd.work(kind.task_queue_id, count), count),
                 _WHOLE_RUN,
                 by="reportCompleted",
             )
             measure(
                 "… with reclaimTask and 5 × createArtifact",
-                lambda: self._settled(self.crowd.work(kind.task_queue_id, left, reclaims=True, artifacts=5), left),
+                lambda: self.meter.settled(self.crowd.work(kind.task_queue_id, left, reclaims=True, artifacts=5), left),
                 {**_WHOLE_RUN, "reclaimTask": 1, "createArtifact": 5},
                 by="reportCompleted",
             )
@@ -117,11 +109,12 @@ class Bench:
             clock.timed("createArtifact", self._calls.artifact, claimed, "public/a.txt")
             clock.timed("reportCompleted", self._calls.complete, claimed)
         seen = clock.stop()
-        costs = self._costs()
+        costs = self.meter.costs()
         for name, latencies in seen.latencies.items():
             cost = costs.get(name, Cost())
-            self._row(Row(part="one client", name=name, count=len(latencies), requests=cost.each or None), latencies)
-        self._note(seen)
+            row = Row(part="one client", name=name, count=len(latencies), requests=cost.each or None)
+            self.meter.row(row, latencies)
+        self.meter.note(seen)
 
     def _graphs(self) -> None:
         """As many tasks each time: without dependencies, and in shapes. How fast they are created, and completed."""
@@ -136,11 +129,11 @@ class Bench:
             (task_id, kind.depending_on(*(ids[index] for index in required)))
             for task_id, required in zip(ids, plan, strict=True)
         ]
-        with self._measured("graphs") as measure:
+        with self.meter.measured("graphs") as measure:
             measure(f"{name}: create", lambda: self._created(tasks, plan), {"createTask": 1}, by="createTask")
             measure(
                 f"{name}: claim and complete",
-                lambda: self._settled(self.crowd.work(kind.task_queue_id, len(ids)), len(ids)),
+                lambda: self.meter.settled(self.crowd.work(kind.task_queue_id, len(ids)), len(ids)),
                 _WHOLE_RUN,
                 by="reportCompleted",
             )
@@ -160,7 +153,7 @@ class Bench:
         """createTask with 0, 4, … open dependencies."""
         kind, counts = self._kind("many"), [0, 4, 48, min(self.preset.graph, 1000)]
         ids = self.crowd.shared(create_all, [(new_slugid(), kind) for _ in range(max(counts))]).task_ids
-        self._costs()
+        self.meter.costs()
         curve = Curve(name="createTask by dependencies", across="open dependencies", unit="ms")
         requests = Curve(name="storage requests of createTask", across="open dependencies", unit="requests")
         for count in sorted({min(count, len(ids)) for count in counts}):
@@ -170,12 +163,12 @@ class Bench:
                 self._calls.create(kind.depending_on(*ids[:count]))
                 seconds.append(time.perf_counter() - started)
             curve.points.append((count, percentile(seconds, 0.5)))
-            cost = self._costs().get("createTask", Cost())
+            cost = self.meter.costs().get("createTask", Cost())
             if cost.calls:
                 requests.points.append((count, cost.each))
             name = f"createTask, {count} open dependencies"
-            self._row(Row(part="graphs", name=name, count=5, requests=cost.each or None), seconds)
-        self.result.curves += [curve, requests] if requests.points else [curve]
+            self.meter.row(Row(part="graphs", name=name, count=5, requests=cost.each or None), seconds)
+        self.meter.result.curves += [curve, requests] if requests.points else [curve]
 
     def _growth(self) -> None:
         """One group, all of whose tasks are pending in one task queue, as it grows."""
@@ -187,22 +180,22 @@ class Bench:
             Curve(name="listTaskGroup, again at once", across="tasks", unit="ms"),
         ]
         for size in self.preset.sizes:
-            self.say(f"  a group of {size}")
+            self.meter.say(f"  a group of {size}")
             have += len(self.crowd.shared(create_all, [(new_slugid(), kind) for _ in range(size - have)]).task_ids)
             if size:
-                self._costs()
+                self.meter.costs()
                 for curve, when in zip(lists, ("", ", again at once"), strict=True):
                     started = time.perf_counter()
                     count = self._calls.list_group(kind.task_group_id)
                     seconds = time.perf_counter() - started
                     curve.points.append((count, seconds * 1000))
-                    cost = self._costs().get("listTaskGroup", Cost())
+                    cost = self.meter.costs().get("listTaskGroup", Cost())
                     requests = cost.requests or None
                     name = f"listTaskGroup of {size} pending tasks{when}"
-                    self._row(Row(part="growth", name=name, count=1, requests=requests), [seconds])
+                    self.meter.row(Row(part="growth", name=name, count=1, requests=requests), [seconds])
             for name, value in self._sampled(kind, samples).items():
                 curves[name].points.append((size, value))
-        self.result.curves += [*curves.values(), *lists]
+        self.meter.result.curves += [*curves.values(), *lists]
 
     def _sampled(self, kind: Kind, samples: int) -> dict[str, float]:
         """Median milliseconds of each call, one client; afterwards as many tasks are pending as before."""
@@ -214,101 +207,30 @@ class Bench:
                 claimed = clock.timed("claimWork", self._calls.claim, kind.task_queue_id)
                 if claimed is not None:
                     clock.timed("reportCompleted", self._calls.complete, claimed)
-        self._note(clock.stop())
+        self.meter.note(clock.stop())
         return {name: percentile(latencies, 0.5) for name, latencies in clock.seen.latencies.items()}
 
     def _idle(self) -> None:
         """Workers that wait for work that does not come: what a minute of all of them costs. Their polls of the storage
         are those of the process, which serves all who wait, and of no call."""
-        seconds, before = self.preset.idle_seconds, use_of(self.processes)
-        self.say(f"idle polling for {seconds:g} s")
+        seconds, before = self.preset.idle_seconds, use_of(self.meter.processes)
+        self.meter.say(f"idle polling for {seconds:g} s")
         seen = self.crowd.all(wait_for_work, seconds, self._kind("idle").task_queue_id)
         row = Row(part="idle", name=f"a minute of {self.crowd.clients} idle workers", count=1)
-        row.cpu = self._cpu(before, seconds / 60)
-        self.result.rows.append(row)
-        self._note(seen)
+        row.cpu = self.meter.cpu(before, seconds / 60)
+        self.meter.result.rows.append(row)
+        self.meter.note(seen)
 
     def _ceiling(self) -> None:
         """What the emulator could serve, and the share of it that the service reached."""
         if self.storage is None:
             return
         for name, cost in (("createTask", CALLS["createTask"]), ("claimWork + reportCompleted", ceiling.CYCLE)):
-            self.say(f"ceiling of the emulator: {name}")
+            self.meter.say(f"ceiling of the emulator: {name}")
             rate = ceiling.calls_a_second(self.storage, cost, self.preset.seconds)
             requests = sum(cost.values())
             row = Row(part="ceiling", name=f"{name}, bare requests", count=1, rate=rate, requests=requests)
-            self.result.rows.append(row)
-
-    # Measuring
-
-    @contextmanager
-    def _measured(self, part: str) -> Iterator[Callable[..., Seen]]:
-        """Gives a function that does something, and makes a row of what it took."""
-
-        def measure(name: str, work: Callable[[], Seen], calls: Mapping[str, int], by: str | None = None) -> Seen:
-            self.say(name)
-            self._costs()
-            before, busy, started = use_of(self.processes), cores_in_use(), time.monotonic()
-            seen = work()
-            elapsed = time.monotonic() - started
-            by = by or name
-            count = seen.count(by)
-            row = Row(part=part, name=name, count=count, failures=len(seen.failures))
-            if count:
-                row.rate = count / seen.seconds
-                row.cpu = self._cpu(before, count)
-                ours = sum(row.cpu.values()) * count / 1000
-                row.cpu["clients"] = seen.cpu * 1000 / count
-                others = (cores_in_use() - busy - ours - seen.cpu) / elapsed
-                self.result.machine.setdefault("cores used by others", []).append(round(others, 2))
-                costs = self._costs()
-                if self.logs is not None:
-                    row.requests = sum(costs[call].each * times for call, times in calls.items() if call in costs)
-            self._row(row, _summed(seen, by, calls))
-            self._note(seen)
-            return seen
-
-        yield measure
-
-    def _settled(self, seen: Seen, count: int) -> Seen:
-        """After the resolutions have been followed up, as far as the hosts' logs show it: their cost counts as well."""
-        if self.logs is None:
-            return seen
-        until, done = time.monotonic() + SETTLED_SECONDS, 0
-        self._settling = {}
-        while done < count and time.monotonic() < until:
-            for name, cost in self.logs.read().items():
-                total = self._settling.setdefault(name, Cost())
-                total.calls += cost.calls
-                total.requests += cost.requests
-            done = self._settling.get(RESOLVED_QUEUE, Cost()).calls
-            if done < count:
-                time.sleep(LOOK_SECONDS)
-        return seen
-
-    _settling: dict[str, Cost] = field(default_factory=dict, init=False)
-
-    def _costs(self) -> dict[str, Cost]:
-        """What was logged since the last time."""
-        costs, self._settling = self._settling, {}
-        if self.logs is not None:
-            for name, cost in self.logs.read().items():
-                total = costs.setdefault(name, Cost())
-                total.calls += cost.calls
-                total.requests += cost.requests
-        return costs
-
-    def _cpu(self, before: Mapping[str, Use], count: float) -> dict[str, float]:
-        after = use_of(self.processes)
-        return {name: (after[name].cpu - use.cpu) * 1000 / count for name, use in before.items()}
-
-    def _row(self, row: Row, latencies: Sequence[float]) -> None:
-        if latencies:
-            row.p50, row.p99 = percentile(latencies, 0.5), percentile(latencies, 0.99)
-        self.result.rows.append(row)
-
-    def _note(self, seen: Seen) -> None:
-        self.result.failures += seen.failures[: 20 - len(self.result.failures)]
+            self.meter.result.rows.append(row)
 
     def _kind(self, name: str) -> Kind:
         return Kind(task_queue_id=f"bench/{name[:20]}-{self._tag}", task_group_id=new_slugid())
@@ -320,52 +242,3 @@ def create_all_here(calls: Calls, tasks: Sequence[tuple[str, Kind]]) -> Seen:
     for task_id, kind in tasks:
         clock.timed("createTask", calls.create, kind, task_id)
     return clock.stop()
-
-
-def _summed(seen: Seen, by: str, calls: Mapping[str, int]) -> list[float]:
-    """Seconds of all calls of one task together, where there are several of them: one by one, as they were made."""
-    timed = [seen.latencies[name] for name in calls if name in seen.latencies]
-    if len(timed) < 2 or any(len(each) != len(timed[0]) for each in timed):
-        return seen.latencies.get(by, [])
-    return [sum(parts) for parts in zip(*timed, strict=True)]
-
-
-Shape = Callable[[int], list[tuple[int, ...]]]
-"""For each of so many tasks, the earlier ones that it depends on, by number."""
-
-
-def _plain(count: int) -> list[tuple[int, ...]]:
-    return [()] * count
-
-
-def _chain(count: int) -> list[tuple[int, ...]]:
-    """Ten chains side by side, so that workers have something to do."""
-    return [(index - 10,) if index >= 10 else () for index in range(count)]
-
-
-def _diamond(count: int) -> list[tuple[int, ...]]:
-    """One, two that wait for it, one that waits for those; again and again."""
-    plan: list[tuple[int, ...]] = []
-    for index in range(count):
-        first = index - index % 4
-        plan.append({0: (), 1: (first,), 2: (first,), 3: (first + 1, first + 2)}[index % 4])
-    return plan
-
-
-def _fan_out(count: int) -> list[tuple[int, ...]]:
-    """One that all others wait for."""
-    return [(), *[(0,)] * (count - 1)]
-
-
-def _fan_in(count: int) -> list[tuple[int, ...]]:
-    """One that waits for all others."""
-    return [*[()] * (count - 1), tuple(range(count - 1))]
-
-
-SHAPES: Mapping[str, Shape] = {
-    "no dependencies": _plain,
-    "chains": _chain,
-    "diamonds": _diamond,
-    "fan-out": _fan_out,
-    "fan-in": _fan_in,
-}

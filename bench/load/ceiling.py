@@ -32,7 +32,13 @@ from shared.storage.table_requests import encode_entity
 from shared.storage.wire import Endpoint
 
 NAME = "benchceiling"
-"""Of a table, and a queue."""
+"""Of a table; names of queues begin with it. Each measurement has queues of its own: the emulator looks through all
+messages of a queue, and those of the measurement before are left in it.
+"""
+POLLED = "-polled"
+"""Ends the name of the queue that is asked for messages: in the other one, thousands are hidden."""
+POLLED_MESSAGES = 200
+"""In that queue: more than are taken in the second for which each is hidden then."""
 AT_ONCE = 8
 """Calls under way in each process."""
 _ROW: Mapping[str, Value] = {"content": b"x" * 700, "state": "pending"}
@@ -51,7 +57,7 @@ CYCLE: Cost = {kind: sum(cost.get(kind, 0) for cost in _FOLLOWED_UP) for kind in
 class _Bare:
     """Requests of one process."""
 
-    def __init__(self, connection_string: str, session: aiohttp.ClientSession) -> None:
+    def __init__(self, connection_string: str, queue: str, session: aiohttp.ClientSession) -> None:
         endpoints, credential = parse_connection_string(connection_string)
         name, key = credential.named_key
         until = datetime.now(UTC) + timedelta(hours=2)
@@ -62,7 +68,8 @@ class _Bare:
             TablePermissions(read=True, write=True, delete=True, add=True, update=True, list=True),
             until,
         )
-        self._messages = f"{endpoints.queue}/{NAME}/messages"
+        self._messages = f"{endpoints.queue}/{queue}/messages"
+        self._polled = f"{endpoints.queue}/{queue}{POLLED}/messages"
         self._queue_sas = generate_account_sas(
             name,
             key,
@@ -85,7 +92,7 @@ class _Bare:
             case "P":
                 await self._send("POST", f"{self._messages}?visibilitytimeout=3600&{self._queue_sas}", data=_MESSAGE)
             case "G":
-                await self._send("GET", f"{self._messages}?numofmessages=1&visibilitytimeout=30&{self._queue_sas}")
+                await self._send("GET", f"{self._polled}?numofmessages=1&visibilitytimeout=1&{self._queue_sas}")
             case "U" | "D":
                 await self._change(kind)
 
@@ -132,32 +139,36 @@ class _Bare:
 
 def calls_a_second(connection_string: str, cost: Cost, seconds: float, processes: int = 2) -> float:
     """How many calls of this cost the emulator serves in a second, if nothing else is done."""
-    _prepare(connection_string)
+    queue = _prepare(connection_string)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context) as pool:
-        futures = [pool.submit(_load, connection_string, dict(cost), seconds) for _ in range(processes)]
+        futures = [pool.submit(_load, connection_string, queue, dict(cost), seconds) for _ in range(processes)]
         return sum(future.result() for future in futures)
 
 
-def _prepare(connection_string: str) -> None:
-    """The table with its row, and the queue."""
+def _prepare(connection_string: str) -> str:
+    """Makes the table with its row, and two queues, one with messages to take. Returns the name of the other."""
     with TableServiceClient.from_connection_string(connection_string) as service:
         table = service.create_table_if_not_exists(NAME)
         table.upsert_entity({"PartitionKey": "row", "RowKey": "row", "text": json.dumps("x" * 1000)})
+    name = f"{NAME}-{uuid4().hex}"
     with QueueServiceClient.from_connection_string(connection_string) as queues:
-        if not any(queue.name == NAME for queue in queues.list_queues(NAME)):
-            queues.create_queue(NAME)
+        queues.create_queue(name)
+        polled = queues.create_queue(f"{name}{POLLED}")
+        for _ in range(POLLED_MESSAGES):
+            polled.send_message("e" * 200)
+    return name
 
 
-def _load(connection_string: str, cost: dict[str, float], seconds: float) -> float:
-    return asyncio.run(_load_for(connection_string, cost, seconds))
+def _load(connection_string: str, queue: str, cost: dict[str, float], seconds: float) -> float:
+    return asyncio.run(_load_for(connection_string, queue, cost, seconds))
 
 
-async def _load_for(connection_string: str, cost: Mapping[str, float], seconds: float) -> float:
+async def _load_for(connection_string: str, queue: str, cost: Mapping[str, float], seconds: float) -> float:
     done = 0
     kinds = [kind for kind, count in cost.items() for _ in range(round(count))]
     async with aiohttp.ClientSession() as session:
-        bare = _Bare(connection_string, session)
+        bare = _Bare(connection_string, queue, session)
         started = time.monotonic()
 
         async def call_again() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
-from bench.cost_model import DOCUMENT
+from bench.cost_model.tables import DOCUMENT
 from bench.simulation.scenarios import tables
 
 MARKS = ("<!-- made by python -m bench.simulation --write -->", "<!-- end of the simulation -->")

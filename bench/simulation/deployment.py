@@ -11,7 +11,7 @@ from typing import Any
 
 import simpy
 
-from bench.cost_model import Model
+from bench.cost_model.model import Model
 from bench.simulation.calls import CALLS, OTHER, Call, RoundTrip
 from bench.simulation.instances import Front, Size
 from bench.simulation.listeners import Listener

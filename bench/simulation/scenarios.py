@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
-from bench.cost_model import INPUTS, PROFILES, ROOT, Model
+from bench.cost_model.model import INPUTS, PROFILES, ROOT, Model
 from bench.simulation.calls import CALLS
 from bench.simulation.charts import Line, chart
 from bench.simulation.deployment import Deployment, Load

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import simpy
 
-from bench.cost_model import PARTITION_LIMIT, QUEUE_LIMIT, TABLE_LIMIT
+from bench.cost_model.limits import PARTITION_LIMIT, QUEUE_LIMIT, TABLE_LIMIT
 from bench.simulation.calls import RoundTrip
 from shared.storage.wire import Patience
 

@@ -30,3 +30,9 @@ def planted(mistake: Mistake, folder: Path) -> list[str]:
     assert mistake.old in text, f"nothing to replace for {mistake.name}: adapt the mistake"
     path.write_text(text.replace(mistake.old, mistake.new, 1))
     return check(infra, {"large, closed": templates.SCENARIOS["large, closed"]})
+
+
+def check_found(mistake: Mistake, folder: Path) -> None:
+    """Fails unless the mistake is found for what it is."""
+    found = planted(mistake, folder)
+    assert any(mistake.found in each for each in found), found or "nothing was found"

@@ -14,8 +14,12 @@ from typing import Any
 
 import pytest
 
-from bench import budgets, cost_model
-from bench.cost_model import Model
+from bench import budgets
+from bench.cost_model.bill import LOG_ALERTS, METRIC_ALERTS, Bill
+from bench.cost_model.limits import capacity, lateness
+from bench.cost_model.model import INPUTS as INPUTS_FILE
+from bench.cost_model.model import PROFILES, QUEUE_FUNCTIONS, TIMER_FUNCTIONS, Model
+from bench.cost_model.tables import DOCUMENT, MARKS, document, report
 from local.state import ROOT
 from local.templates import flex
 from shared.domain.priority import PRIORITIES
@@ -28,15 +32,15 @@ from worker.claimwork import SHORT
 from worker.options import Options
 from worker.signed import FRESH
 
-INPUTS: dict[str, Any] = json.loads(cost_model.INPUTS.read_text())
-MODELS = {name: Model.of(name, INPUTS) for name in cost_model.PROFILES}
+INPUTS: dict[str, Any] = json.loads(INPUTS_FILE.read_text())
+MODELS = {name: Model.of(name, INPUTS) for name in PROFILES}
 BOTH = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
 
 def test_the_document_has_the_tables_of_today() -> None:
-    text = cost_model.DOCUMENT.read_text()
-    assert all(mark in text for mark in cost_model.MARKS)
-    assert text == cost_model.document(text, cost_model.report(INPUTS)), "run: python -m bench.cost_model --write"
+    text = DOCUMENT.read_text()
+    assert all(mark in text for mark in MARKS)
+    assert text == document(text, report(INPUTS)), "run: python -m bench.cost_model --write"
 
 
 async def _counted(call: Awaitable[Any]) -> Counter[str]:
@@ -96,7 +100,7 @@ def test_the_history_costs_no_more_than_the_model_says() -> None:
 def test_the_history_is_a_small_part_of_the_bill() -> None:
     for name, model in MODELS.items():
         price = model.prices["table_per_million"][model.profile["storageSku"]]
-        assert 0 < model.history()["tables"] * price < 0.2, name
+        assert 0 < Bill(model).history()["tables"] * price < 0.2, name
 
 
 def test_the_life_of_a_task_is_within_the_design() -> None:
@@ -107,16 +111,16 @@ def test_the_life_of_a_task_is_within_the_design() -> None:
 
 @BOTH
 def test_capacity_is_there(model: Model) -> None:
-    for title, needed, there in model.capacity():
+    for title, needed, there in capacity(model):
         assert needed <= there, title
     assert model.http_instances(peak=True) >= model.http_instances(peak=False)
 
 
 @BOTH
 def test_being_there_costs_less_than_working(model: Model) -> None:
-    assert 0 < sum(model.idle_cost().values()) < sum(model.cost().values())
-    for line, money in model.idle_cost().items():
-        assert money <= model.cost()[line] + 0.01, line
+    assert 0 < sum(Bill(model).idle_cost().values()) < sum(Bill(model).cost().values())
+    for line, money in Bill(model).idle_cost().items():
+        assert money <= Bill(model).cost()[line] + 0.01, line
 
 
 def test_prices_and_loads_are_what_counts() -> None:
@@ -126,20 +130,20 @@ def test_prices_and_loads_are_what_counts() -> None:
             free["prices"][name] = dict.fromkeys(price, 0)
         elif not isinstance(price, str):
             free["prices"][name] = 0
-    assert sum(Model.of("large", free).cost().values()) == 0
+    assert sum(Bill(Model.of("large", free)).cost().values()) == 0
     dearer = copy.deepcopy(INPUTS)
     dearer["prices"]["queue_per_million"] = {"Standard_LRS": 0.8, "Standard_ZRS": 0.8}
     line = "queues: requests"
-    assert Model.of("large", dearer).cost()[line] == pytest.approx(2 * MODELS["large"].cost()[line])
+    assert Bill(Model.of("large", dearer)).cost()[line] == pytest.approx(2 * Bill(MODELS["large"]).cost()[line])
     busier = copy.deepcopy(INPUTS)
     busier["loads"]["small"]["tasks_a_second"] *= 10
-    more, less = Model.of("small", busier).cost(), MODELS["small"].cost()
+    more, less = Bill(Model.of("small", busier)).cost(), Bill(MODELS["small"]).cost()
     assert more["blobs: data"] == pytest.approx(10 * less["blobs: data"])
     assert sum(more.values()) > sum(less.values())
 
 
 def test_what_stands_ready_is_not_late() -> None:
-    small, large = (model.lateness() for model in MODELS.values())
+    small, large = (lateness(model) for model in MODELS.values())
     assert max(worst for title, _, worst in large if title == "a deadline passes") < 5
     assert any("after a scale to zero" in title for title, _, _ in small)
     assert not any("after a scale to zero" in title for title, _, _ in large)
@@ -152,7 +156,7 @@ def test_what_stands_ready_is_not_late() -> None:
 
 def test_every_function_has_its_scale_group() -> None:
     """With zone redundancy each costs two instances that stand ready."""
-    groups = {*cost_model.QUEUE_FUNCTIONS, *cost_model.TIMER_FUNCTIONS}
+    groups = {*QUEUE_FUNCTIONS, *TIMER_FUNCTIONS}
     assert groups | {"http"} == flex.function_names()
     large = MODELS["large"]
     assert large.profile["zoneRedundant"]
@@ -160,12 +164,13 @@ def test_every_function_has_its_scale_group() -> None:
     assert min(large.ready.values()) == 2
     one_zone = dataclasses.replace(large, profile={**large.profile, "zoneRedundant": False})
     assert sum(one_zone.ready.values()) == 12
-    assert large.idle_cost()["functions: always ready"] > one_zone.idle_cost()["functions: always ready"] + 200
+    line = "functions: always ready"
+    assert Bill(large).idle_cost()[line] > Bill(one_zone).idle_cost()[line] + 200
 
 
 def test_alerts_are_counted() -> None:
-    assert len(list(templates.resources("Microsoft.Insights/scheduledQueryRules"))) == cost_model.LOG_ALERTS
-    assert len(list(templates.resources("Microsoft.Insights/metricAlerts"))) == cost_model.METRIC_ALERTS
+    assert len(list(templates.resources("Microsoft.Insights/scheduledQueryRules"))) == LOG_ALERTS
+    assert len(list(templates.resources("Microsoft.Insights/metricAlerts"))) == METRIC_ALERTS
 
 
 def test_cost_model_command(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from bench.cost_model import DOCUMENT, INPUTS, Model
+from bench.cost_model.model import INPUTS, Model
+from bench.cost_model.tables import DOCUMENT
 from bench.simulation.__main__ import MARKS
 from bench.simulation.charts import Line, chart
 from bench.simulation.deployment import Deployment, Load

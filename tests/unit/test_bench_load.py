@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from bench.load import __main__ as command
-from bench.load.bench import SHAPES
 from bench.load.client import CallFailed, Client, Target
 from bench.load.compare import compare
 from bench.load.crowd import Clock, percentile
 from bench.load.hostlog import HostLogs
 from bench.load.report import charts, markdown, write
 from bench.load.result import Curve, Result, Row
+from bench.load.shapes import SHAPES
 from shared.auth import hawk
 
 

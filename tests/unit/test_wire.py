@@ -1,224 +1,56 @@
-"""Hot requests against a server that cuts connections, answers nonsense, throttles, or wants another token.
+"""Hot requests against a server that cuts connections, answers nonsense or throttles.
 
 Every kind of hot request meets every fault, with a key and with an identity.
 """
 
 from __future__ import annotations
 
-import asyncio
-import base64
 import itertools
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from azure.core.credentials import AccessToken, AccessTokenInfo, AzureNamedKeyCredential
-from azure.core.credentials_async import AsyncTokenCredential
-from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 
 from shared.storage import wire
-from shared.storage.authorisation import Bearer
-from shared.storage.connection import AzureStorage, Credential, Endpoints
-from shared.storage.counting import Kind, counting
+from shared.storage.connection import Credential
+from shared.storage.counting import counting
 from shared.storage.interface import (
     Create,
-    Delete,
-    Merge,
-    Receipt,
     ReceiptLost,
     Refusal,
-    Replace,
-    Storage,
     StorageRefused,
     StorageUnavailable,
     TransactionRefused,
-    Upsert,
 )
-from shared.storage.pipeline import Transport
-from shared.storage.wire import Answer, Endpoint, Patience, Refused, Request
-
-KEY = AzureNamedKeyCredential("account", "c2VjcmV0LWtleQ==")
-PATIENCE = Patience(total=20, first_pause=0.001)
-RECEIPT = Receipt(message_id="id", pop_receipt="receipt", visible=datetime(2026, 1, 1, tzinfo=UTC))
-ROW = '{"PartitionKey":"p","RowKey":"k","Timestamp":"2026-01-01T00:00:00.1234567Z","odata.etag":"W/\\"1\\""}'
-DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
-MESSAGES = (
-    '<?xml version="1.0" encoding="utf-8"?><QueueMessagesList><QueueMessage><MessageId>id</MessageId>'
-    f"<InsertionTime>{DATE}</InsertionTime><ExpirationTime>{DATE}</ExpirationTime><PopReceipt>receipt</PopReceipt>"
-    f"<TimeNextVisible>{DATE}</TimeNextVisible><DequeueCount>1</DequeueCount><MessageText>text</MessageText>"
-    "</QueueMessage></QueueMessagesList>"
+from shared.storage.wire import Refused
+from tests.unit.hot_requests import (
+    ETAG,
+    HOT,
+    KEY,
+    MESSAGES,
+    PATIENCE,
+    Hot,
+    Identity,
+    Service,
+    answers,
+    cut_off,
+    every_kind,
+    fine,
+    serving,
+    silence,
+    truncated,
+    with_answer,
+    with_headers,
 )
-PART = 'Content-Type: application/http\r\n\r\nHTTP/1.1 204 No Content\r\nETag: W/"1"\r\n\r\n\r\n'
-TRANSACTION = f"--b\r\n\r\n--c\r\n{PART}--c\r\n{PART}--c--\r\n--b--\r\n"
-
-
-@dataclass(frozen=True)
-class Hot:
-    """A hot request: how it is made, and the answer that it gets when all is well."""
-
-    kind: Kind
-    send: Callable[[Storage], Awaitable[Any]]
-    status: int
-    body: str = ""
-    headers: dict[str, str] = field(default_factory=dict)
-    needs_body: bool = True
-
-
-ETAG = {"ETag": 'W/"1"'}
-MOVED = {"x-ms-popreceipt": "receipt", "x-ms-time-next-visible": DATE}
-HOT = {
-    "get": Hot(Kind.TABLE_READ, lambda s: s.tables.get("Tasks", "p", "k"), 200, ROW),
-    "query": Hot(
-        Kind.TABLE_READ, lambda s: s.tables.query("Tasks", "p", start="a", end="z"), 200, f'{{"value":[{ROW}]}}'
-    ),
-    "create": Hot(Kind.TABLE_WRITE, lambda s: s.tables.transact("Tasks", "p", [Create("k", {"n": 1})]), 204, "", ETAG),
-    "merge": Hot(Kind.TABLE_WRITE, lambda s: s.tables.transact("Tasks", "p", [Merge("k", {})]), 204, "", ETAG),
-    "replace": Hot(Kind.TABLE_WRITE, lambda s: s.tables.transact("Tasks", "p", [Replace("k", {})]), 204, "", ETAG),
-    "upsert": Hot(Kind.TABLE_WRITE, lambda s: s.tables.transact("Tasks", "p", [Upsert("k", {})]), 204, "", ETAG),
-    "remove": Hot(Kind.TABLE_WRITE, lambda s: s.tables.transact("Tasks", "p", [Delete("k")]), 204),
-    "transaction": Hot(
-        Kind.TABLE_WRITE,
-        lambda s: s.tables.transact("Tasks", "p", [Create("k", {}), Upsert("l", {})]),
-        202,
-        TRANSACTION,
-        {"Content-Type": "multipart/mixed; boundary=b"},
-    ),
-    "put": Hot(Kind.QUEUE_PUT, lambda s: s.queues.put("queue", "text"), 201, MESSAGES),
-    "take": Hot(Kind.QUEUE_GET, lambda s: s.queues.get("queue", hidden_for=5), 200, MESSAGES),
-    "move": Hot(Kind.QUEUE_UPDATE, lambda s: s.queues.update("queue", RECEIPT, visible_in=5), 204, "", MOVED),
-    "delete": Hot(Kind.QUEUE_DELETE, lambda s: s.queues.delete("queue", RECEIPT), 204),
-}
-every_kind = pytest.mark.parametrize("hot", HOT.values(), ids=HOT.keys())
-with_answer = pytest.mark.parametrize(
-    "hot", [hot for hot in HOT.values() if hot.body], ids=[name for name, hot in HOT.items() if hot.body]
-)
-with_headers = pytest.mark.parametrize("name", ["create", "merge", "replace", "upsert", "move"])
-
-Script = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def fine(hot: Hot) -> Script:
-    return answers(hot.status, hot.body, hot.headers)
-
-
-def answers(status: int, body: str = "", headers: dict[str, str] | None = None) -> Script:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        return web.Response(status=status, body=body.encode(), headers=headers)
-
-    return answer
-
-
-async def cut_off(request: web.Request) -> web.StreamResponse:
-    """The connection ends: the request may have been carried out."""
-    assert request.transport is not None
-    request.transport.abort()
-    return web.Response()
-
-
-def truncated(hot: Hot) -> Script:
-    """The connection ends in the middle of the body."""
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        headers = {**hot.headers, "Content-Length": str(len(hot.body))}
-        response = web.StreamResponse(status=hot.status, headers=headers)
-        await response.prepare(request)
-        await response.write(hot.body[: len(hot.body) // 2].encode())
-        assert request.transport is not None
-        request.transport.close()
-        return response
-
-    return answer
-
-
-async def silence(request: web.Request) -> web.StreamResponse:
-    """No answer until the client has given up."""
-    while request.transport is not None and not request.transport.is_closing():  # noqa: ASYNC110 - no event
-        await asyncio.sleep(0.01)
-    return web.Response()
-
-
-class Unwrapped(Transport):
-    """Speaks plain HTTP to the test's server, which the rest of the process takes for one with TLS."""
-
-    async def exchange(self, request: Request) -> Answer:
-        endpoint = replace(request.endpoint, origin=request.endpoint.origin.replace("https://", "http://"))
-        return await super().exchange(replace(request, endpoint=endpoint))
-
-
-class Identity(AsyncTokenCredential):
-    """Hands out numbered tokens that last so many seconds; a script of errors comes first."""
-
-    def __init__(self, *errors: Exception, lasts: float = 3600) -> None:
-        self.claims: list[str | None] = []
-        self.errors = list(errors)
-        self.lasts = lasts
-
-    async def get_token(self, *scopes: str, claims: str | None = None, **options: Any) -> AccessToken:
-        assert scopes == ("https://storage.azure.com/.default",)
-        self.claims.append(claims)
-        await asyncio.sleep(0)
-        if self.errors:
-            raise self.errors.pop(0)
-        return AccessToken(f"token-{len(self.claims)}", int(time.time() + self.lasts))
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-    async def __aexit__(self, *error: object) -> None:
-        """Nothing to close."""
-
-
-class IdentityWithInfo(Identity):
-    """Also says when a token should be replaced."""
-
-    def __init__(self, refresh_in: float | None, lasts: float = 3600) -> None:
-        super().__init__(lasts=lasts)
-        self._refresh_in = refresh_in
-
-    async def get_token_info(self, *scopes: str, options: Any = None) -> AccessTokenInfo:
-        token = await self.get_token(*scopes, claims=(options or {}).get("claims"))
-        refresh_on = None if self._refresh_in is None else int(time.time() + self._refresh_in)
-        return AccessTokenInfo(token.token, token.expires_on, refresh_on=refresh_on)
-
-
-@dataclass
-class Service:
-    """Answers by the script, then always as it did last; keeps what it was asked."""
-
-    url: str = ""
-    script: Sequence[Script] = ()
-    requests: list[web.Request] = field(default_factory=list)
-
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        await request.read()
-        self.requests.append(request)
-        return await self.script[min(len(self.requests), len(self.script)) - 1](request)
-
-    def account(self, credential: Credential, **options: Any) -> AzureStorage:
-        options.setdefault("patience", PATIENCE)
-        url = self.url if isinstance(credential, AzureNamedKeyCredential) else self.url.replace("http:", "https:")
-        return AzureStorage(
-            Endpoints(table=url, queue=url, blob=url), credential, transport=Unwrapped(options["patience"]), **options
-        )
-
-    def authorisations(self) -> list[str]:
-        return [request.headers["Authorization"] for request in self.requests]
 
 
 @pytest.fixture
 async def service() -> AsyncIterator[Service]:
-    made = Service()
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", made.handle)
-    async with TestServer(app) as server:
-        made.url = str(server.make_url("/account"))
+    async with serving() as made:
         yield made
 
 
@@ -431,80 +263,3 @@ async def test_requests_are_watched_for_every_client(service: Service) -> None:
         ("queue", "GET", "/queue?comp=metadata", 404),
         ("queue", "GET", "/queue/messages?numofmessages=1&visibilitytimeout=5", 404),
     ]
-
-
-async def test_one_token_serves_many_requests_and_both_services(service: Service) -> None:
-    identity = Identity()
-    service.script = [answers(404, "", {"x-ms-error-code": "QueueNotFound"})]
-    async with service.account(identity) as account:
-        storage = account.storage
-        await asyncio.gather(*(storage.tables.get("Tasks", "p", "k") for _ in range(5)))
-        await asyncio.gather(*(storage.queues.get("queue", hidden_for=5) for _ in range(5)))
-    assert set(service.authorisations()) == {"Bearer token-1"}
-
-
-async def test_a_token_that_was_refused_is_not_used_again(service: Service) -> None:
-    service.script = [answers(401, "", {"WWW-Authenticate": "Bearer authorization_uri=x"}), fine(HOT["get"])]
-    async with service.account(Identity()) as account:
-        with pytest.raises(StorageRefused):
-            await HOT["get"].send(account.storage)
-        await HOT["get"].send(account.storage)
-    assert service.authorisations() == ["Bearer token-1", "Bearer token-2"]
-
-
-@pytest.mark.parametrize("identity", [Identity(), IdentityWithInfo(None)], ids=["token", "token info"])
-async def test_a_challenge_with_claims_is_met_once(service: Service, identity: Identity) -> None:
-    claims = '{"access_token":{"nbf":{"essential":true}}}'
-    wanted = base64.urlsafe_b64encode(claims.encode()).decode().rstrip("=")
-    challenge = {"WWW-Authenticate": f'Bearer realm="", error="insufficient_claims", claims="{wanted}"'}
-    service.script = [answers(401, "", challenge), fine(HOT["get"])]
-    async with service.account(identity) as account:
-        await HOT["get"].send(account.storage)
-    assert identity.claims == [None, claims]
-    service.requests.clear()
-    service.script = [answers(401, "", challenge)]
-    async with service.account(identity) as account:
-        with pytest.raises(StorageRefused):
-            await HOT["get"].send(account.storage)
-    assert len(service.requests) == 2
-
-
-async def test_who_gives_tokens_may_fail(service: Service) -> None:
-    service.script = [fine(HOT["get"])]
-    async with service.account(Identity(ServiceRequestError("no network"))) as account:
-        await HOT["get"].send(account.storage)
-    async with service.account(Identity(*[ServiceRequestError("no network at 127.0.0.1")] * 9)) as account:
-        with pytest.raises(StorageUnavailable, match="ServiceRequestError"):
-            await HOT["get"].send(account.storage)
-    async with service.account(Identity(ClientAuthenticationError("no such identity"))) as account:
-        with pytest.raises(StorageUnavailable, match=r"^ClientAuthenticationError$"):
-            await HOT["get"].send(account.storage)
-
-
-def request_of(origin: str) -> Request:
-    return Request(Kind.TABLE_READ, "GET", Endpoint(origin, ""), "/Tasks", {})
-
-
-@pytest.mark.parametrize(
-    ("identity", "asked"),
-    [
-        (Identity(lasts=3600), 1),
-        (Identity(lasts=200), 3),
-        (IdentityWithInfo(None), 1),
-        (IdentityWithInfo(600), 1),
-        (IdentityWithInfo(-61), 3),
-    ],
-    ids=["lasts", "ends soon", "lasts, with info", "is to be replaced later", "is to be replaced"],
-)
-async def test_a_token_is_replaced_in_time(identity: Identity, asked: int) -> None:
-    bearer = Bearer(identity, jitter=lambda: 0.99)
-    for _ in range(3):
-        await bearer.authorise(request_of("https://account.example"))
-    assert len(identity.claims) == asked
-
-
-async def test_a_token_goes_over_tls_only() -> None:
-    identity, request = Identity(), request_of("http://account.example")
-    with pytest.raises(ValueError, match="HTTPS"):
-        await Bearer(identity).authorise(request)
-    assert (identity.claims, request.headers) == ([], {})
