@@ -87,7 +87,7 @@ class TaskRepairs:
             if required is not None and required.task_group_id == self._task.task_group_id:
                 await self._records.edges.add(required.task_group_id, self._task.task_id, [required_id])
             else:
-                await self._records.tasks.rewrite_edge(required=required_id, dependent=self._task.task_id)
+                await self._records.tasks.edges.rewrite(required=required_id, dependent=self._task.task_id)
             required = await self._records.tasks.status(required_id)
             if required is not None and required.is_resolved:
                 await put_resolved(self._records, required)

@@ -25,7 +25,8 @@ def verify(
 
     Needs the root client, and, for storage and events, the roles of an operator: STORAGE_ACCOUNT_NAME and
     SERVICEBUS_NAMESPACE with `az login`. It makes queues, a table, a container and topics named verify…, and removes
-    them; one task runs in the pool verify/verify. On the local stack some differences are expected, and named.
+    them; one task runs in the pool verify/verify, and verify/verify-idle is asked for one. On the local stack some
+    differences are expected, and named.
     """
     names = [check.name for check in CHECKS]
     unknown = [name for name in only or [] if name not in names]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from local import state
 from local.stack import Stack, StackOptions
+from tests.admin.operators import Operator
 from tests.local.stacks import free_ports
 
 SETTINGS = {"LONG_POLL_SECONDS": "2"}
@@ -20,6 +22,12 @@ FRONT = 15
 def stack() -> Iterator[Stack]:
     """A running stack, one for the tests of this folder. Tests use pools of names of their own in it."""
     yield from _started(StackOptions(free_ports(), in_memory=True, app_settings=SETTINGS))
+
+
+@pytest.fixture
+def operator(stack: Stack, tmp_path: Path) -> Operator:
+    """Somebody at the running stack."""
+    return Operator(stack, tmp_path)
 
 
 @pytest.fixture(scope="package")

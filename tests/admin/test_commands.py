@@ -1,108 +1,26 @@
-"""The commands as programs, on a running stack; and every command of docs/operations.md."""
+"""The commands as programs, on a running stack."""
 
 from __future__ import annotations
 
 import base64
 import datetime
 import json
-import os
 import re
 import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
 import taskcluster
 
 from admin.key_commands import KINDS
-from local.stack import Stack
 from local.state import ROOT
 from shared.vault import Vault
-from tests.admin.command_line import run_command
+from tests.admin.operators import OLD_KEY, Operator
 from tests.host.service import eventually
-
-GUIDE = ROOT / "docs" / "operations.md"
-PLAYED = ("az", "azd", "azcopy", "gh")
-OLD_KEY = base64.urlsafe_b64encode(b"an old secret that the vault has").decode()
-_PLAY = f"""#!/bin/sh
-echo "$(basename "$0") $*" >> "$PLAY"
-case "$*" in
-    "keyvault secret show"*"--name root-access-token "*) echo "$PLAYED_TOKEN" ;;
-    "keyvault secret show"*) echo {OLD_KEY} ;;
-    "env get-value TASKCLUSTER_ROOT_URL") echo "$PLAYED_ROOT_URL" ;;
-    "env get-value "*) echo "the-$3" ;;
-esac
-"""
-_ASSIGNED = re.compile(r"^([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
-_USED = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
-
-
-class Operator:
-    """Somebody with a shell, the root client and the storage account."""
-
-    def __init__(self, stack: Stack, folder: Path) -> None:
-        inherited = {
-            name: value for name, value in os.environ.items() if not name.startswith(("TASKCLUSTER_", "AZURE"))
-        }
-        self.environment = {**inherited, **stack.environment}
-        self.folder = folder
-        root = {
-            "clientId": stack.environment["TASKCLUSTER_CLIENT_ID"],
-            "accessToken": stack.environment["TASKCLUSTER_ACCESS_TOKEN"],
-        }
-        self._options = {"rootUrl": stack.environment["TASKCLUSTER_ROOT_URL"], "credentials": root}
-        self.pool = f"admin/p{uuid.uuid4().hex[:12]}"
-
-    def run(self, *arguments: str, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
-        """Exit code, output and messages of a command."""
-        return run_command(arguments, {**self.environment, **(environment or {})})
-
-    def result(self, *arguments: str) -> Any:
-        code, output, messages = self.run(*arguments)
-        assert code == 0, messages
-        return json.loads(output)
-
-    def queue(self) -> Any:
-        """The public client."""
-        return taskcluster.Queue(self._options)
-
-    def index(self) -> Any:
-        """The public client of the index."""
-        return taskcluster.Index(self._options)
-
-    def create(self, **changes: Any) -> str:
-        task_id: str = taskcluster.slugId()
-        now = datetime.datetime.now(datetime.UTC)
-        self.queue().createTask(
-            task_id,
-            {
-                "taskQueueId": self.pool,
-                "created": now.isoformat(),
-                "deadline": (now + datetime.timedelta(hours=1)).isoformat(),
-                "payload": {},
-                "metadata": {
-                    "name": "a",
-                    "description": "b",
-                    "owner": "c@example.com",
-                    "source": "https://example.com",
-                },
-                **changes,
-            },
-        )
-        return task_id
-
-    def claim(self) -> Any:
-        return self.queue().claimWork(self.pool, {"workerGroup": "g", "workerId": "w", "tasks": 1})["tasks"]
-
-
-@pytest.fixture
-def operator(stack: Stack, tmp_path: Path) -> Operator:
-    return Operator(stack, tmp_path)
 
 
 def test_tasks_and_groups(operator: Operator) -> None:
@@ -332,73 +250,6 @@ def test_the_help_has_the_name_that_was_typed(operator: Operator, name: str | No
     assert "<bool>" not in done.stdout
 
 
-def blocks() -> list[str]:
-    """The shell commands of the guide, block by block."""
-    return re.findall(r"^```sh\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
-
-
-@pytest.mark.large
-def test_the_commands_of_the_guide_run(operator: Operator) -> None:
-    """One block after the other, as an operator would; Azure's own tools are replaced by doubles."""
-    tools = operator.folder / "tools"
-    tools.mkdir()
-    for name in PLAYED:
-        (tools / name).write_text(_PLAY)
-        (tools / name).chmod(0o755)
-    task_id = operator.create()
-    assert operator.claim()
-    operator.result("client", "create", "test/guide", "--expires-in", "1h")
-    shell = {
-        **{name: value for name, value in operator.environment.items() if not name.startswith("TASKCLUSTER_")},
-        "PATH": f"{tools}:{os.environ['PATH']}",
-        "PLAY": str(operator.folder / "played"),
-        "PLAYED_ROOT_URL": operator.environment["TASKCLUSTER_ROOT_URL"],
-        "PLAYED_TOKEN": operator.environment["TASKCLUSTER_ACCESS_TOKEN"],
-    }
-    examples = {
-        "TASK_ID": task_id,
-        "GROUP_ID": task_id,
-        "POOL": operator.pool,
-        "WORKER_GROUP": "g",
-        "WORKER_ID": "w",
-        "CLIENT_ID": "test/guide",
-        "FOLDER": str(operator.folder / "backup"),
-    }
-    first, *others = blocks()
-    for block in ("", *others):
-        script = first + block
-        for name, value in examples.items():
-            script = re.sub(rf"^{name}=\S+$", f"{name}={value}", script, flags=re.MULTILINE)
-        script = script.replace("./dev package", "true").replace("./dev admin", f"{sys.executable} -m admin")
-        script = script.replace("backup restore", "backup restore --overwrite")  # the guide's account is a fresh one
-        done = subprocess.run(
-            ["bash", "-c", script], cwd=ROOT, env=shell, capture_output=True, text=True, check=False, timeout=120
-        )
-        assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
-    played = (operator.folder / "played").read_text()
-    rotated = re.findall(r"--name ([a-z-]+) --value (\S+)", played)
-    assert ("root-access-token-previous", shell["PLAYED_TOKEN"]) in rotated
-    values = dict(rotated)
-    assert re.fullmatch(r"[A-Za-z0-9_-]{44}", values["root-access-token"])
-    for name in ("message-signing-keys", "access-token-keys"):
-        assert re.fullmatch(rf"[A-Za-z0-9_=-]{{44}},{OLD_KEY}", values[name])
-    assert operator.queue().status(task_id)["status"]["state"] == "running"
-
-
-def test_every_block_of_the_guide_sets_what_it_uses() -> None:
-    """After the first one, in any order, in a shell that has nothing else."""
-    first, *others = blocks()
-    common = set(_ASSIGNED.findall(first))
-    assert first.startswith("set -eu\n"), "a step that fails ends it"
-    assert set(_USED.findall(first)) <= common
-    for block in others:
-        used = set(_USED.findall(block)) - common
-        assert used <= set(_ASSIGNED.findall(block)), block
-        assert "$(./dev admin" not in re.sub(r"^\w+=\$\(.*\)$", "", block, flags=re.MULTILINE), (
-            f"a command that fails inside of another one does not stop:\n{block}"
-        )
-
-
 def test_a_deployment_that_lives_is_not_restored_over(operator: Operator) -> None:
     task_id, folder = operator.create(), str(operator.folder / "backup")
     operator.result("backup", "export", folder)
@@ -411,19 +262,3 @@ def test_a_deployment_that_lives_is_not_restored_over(operator: Operator) -> Non
     code, _, messages = operator.run("backup", "export", folder)
     assert code == 1
     assert "has an export of" in messages
-
-
-def test_the_guide_names_every_alert_and_every_group_of_commands() -> None:
-    text = GUIDE.read_text()
-    alerts = (ROOT / "infra" / "modules" / "alerts.bicep").read_text()
-    for name in {*re.findall(r"name: '([a-z-]+)'\n    title", alerts), *re.findall(r"prefix\}-([a-z-]+)'", alerts)}:
-        assert f"| `{name}` |" in text, name
-    used = set(re.findall(r"\./dev admin ([a-z]+)", text))
-    assert {"task", "group", "queue", "worker", "pool", "backup", "key", "client"} <= used
-
-
-def test_the_guide_rotates_every_secret() -> None:
-    kept = set(re.findall(r"secrets/([a-z-]+)\)", (ROOT / "infra" / "modules" / "app.bicep").read_text()))
-    text = GUIDE.read_text()
-    for name in kept - {"root-access-token-previous"}:
-        assert f"| `{name}` |" in text, name

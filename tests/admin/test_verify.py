@@ -9,7 +9,6 @@ import re
 import threading
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,7 @@ from local.stack import Stack
 from local.state import ROOT
 from tests.admin.conftest import FRONT
 from tests.admin.fake_queue import FakeQueue
-from tests.admin.test_commands import Operator
+from tests.admin.operators import Operator
 
 DOCUMENT = (ROOT / "docs" / "assumptions.md").read_text()
 EXPECTED = {check.name for check in CHECKS if check.emulated}
@@ -33,11 +32,6 @@ def _named(*names: str) -> list[Check]:
 def _outcomes(environment: Mapping[str, str], *names: str) -> dict[str, Outcome]:
     with Deployment(environment) as deployment:
         return {outcome.check: outcome for outcome in run(deployment, _named(*names))}
-
-
-@pytest.fixture
-def operator(stack: Stack, tmp_path: Path) -> Operator:
-    return Operator(stack, tmp_path)
 
 
 def test_the_local_stack_is_as_assumed_but_for_what_is_named(operator: Operator) -> None:
@@ -171,6 +165,13 @@ def test_a_front_end_that_does_otherwise_is_found(fronted: Stack, plant: str, ch
     with _listening(Front(fronted, plant)):
         (wrong,) = _outcomes(fronted.environment, check).values()
     assert wrong.result == "differs", wrong
+
+
+def test_a_task_that_a_failed_check_has_left_spoils_no_other_check(fronted: Stack) -> None:
+    with _listening(Front(fronted, "is down")):
+        assert _outcomes(fronted.environment, "one-task")["one-task"].result == "differs"
+    with _listening(Front(fronted, "")):
+        assert _outcomes(fronted.environment, "long-polls")["long-polls"].result == "holds"
 
 
 def _with_queue(plant: str) -> Deployment:

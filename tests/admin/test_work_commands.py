@@ -16,14 +16,9 @@ import requests
 from admin.work import UNSUCCESSFUL
 from local.stack import Stack
 from local.state import ROOT
-from tests.admin.test_commands import Operator
+from tests.admin.operators import Operator
 from tests.clients.deployment import Deployment
 from tests.console.scene import LOG, Scene, put
-
-
-@pytest.fixture
-def operator(stack: Stack, tmp_path: Path) -> Operator:
-    return Operator(stack, tmp_path)
 
 
 @pytest.fixture
