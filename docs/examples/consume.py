@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from azure.servicebus.aio import ServiceBusClient
@@ -18,9 +19,24 @@ async def consume(client: ServiceBusClient, subscriptions: Mapping[str, str], ha
 
     A message is settled after it was handled; if handling fails it is delivered again, so `handle` must bear repeats.
     """
-    async with asyncio.TaskGroup() as group:
-        for topic, name in subscriptions.items():
-            group.create_task(_read(client, topic, name, handle))
+    readers = [asyncio.create_task(_read(client, topic, name, handle)) for topic, name in subscriptions.items()]
+    try:
+        ended, _ = await asyncio.wait(readers, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _end(readers)
+    for reader in ended:
+        reader.result()  # raises what it has failed with
+
+
+async def _end(readers: Sequence[asyncio.Task[None]]) -> None:
+    """Cancels them until they have ended: before Python 3.12 the SDK misses a cancellation while it reads a frame."""
+    seconds = 1.0
+    while running := [reader for reader in readers if not reader.done()]:
+        for reader in running:
+            reader.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait(running, timeout=seconds)
+        seconds *= 2
 
 
 async def _read(client: ServiceBusClient, topic: str, name: str, handle: Handle) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from azure.servicebus.aio import ServiceBusClient
@@ -59,7 +59,7 @@ async def subscribed(patterns: Mapping[str, str]) -> AsyncIterator[tuple[Service
 async def running(job: asyncio.Task[None]) -> AsyncIterator[None]:
     """A consumer that is stopped at the end.
 
-    The SDK swallows a cancellation that comes while it connects, and connects again: it gets longer each time.
+    The SDK misses a cancellation that comes while it connects, and connects again: it gets longer each time.
     """
     try:
         yield
@@ -80,6 +80,45 @@ async def until(condition: Callable[[], bool], seconds: float = 30) -> None:
 
 def life(number: int, **changes: Any) -> Life:
     return Life.begin(task_id=f"{number:08d}QACAAAAAAAAAAA", **changes)
+
+
+class Deaf:
+    """Stands in for the SDK: a client and its receivers, which miss their first cancellation."""
+
+    def __init__(self) -> None:
+        self.receivers = 0
+        self.missed = 0
+
+    def get_subscription_receiver(self, topic: str, name: str) -> Deaf:
+        return self
+
+    async def __aenter__(self) -> Deaf:
+        self.receivers += 1
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.receivers -= 1
+
+    async def receive_messages(self, max_message_count: int, max_wait_time: float) -> list[object]:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.missed += 1
+            if self.missed > 2:
+                raise
+        return []
+
+
+async def test_a_consumer_ends_although_its_receivers_miss_a_cancellation() -> None:
+    deaf = Deaf()
+    job = asyncio.create_task(
+        consume(cast("ServiceBusClient", deaf), dict.fromkeys(TOPICS[:2], NAME), Statistics().handle)
+    )
+    await until(lambda: deaf.receivers == 2)
+    job.cancel()
+    await asyncio.wait([job], timeout=30)
+    assert job.cancelled()
+    assert (deaf.receivers, deaf.missed) == (0, 4)
 
 
 async def test_an_observing_provisioner_keeps_the_pending_count_without_polling() -> None:
