@@ -11,10 +11,12 @@ from typing import Any
 import requests
 from taskcluster.download import downloadArtifactToBuf
 
-from tests.host.service import Service, in_future
+from tests.host.service import Service, eventually, in_future
 
 TIMEOUT = 60
 DAY = 86_400
+TEXT = b"what the worker has written\n" * 100
+PACKED = gzip.compress(TEXT, mtime=0)
 
 
 @dataclass
@@ -39,6 +41,12 @@ class Run:
     def worker(self) -> Any:
         """The public client with the task's credentials."""
         return self.service.worker(self.claim)
+
+    def announced(self) -> list[Any]:
+        """The artifacts that subscribers have heard of, once there is one."""
+        return eventually(
+            lambda: [event for event in self.service.events.of(self.task_id) if event.topic == "artifact-created"]
+        )
 
     def create(self, name: str, storage_type: str, **fields: Any) -> dict[str, Any]:
         """createArtifact; None leaves a property out."""

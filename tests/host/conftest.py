@@ -14,6 +14,7 @@ import pytest
 from local import state
 from local.stack import Stack, StackOptions
 from tests.compatibility.plugin import endpoints_to_answer
+from tests.host.artifacts import Run
 from tests.host.events import SUBSCRIPTION
 from tests.host.service import Running, Service
 from tests.host.workers import worker
@@ -29,6 +30,12 @@ QUICK = {
 
 HASTY_CLAIM_SECONDS = 2.0
 """How long a claim lasts on the hasty stack."""
+
+
+@pytest.fixture
+def run(service: Service) -> Run:
+    """A run of its own, on the stack that most tests want."""
+    return Run.of(service)
 
 
 def start(settings: Mapping[str, str], hosts: int = 2) -> Iterator[Running]:

@@ -19,11 +19,6 @@ LATEST_READS = ("getLatestArtifact", "latestArtifact")
 TYPE_HEADER = "x-taskcluster-artifact-storage-type"
 
 
-@pytest.fixture
-def run(service: Service) -> Run:
-    return Run.of(service)
-
-
 def get(run: Run, route: str, **headers: str) -> requests.Response:
     """A plain request with a signature in the URL, which follows nothing."""
     url = run.service.queue.buildSignedUrl("getArtifact", run.task_id, 0, route)

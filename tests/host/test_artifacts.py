@@ -15,11 +15,6 @@ ERROR = {"reason": "file-missing-on-worker", "message": "there is none"}
 URL = "https://example.com/1"
 
 
-@pytest.fixture
-def run(service: Service) -> Run:
-    return Run.of(service)
-
-
 def test_the_answers_say_how_to_go_on(run: Run) -> None:
     answers = {
         "s3": run.create("s3", "s3"),
@@ -190,6 +185,7 @@ def test_what_is_announced(service: Service, run: Run) -> None:
         ("task-running", 0),
         *(("artifact-created", 0),) * 3,
         ("task-completed", 0),
+        ("task-group-resolved", None),
     )
     announced = {event.body["artifact"]["name"]: event for event in found if event.topic == "artifact-created"}
     assert announced.keys() == {"public/reference", "public/error", "public/link"}

@@ -16,11 +16,6 @@ NAME = "public/logs/a b.log"
 CONTENT = b"it ran\n"
 
 
-@pytest.fixture
-def run(service: Service) -> Run:
-    return Run.of(service)
-
-
 @pytest.mark.endpoint("createArtifact")
 @pytest.mark.endpoint("getArtifact")
 @pytest.mark.endpoint("getLatestArtifact")

@@ -1,0 +1,133 @@
+"""Artifacts that the public clients' helpers upload and download, by the object service (contract 7.2, design 8)."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+import requests
+from taskcluster.upload import uploadFromBuf
+
+from shared.ids import new_slugid
+from tests.host.artifacts import TIMEOUT, Run
+from tests.host.service import Service, refused
+
+
+@pytest.mark.parametrize("data", [b"", b"small", b"large " * 20_000], ids=["empty", "inline", "put"])
+def test_object_upload_and_download_by_the_public_helpers(service: Service, run: Run, data: bytes) -> None:
+    created = run.create("public/an object", "object", contentType="application/x-thing")
+    assert created.keys() == {"storageType", "name", "projectId", "uploadId", "expires", "credentials"}
+    assert (created["name"], created["projectId"]) == (f"t/{run.task_id}/0/public/an object", "none")
+    objects = service.objects(**created["credentials"])
+    uploadFromBuf(
+        data=data,
+        projectId=created["projectId"],
+        name=created["name"],
+        contentType="application/x-thing",
+        contentLength=len(data),
+        expires=created["expires"],
+        uploadId=created["uploadId"],
+        objectService=objects,
+    )
+    with refused(404, "ResourceNotFound"):
+        run.url_of("public/an object")
+    for _ in range(2):
+        run.worker.finishArtifact(run.task_id, 0, "public/an object", {"uploadId": created["uploadId"]})
+    assert run.download("public/an object") == data
+    assert run.fetch("public/an object").content == data
+    assert run.fetch("public/an object").headers["content-type"] == "application/x-thing"
+    content = service.queue.artifact(run.task_id, 0, "public/an object")
+    reader = service.objects(**content["credentials"])
+    assert reader.object(content["name"])["hashes"]["sha256"] == hashlib.sha256(data).hexdigest()
+    assert requests.get(reader.buildSignedUrl("download", content["name"]), timeout=TIMEOUT).content == data
+    assert [event.body["artifact"]["name"] for event in run.announced()] == ["public/an object"]
+
+
+def test_client_that_sends_chunks_gets_an_upload_that_takes_them(
+    service: Service, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the public Go client does, whatever length it is asked to send; Blob Storage refuses that."""
+    created = run.create("public/object", "object")
+    objects, name = service.objects(**created["credentials"]), created["name"]
+    data = b"large " * 20_000
+    upload = {
+        "projectId": created["projectId"],
+        "uploadId": created["uploadId"],
+        "expires": created["expires"],
+        "proposedUploadMethods": {"putUrl": {"contentType": "a/b", "contentLength": len(data)}},
+    }
+    direct = objects.createUpload(name, upload)["uploadMethod"]["putUrl"]["url"]
+    refusal = requests.put(direct, data=iter([data]), headers={"x-ms-blob-type": "BlockBlob"}, timeout=TIMEOUT)
+    assert refusal.status_code >= 400
+    monkeypatch.setattr(requests.utils, "default_user_agent", lambda: "Go-http-client/1.1")
+    put = objects.createUpload(name, upload)["uploadMethod"]["putUrl"]
+    assert "/artifacts/relay/" in put["url"]
+    answer = requests.put(put["url"], data=iter([data]), headers={"Content-Type": "a/b"}, timeout=TIMEOUT)
+    assert answer.status_code == 200, answer.text
+    hashes = {"sha256": hashlib.sha256(data).hexdigest()}
+    end = {"projectId": created["projectId"], "uploadId": created["uploadId"], "hashes": hashes}
+    objects.finishUpload(name, end)
+    run.worker.finishArtifact(run.task_id, 0, "public/object", {"uploadId": created["uploadId"]})
+    assert run.download("public/object") == data
+
+
+def test_object_refusals(service: Service, run: Run) -> None:
+    created = run.create("public/object", "object")
+    finish = {"uploadId": created["uploadId"]}
+    with refused(409, "RequestConflict"):
+        run.create("public/object", "object")
+    with refused(400, "InputError"):
+        run.worker.finishArtifact(run.task_id, 0, "public/object", {"uploadId": new_slugid()})
+    with refused(400, "InputError"):
+        run.worker.finishArtifact(run.task_id, 0, "public/object", finish)
+    with refused(400, "InputValidationError"):
+        run.worker.finishArtifact(run.task_id, 0, "public/object", {})
+    run.create("public/s3", "s3")
+    with refused(400, "InputError"):
+        run.worker.finishArtifact(run.task_id, 0, "public/s3", finish)
+    for run_id in (0, 1):
+        with refused(404, "ResourceNotFound"):
+            service.queue.finishArtifact(run.task_id, run_id, "public/unknown", finish)
+
+
+def test_the_object_service(service: Service, run: Run) -> None:
+    created = run.create("public/object", "object")
+    name = created["name"]
+    objects, root = service.objects(**created["credentials"]), service.objects(**service.running.deployment.root)
+    upload = {
+        "projectId": created["projectId"],
+        "uploadId": created["uploadId"],
+        "expires": created["expires"],
+        "proposedUploadMethods": {},
+    }
+    assert objects.createUpload(name, upload)["uploadMethod"] == {}
+    with refused(403, "InsufficientScopes"):
+        objects.createUpload(f"t/{run.task_id}/0/public/other", upload)
+    with refused(404, "ResourceNotFound"):
+        root.createUpload(f"t/{run.task_id}/0/public/other", upload)
+    with refused(404, "ResourceNotFound"):
+        root.createUpload("anything", upload)
+    with refused(409, "RequestConflict"):
+        objects.createUpload(name, {**upload, "uploadId": new_slugid()})
+    end = {"projectId": created["projectId"], "uploadId": created["uploadId"]}
+    with refused(400, "InputError"):
+        objects.finishUpload(name, end)
+    inline = {"dataInline": {"contentType": "text/plain", "objectData": "eA=="}}
+    assert objects.createUpload(name, {**upload, "proposedUploadMethods": inline})["uploadMethod"] == {
+        "dataInline": True
+    }
+    with refused(404, "ResourceNotFound"):
+        root.startDownload(name, {"acceptDownloadMethods": {"getUrl": True}})
+    hashes = {"sha256": hashlib.sha256(b"x").hexdigest()}
+    objects.finishUpload(name, {**end, "hashes": hashes})
+    objects.finishUpload(name, {**end, "hashes": hashes})
+    with refused(409, "RequestConflict"):
+        objects.finishUpload(name, {**end, "hashes": {"sha256": "0" * 64}})
+    with refused(409, "RequestConflict"):
+        objects.createUpload(name, {**upload, "proposedUploadMethods": inline})
+    with refused(403, "InsufficientScopes"):
+        objects.startDownload(name, {"acceptDownloadMethods": {"getUrl": True}})
+    simple = root.startDownload(name, {"acceptDownloadMethods": {"simple": True}})
+    assert requests.get(simple["url"], timeout=TIMEOUT).content == b"x"
+    with refused(406, None):
+        root.startDownload(name, {"acceptDownloadMethods": {"other": True}})
