@@ -14,7 +14,7 @@ from local.state import ROOT
 
 FOLDER = Path(".local/mutation")
 LINKED = (".venv", "node_modules")
-LEFT = (".git", ".local", ".hypothesis", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".dmypy.json")
+LEFT = (".git", ".local", ".venv-*", ".hypothesis", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".dmypy.json")
 NEWER = 100_000
 """Seconds by which a mutated file is newer, so that Python does not take what it has compiled of the file as it is."""
 
@@ -68,7 +68,8 @@ class Copy:
 
 def _remove_sources(folder: Path) -> None:
     """Remove all but what Python has compiled."""
-    for parent, _, files in os.walk(folder):
-        for name in files:
-            if not name.endswith(".pyc"):
-                Path(parent, name).unlink()
+    for parent, folders, files in os.walk(folder):
+        for name in (*files, *folders):
+            path = Path(parent, name)
+            if path.is_symlink() or (path.is_file() and path.suffix != ".pyc"):
+                path.unlink()

@@ -228,6 +228,19 @@ def test_a_copy_has_the_mutant_only_for_as_long_as_it_is_tried(project: Path) ->
     assert (project / file).stat().st_mtime_ns == before
 
 
+def test_a_copy_is_made_again_where_there_are_links_to_folders_and_other_environments(project: Path) -> None:
+    for folder in (project / ".venv-3.13", project / "docs"):
+        (folder / "lib").mkdir(parents=True)
+        (folder / "lib64").symlink_to("lib")
+    copy = Copy(project, 0)
+    copy.refresh()
+    (project / "docs/lib64").unlink()
+    (project / "docs/lib64").symlink_to("..")
+    copy.refresh()
+    assert not (copy.path / ".venv-3.13").exists()
+    assert (copy.path / "docs/lib64").readlink() == Path("..")
+
+
 def test_the_settings_of_this_project_name_what_exists() -> None:
     settings = Settings.load(ROOT)
     assert all(list(ROOT.glob(pattern)) for pattern in (*settings.mutate, *settings.hosts))

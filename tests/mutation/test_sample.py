@@ -1,4 +1,4 @@
-"""(large) A small sample of mutants of each layer, tried against tests that are close to it.
+"""A small sample of mutants of each layer, tried against tests that are close to it.
 
 `./dev mutate` tries any mutants against all quick tests; to find out what those execute takes minutes.
 """
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from local.mutation import command
+from local.state import ROOT
 
 SEED = 1
 
@@ -32,11 +33,13 @@ SAMPLES = {
     "usecases": Sample(
         ["shared.usecases.dependents.*", "shared.usecases.group_statuses.*", "shared.usecases.membership.*"],
         [
-            "tests/simulator/test_dependencies.py",
+            "tests/simulator/test_dependency_costs.py",
+            "tests/simulator/test_dependency_edges.py",
+            "tests/simulator/test_dependency_orders.py",
             "tests/simulator/test_group_orphans.py",
             "tests/simulator/test_listings_in_between.py",
+            "tests/simulator/test_member_rows.py",
             "tests/simulator/test_membership.py",
-            "tests/simulator/test_standings.py",
         ],
     ),
     "storage": Sample(
@@ -45,9 +48,18 @@ SAMPLES = {
     ),
     "functions": Sample(
         ["functions.load.*", "functions.queue_messages._*"],
-        ["tests/unit/test_load.py", "tests/simulator/test_internal_messages.py"],
+        [
+            "tests/unit/test_load.py",
+            "tests/simulator/test_event_pointers.py",
+            "tests/simulator/test_internal_messages.py",
+        ],
     ),
 }
+
+
+@pytest.mark.parametrize("path", [path for sample in SAMPLES.values() for path in sample.tests])
+def test_tests_of_a_sample_exist(path: str) -> None:
+    assert (ROOT / path).is_file()
 
 
 @pytest.mark.large
