@@ -19,6 +19,10 @@ STACK_VARIABLES = (
 )
 
 
+REPAIRS = {"Lint": ".venv/bin/ruff check --fix .", "Format": ".venv/bin/ruff format ."}
+"""By check: the command that does what it asks for, as far as a program can."""
+
+
 def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
     """Title and command of each check. `--all` among the arguments adds the large tests; the rest is pytest's.
 
@@ -61,7 +65,8 @@ def main(arguments: Sequence[str]) -> int:
         if code == INTERRUPTED:
             return code
         if code != 0:
-            print(f"── {title} failed (exit code {code})", file=sys.stderr, flush=True)
+            repair = f"; repair it: {REPAIRS[title]}" if title in REPAIRS else ""
+            print(f"── {title} failed (exit code {code}){repair}", file=sys.stderr, flush=True)
             return code
         print(f"── {title}: passed in {time.monotonic() - started:.0f} s", flush=True)
     return 0

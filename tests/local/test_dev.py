@@ -247,6 +247,14 @@ def test_the_checks_stop_at_the_first_that_fails(
     assert "Later" not in shown.out
 
 
+def test_a_check_that_a_program_can_satisfy_names_the_command(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(checks, "steps", lambda _: [("Format", ["nosuchmodule"])])
+    assert checks.main([]) == 1
+    assert "Format failed (exit code 1); repair it: .venv/bin/ruff format ." in capfd.readouterr().err
+
+
 _INTERRUPTED = """\
 import sys
 from local import checks

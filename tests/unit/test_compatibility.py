@@ -10,6 +10,7 @@ from shared.endpoints import ENDPOINTS, index
 from tests.compatibility.matrix import DOCUMENT, document
 from tests.compatibility.rows import BY_NAME, INDEX, INDEX_ROWS, QUEUE_ROWS, ROWS
 
+REWRITE = "run: ./dev test -m endpoint --write-compatibility"
 LINK = re.compile(r"\[(\w+)\]\(\.\./(tests/[\w/]+\.py)\)")
 
 
@@ -39,7 +40,7 @@ def marks_of(test: str) -> set[str]:
 
 
 def test_every_row_has_a_test_that_proves_it() -> None:
-    assert list(proofs()) == [row.name for row in ROWS]
+    assert list(proofs()) == [row.name for row in ROWS], REWRITE
     for name, tests in proofs().items():
         assert tests, f"{name} has no test"
         for test in tests:
@@ -47,7 +48,7 @@ def test_every_row_has_a_test_that_proves_it() -> None:
 
 
 def test_the_document_is_up_to_date() -> None:
-    assert DOCUMENT.read_text() == document(proofs()), "run: ./dev test -m endpoint --write-compatibility"
+    assert DOCUMENT.read_text() == document(proofs()), REWRITE
 
 
 def test_every_test_that_proves_a_row_is_named() -> None:
@@ -57,7 +58,7 @@ def test_every_test_that_proves_a_row_is_named() -> None:
             for node in ast.parse(text).body:
                 if isinstance(node, ast.FunctionDef):
                     test = f"{path.relative_to(ROOT)}::{node.name}"
-                    assert not marks_of(test) or test in named, f"{test} is not in the document"
+                    assert not marks_of(test) or test in named, f"{test} is not in the document; {REWRITE}"
 
 
 def test_what_is_said_to_be_served_is_in_the_table_of_endpoints_and_the_reverse() -> None:

@@ -1,4 +1,6 @@
-"""The tables of endpoints in docs/contract.md (2.1, 2.2, 18.2) agree with the code: method, route, body, scopes."""
+"""The tables of docs/contract.md agree with the code: routes, bodies and scopes of endpoints (2.1, 2.2, 18.2), messages
+(10). Of endpoints' effects and of schemas' properties it is only seen that the contract speaks of them.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,27 @@ import pytest
 from local.state import ROOT
 from shared.api.endpoint import PAGING, Endpoint
 from shared.endpoints import ENDPOINTS, index
+from shared.events.exchanges import ENTRIES
+from shared.reference.event_schemas import MESSAGES
+from shared.reference.schemas import models_of, schema_of
 
 OF_INDEX = [endpoint for endpoint in index.ENDPOINTS if endpoint.handler.__module__ == index.__name__]
 QUEUE = {endpoint.name: endpoint for endpoint in ENDPOINTS}
 NO_ENDPOINTS = {"accessTasks", "completeArtifact", "pollTaskUrl"}
 """One that is not served, and names of former times for others."""
 NO_SCOPES = {"ping", "lbheartbeat", "version", "heartbeat"}
+SAID_BY_THE_OVERVIEW = {
+    "lbheartbeat",
+    "heartbeat",
+    "getTaskGroup",
+    "getProvisioner",
+    "declareProvisioner",
+    "listWorkerTypes",
+    "declareWorkerType",
+    "pendingTasks",
+    "taskQueueCountsBatch",
+}
+"""Their rows in 2.1 to 2.3 say all that they do."""
 
 
 def section(name: str, following: str) -> str:
@@ -61,6 +78,57 @@ def test_row_of_an_endpoint(name: str) -> None:
     assert check == ("-" if endpoint.scopes is None else "U" if endpoint.authorised_by_url else "H")
     stated = re.search(r", (20\d|303)", route)
     assert endpoint.success == int(stated[1] if stated else 200)
+
+
+def is_named(word: str, text: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) is not None
+
+
+def test_effect_of_every_endpoint_is_described() -> None:
+    text = (ROOT / "docs" / "contract.md").read_text()
+    effects = text.replace(section("2-1", "2-4"), "")
+    silent = {name for name in QUEUE if not is_named(name, effects)}
+    assert silent == SAID_BY_THE_OVERVIEW, "describe it in 2.4, 2.5, or the section of its subject"
+
+
+def properties(schema: Any) -> Iterator[str]:
+    """The names of all properties, at any depth."""
+    match schema:
+        case dict():
+            for name, part in schema.items():
+                if name == "properties":
+                    yield from part
+                yield from properties(part)
+        case list():
+            for part in schema:
+                yield from properties(part)
+
+
+@pytest.mark.parametrize("name", models_of(ENDPOINTS))
+def test_schema_of_a_body_is_described_with_all_properties(name: str) -> None:
+    text = (ROOT / "docs" / "contract.md").read_text()
+    assert is_named(name, text)
+    missing = {each for each in properties(schema_of(models_of(ENDPOINTS)[name])) if not is_named(each, text)}
+    assert not missing, "describe them in the schema's row in 2.3, or the section of their subject"
+
+
+def messages() -> dict[str, str]:
+    """What the contract says of the payload of each topic."""
+    found: dict[str, str] = {}
+    before = ""
+    for _, names, payload, *_ in rows(section("10", "11")):
+        before = before if payload == "the same" else payload
+        found |= dict.fromkeys(names.split(", "), before)
+    return found
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.exchange.value)
+def test_row_of_a_message(entry: Any) -> None:
+    payload = re.findall(r"\w+", messages()[entry.exchange.value])
+    schema = schema_of(MESSAGES[entry.schema.removeprefix("v1/").removesuffix(".json#")])
+    top = set(schema.get("properties", {})) - {"version"}
+    assert top <= set(payload), "and upstream's schemas refuse a property that they do not have"
+    assert set(payload) - top <= {"storageType", "name", "expires", "contentType"}
 
 
 def strings(template: Any) -> Iterator[str]:
