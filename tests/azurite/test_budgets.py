@@ -23,6 +23,7 @@ from tests.azurite.calls import artifacts, handlers
 
 ELSEWHERE = {
     "createTask … 10,000 dependencies": "tests/simulator/test_dependency_costs.py",
+    "createArtifact … that expires in an earlier hour than its task": "tests/simulator/test_artifact_budgets.py",
     "relay PUT": "tests/simulator/test_artifact_budgets.py",
     "history … a sample every 5 minutes, n for its gauges and for each 100 counts": "tests/simulator/test_history.py",
     "life of an ordinary task, everything included": "tests/azurite/test_budgets.py",

@@ -21,6 +21,7 @@ from tests.twin.driver import Simulation
 
 Step = Callable[[World], Coroutine[Any, Any, Any]]
 RELAY_PUT = figures("relay PUT")
+EARLY = figures("createArtifact … that expires in an earlier hour than its task")
 
 
 def cost(prepare: Step, act: Step) -> Operations:
@@ -100,7 +101,7 @@ async def listing(world: World) -> None:
         (running, create_relayed, 1, 1),
         (running, create_reference, 2, 1),
         (running, create_error, 2, 1),
-        (running, create_early, 2, 2),
+        (running, create_early, EARLY.operations, EARLY.depth),
         (created, create_relayed, 3, 3),
         (scenes.ended, create_relayed, 3, 3),
         (running, create_blob, 3, 2),
