@@ -130,7 +130,7 @@ async def _observed_answer(
 
 
 async def _answer(services: Services, call: Call, request: func.HttpRequest, query: str) -> Answer:
-    """One call. What the URL and the headers tell is checked before the body is looked at (contract 1.5)."""
+    """Answers one call. What the URL and the headers tell is checked before the body is looked at (contract 1.5)."""
     endpoint, body = call.endpoint, request.get_body()
     async with AsyncExitStack() as held:
         try:
@@ -164,7 +164,7 @@ def _place(services: Services, endpoint: Endpoint) -> AbstractContextManager[Non
 
 
 async def _check_ahead(call: Call, query: str, body: bytes) -> None:
-    """All that needs no look into the body."""
+    """Checks all that needs no look into the body."""
     endpoint = call.endpoint
     if not endpoint.takes_content:
         check_size(len(body))

@@ -35,35 +35,35 @@ WAITS_FOR_OTHER_VERSION = 6
 @blueprint.function_name("claim-expired")
 @blueprint.queue_trigger(arg_name="msg", queue_name=CLAIM_QUEUE, connection=CONNECTION)
 async def claim_expired(msg: func.QueueMessage) -> None:
-    """takenUntil has passed."""
+    """Handles a claim message: takenUntil has passed."""
     await handle(msg, ClaimBody, _claim)
 
 
 @blueprint.function_name("deadline-exceeded")
 @blueprint.queue_trigger(arg_name="msg", queue_name=DEADLINE_QUEUE, connection=CONNECTION)
 async def deadline_exceeded(msg: func.QueueMessage) -> None:
-    """The deadline has passed."""
+    """Handles a deadline message: the deadline has passed."""
     await handle(msg, DeadlineBody, _deadline)
 
 
 @blueprint.function_name("task-resolved")
 @blueprint.queue_trigger(arg_name="msg", queue_name=RESOLVED_QUEUE, connection=CONNECTION)
 async def task_resolved(msg: func.QueueMessage) -> None:
-    """A task was resolved: dependents, group, projections."""
+    """Handles a resolved message: dependents, group, projections."""
     await handle(msg, ResolvedBody, _resolved)
 
 
 @blueprint.function_name("event-pending")
 @blueprint.queue_trigger(arg_name="msg", queue_name=EVENTS_QUEUE, connection=CONNECTION)
 async def event_pending(msg: func.QueueMessage) -> None:
-    """An event could not be sent when it happened."""
+    """Handles a pointer to an event that could not be sent when it happened."""
     await handle(msg, EventBody, _event)
 
 
 @blueprint.function_name("group-job")
 @blueprint.queue_trigger(arg_name="msg", queue_name=GROUP_QUEUE, connection=CONNECTION)
 async def group_job(msg: func.QueueMessage) -> None:
-    """A call on a whole group was not done by the call itself."""
+    """Handles a job message: the rest of a call on a whole group."""
     await handle(msg, GroupJobBody, _group_job)
 
 

@@ -38,7 +38,7 @@ class TracedPublisher:
         self._tracer = tracer
 
     async def publish(self, messages: Sequence[EventMessage]) -> None:
-        """As the publisher that it stands before."""
+        """As `publish` of the wrapped publisher, in a span."""
         topics = ",".join(sorted({message.topic for message in messages}))
         attributes = {"messaging.system": "servicebus", "messaging.destination.name": topics}
         with self._tracer.span("publish", "producer", attributes) as span:

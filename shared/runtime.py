@@ -25,7 +25,7 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """So that tests can decide all of it."""
+    """Time, ids, chance, waiting and measurements of one process; passed in, so that tests can decide all of it."""
 
     now: Callable[[], datetime] = utc_now
     slugid: Callable[[], str] = new_slugid
@@ -50,7 +50,7 @@ def attempts(runtime: Runtime, most: int = TRIES, *, patience: timedelta = timed
 
 
 class _Attempts:
-    """No generator: one that is left before its end would have to be closed."""
+    """The iterator of `attempts`. No generator: one that is left before its end would have to be closed."""
 
     def __init__(self, runtime: Runtime, most: int, until: datetime) -> None:
         self._runtime = runtime

@@ -70,7 +70,7 @@ class StaleCache(Generic[T]):
         self._entries[key] = (value, read or self._now())
 
     def forget(self, key: str) -> None:
-        """It has just been changed, or may have been."""
+        """Drops an entry that has just been changed, or may have been."""
         self._changes += 1
         self._entries.pop(key)
         self._reads.pop(key, None)

@@ -44,14 +44,14 @@ class Work:
         self.passed = 0
 
     def spend(self, steps: int, text: int) -> None:
-        """So many roles or scopes, with so many characters, are looked at next. Raises ExpansionTooLarge."""
+        """Counts roles or scopes that are looked at next, and their characters. Raises ExpansionTooLarge."""
         self.steps += steps
         self.text += text
         if self.steps > MAX_STEPS or self.text > MAX_TEXT:
             raise ExpansionTooLarge
 
     def walk_past(self) -> None:
-        """A role with a star was looked at that does not match. Raises ExpansionTooLarge."""
+        """Counts a role with a star that was looked at and does not match. Raises ExpansionTooLarge."""
         self.passed += 1
         if self.passed > MAX_PASSED:
             raise ExpansionTooLarge
@@ -170,7 +170,7 @@ class Roles:
             yield from self._rule(role).grants("*", work)
 
     def _rule(self, role: str) -> _Rule:
-        """Made when it is first needed: there may be very many roles."""
+        """The rule of a role, made when it is first needed: there may be very many roles."""
         rule = self._rules.get(role)
         if rule is None:
             rule = self._rules[role] = _Rule.of(role, self.scopes_by_role[role])

@@ -100,11 +100,11 @@ class TableKeyring:
         self._known.put(client_id, _Known(known.client, record), since=changes)
 
     def forget_client(self, client_id: str) -> None:
-        """This client has just been changed, or may have been."""
+        """Drops a client from the cache: it has just been changed, or may have been."""
         self._known.forget(client_id)
 
     def forget_roles(self) -> None:
-        """Roles have just been changed, or may have been."""
+        """Drops the roles from the cache: they have just been changed, or may have been."""
         self._snapshot.forget("")
 
     async def _read(self, client_id: str) -> _Known | None:

@@ -32,7 +32,7 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether the last word was a failure too many."""
+        """Whether there were `threshold` failures in a row, and no success since."""
         return self._pause > 0
 
     def blocks(self) -> bool:
@@ -52,13 +52,13 @@ class Breaker:
                 self._probe = None
 
     def succeeded(self) -> None:
-        """An attempt worked: closed again."""
+        """Closes the breaker: an attempt worked."""
         self._failures = 0
         self._pause = 0.0
         self._probe = None
 
     def failed(self) -> None:
-        """An attempt failed. A late failure of one that began before the breaker opened changes nothing."""
+        """Counts a failed attempt. A late failure of one that began before the breaker opened changes nothing."""
         if self.is_open and self._probe is None:
             return
         self._failures += 1

@@ -80,7 +80,7 @@ class Room:
             raise
 
     def free(self, size: int) -> None:
-        """So many bytes are free again. May be called at any time, from any thread."""
+        """Gives back so many bytes. May be called at any time, from any thread."""
         self._freed.append(size)
         if self._waiting and self._loop is not None:
             self._loop.call_soon_threadsafe(self._serve)
@@ -196,7 +196,7 @@ class DefinitionCache:
             self.forget(next(iter(self._entries)))
 
     def forget(self, task_id: str) -> None:
-        """For a task that is gone, or is another one by now."""
+        """Drops the definition of a task that is gone, or is another one by now."""
         entry = self._entries.pop(task_id, None)
         self._large.pop(task_id, None)
         if entry is not None:

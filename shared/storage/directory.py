@@ -72,7 +72,7 @@ class DirectoryStore:
         """When this process knew each row to have been written last, and its expiration."""
 
     async def seen(self, task_queue_id: str, life: timedelta) -> None:
-        """A task queue is in use, and is to be listed for so long, with its provisioner. Raises StorageUnavailable.
+        """Notes that a task queue is in use, to be listed for so long, with its provisioner. Raises StorageUnavailable.
 
         No request when this process knows of a refresh in the last minutes.
         """
@@ -83,7 +83,7 @@ class DirectoryStore:
         )
 
     async def lasts(self, task_queue_id: str, expires: datetime) -> None:
-        """A task queue is in use, and is to be listed until then at least, with its provisioner.
+        """Notes that a task queue is in use, to be listed until then at least, with its provisioner.
 
         Where others write it, too, some minutes are added: the workers of a pool that start together do not write one
         after the other. Raises StorageUnavailable, ServiceUnavailable.

@@ -61,7 +61,7 @@ class ExpiryStore:
         self._tables = storage.tables
 
     async def task(self, definition: Definition) -> None:
-        """A task, with its group membership, edges and artifacts."""
+        """Schedules the deletion of a task, with its group membership, edges and artifacts."""
         await self.write(definition.expires, "task", _task_words(definition), _task_values(definition))
 
     async def new_task(self, definition: Definition) -> Scheduled | None:
@@ -74,7 +74,7 @@ class ExpiryStore:
         await self.write(min(expires, _NEVER) + BLOB_AFTER_TASK, "definition", (task_id, digest(path)), {"path": path})
 
     async def group(self, task_group_id: str, expires: datetime) -> None:
-        """A group; it is due again for as long as its header has a later expiration."""
+        """Schedules the deletion of a group; it is due again for as long as its header has a later expiration."""
         await self.write(expires, "group", (task_group_id,), {})
 
     async def new_group(self, task_group_id: str, expires: datetime, listed: str) -> Scheduled | None:
@@ -90,12 +90,12 @@ class ExpiryStore:
         return Scheduled(bucket=bucket, rows=((group, etags[0]), (entry.key, etags[1])))
 
     async def worker(self, task_queue_id: str, worker_group: str, worker_id: str, expires: datetime) -> None:
-        """A worker; it is its row that says whether it has been seen since."""
+        """Schedules the deletion of a worker; its own row says whether it has been seen since."""
         words = (keys.pool(task_queue_id), worker_group, worker_id)
         await self.write(expires, "worker", words, {"taskQueueId": task_queue_id})
 
     async def client(self, client_id: str, key: str, expires: datetime) -> None:
-        """A client of the auth API that asked to be deleted on its expiration."""
+        """Schedules the deletion of a client of the auth API that asked to be deleted on its expiration."""
         await self.write(expires, "client", (key,), {"clientId": client_id})
 
     async def new_artifact(self, task_id: str, run_id: int, name: str, expires: datetime) -> Scheduled | None:
@@ -118,11 +118,11 @@ class ExpiryStore:
         return [_decode(row) for row in page.rows]
 
     async def reschedule(self, expiring: Expiring, expires: datetime) -> None:
-        """It turns out to expire later."""
+        """Moves a deletion to a later hour: the thing expires later than it did."""
         await self._upsert(_bucket(expires), expiring.key, expiring.values)
 
     async def retry_later(self, expiring: Expiring, now: datetime) -> int:
-        """It could not be deleted: it is due again after a back-off. Returns how many failures in a row that makes."""
+        """Schedules another try, after a back-off, for what could not be deleted. Returns the failures in a row."""
         failures = expiring.failures + 1
         delay = min(FIRST_RETRY * 2 ** min(expiring.failures, 10), LAST_RETRY)
         await self._upsert(
@@ -148,7 +148,7 @@ class ExpiryStore:
         return datetime.strptime(str(row.values["hour"]), "%Y-%m-%dT%H").replace(tzinfo=UTC)
 
     async def finished_before(self, hour: datetime) -> None:
-        """The buckets of all earlier hours are empty for good."""
+        """Notes that the buckets of all earlier hours are empty for good."""
         await self._tables.transact(keys.EXPIRY, _CURSOR, [Upsert(_CURSOR, {"hour": keys.hour(hour)})])
 
     async def roll_back(self, scheduled: Scheduled) -> None:

@@ -83,7 +83,7 @@ class KnownStatuses:
         return self._known.get(task_id)
 
     def saw(self, task: Task, since: Moment) -> None:
-        """A read that was begun then has shown this status, or a commit that was sent then has made it."""
+        """Notes a status that a read begun then has shown, or a commit sent then has made."""
         known = self._entry(task.task_id)
         if known.task is not None and known.since is not None and not _supersedes(task, since, known.task, known.since):
             return
@@ -91,18 +91,18 @@ class KnownStatuses:
         known.since = since
 
     def forget(self, task_id: str) -> None:
-        """A commit is under way, whose outcome may remain unknown, or the task is gone."""
+        """Drops a status: a commit is under way, whose outcome may remain unknown, or the task is gone."""
         known = self._known.get(task_id)
         if known is not None:
             known.task = known.since = None
 
     def saw_member(self, task_id: str, etag: str, seen: Moment | None = None) -> None:
-        """The member row has this ETag: a read has shown it, or a write has made it, before `seen` (now if None)."""
+        """Notes the ETag of the member row, which a read has shown or a write has made before `seen` (now if None)."""
         known = self._entry(task_id)
         known.member = _later(known.member, etag, seen or self.begin())
 
     def saw_pending(self, task_id: str, run_id: int, etag: str, seen: Moment | None = None) -> None:
-        """The same of the index row of a pending run."""
+        """Notes the ETag of the index row of a pending run, as `saw_member`."""
         known = self._entry(task_id)
         known.pending = {run_id: _later(known.pending.get(run_id, _NEVER), etag, seen or self.begin())}
 

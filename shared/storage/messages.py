@@ -97,7 +97,7 @@ class Messages:
         hint_id: str,
         visible: datetime | None,
     ) -> MessageHandle:
-        """A pending message, at once or as a lease."""
+        """Puts a pending message, to be seen at once or as a lease."""
         queue = pending_queue(task_queue_id, priority)
         text = self._pending_text(queue, task_queue_id, task_id, run_id, hint_id)
         return _handle(queue, await self._queues.put(queue, text, visible_in=self._delay(visible)))
@@ -170,7 +170,7 @@ class Messages:
     async def put_claim(
         self, task_id: str, run_id: int, taken_until: datetime, put: datetime | None = None
     ) -> MessageHandle:
-        """A claim message, visible at takenUntil. `put` says when it was first put."""
+        """Puts a claim message, visible at takenUntil. `put` says when it was first put."""
         body = ClaimBody(taskId=task_id, runId=run_id, put=format_date(put or self._now()))
         return await self._put(body, self._delay(taken_until))
 
@@ -181,7 +181,7 @@ class Messages:
     async def put_deadline(
         self, task_id: str, task_group_id: str, scheduler_id: str, deadline: datetime, put: datetime | None = None
     ) -> MessageHandle:
-        """A deadline message, visible some time after the deadline, or earlier when that is more than 7 days away."""
+        """Puts a deadline message, visible some time after the deadline, or earlier if that is over 7 days away."""
         body = DeadlineBody(
             taskId=task_id,
             taskGroupId=task_group_id,
@@ -191,29 +191,29 @@ class Messages:
         return await self._put(body, self._delay(deadline + self._deadline_delay))
 
     async def put_resolved(self, task_id: str, run_id: int) -> MessageHandle:
-        """A resolved message, ahead of its commit."""
+        """Puts a resolved message, ahead of its commit."""
         message = ResolvedMessage(task_id=task_id, run_id=run_id, put=self._now())
         return await self.put_resolved_again(message, RESOLVED_DELAY.total_seconds())
 
     async def put_resolved_again(self, message: ResolvedMessage, visible_in: float) -> MessageHandle:
-        """What is left of a resolved message's work, after so many seconds."""
+        """Puts what is left of a resolved message's work, to be seen after so many seconds."""
         return await self._put(message.body(), visible_in)
 
     async def put_pointer(self, pointer: str) -> MessageHandle:
-        """A pointer to an event that could not be sent."""
+        """Puts a pointer to an event that could not be sent."""
         self._meter.add(EVENTS_DEFERRED)
         return await self._put(EventBody(pointer=pointer), 0)
 
     async def put_group_job(self, body: GroupJobBody, delay: float) -> MessageHandle:
-        """A job on a whole task group."""
+        """Puts a job on a whole task group."""
         return await self._put(body, delay)
 
     async def put_again(self, body: Body, delay: float) -> MessageHandle:
-        """A message of an internal queue, once more, after a delay in seconds."""
+        """Puts a message of an internal queue once more, to be seen after a delay in seconds."""
         return await self._put(body, delay)
 
     async def poison(self, queue: str, text: str) -> None:
-        """Keeps a message that cannot be handled where an operator looks for it, as far as it fits.
+        """Puts a message that cannot be handled into its poison queue, cut to what fits.
 
         One that this service did not write may have become longer: the bytes that are no UTF-8 are replaced by longer
         ones before the function sees them.

@@ -67,7 +67,7 @@ class WorkerRecord:
         return is_latest and not self.is_quarantined(now)
 
     def claimed(self, tasks: Sequence[tuple[str, int]], now: datetime) -> WorkerRecord:
-        """The worker was seen now, and has claimed these runs; what was noted before is not noted twice."""
+        """The record of a worker that was seen now and has claimed these runs; none is noted twice."""
         new = [task for task in tasks if task not in self.recent_tasks]
         return replace(
             self,
@@ -77,11 +77,11 @@ class WorkerRecord:
         )
 
     def waiting(self, began: datetime, process: str) -> WorkerRecord:
-        """The worker has begun a wait then, in that process; an older one than is known changes nothing."""
+        """The record of a worker that has begun a wait then, in that process; unchanged if a newer one is known."""
         return replace(self, waits_from=began, waits_in=process) if began > self.waits_from else self
 
     def removed(self, now: datetime) -> WorkerRecord:
-        """The worker is gone: no call that has begun by now gets a run."""
+        """The record of a worker that is gone: no call that has begun by now gets a run."""
         return replace(self, waits_from=max(now, self.waits_from), waits_in="")
 
 

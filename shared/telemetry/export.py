@@ -206,7 +206,7 @@ class _Gauge:
 
 
 class OpenTelemetrySpans:
-    """Spans of OpenTelemetry."""
+    """A tracer (`tracing.Tracer`) whose spans are OpenTelemetry's."""
 
     is_on = True
 

@@ -41,7 +41,7 @@ class Meter:
     _distributions: dict[Instrument, dict[Labels, Distribution]] = field(default_factory=dict)
 
     def add(self, counter: Instrument, *labels: str, by: float = 1) -> None:
-        """It happened so often more."""
+        """Adds to a counter."""
         _check(counter, "counter", labels)
         series = self._numbers.setdefault(counter, {})
         kept = bounded(labels, series)
@@ -49,17 +49,17 @@ class Meter:
         self._tell(counter, by, labels)
 
     def set(self, gauge: Instrument, value: float, *labels: str) -> None:
-        """It is so much now."""
+        """Sets a gauge."""
         _check(gauge, "gauge", labels)
         self._numbers.setdefault(gauge, {})[labels] = value
         self._tell(gauge, value, labels)
 
     def forget(self, gauge: Instrument, labels: Labels) -> None:
-        """What it is about is not measured any more."""
+        """Removes the value of a gauge: what it is about is not measured any more."""
         self._numbers.get(gauge, {}).pop(labels, None)
 
     def record(self, histogram: Instrument, value: float, *labels: str) -> None:
-        """One observation."""
+        """Adds one observation to a histogram."""
         _check(histogram, "histogram", labels)
         series = self._distributions.setdefault(histogram, {})
         kept = bounded(labels, series)

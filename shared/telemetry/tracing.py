@@ -14,11 +14,11 @@ class Span(Protocol):
     """Something that takes time. It ends with the `with` that began it; an exception that leaves it is noted."""
 
     def note(self, attributes: Attributes) -> None:
-        """Says more of it."""
+        """Adds attributes to the span."""
         ...
 
     def fail(self, reason: str) -> None:
-        """It came to nothing."""
+        """Marks the span as failed."""
         ...
 
 
@@ -46,7 +46,7 @@ class _NoSpan:
 
 
 class NoTracer:
-    """For deployments without an exporter."""
+    """A tracer that records nothing, for deployments without an exporter."""
 
     is_on = False
     _span = _NoSpan()

@@ -68,7 +68,7 @@ class WriteAhead:
         await together(*(self._write(effect) for effect in missing))
 
     def begin(self) -> None:
-        """Something is being written ahead: the commit must follow soon."""
+        """Starts the time within which the commit must follow: something is being written ahead."""
         self._first = self._first or self._now()
 
     def refuse_late_commit(self) -> None:
@@ -77,7 +77,7 @@ class WriteAhead:
             raise ServiceUnavailable("the call took too long; send it again")
 
     def in_force(self, task: Task, effects: Sequence[Ahead]) -> Task:
-        """The task with the handles, and the hintId, of what was written for it."""
+        """The task with the handles and the hintId of the messages that were written for it."""
         for effect in effects:
             written = self._written[effect]
             match effect:

@@ -44,5 +44,5 @@ class ArtifactQuota:
             rules.check_number(rules.MAX_OF_TASK)
 
     def add(self, task_id: str) -> None:
-        """A new artifact of the task was created."""
+        """Counts a new artifact of the task."""
         self._created[task_id] = (self._created.get(task_id) or 0) + 1

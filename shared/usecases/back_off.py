@@ -36,7 +36,7 @@ class BackOff:
         self._pools: Recent[str, _Traffic] = Recent(_MOST_POOLS)
 
     def in_vain(self, task_queue_id: str) -> int:
-        """Another request has found nothing, or has only asked for URLs. Returns the advice in seconds, 0 for none."""
+        """Counts a request that found nothing, or only asked for URLs. Returns the advice in seconds, 0 for none."""
         now = self._now()
         traffic = self._pools.get(task_queue_id) or _Traffic(began=now)
         self._pools[task_queue_id] = traffic  # also one that is known: the pool that was asked for least recently goes
@@ -45,7 +45,7 @@ class BackOff:
         return int(2 ** (traffic.level - 1)) if traffic.level else 0
 
     def worked(self, task_queue_id: str) -> None:
-        """There is work."""
+        """Forgets what was counted for a pool: there is work."""
         self._pools.pop(task_queue_id)
 
 

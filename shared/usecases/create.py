@@ -61,7 +61,7 @@ class _Attempt:
     """The same for the row of the Expiry table."""
 
     def note(self, task_id: str, task: Task | None) -> None:
-        """A dependency was read. What satisfied once during the call is satisfied for good."""
+        """Notes a dependency that was read. What satisfied once during the call is satisfied for good."""
         self.found[task_id] = task
         if task is not None:
             self.groups[task_id] = task.task_group_id
@@ -75,7 +75,7 @@ class _Attempt:
 
     @property
     def edges(self) -> Edges:
-        """Those of the group; that of a task which waits for itself is one of them."""
+        """The edges of the group; that of a task which waits for itself is one of them."""
         own, group = self.definition.task_id, self.definition.task_group_id
         required = [each for each in self.definition.dependencies if each == own or self.groups[each] == group]
         return Edges.of(own, required, [each for each in required if self.is_satisfied(each)])
@@ -213,7 +213,7 @@ class CreateTask:
             attempt.leave, attempt.is_guarded = place.leave, place.is_guarded
 
     async def _schedule_expiry(self, attempt: _Attempt) -> None:
-        """What the expiry job has to know of the task."""
+        """Writes what the expiry job has to know of the task."""
         scheduled = await self._expiry.new_task(attempt.definition)
         if scheduled is None:
             attempt.expiry_row_existed = True
@@ -229,11 +229,11 @@ class CreateTask:
             await self._stores.tasks.definitions.spill(path, attempt.packed.content)
 
     async def _link_elsewhere(self, attempt: _Attempt) -> None:
-        """Edges out of tasks of other groups."""
+        """Writes the edges out of tasks of other groups."""
         await in_waves(EDGES_AT_A_TIME, lambda required: self._link(attempt, required), attempt.elsewhere)
 
     async def _link(self, attempt: _Attempt, required: str) -> None:
-        """The edge first, then the read: what resolves after the read finds the edge (design 5)."""
+        """Writes one edge, then reads the task: what resolves after the read finds the edge (design 5)."""
         dependent = attempt.definition.task_id
         etag = await self._stores.tasks.edges.rewrite(required, dependent)
         if etag is not None:

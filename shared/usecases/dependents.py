@@ -39,7 +39,7 @@ class PendingRows:
         self._writes: set[asyncio.Task[None]] = set()
 
     def expect(self) -> RowToCome:
-        """One more dependent is looked at: it may get a run."""
+        """Lets the others wait for one more dependent, which may get a run."""
         self._expected += 1
         return RowToCome(self)
 
@@ -51,7 +51,7 @@ class PendingRows:
         return await written
 
     async def add_alone(self, task_queue_id: str, row: PoolRow) -> str | None:
-        """A row that comes after the others."""
+        """Writes a row that comes after the others."""
         return await self._pools.add_pending(task_queue_id, row)
 
     def one_less(self) -> None:
@@ -93,7 +93,7 @@ class RowToCome:
         self.none()
 
     def none(self) -> None:
-        """There is none, or it takes too long."""
+        """Lets the others go on without this row: there is none, or it takes too long."""
         if self._is_open:
             self._is_open = False
             self._rows.one_less()

@@ -27,7 +27,7 @@ class GroupExpiry:
         self._now = runtime.now
 
     async def group(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes a group that has not been raised; returns its expiration if it is later by now.
+        """Deletes a group that has expired; returns its expiration if that was extended.
 
         The header and the guard of its scheduler go first, in one transaction that holds only if no call has raised,
         sealed or joined the group since it was read. After that no task can join it: the next task of the group makes

@@ -68,7 +68,7 @@ class GroupJobs:
         self._executor = executor
 
     async def call(self, job: GroupJob) -> list[str]:
-        """The job, as far as a call's time allows; returns the tasks that were changed.
+        """Does the job as far as a call's time allows; returns the tasks that were changed.
 
         The job's message comes before the note that replaces the jobs of earlier calls: their work is in good hands by
         then. Raises StorageUnavailable, ServiceUnavailable: the job goes on without the call.
@@ -85,7 +85,7 @@ class GroupJobs:
         return progress.changed
 
     async def job_due(self, job: GroupJob, asked: datetime) -> None:
-        """The job of a call that was made at `asked`, where no call does it any more."""
+        """Handles a job message: does the rest of a call that was made at `asked`."""
         groups = self._stores.groups
         latest, first = await both(
             groups.latest_job(job.task_group_id, job.kind), groups.active_page(job.task_group_id, None)

@@ -96,7 +96,7 @@ class HandingOut:
         work_request: WorkRequest,
         unavailable: list[Exception],
     ) -> list[Claimed]:
-        """What follows the commits; returns the claims that may be delivered: those that are announced.
+        """Carries out what follows the commits; returns the claims that may be delivered: those that are announced.
 
         Index rows of all claims and the worker's row go in one transaction, which shows whether the worker may be given
         runs at all: only then is it announced that they run; else the request ends. Rows are projections that later

@@ -45,7 +45,7 @@ class Index:
         return await self._store.insert(entry)
 
     async def find(self, path: str) -> Entry:
-        """Raises ResourceNotFound."""
+        """The entry of a path. Raises ResourceNotFound."""
         entry = await self._store.find(path)
         if entry is None:
             raise ResourceNotFound("Indexed task not found")

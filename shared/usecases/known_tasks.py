@@ -31,7 +31,7 @@ class KnownTasks:
         self._known: Recent[str, _Known] = Recent(_REMEMBERED)
 
     def note(self, task: Task) -> None:
-        """The task exists, and is or is not resolved."""
+        """Notes that a task exists, and whether it is resolved."""
         resolved = task.last_run.resolved if task.is_resolved else None
         known = _Known(task.task_group_id, task.expires, resolved)
         if self._known.get(task.task_id) != known:

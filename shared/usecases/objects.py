@@ -146,7 +146,10 @@ class Objects:
         return stored if not hashes else await self._note(stored, **_stated(stored.artifact, hashes))
 
     async def finish(self, stored: Stored, hashes: Mapping[str, str]) -> None:
-        """The data is there. Raises InputError if it is not, RequestConflict for other hashes, ServiceUnavailable."""
+        """Finishes the upload of an object.
+
+        Raises InputError if no data has come, RequestConflict for other hashes, ServiceUnavailable.
+        """
         joined = _joined(stored.artifact, hashes)
         if stored.artifact.details.get("isFinished"):
             return

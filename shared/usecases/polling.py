@@ -28,7 +28,7 @@ _REMEMBERED = 10_000
 
 
 class Starvation:
-    """Orders a pool's bands."""
+    """Orders a pool's bands so that none waits for ever, if a setting asks for it."""
 
     def __init__(self, pools: PoolStore, runtime: Runtime, patience: timedelta) -> None:
         """`patience`: how long a band's oldest run may wait until the band goes first; zero for ever."""
@@ -146,13 +146,13 @@ class Poller:
             await asyncio.wait([loop])
 
     def wake(self, task_queue_id: str) -> None:
-        """This process has just made a run of the pool pending: look at once."""
+        """Looks at the pool at once: this process has just made a run of it pending."""
         pool = self._pools.get(task_queue_id)
         if pool is not None:
             pool.wake.set()
 
     def end_waits(self) -> None:
-        """Everybody who waits has waited long enough: this process has more urgent things to do."""
+        """Ends all waits now: this process has more urgent things to do."""
         for pool in self._pools.values():
             for waiter in pool.waiters:
                 waiter.served.set_result(None)

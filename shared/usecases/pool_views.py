@@ -133,11 +133,11 @@ class Directory:
         self._store = store
 
     async def task_queue(self, task_queue_id: str) -> Entry:
-        """Raises ResourceNotFound."""
+        """One task queue. Raises ResourceNotFound."""
         return await self._known(Kind.TASK_QUEUE, task_queue_id)
 
     async def provisioner(self, provisioner_id: str) -> Entry:
-        """Raises ResourceNotFound."""
+        """One provisioner. Raises ResourceNotFound."""
         return await self._known(Kind.PROVISIONER, provisioner_id)
 
     async def actions(self, provisioner_id: str, context: str) -> list[dict[str, str]]:

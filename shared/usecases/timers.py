@@ -31,7 +31,7 @@ class _NotDue(NoDecision):
 
 
 class Timers:
-    """What happens when a timer's message becomes visible."""
+    """Handlers of the claim and deadline messages."""
 
     def __init__(self, stores: Stores, executor: Executor, group_check: GroupCheck, deadline_delay: timedelta) -> None:
         self._stores = stores
@@ -40,7 +40,10 @@ class Timers:
         self._deadline_delay = deadline_delay
 
     async def claim_due(self, task_id: str, run_id: int, put: datetime) -> None:
-        """takenUntil has passed, or so the message says: the status row decides. Raises StorageUnavailable."""
+        """Handles a claim message: ends the claim, if the status row says that takenUntil has passed.
+
+        Raises StorageUnavailable.
+        """
         spare_hint_id = self._stores.runtime.slugid()
         try:
             await self._executor.run(
@@ -53,7 +56,7 @@ class Timers:
                 await self._stores.messages.put_claim(task_id, run_id, early.again, put)
 
     async def deadline_due(self, task_id: str, task_group_id: str, scheduler_id: str, put: datetime) -> None:
-        """The deadline has passed, or it is a station on the way to one more than 7 days ahead.
+        """Handles a deadline message: resolves the task, or puts the message again while the deadline is ahead.
 
         A message of a call that died, or was refused, may name a task that does not exist in that group: then the
         group may have been waiting for it. Raises StorageUnavailable.
@@ -113,7 +116,7 @@ class _Outage:
         self.attempt = asyncio.Lock()
 
     def failed(self, now: datetime) -> None:
-        """An attempt failed; those that were under way beside one that failed before count as one with it."""
+        """Notes a failed attempt; those that were under way beside one that failed before count as one with it."""
         if self.until is not None and now < self.until:
             return
         self.pause = min(self.pause * 2 or FIRST_PAUSE, LONGEST_PAUSE)

@@ -57,7 +57,7 @@ class Presence:
         self._process = stores.runtime.slugid()
 
     async def arrived(self, task_queue_id: str, worker: Worker) -> WorkerRecord:
-        """A worker asks for work: what is known of it, up to 30 s old; its task queue is noted.
+        """Notes the task queue of a worker that asks for work; returns what is known of the worker, up to 30 s old.
 
         Raises StorageUnavailable.
         """
@@ -76,7 +76,7 @@ class Presence:
         return record
 
     async def still_works(self, task: Task) -> None:
-        """The worker of the last run has renewed its claim. Raises StorageUnavailable."""
+        """Notes the worker of the last run, which has renewed its claim. Raises StorageUnavailable."""
         run = task.last_run
         who = task.task_queue_id, run.worker_group or "", run.worker_id or ""
         await self._directory.seen(task.task_queue_id, LIFE)
@@ -84,7 +84,7 @@ class Presence:
             await self.seen(await self._workers.read(*who))
 
     async def seen(self, record: WorkerRecord) -> None:
-        """A worker that has claimed nothing now. Raises StorageUnavailable."""
+        """Notes a worker that has claimed nothing now. Raises StorageUnavailable."""
         async for attempt in attempts(self._runtime):
             if attempt:
                 record = await self.read_again(record)
@@ -92,7 +92,7 @@ class Presence:
                 return
 
     async def waits(self, record: WorkerRecord, work_request: WorkRequest) -> None:
-        """A worker has begun to wait here, so that its older waits in other processes get no run any more.
+        """Notes that a worker has begun to wait here, so that its older waits in other processes get no run any more.
 
         No request when the row says so already. Raises StorageUnavailable.
         """
@@ -124,7 +124,7 @@ class Presence:
         tasks: Sequence[tuple[str, int]],
         rows: Sequence[ChangePoolRows],
     ) -> bool:
-        """A worker has claimed these runs: its row is written with their index rows, in one transaction.
+        """Writes the row of a worker that has claimed these runs with their index rows, in one transaction.
 
         False, and nothing is written, when the claims must not be handed out: the worker has been quarantined or
         removed, or waits elsewhere by now. A row that somebody else has written is read again and judged again.
@@ -214,7 +214,7 @@ class Workers:
     async def quarantine(
         self, task_queue_id: str, worker: Worker, until: datetime, *, client_id: str, info: str
     ) -> KnownWorker:
-        """A worker gets no work until then; a time in the past lifts its quarantine. What was set is kept as history.
+        """Gives a worker no work until then; a time in the past lifts its quarantine. What was set is kept as history.
 
         Raises ResourceNotFound, ServiceUnavailable, StorageUnavailable.
         """
@@ -235,7 +235,7 @@ class Workers:
         raise ServiceUnavailable("the worker is contended; send the call again")
 
     async def declare(self, task_queue_id: str, worker: Worker, expires: datetime) -> KnownWorker:
-        """A worker is there, and so are its task queue and provisioner, until that time at least.
+        """Makes or extends a worker, its task queue and its provisioner, until that time at least.
 
         Raises ServiceUnavailable, StorageUnavailable.
         """
@@ -259,7 +259,7 @@ class Workers:
     async def removed(
         self, task_queue_id: str, worker: Worker, *, start: str
     ) -> tuple[list[tuple[str, int]], str | None]:
-        """A worker is gone for good: every run that it holds ends as `worker-shutdown` now, not at takenUntil.
+        """Ends every run of a worker that is gone for good as `worker-shutdown`: now, not at takenUntil.
 
         Returns task and run of those that ended now, and where to go on when the call's time was not enough.
         Raises InputError, ServiceUnavailable, StorageUnavailable: a repeat goes on.
