@@ -33,8 +33,12 @@ from tests.simulator.topics import Topics
 from tests.simulator.world import POOL, World, settings
 from tests.twin.gate import open_gate
 
-NOW = datetime.now(UTC).replace(microsecond=0)
-START, EXPIRY = NOW - timedelta(minutes=15), NOW + timedelta(minutes=30)
+
+@pytest.fixture
+def validity() -> dict[str, datetime]:
+    """Start and expiry of a URL that is valid for half an hour."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    return {"start": now - timedelta(minutes=15), "expiry": now + timedelta(minutes=30)}
 
 
 @pytest.fixture(autouse=True)
@@ -88,14 +92,14 @@ async def test_the_life_of_a_task(account: AzureStorage) -> None:
 
 
 async def test_artifacts_by_urls_that_a_delegated_key_signs(
-    account: AzureStorage, certificate: tuple[Path, Path]
+    account: AzureStorage, certificate: tuple[Path, Path], validity: dict[str, datetime]
 ) -> None:
     """Azurite hands out the keys, but knows only the form of signatures of before 2025: they are signed anew for it.
 
     The present form is held to examples in tests/unit/test_signing.py.
     """
-    write = await account.storage.access.write_blob("artifacts", "a/0/b", start=START, expiry=EXPIRY)
-    key = await _delegated_key(account)
+    write = await account.storage.access.write_blob("artifacts", "a/0/b", **validity)
+    key = await _delegated_key(account, **validity)
     trust = ssl.create_default_context(cafile=str(certificate[0]))
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
         block = URL(f"{in_old_form(write, key)}&comp=block&blockid=YQ%3D%3D", encoded=True)
@@ -107,8 +111,7 @@ async def test_artifacts_by_urls_that_a_delegated_key_signs(
         read = await account.storage.access.read_blob(
             "artifacts",
             "a/0/b",
-            start=START,
-            expiry=EXPIRY,
+            **validity,
             content_type="text/x-log",
             content_disposition="",
         )
@@ -120,11 +123,11 @@ async def test_artifacts_by_urls_that_a_delegated_key_signs(
             assert answer.status == 403, "reading is not writing"
 
 
-async def _delegated_key(account: AzureStorage) -> UserDelegationKey:
+async def _delegated_key(account: AzureStorage, start: datetime, expiry: datetime) -> UserDelegationKey:
     """The key that the account's URLs are signed with."""
     access = account.storage.access
     assert isinstance(access, SignedAccess)
-    key = await access._keys.blob.current(START, EXPIRY)
+    key = await access._keys.blob.current(start, expiry)
     assert isinstance(key, UserDelegationKey)
     return key
 
@@ -156,15 +159,20 @@ async def test_tokens_are_for_storage(guarded: Azurite, certificate: tuple[Path,
     [
         {"aud": "https://vault.azure.net"},
         {"iss": "https://evil.example.com/"},
-        {"exp": int((NOW - timedelta(hours=1)).timestamp())},
-        {"nbf": int((NOW + timedelta(hours=1)).timestamp())},
+        {"exp": timedelta(hours=-1)},
+        {"nbf": timedelta(hours=1)},
     ],
     ids=["another service's", "another issuer's", "expired", "not yet valid"],
 )
 async def test_a_token_that_is_not_taken_is_a_failure_that_says_nothing_of_it(
-    guarded: Azurite, certificate: tuple[Path, Path], claims: dict[str, object]
+    guarded: Azurite, certificate: tuple[Path, Path], claims: dict[str, str | timedelta]
 ) -> None:
-    async with open_account(guarded, certificate[0], Identity(**claims), "refused") as account:
+    now = datetime.now(UTC)
+    wrong = {
+        name: int((now + claim).timestamp()) if isinstance(claim, timedelta) else claim
+        for name, claim in claims.items()
+    }
+    async with open_account(guarded, certificate[0], Identity(**wrong), "refused") as account:
         for request in (
             account.storage.tables.transact("Tasks", "p", [Upsert("r", {})]),
             account.storage.queues.put("claim", "text"),
@@ -176,10 +184,10 @@ async def test_a_token_that_is_not_taken_is_a_failure_that_says_nothing_of_it(
             assert "eyJ" not in str(caught.value)
 
 
-async def test_queues_of_the_emulator_delegate_no_keys(account: AzureStorage) -> None:
+async def test_queues_of_the_emulator_delegate_no_keys(account: AzureStorage, validity: dict[str, datetime]) -> None:
     """Azure does (`tests/unit/test_signing.py` has the format). Where it does not: STORAGE_ACCOUNT_KEY."""
     with pytest.raises(StorageUnavailable):
-        await account.storage.access.process_queue("pending-x-1", start=START, expiry=EXPIRY)
+        await account.storage.access.process_queue("pending-x-1", **validity)
 
 
 async def test_a_server_without_a_trusted_certificate_gets_no_request(guarded: Azurite) -> None:

@@ -11,12 +11,21 @@ from yarl import URL
 from shared.storage.counting import counting
 from shared.storage.interface import Storage
 
-NOW = datetime.now(UTC).replace(microsecond=0)
-START, EXPIRY = NOW - timedelta(minutes=15), NOW + timedelta(minutes=30)
+
+@pytest.fixture
+def now() -> datetime:
+    """When the test begins: others may have run for an hour since this module was imported."""
+    return datetime.now(UTC).replace(microsecond=0)
 
 
-async def test_a_write_url_creates_the_missing_container(azure_storage: Storage) -> None:
-    url = await azure_storage.access.write_blob("new-container", "a/path", start=START, expiry=EXPIRY)
+@pytest.fixture
+def validity(now: datetime) -> dict[str, datetime]:
+    """Start and expiry of a URL that is valid for half an hour."""
+    return {"start": now - timedelta(minutes=15), "expiry": now + timedelta(minutes=30)}
+
+
+async def test_a_write_url_creates_the_missing_container(azure_storage: Storage, validity: dict[str, datetime]) -> None:
+    url = await azure_storage.access.write_blob("new-container", "a/path", **validity)
     async with aiohttp.ClientSession() as session:
         block = URL(f"{url}&comp=block&blockid=YQ%3D%3D", encoded=True)
         async with session.put(block, data=b"content") as answer:
@@ -27,17 +36,17 @@ async def test_a_write_url_creates_the_missing_container(azure_storage: Storage)
     assert await azure_storage.blobs.download("new-container", "a/path") == b"content"
 
 
-async def test_a_container_is_looked_after_once(azure_storage: Storage) -> None:
+async def test_a_container_is_looked_after_once(azure_storage: Storage, validity: dict[str, datetime]) -> None:
     for expected in (1, 0, 0):
         with counting() as operations:
-            await azure_storage.access.write_blob("new-container", "a/path", start=START, expiry=EXPIRY)
+            await azure_storage.access.write_blob("new-container", "a/path", **validity)
         assert operations.total == expected
 
 
 @pytest.mark.parametrize("minutes", [-31, 20])
-async def test_a_queue_is_open_for_the_time_that_was_said(azure_storage: Storage, minutes: int) -> None:
+async def test_a_queue_is_open_for_the_time_that_was_said(azure_storage: Storage, minutes: int, now: datetime) -> None:
     await azure_storage.queues.put("a-queue", "text")
-    start = NOW + timedelta(minutes=minutes)
+    start = now + timedelta(minutes=minutes)
     signed = await azure_storage.access.process_queue("a-queue", start=start, expiry=start + timedelta(minutes=30))
     url = URL(f"{signed.url}/messages?{signed.sas}", encoded=True)
     async with aiohttp.ClientSession() as session, session.get(url) as answer:

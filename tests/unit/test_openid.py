@@ -166,7 +166,8 @@ async def test_a_token_of_a_person_is_none_of_a_workload_and_the_other_way_round
         await Issuer().sign_in().identity(job_token(aud=CLIENT), NONCE)
 
 
-NOW = int(time.time())
+NOW, LONG = int(time.time()), 86_400
+"""When this module is imported, and seconds that no run of the tests takes from then on."""
 REFUSED: dict[str, tuple[str, str]] = {
     "no JWT": ("nonsense", "no JWT"),
     "empty": ("", "no JWT"),
@@ -184,8 +185,8 @@ REFUSED: dict[str, tuple[str, str]] = {
     "another audience among some": (token(aud=["another", "third"]), "not valid"),
     "several audiences, issued to another": (token(aud=[CLIENT, "another"], azp="another"), "another client"),
     "expired": (token(exp=NOW - 3600, iat=NOW - 7200), "not valid"),
-    "of the future": (token(iat=NOW + 3600, exp=NOW + 7200), "not valid"),
-    "not yet valid": (token(nbf=NOW + 3600), "not valid"),
+    "of the future": (token(iat=NOW + LONG, exp=NOW + 2 * LONG), "not valid"),
+    "not yet valid": (token(nbf=NOW + LONG, exp=NOW + 2 * LONG), "not valid"),
     "another nonce": (token(nonce="a nonce of another sign-in"), "another sign-in"),
     "a nonce that is no text": (token(nonce=[NONCE]), "another sign-in"),
     **{f"without {name}": (_without(name), "not valid") for name in ("iss", "aud", "sub", "nonce", "iat", "exp")},
