@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import jsonschema_rs
 import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
 
 from shared.api.endpoint import Endpoint
 from shared.api.router import Router
@@ -42,10 +44,12 @@ class Published:
         self._entries = cache(self._read_entries)
 
     def document(self, path: str) -> Any:
-        """A published document."""
-        answer = requests.get(self._root_url + path, timeout=30)
-        assert answer.status_code == 200, f"{path}: {answer.status_code}"
-        return answer.json()
+        """A published document. A host that is being started anew is tried for some 25 seconds."""
+        with requests.Session() as session:
+            session.mount(self._root_url, HTTPAdapter(max_retries=Retry(connect=8, read=0, backoff_factor=0.1)))
+            answer = session.get(self._root_url + path, timeout=30)
+            assert answer.status_code == 200, f"{path}: {answer.status_code}"
+            return answer.json()
 
     def called(self, method: str, url: str) -> Called | None:
         """The endpoint of the queue or the index that a request is for."""

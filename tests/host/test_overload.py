@@ -129,7 +129,7 @@ def resident(service: Service) -> int:
 
 
 def crowded(service: Service, clients: int, seconds: float) -> Crowd:
-    """A crowd for so long; nothing may be unanswered or lost, and ping goes on."""
+    """A crowd for so long; nothing may be unanswered or lost, and ping goes on. Not every crowd is too much."""
     pinging = Pinging(service)
     pinging.start()
     crowd = Crowd(service, clients, time.monotonic() + seconds)
@@ -137,7 +137,7 @@ def crowded(service: Service, clients: int, seconds: float) -> Crowd:
     pinging.over.set()
     pinging.join()
     assert crowd.unanswered == []
-    assert crowd.statuses.keys() == {200, 503}
+    assert {200} <= crowd.statuses.keys() <= {200, 503}
     assert crowd.without_advice == 0
     slower = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # what else runs on this machine
     assert crowd.slowest < ANSWERED * slower, crowd.slowest_of
@@ -160,7 +160,9 @@ def recovered(service: Service, crowd: Crowd) -> None:
 
 
 def test_process_refuses_what_is_too_much_and_serves_the_rest(small: Service) -> None:
-    recovered(small, crowded(small, clients=40, seconds=4))
+    crowd = crowded(small, clients=40, seconds=4)
+    assert crowd.statuses[503]
+    recovered(small, crowd)
 
 
 def test_long_polls_are_given_up_first(small: Service) -> None:
@@ -196,4 +198,5 @@ def test_five_hundred_clients_at_once_for_a_minute(ordinary: Service) -> None:
     crowd = crowded(ordinary, clients=500, seconds=60)
     assert resident(ordinary) - before < 100 * MEGABYTE
     assert crowd.statuses[200] > 500
+    assert crowd.statuses[503]
     recovered(ordinary, crowd)
