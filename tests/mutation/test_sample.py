@@ -22,7 +22,7 @@ class Sample:
 
     functions: Sequence[str]
     tests: Sequence[str]
-    size: int = 8
+    size: int = 4
 
 
 SAMPLES = {
