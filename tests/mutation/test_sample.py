@@ -28,7 +28,12 @@ class Sample:
 SAMPLES = {
     "domain": Sample(
         ["shared.domain.transitions.*", "shared.domain.claims.*", "shared.domain.claim_ends.*"],
-        ["tests/unit/test_transitions.py", "tests/unit/test_claim_rules.py", "tests/properties/test_state_machine.py"],
+        [
+            "tests/unit/test_claim_rules.py",
+            "tests/unit/test_report_transitions.py",
+            "tests/unit/test_transitions.py",
+            "tests/properties/test_state_machine.py",
+        ],
     ),
     "usecases": Sample(
         ["shared.usecases.dependents.*", "shared.usecases.group_statuses.*", "shared.usecases.membership.*"],
@@ -40,6 +45,8 @@ SAMPLES = {
             "tests/simulator/test_listings_in_between.py",
             "tests/simulator/test_member_rows.py",
             "tests/simulator/test_membership.py",
+            "tests/simulator/test_restored_rows.py",
+            "tests/simulator/test_settling.py",
         ],
     ),
     "storage": Sample(

@@ -1,43 +1,20 @@
-"""The index on the simulated deployment: filled by tasks that complete, swept when entries expire, budgets."""
+"""The index on the simulated deployment: filled by tasks that complete, within its budget of requests (contract 18)."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from shared.domain.dates import format_date
 from shared.domain.index import Entry
 from shared.domain.task import Resolved
 from shared.errors import ResourceNotFound
 from shared.services import Services
 from shared.storage import keys
 from shared.storage.counting import Operations, counting
+from tests.simulator.indexing import complete, entry
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
-
-
-async def complete(world: World, rank: int = 0, path: str = "demo.v2.app", **changes: Any) -> str:
-    """A task with a route of the index that is created, claimed and completed; its resolved message waits."""
-    task_id = await world.create(routes=[f"index.{path}"], extra={"index": {"rank": rank}}, **changes)
-    (claim,) = await world.claim()
-    await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
-    return task_id
-
-
-def entry(world: World, path: str, rank: int = 0, days: float = 1, task_id: str | None = None) -> Entry:
-    now = world.clock.now()
-    return Entry(
-        path=path, task_id=task_id or world.slugid(), rank=rank, data={}, expires=now + timedelta(days=days), at=now
-    )
-
-
-async def expire_for(world: World, days: int) -> None:
-    """Hourly runs of the expiry job."""
-    for _ in range(24 * days):
-        await world.clock.sleep(3600)
-        await world.handlers.expiration.run(300)
 
 
 def test_a_task_that_completes_is_found_by_its_route() -> None:
@@ -105,54 +82,6 @@ def test_two_completions_side_by_side_leave_the_higher_rank() -> None:
         assert row.values["taskId"] == high.task_id, f"seed {seed}"
 
 
-def test_expired_entries_and_namespaces_go_and_nothing_else() -> None:
-    world = World()
-
-    async def story() -> None:
-        await world.services.index.insert(entry(world, "old.a.x", days=0.5))
-        await world.services.index.insert(entry(world, "old.y", days=0.5))
-        await world.services.index.insert(entry(world, "kept.z", days=20))
-        await expire_for(world, 6)
-        left = sorted(str(row.values["path"]) for row in world.rows(keys.INDEX))
-        assert left == ["kept", "kept.z"]
-        sweeps = [row for row in world.rows(keys.EXPIRY) if row.key.startswith(keys.INDEX_SWEEP)]
-        assert len(sweeps) == 2, "one for the top, one for what is kept"
-
-    world.run(story())
-
-
-def test_an_entry_that_is_prolonged_or_comes_back_is_swept_as_well() -> None:
-    world = World()
-
-    async def story() -> None:
-        await world.services.index.insert(entry(world, "ns.a", days=1))
-        await expire_for(world, 2)
-        await world.services.index.insert(entry(world, "ns.a", days=3))
-        await expire_for(world, 2)
-        assert (await world.services.index.find("ns.a")).rank == 0
-        await expire_for(world, 6)
-        assert world.rows(keys.INDEX) == []
-
-    world.run(story())
-
-
-def test_another_process_that_knows_the_namespace_does_not_write_into_one_that_is_gone() -> None:
-    world = World()
-
-    async def story() -> None:
-        other = world.process()
-        await other.index.insert(entry(world, "ns.a", days=0.2))
-        await expire_for(world, 4)
-        assert world.rows(keys.INDEX) == []
-        await other.index.insert(entry(world, "ns.b", days=2))
-        listed, _ = await world.services.index.namespaces("", "", 10)
-        assert [one.path for one in listed] == ["ns"]
-        await expire_for(world, 6)
-        assert world.rows(keys.INDEX) == []
-
-    world.run(story())
-
-
 def test_budgets() -> None:
     world = World()
 
@@ -188,96 +117,6 @@ def test_a_completion_costs_two_requests_a_route() -> None:
         await handled(["index.a.x"])
         plain = await handled([])
         assert await handled(["index.a.x", "index.a.y", "index.a.z"]) <= plain + 6
-
-    world.run(story())
-
-
-def test_a_page_holds_only_what_is_right_below() -> None:
-    world = World()
-
-    async def story() -> None:
-        for path in ("abc", "abc.def", "abc.def.x", "abd", "%", "a'(b)"):
-            await world.services.index.insert(entry(world, path))
-        top, more = await world.services.index.entries("", "", 10)
-        assert ([one.path for one in top], more) == (["%", "a'(b)", "abc", "abd"], None)
-        names: list[str] = []
-        start: str | None = ""
-        while start is not None:
-            page, start = await world.services.index.entries("", start, 1)
-            names += [one.path for one in page]
-        assert names == ["%", "a'(b)", "abc", "abd"]
-
-    world.run(story())
-
-
-async def all_namespaces(world: World, namespace: str, limit: int) -> list[list[str]]:
-    """Every page of the namespaces right in one."""
-    pages: list[list[str]] = []
-    start: str | None = ""
-    while start is not None:
-        page, start = await world.services.index.namespaces(namespace, start, limit)
-        pages.append([one.path for one in page])
-    return pages
-
-
-def test_ten_namespaces_come_in_pages_of_one() -> None:
-    world = World()
-    names = [f"my-ns-{number}" for number in range(10)]
-
-    async def story() -> None:
-        for name in reversed(names):
-            await world.services.index.insert(entry(world, f"{name}.one.two"))
-        assert await all_namespaces(world, "", 1) == [[name] for name in names]
-        assert await all_namespaces(world, "my-ns-3", 10) == [["my-ns-3.one"]]
-        assert await all_namespaces(world, "my-ns-3.one", 10) == [[]]
-
-    world.run(story())
-
-
-def test_what_has_expired_is_in_no_list_and_makes_no_page_without_an_end() -> None:
-    world = World()
-
-    async def story() -> None:
-        for name in ("abc", "bbc", "cbc", "dbc"):
-            await world.services.index.insert(entry(world, f"{name}.x", days=9))
-            await world.services.index.insert(entry(world, name, days=0.1 if name == "bbc" else 9))
-        await world.services.index.insert(entry(world, "over.x", days=0.1))
-        await world.clock.sleep(3 * 24 * 3600)
-        assert [name for page in await all_namespaces(world, "", 1) for name in page] == ["abc", "bbc", "cbc", "dbc"]
-        found, start = [], ""
-        while start is not None:
-            page, more = await world.services.index.entries("", start, 1)
-            found += [one.path for one in page]
-            if more is None:
-                break
-            start = more
-        assert found == ["abc", "cbc", "dbc"]
-
-    world.run(story())
-
-
-def test_namespaces_are_never_shortened_and_a_losing_call_leaves_them() -> None:
-    world = World()
-
-    async def until(namespace: str) -> datetime:
-        parent = namespace.rpartition(".")[0]
-        page, _ = await world.services.index.namespaces(parent, "", 10)
-        (found,) = [one.expires for one in page if one.path == namespace]
-        return found
-
-    async def story() -> None:
-        index = world.services.index
-        await index.insert(entry(world, "ns.deep.a", rank=5, days=3))
-        first = await until("ns.deep")
-        assert await until("ns") == first + timedelta(days=1)
-        await index.insert(entry(world, "ns.deep.b", days=1))
-        assert await until("ns.deep") == first, "not shortened"
-        assert (await index.insert(entry(world, "ns.deep.a", rank=4, days=30))).rank == 5
-        assert await until("ns.deep") == first, "a losing call changes nothing"
-        await index.insert(entry(world, "ns.deep.a", rank=6, days=30))
-        assert await until("ns.deep") == first + timedelta(days=27)
-        await index.remove("ns.deep.a")
-        assert await until("ns") == first + timedelta(days=28), "deleting leaves it"
 
     world.run(story())
 
@@ -341,40 +180,5 @@ def test_a_rerun_that_completes_is_indexed_again() -> None:
         await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
         await world.drain(10)
         assert (await world.services.index.find("demo.v2.app")).task_id == task_id
-
-    world.run(story())
-
-
-def test_dates_beyond_the_calendar_do_no_harm() -> None:
-    world = World()
-
-    async def story() -> None:
-        last = datetime.fromisoformat("9999-12-31T23:59:59+00:00")
-        one = Entry(path="a.b", task_id=world.slugid(), rank=0, data={}, expires=last, at=world.clock.now())
-        await world.services.index.insert(one)
-        assert format_date((await world.services.index.find("a.b")).expires) == format_date(last)
-
-    world.run(story())
-
-
-@pytest.mark.parametrize("limit", [1, 2, 3, 100])
-def test_many_paths_are_looked_up_page_by_page(limit: int) -> None:
-    """In the order asked for, from any position; what has no entry, or is no path, is left out."""
-    world = World()
-
-    async def story() -> None:
-        paths = [f"a.b.{number}" for number in range(70)]
-        asked = [path for number, path in enumerate(paths) if number % 3] + ["not a path", paths[0]]
-        there = [path for number, path in enumerate(paths) if number % 2 == 0]
-        for path in there:
-            await world.services.index.insert(entry(world, path))
-        found: list[str] = []
-        start: int | None = 0
-        while start is not None:
-            page = await world.services.index.find_all(asked, start, limit)
-            assert len(page.entries) <= limit
-            found += [one.path for one in page.entries]
-            start = page.resume
-        assert found == [path for path in asked if path in there]
 
     world.run(story())

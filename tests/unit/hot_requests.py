@@ -178,6 +178,7 @@ class Service:
     """Answers by the script, then always as it did last; keeps what it was asked."""
 
     url: str = ""
+    patience: Patience = PATIENCE
     script: Sequence[Script] = ()
     requests: list[web.Request] = field(default_factory=list)
 
@@ -186,8 +187,9 @@ class Service:
         self.requests.append(request)
         return await self.script[min(len(self.requests), len(self.script)) - 1](request)
 
-    def account(self, credential: Credential, **options: Any) -> AzureStorage:
-        options.setdefault("patience", PATIENCE)
+    def account(self, credential: Credential = KEY, **options: Any) -> AzureStorage:
+        """The account behind this server, as the code under test connects to it. An identity takes it for TLS."""
+        options.setdefault("patience", self.patience)
         url = self.url if isinstance(credential, AzureNamedKeyCredential) else self.url.replace("http:", "https:")
         return AzureStorage(
             Endpoints(table=url, queue=url, blob=url), credential, transport=Unwrapped(options["patience"]), **options
@@ -198,9 +200,9 @@ class Service:
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[Service]:
+async def serving(patience: Patience = PATIENCE) -> AsyncIterator[Service]:
     """A server of its own."""
-    made = Service()
+    made = Service(patience=patience)
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", made.handle)
     async with TestServer(app) as server:

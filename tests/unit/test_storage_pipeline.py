@@ -1,29 +1,20 @@
 """The HTTP pipeline against a server that misbehaves on purpose: retries, time limits, credentials, odd answers."""
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer, unused_port
-from azure.core.credentials import AccessToken, AccessTokenInfo, AzureNamedKeyCredential
-from azure.core.credentials_async import AsyncTokenCredential
-from azure.core.rest import HttpRequest
+from aiohttp.test_utils import unused_port
 
-from shared.storage.connection import AzureStorage, Credential, Endpoints, parse_connection_string
+from shared.storage.connection import AzureStorage, Endpoints, parse_connection_string
 from shared.storage.counting import counting
 from shared.storage.interface import Create, Refusal, StorageRefused, StorageUnavailable, TransactionRefused, Upsert
-from shared.storage.pipeline import Transport
-from shared.storage.wire import Answer, Patience, Refused, Request
+from shared.storage.wire import Patience, Refused
+from tests.unit.hot_requests import Identity, IdentityWithInfo, Script, Service, cut_off, serving, silence
 
 _KEY = "c2VjcmV0LWtleQ=="
 _PATIENCE = Patience(connect=1, read=0.2, total=1, retries=3, first_pause=0.001)
 _ROW = {"PartitionKey": "p", "RowKey": "k", "Timestamp": "2026-01-01T00:00:00.0000000Z", "odata.etag": 'W/"1"'}
-
-Script = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def _status(status: int, code: str = "") -> Script:
@@ -49,51 +40,15 @@ def _batch(*parts: str) -> Script:
     return answer
 
 
-async def _reset(request: web.Request) -> web.StreamResponse:
-    assert request.transport is not None
-    request.transport.abort()
-    return web.Response()
-
-
-async def _silence(request: web.Request) -> web.StreamResponse:
-    """No answer until the client has closed the connection."""
-    while request.transport is not None and not request.transport.is_closing():  # noqa: ASYNC110 - no event
-        await asyncio.sleep(0.01)
-    return web.Response()
-
-
-@dataclass
-class _Service:
-    """Responds by the script, then always as it did last; keeps what it was asked."""
-
-    endpoint: str = ""
-    script: Sequence[Script] = ()
-    requests: list[web.Request] = field(default_factory=list)
-
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        await request.read()
-        self.requests.append(request)
-        return await self.script[min(len(self.requests), len(self.script)) - 1](request)
-
-    def account(self, credential: Credential | None = None, **options: Any) -> AzureStorage:
-        endpoints = Endpoints(table=self.endpoint, queue=self.endpoint, blob=self.endpoint)
-        options.setdefault("patience", _PATIENCE)
-        return AzureStorage(endpoints, credential or AzureNamedKeyCredential("account", _KEY), **options)
-
-
 @pytest.fixture
-async def service() -> AsyncIterator[_Service]:
-    made = _Service()
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", made.handle)
-    async with TestServer(app) as server:
-        made.endpoint = str(server.make_url("/account"))
+async def service() -> AsyncIterator[Service]:
+    async with serving(_PATIENCE) as made:
         yield made
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, "reset"])
-async def test_what_may_pass_is_tried_again(service: _Service, status: int | str) -> None:
-    trouble = _status(status) if isinstance(status, int) else _reset
+async def test_what_may_pass_is_tried_again(service: Service, status: int | str) -> None:
+    trouble = _status(status) if isinstance(status, int) else cut_off
     service.script = [trouble, trouble, _json(_ROW)]
     async with service.account() as account:
         with counting() as operations:
@@ -105,7 +60,7 @@ async def test_what_may_pass_is_tried_again(service: _Service, status: int | str
         assert (operations.retries, len(service.requests)) == (2, 3)
 
 
-async def test_tries_come_to_an_end(service: _Service) -> None:
+async def test_tries_come_to_an_end(service: Service) -> None:
     service.script = [_status(503, "ServerBusy")]
     async with service.account() as account:
         with pytest.raises(StorageUnavailable) as caught:
@@ -116,7 +71,7 @@ async def test_tries_come_to_an_end(service: _Service) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 501])
-async def test_what_will_not_pass_is_not_tried_again(service: _Service, status: int) -> None:
+async def test_what_will_not_pass_is_not_tried_again(service: Service, status: int) -> None:
     service.script = [_status(status)]
     async with service.account() as account:
         with pytest.raises(StorageRefused):
@@ -124,24 +79,24 @@ async def test_what_will_not_pass_is_not_tried_again(service: _Service, status: 
     assert len(service.requests) == 1
 
 
-async def test_silence_ends_in_time(service: _Service) -> None:
-    service.script = [_silence]
+async def testsilence_ends_in_time(service: Service) -> None:
+    service.script = [silence]
     async with service.account() as account:
         with pytest.raises(StorageUnavailable):
             await account.storage.queues.put("q-1", "text")
     assert len(service.requests) > 1
 
 
-async def test_the_whole_is_limited_even_if_each_try_is_not(service: _Service) -> None:
-    service.script = [_silence]
+async def test_the_whole_is_limited_even_if_each_try_is_not(service: Service) -> None:
+    service.script = [silence]
     async with service.account(patience=Patience(read=600, total=0.1)) as account:
         with pytest.raises(StorageUnavailable, match="Timeout"):
             await account.storage.tables.get("Tasks", "p", "k")
     assert len(service.requests) == 1
 
 
-async def test_no_connection_is_storage_unavailable_without_the_address(service: _Service) -> None:
-    service.endpoint = f"http://127.0.0.1:{unused_port()}/account"
+async def test_no_connection_is_storage_unavailable_without_the_address(service: Service) -> None:
+    service.url = f"http://127.0.0.1:{unused_port()}/account"
     async with service.account() as account:
         for request in (
             account.storage.tables.get("Tasks", "p", "k"),
@@ -153,7 +108,7 @@ async def test_no_connection_is_storage_unavailable_without_the_address(service:
             assert "127.0.0.1" not in str(caught.value)
 
 
-async def test_a_repeat_may_be_refused_by_the_first_try(service: _Service) -> None:
+async def test_a_repeat_may_be_refused_by_the_first_try(service: Service) -> None:
     """The first insert won and its answer was lost: the caller sees the refusal and decides by its operation id."""
     service.script = [_status(503), _status(409, "EntityAlreadyExists")]
     async with service.account() as account:
@@ -162,7 +117,7 @@ async def test_a_repeat_may_be_refused_by_the_first_try(service: _Service) -> No
     assert caught.value.refusal is Refusal.EXISTS
 
 
-async def test_a_transaction_that_failed_in_passing_is_tried_again(service: _Service) -> None:
+async def test_a_transaction_that_failed_in_passing_is_tried_again(service: Service) -> None:
     fine = 'HTTP/1.1 204 No Content\r\nETag: W/"1"\r\n\r\n'
     busy = 'HTTP/1.1 503 Server Busy\r\n\r\n{"odata.error":{"code":"ServerBusy","message":{"value":"0:busy"}}}'
     service.script = [_batch(busy), _batch(fine, fine)]
@@ -179,7 +134,7 @@ async def test_a_transaction_that_failed_in_passing_is_tried_again(service: _Ser
 
 @pytest.mark.parametrize(("status", "code"), [(413, "RequestBodyTooLarge"), (400, "EntityTooLarge")])
 @pytest.mark.parametrize("rows", [1, 2])
-async def test_too_large_after_all(service: _Service, status: int, code: str, rows: int) -> None:
+async def test_too_large_after_all(service: Service, status: int, code: str, rows: int) -> None:
     service.script = [_status(status, code)]
     async with service.account() as account:
         with pytest.raises(ValueError, match=code):
@@ -187,14 +142,14 @@ async def test_too_large_after_all(service: _Service, status: int, code: str, ro
 
 
 @pytest.mark.parametrize("rows", [1, 2])
-async def test_an_answer_without_a_meaning_is_a_defect(service: _Service, rows: int) -> None:
+async def test_an_answer_without_a_meaning_is_a_defect(service: Service, rows: int) -> None:
     service.script = [_status(400, "InvalidInput")]
     async with service.account() as account:
         with pytest.raises(Refused, match="400 InvalidInput"):
             await account.storage.tables.transact("Tasks", "p", [Create(str(row), {}) for row in range(rows)])
 
 
-async def test_a_page_that_ends_early_without_rows_is_followed_up(service: _Service) -> None:
+async def test_a_page_that_ends_early_without_rows_is_followed_up(service: Service) -> None:
     more = {"x-ms-continuation-NextPartitionKey": "1!4!cA--", "x-ms-continuation-NextRowKey": "1!4!aw--"}
     service.script = [_json({"value": []}, more), _json({"value": []}, more), _json({"value": [_ROW]}, more)]
     async with service.account() as account:
@@ -205,7 +160,7 @@ async def test_a_page_that_ends_early_without_rows_is_followed_up(service: _Serv
     assert service.requests[2].query["NextRowKey"] == "1!4!aw--"
 
 
-async def test_a_page_without_rows_at_the_end(service: _Service) -> None:
+async def test_a_page_without_rows_at_the_end(service: Service) -> None:
     more = {"x-ms-continuation-NextPartitionKey": "1!4!cA--", "x-ms-continuation-NextRowKey": "1!4!aw--"}
     service.script = [_json({"value": []}, more), _json({"value": []})]
     async with service.account() as account:
@@ -213,7 +168,7 @@ async def test_a_page_without_rows_at_the_end(service: _Service) -> None:
     assert (list(page.rows), page.resume) == ([], None)
 
 
-async def test_each_try_is_signed(service: _Service) -> None:
+async def test_each_try_is_signed(service: Service) -> None:
     service.script = [_status(503), _json(_ROW)]
     async with service.account() as account:
         await account.storage.tables.get("Tasks", "p", "k")
@@ -223,52 +178,19 @@ async def test_each_try_is_signed(service: _Service) -> None:
         assert _KEY not in str(request.headers)
 
 
-class _Identity(AsyncTokenCredential):
-    """A managed identity that hands out one token."""
-
-    def __init__(self) -> None:
-        self.scopes: list[tuple[str, ...]] = []
-
-    async def get_token(self, *scopes: str, **options: Any) -> AccessToken:
-        self.scopes.append(scopes)
-        return AccessToken("the-token", int(time.time()) + 3600)
-
-    async def get_token_info(self, *scopes: str, options: Any = None) -> AccessTokenInfo:
-        token = await self.get_token(*scopes)
-        return AccessTokenInfo(token.token, token.expires_on)
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-    async def __aexit__(self, *error: object) -> None:
-        """Nothing to close."""
-
-
-class _Unwrapped(Transport):
-    """Speaks plain HTTP to the test's server where the pipeline thinks it is TLS: tokens are sent on no other."""
-
-    async def send(self, request: HttpRequest, **config: Any) -> Any:
-        request.url = request.url.replace("https://", "http://")
-        return await super().send(request, **config)
-
-    async def exchange(self, request: Request) -> Answer:
-        endpoint = replace(request.endpoint, origin=request.endpoint.origin.replace("https://", "http://"))
-        return await super().exchange(replace(request, endpoint=endpoint))
-
-
-async def test_a_managed_identity(service: _Service) -> None:
+async def test_a_managed_identity(service: Service) -> None:
     service.script = [_json(_ROW)]
-    service.endpoint = service.endpoint.replace("http://", "https://")
-    identity = _Identity()
-    async with service.account(identity, transport=_Unwrapped(_PATIENCE)) as account:
+    identity = IdentityWithInfo(None)
+    async with service.account(identity) as account:
         for _ in range(3):
             assert await account.storage.tables.get("Tasks", "p", "k")
-    assert identity.scopes == [("https://storage.azure.com/.default",)]  # cached from then on
-    assert {request.headers["Authorization"] for request in service.requests} == {"Bearer the-token"}
+    assert len(identity.claims) == 1  # cached from then on
+    assert service.authorisations() == ["Bearer token-1"] * 3
 
 
-async def test_a_token_goes_over_tls_only(service: _Service) -> None:
-    async with service.account(_Identity()) as account:
+async def test_a_token_goes_over_tls_only(service: Service) -> None:
+    endpoints = Endpoints(table=service.url, queue=service.url, blob=service.url)
+    async with AzureStorage(endpoints, Identity(), patience=_PATIENCE) as account:
         with pytest.raises(ValueError, match="HTTPS"):
             await account.storage.tables.get("Tasks", "p", "k")
     assert service.requests == []
@@ -306,7 +228,7 @@ def test_the_pauses_fit_the_time_allowed() -> None:
     assert longest < patience.total < 20  # design 2: requests time out at 20 s
 
 
-async def test_block_ids_of_unequal_length(service: _Service) -> None:
+async def test_block_ids_of_unequal_length(service: Service) -> None:
     async def refuse(request: web.Request) -> web.StreamResponse:
         return web.Response(status=400, headers={"x-ms-error-code": "InvalidBlobOrBlock"})
 

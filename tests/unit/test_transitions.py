@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -14,26 +13,18 @@ from shared.domain.effects import (
     AddActive,
     ChangePoolRows,
     Decision,
-    HoldPending,
     NoDecision,
     PutDeadline,
     PutPending,
     PutResolved,
     RemoveMessage,
     SetRowPriority,
-    ShowPending,
 )
 from shared.domain.events import Exchange
 from shared.domain.task import MAX_RUNS, Created, MessageHandles, Resolved, Run, State, Task
-from shared.errors import RequestConflict, ResourceNotFound
-from tests.unit.tasks import NOW, SECOND, a_task, handle, pending_run, resolved_run, running_run
-
-UNSCHEDULED = a_task()
-PENDING = a_task(pending_run())
-RUNNING = a_task(running_run())
-RETRIED = a_task(resolved_run(Resolved.WORKER_SHUTDOWN), pending_run(reason_created=Created.RETRY), retries_left=4)
-RESOLVED = [a_task(resolved_run(reason)) for reason in Resolved]
-LATE = RUNNING.deadline
+from shared.errors import RequestConflict
+from tests.unit.decisions import PENDING, RESOLVED, RETRIED, RUNNING, UNSCHEDULED, after, announced, kinds, steps
+from tests.unit.tasks import NOW, SECOND, a_task, handle, resolved_run, running_run
 
 
 def schedule(task: Task) -> Decision:
@@ -53,23 +44,6 @@ def change_priority(task: Task) -> Decision:
 
 
 Command = Callable[[Task], Decision]
-
-
-def after(decision: Decision) -> Task:
-    assert decision.task is not None
-    return decision.task
-
-
-def kinds(effects: Iterable[Any]) -> list[str]:
-    return sorted(type(effect).__name__ for effect in effects)
-
-
-def announced(decision: Decision) -> list[tuple[str, int | None]]:
-    return [(event.exchange.value, event.run_id) for event in decision.events]
-
-
-def steps(decision: Decision) -> list[list[str]]:
-    return [kinds(step) for step in decision.after]
 
 
 # Schedule, rerun
@@ -254,104 +228,6 @@ def test_priorities_that_do_not_change(task: Task) -> None:
         change_priority(task)
 
 
-# Reports
-
-
-@pytest.mark.parametrize("resolution", [Resolved.COMPLETED, Resolved.FAILED])
-def test_a_report_resolves_the_run_and_its_repeat_changes_nothing(resolution: Resolved) -> None:
-    decision = transitions.report(RUNNING, 0, resolution, LATE)
-    (run,) = after(decision).runs
-    assert (run.state, run.reason_resolved, run.resolved) == (resolution.state, resolution, LATE)
-    assert run.taken_until == RUNNING.last_run.taken_until
-    assert decision.ahead == (PutResolved(task_id=RUNNING.task_id, run_id=0),)
-    assert steps(decision) == [["RemoveMessage", "RemoveMessage"]]
-    again = transitions.report(after(decision), 0, resolution, LATE)
-    assert (again.task, again.ahead, again.events) == (None, decision.ahead, decision.events)
-
-
-@pytest.mark.parametrize("task", [UNSCHEDULED, PENDING, RUNNING, *RESOLVED])
-def test_reports_of_runs_that_there_are_not(task: Task) -> None:
-    with pytest.raises(ResourceNotFound):
-        transitions.report(task, len(task.runs), Resolved.COMPLETED, NOW)
-    with pytest.raises(ResourceNotFound):
-        transitions.report_exception(task, len(task.runs), Resolved.INTERNAL_ERROR, NOW, "spare")
-
-
-@pytest.mark.parametrize("reported", [Resolved.COMPLETED, Resolved.FAILED])
-@pytest.mark.parametrize("task", [PENDING, RETRIED, *RESOLVED], ids=lambda task: task.state)
-def test_reports_that_contradict(task: Task, reported: Resolved) -> None:
-    if task.runs[0].reason_resolved is reported:
-        assert transitions.report(task, 0, reported, NOW).task is None
-    else:
-        with pytest.raises(RequestConflict):
-            transitions.report(task, 0, reported, NOW)
-
-
-def test_unfinished_uploads_keep_a_run_from_being_completed() -> None:
-    task = a_task(running_run(unfinished=("digest",)))
-    with pytest.raises(RequestConflict):
-        transitions.report(task, 0, Resolved.COMPLETED, NOW)
-    assert after(transitions.report(task, 0, Resolved.FAILED, NOW)).state is State.FAILED
-
-
-RETRYING = {Resolved.WORKER_SHUTDOWN: Created.RETRY, Resolved.INTERMITTENT_TASK: Created.TASK_RETRY}
-FINAL = [Resolved.MALFORMED_PAYLOAD, Resolved.RESOURCE_UNAVAILABLE, Resolved.INTERNAL_ERROR]
-
-
-def report_exception(task: Task, run_id: int, reason: Resolved) -> Decision:
-    return transitions.report_exception(task, run_id, reason, NOW, "spare")
-
-
-@pytest.mark.parametrize("reason", RETRYING)
-def test_an_exception_that_is_retried(reason: Resolved) -> None:
-    decision = report_exception(RUNNING, 0, reason)
-    task = after(decision)
-    assert task.runs == (
-        replace(RUNNING.last_run, state=State.EXCEPTION, reason_resolved=reason, resolved=NOW),
-        Run(state=State.PENDING, reason_created=RETRYING[reason], scheduled=NOW, generation=0),
-    )
-    assert (task.retries_left, task.hint_id) == (4, "hint")
-    assert decision.ahead == ()
-    assert steps(decision) == [["ChangePoolRows"], ["RemoveMessage", "ShowPending"]]
-    assert announced(decision) == [("task-exception", 0), ("task-pending", 1)]
-    (shown,) = (effect for step in decision.after for effect in step if isinstance(effect, ShowPending))
-    assert (shown.handle, shown.run_id, shown.hint_id) == (handle("pending"), 1, "hint")
-
-
-def test_a_retry_without_a_known_message_gets_a_new_one() -> None:
-    lost = replace(RUNNING, handles=replace(RUNNING.handles, pending=None))
-    decision = report_exception(lost, 0, Resolved.WORKER_SHUTDOWN)
-    (hold,) = decision.ahead
-    assert isinstance(hold, HoldPending)
-    assert (hold.handle, hold.run_id, hold.spare_hint_id, hold.visible) == (None, 1, "spare", None)
-
-
-@pytest.mark.parametrize("reason", [*FINAL, *RETRYING])
-def test_an_exception_that_is_final(reason: Resolved) -> None:
-    decision = report_exception(replace(RUNNING, retries_left=0), 0, reason)
-    assert after(decision).state is State.EXCEPTION
-    assert after(decision).retries_left == 0
-    assert kinds(decision.ahead) == ["PutResolved"]
-    assert announced(decision) == [("task-exception", 0)]
-    if reason in FINAL:
-        assert after(report_exception(RUNNING, 0, reason)).retries_left == 5
-
-
-def test_repeats_of_an_exception_that_was_retried() -> None:
-    """No resolution is queued for a run that is followed by another (trap 46)."""
-    for retry in (pending_run(reason_created=Created.RETRY), running_run(reason_created=Created.RETRY)):
-        task = a_task(resolved_run(Resolved.WORKER_SHUTDOWN), retry)
-        decision = report_exception(task, 0, Resolved.WORKER_SHUTDOWN)
-        assert (decision.task, decision.ahead, decision.after) == (None, (), ())
-        assert announced(decision) == [("task-exception", 0), ("task-pending", 1)]
-        with pytest.raises(RequestConflict):
-            report_exception(task, 0, Resolved.INTERMITTENT_TASK)
-    twice = a_task(resolved_run(Resolved.WORKER_SHUTDOWN), resolved_run(Resolved.WORKER_SHUTDOWN), pending_run())
-    with pytest.raises(RequestConflict):
-        report_exception(twice, 0, Resolved.WORKER_SHUTDOWN)
-    report_exception(twice, 1, Resolved.WORKER_SHUTDOWN)
-
-
 # Dependencies, repair
 
 
@@ -390,50 +266,3 @@ def test_a_lost_message_is_replaced_while_the_run_is_pending() -> None:
 def test_the_deadline_message_of_a_rerun_is_that_of_the_task() -> None:
     (put,) = (effect for effect in rerun(RESOLVED[0]).ahead if isinstance(effect, PutDeadline))
     assert (put.deadline, put.task_id) == (RESOLVED[0].deadline, RESOLVED[0].task_id)
-
-
-@pytest.mark.parametrize("reason", Resolved)
-def test_a_run_forgets_its_unfinished_uploads_when_it_ends(reason: Resolved) -> None:
-    """Digests of many runs together would not fit into a property."""
-    task = a_task(running_run(unfinished=("digest",) * 100))
-    for decision in (
-        transitions.resolve(task, 0, reason, NOW),
-        transitions.interrupt(task, 0, reason, NOW, "spare"),
-        transitions.end(task, reason, NOW),
-    ):
-        assert decision.task is not None
-        assert decision.task.runs[0].unfinished == ()
-
-
-def test_a_run_is_shown_with_what_it_has() -> None:
-    waits = {"runId": 1, "state": "pending", "reasonCreated": "scheduled", "scheduled": "2026-03-01T11:59:00.000Z"}
-    assert pending_run(generation=3, by_claim_task=True, unfinished=("digest",)).as_json(1) == waits
-    assert resolved_run(Resolved.FAILED).as_json(1) == {
-        **waits,
-        "state": "failed",
-        "reasonResolved": "failed",
-        "workerGroup": "group",
-        "workerId": "worker",
-        "takenUntil": "2026-03-01T12:19:30.000Z",
-        "started": "2026-03-01T11:59:30.000Z",
-        "resolved": "2026-03-01T11:59:59.000Z",
-    }
-
-
-def test_a_task_is_shown_with_its_runs() -> None:
-    task = a_task(resolved_run(), pending_run(), retries_left=4, project_id="project", scheduler_id="scheduler")
-    assert task.as_json() == {
-        "taskId": task.task_id,
-        "provisionerId": "provisioner",
-        "workerType": "pool",
-        "taskQueueId": "provisioner/pool",
-        "schedulerId": "scheduler",
-        "projectId": "project",
-        "taskGroupId": task.task_group_id,
-        "priority": "medium",
-        "deadline": "2026-03-01T13:00:00.000Z",
-        "expires": "2026-03-02T12:00:00.000Z",
-        "retriesLeft": 4,
-        "state": "pending",
-        "runs": [task.runs[0].as_json(0), task.runs[1].as_json(1)],
-    }
