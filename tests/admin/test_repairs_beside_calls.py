@@ -18,7 +18,7 @@ from shared.storage import keys
 from shared.storage.interface import Delete, TransactionRefused
 from tests.simulator.daily import SEED_VARIABLE, todays_chance, todays_seed
 from tests.simulator.invariants import check_settled
-from tests.simulator.scenarios import GROUP, A, B, C
+from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase, as_process, process_name

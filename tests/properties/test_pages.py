@@ -17,7 +17,7 @@ from shared.storage.group_rows import active_values
 from shared.storage.interface import MAX_OPERATIONS, Create, Value
 from shared.storage.limits import MAX_PAGE
 from shared.storage.pool_index import PoolIndex
-from tests.simulator.scenarios import GROUP, A
+from tests.simulator.situations import GROUP, A
 from tests.simulator.world import POOL, World
 from tests.twin import MemoryStorage
 from tests.twin.driver import Simulation

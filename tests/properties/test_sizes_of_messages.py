@@ -28,7 +28,7 @@ from shared.storage.internal_messages import (
 )
 from shared.storage.messages import Messages, Signer, poison_queue
 from shared.usecases import resolution
-from tests.simulator.scenarios import A
+from tests.simulator.situations import A
 from tests.simulator.world import World
 from tests.twin import MemoryStorage
 from tests.twin.clock import VirtualClock

@@ -14,7 +14,7 @@ from shared.storage import batch, keys, limits
 from shared.storage.interface import MAX_OPERATIONS, Create, Delete, Merge, Operation, Replace, Upsert, Value
 from shared.storage.table_requests import encode_entity
 from shared.storage.wire import Endpoint
-from tests.simulator.scenarios import GROUP, A, B
+from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase

@@ -11,7 +11,7 @@ from shared.storage.artifacts import decode
 from tests.simulator import invariants
 from tests.simulator.artifact_scenarios import CONTENT, place
 from tests.simulator.running import TO_THE_END, Attempt
-from tests.simulator.scenarios import A
+from tests.simulator.situations import A
 from tests.simulator.world import World
 
 

@@ -9,7 +9,7 @@ from shared.services import Services
 from shared.storage import keys
 from shared.usecases.uploads import BLOCK
 from tests.simulator.artifact_scenarios import CONTENT, NAME, STATED, artifact, blob, place, reference
-from tests.simulator.scenarios import A
+from tests.simulator.situations import A
 from tests.simulator.world import World
 
 DIRECT = "public/direct.txt"

@@ -14,7 +14,8 @@ from shared.storage import keys
 from shared.storage.artifacts import decode
 from shared.storage.internal_messages import RESOLVED_QUEUE
 from shared.usecases.uploads import BLOCK
-from tests.simulator.scenarios import A, Scenario, Step, running, running_without_retries
+from tests.simulator.scenarios import Scenario
+from tests.simulator.situations import A, Step, running, running_without_retries
 from tests.simulator.world import World
 
 ARTIFACT_SCENARIOS: list[Scenario] = []

@@ -12,7 +12,7 @@ from shared.storage import keys
 from shared.storage.counting import Kind
 from tests.simulator import invariants
 from tests.simulator.running import finish
-from tests.simulator.scenarios import A
+from tests.simulator.situations import A
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import Call, Phase, as_process, process_name
 

@@ -13,7 +13,7 @@ from shared.services import Services
 from shared.storage.interface import StorageUnavailable
 from tests.simulator import artifact_parties, parties
 from tests.simulator.parties import Party
-from tests.simulator.scenarios import GROUP, OTHER_GROUP, A, B, C, fixed
+from tests.simulator.situations import GROUP, OTHER_GROUP, A, B, C, fixed
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import as_process
 

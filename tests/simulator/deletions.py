@@ -17,7 +17,7 @@ from shared.storage import keys
 from shared.storage.internal_messages import ResolvedMessage
 from tests.simulator import artifact_scenarios
 from tests.simulator.expiring import EARLY, HOUR, JOB, everybody, relay
-from tests.simulator.scenarios import GROUP, A, B, C, Step
+from tests.simulator.situations import GROUP, A, B, C, Step
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import Killed, as_process
 

@@ -7,7 +7,7 @@ from typing import Any
 from shared.domain.task import Resolved
 from shared.storage.counting import Operations, counting
 from shared.storage.internal_messages import ResolvedMessage
-from tests.simulator.scenarios import GROUP
+from tests.simulator.situations import GROUP
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 

@@ -18,7 +18,7 @@ from shared.storage.interface import StorageUnavailable
 from shared.usecases.clients import ClientRequest
 from tests.simulator import artifact_scenarios
 from tests.simulator.artifact_scenarios import CONTENT
-from tests.simulator.scenarios import GROUP, A, B
+from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import World
 from tests.twin.gate import as_process
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from shared.services import Services
 from shared.storage import known
-from tests.simulator.scenarios import GROUP
+from tests.simulator.situations import GROUP
 from tests.simulator.world import World
 
 A_SECOND = known.FRESH.total_seconds() + 0.001

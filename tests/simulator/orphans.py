@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.domain.task import Resolved
 from shared.storage import keys
 from shared.storage.codec import pack_definition
-from tests.simulator.scenarios import GROUP
+from tests.simulator.situations import GROUP
 from tests.simulator.world import World
 
 

@@ -15,12 +15,7 @@ from shared.services import Services
 from shared.storage.interface import Receipt
 from shared.storage.internal_messages import RESOLVED_QUEUE, ResolvedMessage
 from shared.usecases.group_jobs import GroupJob
-from tests.simulator.scenarios import (
-    GROUP,
-    OTHER_GROUP,
-    A,
-    fixed,
-)
+from tests.simulator.situations import GROUP, OTHER_GROUP, A, fixed
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, World, resolved_message
 
 WORKERS = ("worker", "other", "one", "two")

@@ -33,7 +33,7 @@ from tests.simulator.parties import (
     seal,
     seal_and_cancel,
 )
-from tests.simulator.scenarios import (
+from tests.simulator.situations import (
     GROUP,
     A,
     B,

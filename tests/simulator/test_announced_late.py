@@ -11,7 +11,8 @@ import pytest
 from shared.domain.task import Resolved
 from tests.simulator import invariants
 from tests.simulator.running import attempt, requests
-from tests.simulator.scenarios import SCENARIOS, Scenario, Step
+from tests.simulator.scenarios import SCENARIOS, Scenario
+from tests.simulator.situations import Step
 from tests.simulator.world import World
 from tests.twin.gate import Kill, Phase
 

@@ -15,7 +15,7 @@ from shared.storage.internal_messages import RESOLVED_QUEUE
 from tests.azurite.budget_table import figures
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import NAME, artifact, direct, read, reference, upload_blob
-from tests.simulator.scenarios import A, running
+from tests.simulator.situations import A, running
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 

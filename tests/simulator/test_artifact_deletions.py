@@ -22,7 +22,7 @@ from shared.storage.interface import StorageUnavailable
 from shared.storage.internal_messages import RESOLVED_QUEUE
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import CONTENT, NAME, artifact, place, relay_to, relay_url
-from tests.simulator.scenarios import A, Step
+from tests.simulator.situations import A, Step
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase, as_process, process_name

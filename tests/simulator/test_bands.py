@@ -17,7 +17,7 @@ from shared.services import Services
 from shared.storage.counting import counting
 from shared.storage.interface import StorageUnavailable
 from shared.usecases.polling import Starvation
-from tests.simulator.scenarios import A
+from tests.simulator.situations import A
 from tests.simulator.world import POOL, WORKER, World, settings
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase

@@ -16,7 +16,7 @@ from shared.storage.interface import StorageUnavailable
 from shared.storage.messages import pending_queue
 from shared.telemetry.instruments import FAILED_CLAIMS
 from tests.simulator import invariants
-from tests.simulator.scenarios import A
+from tests.simulator.situations import A
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
 from tests.twin.gate import Call, Fail, Killed, Phase, as_process, process_name
 

@@ -14,7 +14,7 @@ from shared.storage.messages import pending_queue
 from tests.simulator import parties
 from tests.simulator.parties import Party
 from tests.simulator.running import VICTIM, finish
-from tests.simulator.scenarios import A, Step, completed, pending, running
+from tests.simulator.situations import A, Step, completed, pending, running
 from tests.simulator.world import POOL, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase, as_process, process_name

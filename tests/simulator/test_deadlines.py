@@ -11,7 +11,7 @@ from shared.domain.protocol import LATEST_COMMIT, LONGEST_TIMER
 from shared.domain.task import Resolved, State
 from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE
 from tests.simulator import world as worlds
-from tests.simulator.scenarios import GROUP, A
+from tests.simulator.situations import GROUP, A
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 

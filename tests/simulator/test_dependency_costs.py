@@ -13,7 +13,7 @@ from shared.storage.group_rows import MOST_GUARDED
 from shared.storage.internal_messages import ResolvedMessage
 from tests.azurite.budget_table import figures
 from tests.simulator.depending import a_world, complete_tasks, cost_of_create, create_tasks, handle, rerun
-from tests.simulator.scenarios import GROUP, OTHER_GROUP, A, B, C
+from tests.simulator.situations import GROUP, OTHER_GROUP, A, B, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 

@@ -16,7 +16,7 @@ from shared.storage.group_rows import EDGES_WITH_MEMBER, MOST_GUARDED
 from shared.storage.interface import Merge
 from shared.storage.internal_messages import RESOLVED_QUEUE
 from tests.simulator.depending import a_world, complete_tasks, create_tasks
-from tests.simulator.scenarios import GROUP, OTHER_GROUP, A, B, C
+from tests.simulator.situations import GROUP, OTHER_GROUP, A, B, C
 from tests.simulator.world import World
 
 

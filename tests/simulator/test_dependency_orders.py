@@ -16,7 +16,7 @@ from shared.usecases import dependents
 from shared.usecases.group_jobs import GroupJob
 from tests.simulator.depending import a_world, complete_tasks, create_tasks, handle, rerun
 from tests.simulator.running import VICTIM, finish
-from tests.simulator.scenarios import GROUP, A, B, C
+from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import HANDLER, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Fail, Kill, Killed, Phase, as_process, process_name

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.usecases.groups import ListedTasks
-from tests.simulator.scenarios import GROUP, A, B
+from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import POOL, World
 
 PAGES: dict[str, Callable[[World, int], Awaitable[Any]]] = {

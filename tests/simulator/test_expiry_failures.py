@@ -22,7 +22,7 @@ from shared.telemetry.instruments import EXPIRATIONS_FAILED
 from shared.usecases.expiration import STUCK_AFTER
 from tests.simulator import artifact_scenarios
 from tests.simulator.expiring import DAY, EARLY, HOUR, JOB, LATE, everything, expire, left, scheduled
-from tests.simulator.scenarios import GROUP, A, B, C
+from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import World
 from tests.twin import MemoryStorage
 from tests.twin.clock import VirtualClock

@@ -11,7 +11,7 @@ from shared.storage import keys
 from shared.storage.interface import StorageUnavailable
 from shared.usecases.group_jobs import GroupJob
 from tests.simulator.expiring import DAY, HOUR, JOB
-from tests.simulator.scenarios import GROUP, A, C
+from tests.simulator.situations import GROUP, A, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Fail, Gate, Kill, Killed, Phase, as_process

@@ -25,7 +25,7 @@ from tests.simulator.deletions import (
     members,
 )
 from tests.simulator.expiring import DAY, HOUR, JOB, left, scheduled
-from tests.simulator.scenarios import A, B, C
+from tests.simulator.situations import A, B, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase, Resent, as_process, process_name

@@ -16,7 +16,7 @@ from shared.storage.interface import Create, Delete, Merge, Row, Upsert
 from shared.storage.partitions import delete_unchanged, read_all
 from tests.simulator.deletions import members
 from tests.simulator.expiring import HOUR, JOB, expire, left, relay, scheduled
-from tests.simulator.scenarios import GROUP, A, B, C
+from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import World
 from tests.twin import MemoryStorage
 from tests.twin.clock import VirtualClock

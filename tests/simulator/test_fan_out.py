@@ -14,7 +14,7 @@ from shared.storage.codec import pack_definition
 from shared.storage.counting import Kind
 from shared.storage.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE, ResolvedMessage
 from shared.usecases import resolution
-from tests.simulator.scenarios import GROUP, A, B, C
+from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import HANDLER, HIDDEN, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Fail, Phase, process_name

@@ -11,7 +11,7 @@ from shared.storage import keys
 from shared.storage.group_rows import FINAL, Group
 from shared.storage.interface import Merge
 from shared.usecases.group_check import GroupCheck
-from tests.simulator.scenarios import GROUP, A, C
+from tests.simulator.situations import GROUP, A, C
 from tests.simulator.world import World
 
 

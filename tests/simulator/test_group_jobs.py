@@ -20,7 +20,7 @@ from shared.usecases import group_jobs
 from shared.usecases.group_jobs import GroupJob
 from tests.simulator import world as worlds
 from tests.simulator.running import VICTIM
-from tests.simulator.scenarios import GROUP, A, B, C
+from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Killed, Phase, process_name

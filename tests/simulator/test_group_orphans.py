@@ -14,7 +14,7 @@ from shared.storage import keys
 from shared.storage.codec import pack_definition
 from shared.usecases.group_jobs import GroupJob
 from tests.simulator.orphans import announced, complete, die_in_create, group_rows
-from tests.simulator.scenarios import GROUP, A, C
+from tests.simulator.situations import GROUP, A, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 

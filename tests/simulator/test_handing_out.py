@@ -27,7 +27,7 @@ from tests.simulator.claimer import (
     quarantine,
 )
 from tests.simulator.running import finish
-from tests.simulator.scenarios import A
+from tests.simulator.situations import A
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Fail, Phase, as_process, process_name

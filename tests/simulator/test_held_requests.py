@@ -18,7 +18,7 @@ from shared.storage.internal_messages import RESOLVED_QUEUE
 from tests.simulator import parties
 from tests.simulator.parties import DEPENDENT, ELSEWHERE, Party
 from tests.simulator.running import VICTIM, finish
-from tests.simulator.scenarios import A, B, Step, failed_and_completed_again, running
+from tests.simulator.situations import A, B, Step, failed_and_completed_again, running
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase, as_process, process_name

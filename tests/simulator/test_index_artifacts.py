@@ -17,7 +17,7 @@ from shared.errors import ResourceNotFound
 from shared.storage.interface import StorageUnavailable
 from shared.usecases.roles import RoleRequest
 from tests.simulator.artifact_scenarios import artifact, reference
-from tests.simulator.scenarios import A, running
+from tests.simulator.situations import A, running
 from tests.simulator.world import World
 
 PATH = "latest.app"

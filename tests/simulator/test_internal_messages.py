@@ -21,7 +21,7 @@ from shared.storage.internal_messages import (
 )
 from shared.telemetry.logs import Record
 from tests.simulator.queue_host import App, Host, a_world, poisoned
-from tests.simulator.scenarios import A
+from tests.simulator.situations import A
 from tests.simulator.world import World
 from tests.twin.gate import Fail
 

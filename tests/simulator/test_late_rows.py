@@ -18,7 +18,7 @@ from shared.storage.tasks import Loaded
 from shared.usecases.executor import Executor
 from tests.simulator import races
 from tests.simulator.claimer import Once, a_world, is_commit, is_index_row, quarantine
-from tests.simulator.scenarios import A, Step, pending, retried, running
+from tests.simulator.situations import A, Step, pending, retried, running
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World, resolved_message
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Fail, Phase, as_process

@@ -16,7 +16,7 @@ from shared.errors import InputError, RequestConflict
 from shared.storage import keys
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import CONTENT, NAME, OTHER, artifact, place, relay_to, relay_url
-from tests.simulator.scenarios import A, running, running_without_retries
+from tests.simulator.situations import A, running, running_without_retries
 from tests.simulator.test_artifact_deletions import HOUR, content, expire_everything
 from tests.simulator.uploading import (
     Once,

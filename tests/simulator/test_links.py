@@ -11,7 +11,7 @@ from shared.domain.task import Resolved
 from shared.errors import InputError, ResourceExpired, ResourceNotFound
 from shared.usecases import reading
 from tests.simulator.artifact_scenarios import artifact, reference
-from tests.simulator.scenarios import A
+from tests.simulator.situations import A
 from tests.simulator.world import World
 
 URL = "https://example.com/log"

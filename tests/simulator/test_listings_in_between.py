@@ -19,7 +19,7 @@ from shared.services import Services
 from shared.storage import keys
 from shared.storage.counting import Kind
 from tests.simulator.listing import A_SECOND, create, listed, truth
-from tests.simulator.scenarios import OTHER_GROUP
+from tests.simulator.situations import OTHER_GROUP
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import Call, Phase, as_process, process_name
 

@@ -12,7 +12,7 @@ from tests.simulator.claimer import (
     of_worker,
     quarantine,
 )
-from tests.simulator.scenarios import A
+from tests.simulator.situations import A
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Killed, Phase, Resent, as_process

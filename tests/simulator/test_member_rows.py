@@ -15,7 +15,7 @@ from shared.storage.codec import TASK_COLUMNS, encode_task, pack_definition
 from shared.storage.group_rows import Unsettled, settled_state
 from shared.storage.interface import Delete, Row
 from tests.simulator.depending import a_world, complete_tasks, create_tasks, handle, rerun
-from tests.simulator.scenarios import GROUP, OTHER_GROUP, A, B, C
+from tests.simulator.situations import GROUP, OTHER_GROUP, A, B, C
 from tests.simulator.world import World
 
 

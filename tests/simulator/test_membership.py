@@ -10,7 +10,7 @@ from shared.domain.dates import format_date
 from shared.errors import RequestConflict
 from shared.storage import keys
 from shared.storage.counting import Kind, counting
-from tests.simulator.scenarios import GROUP, A, B, C
+from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 

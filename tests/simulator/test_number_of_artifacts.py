@@ -8,7 +8,7 @@ from shared.domain import artifacts as rules
 from shared.domain.artifacts import Upload
 from shared.errors import RequestConflict
 from shared.storage.counting import Kind, counting
-from tests.simulator.scenarios import running
+from tests.simulator.situations import running
 from tests.simulator.uploading import (
     create,
     open_world,

@@ -12,7 +12,7 @@ import pytest
 from shared.auth.credentials import epoch_milliseconds
 from shared.domain.artifacts import Upload
 from tests.simulator.artifact_scenarios import NAME, artifact
-from tests.simulator.scenarios import A, running
+from tests.simulator.situations import A, running
 from tests.simulator.world import World
 
 OBJECT = f"t/{A}/0/{NAME}"

@@ -31,7 +31,7 @@ from tests.simulator.daily import SEED_VARIABLE, todays_seed
 from tests.simulator.expiring import HOUR
 from tests.simulator.parties import Party
 from tests.simulator.running import finish
-from tests.simulator.scenarios import (
+from tests.simulator.situations import (
     GROUP,
     OTHER_GROUP,
     A,

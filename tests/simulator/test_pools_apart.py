@@ -16,7 +16,7 @@ from shared.domain.task import State
 from shared.errors import RequestConflict
 from shared.storage import keys
 from shared.storage.pool_index import Counts
-from tests.simulator.scenarios import A
+from tests.simulator.situations import A
 from tests.simulator.world import WORKER, World
 from tests.twin.gate import Kill, Phase
 

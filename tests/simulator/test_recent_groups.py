@@ -11,7 +11,7 @@ from shared.ids import new_slugid
 from shared.services import Services
 from shared.storage import keys
 from shared.usecases.recent_groups import MOST, RecentGroup
-from tests.simulator.scenarios import GROUP, A, B
+from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Gate, Kill, Phase

@@ -16,7 +16,7 @@ from shared.storage.interface import StorageUnavailable
 from shared.storage.messages import pending_queue
 from shared.storage.pools import PoolStore
 from shared.usecases import reconciler
-from tests.simulator.scenarios import A, C
+from tests.simulator.situations import A, C
 from tests.simulator.world import POOL, World
 from tests.twin.gate import Call, Phase
 

@@ -12,7 +12,7 @@ from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.group_rows import EDGES_WITH_MEMBER
 from shared.usecases.create import EDGES_AT_A_TIME
-from tests.simulator.scenarios import GROUP, A, B
+from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase

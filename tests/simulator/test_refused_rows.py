@@ -6,7 +6,7 @@ import pytest
 
 from shared.errors import RequestConflict
 from shared.storage import keys
-from tests.simulator.scenarios import GROUP, A, B, fixed
+from tests.simulator.situations import GROUP, A, B, fixed
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.reduction import explore_distinct

@@ -13,7 +13,7 @@ from shared.usecases.work import Claim
 from tests.simulator import invariants
 from tests.simulator.claimer import Once, is_commit
 from tests.simulator.running import finish
-from tests.simulator.scenarios import A, pending
+from tests.simulator.situations import A, pending
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Phase, as_process

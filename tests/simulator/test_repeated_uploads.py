@@ -15,7 +15,7 @@ from shared.errors import RequestConflict, ResourceNotFound
 from shared.storage import keys
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import CONTENT, NAME, artifact, place, relay, relay_to, relay_url
-from tests.simulator.scenarios import A, running
+from tests.simulator.situations import A, running
 from tests.simulator.test_artifact_deletions import HOUR, content
 from tests.simulator.uploading import (
     PACKED,

@@ -14,7 +14,7 @@ from shared.storage.counting import Kind
 from shared.storage.interface import Delete, Operation
 from tests.simulator.orphans import announced, complete, die_in_create, group_rows
 from tests.simulator.running import VICTIM
-from tests.simulator.scenarios import GROUP, A, C
+from tests.simulator.situations import GROUP, A, C
 from tests.simulator.world import World
 from tests.twin.gate import Call, Phase, as_process, process_name
 

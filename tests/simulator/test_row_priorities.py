@@ -10,7 +10,7 @@ import pytest
 
 from shared.domain.priority import PRIORITIES, Priority
 from shared.storage import keys
-from tests.simulator.scenarios import A
+from tests.simulator.situations import A
 from tests.simulator.world import POOL, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Kill, Phase

@@ -12,7 +12,7 @@ from shared.domain.task import Resolved, State
 from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.internal_messages import RESOLVED_QUEUE
-from tests.simulator.scenarios import A
+from tests.simulator.situations import A
 from tests.simulator.world import POOL, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Kill, Phase, as_process

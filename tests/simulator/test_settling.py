@@ -8,7 +8,7 @@ from shared.domain.task import Resolved
 from shared.storage import keys
 from shared.storage.interface import Delete
 from tests.simulator.orphans import announced, complete, group_rows
-from tests.simulator.scenarios import GROUP, A
+from tests.simulator.situations import GROUP, A
 from tests.simulator.world import World
 
 

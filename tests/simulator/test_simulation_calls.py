@@ -14,7 +14,7 @@ from shared.domain.task import Resolved
 from shared.storage.counting import Operations, counting
 from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE
 from tests.simulator.artifact_scenarios import artifact
-from tests.simulator.scenarios import A, running
+from tests.simulator.situations import A, running
 from tests.simulator.world import CLAIM_TIMEOUT, World
 
 

@@ -16,7 +16,7 @@ from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.interface import StorageUnavailable
 from shared.storage.messages import pending_queue
-from tests.simulator.scenarios import A, C
+from tests.simulator.situations import A, C
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import Call, Kill, Killed, Phase, as_process, process_name
 

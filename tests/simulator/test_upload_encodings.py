@@ -7,7 +7,7 @@ import pytest
 from shared.domain.artifacts import Upload
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import CONTENT, NAME, place
-from tests.simulator.scenarios import A, running
+from tests.simulator.situations import A, running
 from tests.simulator.uploading import (
     PACKED,
     Once,

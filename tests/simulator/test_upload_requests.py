@@ -12,7 +12,7 @@ from shared.domain.artifacts import Upload, part_id
 from shared.usecases.upload_urls import UploadRequest, UploadUrls
 from shared.usecases.uploads import BLOCK
 from tests.simulator.artifact_scenarios import CONTENT, STATED, artifact
-from tests.simulator.scenarios import A
+from tests.simulator.situations import A
 from tests.simulator.world import World
 
 SIZE = len(CONTENT)

@@ -19,7 +19,7 @@ from tests.simulator.claimer import (
     is_commit,
     is_index_row,
 )
-from tests.simulator.scenarios import A
+from tests.simulator.situations import A
 from tests.simulator.world import POOL, WORKER
 from tests.twin.gate import Call, as_process
 

@@ -13,7 +13,7 @@ from shared.storage import keys
 from shared.storage.artifacts import decode
 from shared.storage.counting import Kind
 from tests.simulator.artifact_scenarios import CONTENT, NAME, artifact, place
-from tests.simulator.scenarios import A
+from tests.simulator.situations import A
 from tests.simulator.test_artifact_deletions import HOUR
 from tests.simulator.world import World
 from tests.twin.blobs import StoredBlob

@@ -8,7 +8,7 @@ from datetime import timedelta
 from shared.domain.dates import format_date, parse_date
 from shared.storage.counting import counting
 from shared.storage.definitions import DefinitionCache
-from tests.simulator.scenarios import A
+from tests.simulator.situations import A
 from tests.simulator.world import World
 from tests.unit.tasks import ID, NOW, OTHER, a_definition
 
