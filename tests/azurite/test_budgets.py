@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -105,7 +104,7 @@ async def test_the_whole_life_of_an_ordinary_task(bench: Bench) -> None:
         await step("reclaimTask", bench.calls.work.reclaim_task(claim.task.task_id, 0))
     for number in range(uploads):
         task = claims[number % count].task
-        wanted = replace(artifacts.artifact(StorageType.S3, upload=Upload.DIRECT), expires=task.expires)
+        wanted = artifacts.artifact(StorageType.S3, task.expires, upload=Upload.DIRECT)
         await step("createArtifact", bench.calls.artifacts.creation.create(task.task_id, 0, wanted))
         stored = await ArtifactStore(bench.storage).get(task.task_id, 0, wanted.name)
         assert stored
