@@ -22,8 +22,8 @@ from tests.twin.driver import Simulation, sample
 from tests.twin.gate import as_process
 from tests.twin.reduction import explore_distinct
 
-SEEDS, SEEDS_IN_LARGE = 15, 150
-SEEDS_OF_WIDE, SEEDS_OF_WIDE_IN_LARGE = 100, 1000
+SEEDS, SEEDS_IN_LARGE = 15, 100
+SEEDS_OF_WIDE, SEEDS_OF_WIDE_IN_LARGE = 100, 500
 NARROW = [race for race in RACES if not race.is_wide]
 LONG = {"a dependency's resolution, twice", "a new dependent that knows its dependency, its resolution"}
 """So many orders that only `./dev test --all` takes them all, and none takes those of all requests: samples do."""

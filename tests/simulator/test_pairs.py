@@ -54,11 +54,11 @@ from tests.twin.reduction import explore_distinct
 PAIRS = 40
 TRIPLES = 15
 """Of each situation, in the quick suite: each in one order."""
-SAMPLED = 3
+SAMPLED = 2
 """Orders by chance of every pair, in the large suite: of what one party sends side by side as well."""
 ORDERS = 200
 """Of each pair, in the large suite, where all orders that make a difference are tried; pairs with more are left."""
-SECONDS = float(os.environ.get("PAIRS_SECONDS", "30"))
+SECONDS = float(os.environ.get("PAIRS_SECONDS", "15"))
 """Of CPU time, for all orders of as many pairs of a situation as it allows; how far it came is printed."""
 
 _LOOKS = 6
