@@ -106,3 +106,20 @@ def test_a_path_without_an_entry_is_not_found() -> None:
             await location(world, "public/build.zip")
 
     world.run(story())
+
+
+def test_a_link_to_what_is_not_public_is_left_to_the_queue() -> None:
+    """The queue asks the caller for the scopes of every name on the way."""
+    world = World()
+
+    async def story() -> None:
+        await a_build(world, "queue:get-artifact:public/*")
+        create = world.services.artifacts.creation.create
+        await create(A, 0, reference(world, PAGE, name="secret/page"))
+        await create(A, 0, artifact(world, "link", "public/link", details={"artifact": "secret/page"}))
+        assert await location(world, "public/link") == queue_address("public%2Flink")
+        await create(A, 0, reference(world, PAGE, name="public/page"))
+        await create(A, 0, artifact(world, "link", "public/other", details={"artifact": "public/page"}))
+        assert await location(world, "public/other") == PAGE
+
+    world.run(story())
