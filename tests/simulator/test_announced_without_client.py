@@ -9,11 +9,16 @@ import pytest
 
 from shared.domain.announcements import resolved
 from shared.domain.events import TaskEvent
+from shared.domain.task import Resolved
 from shared.events.messages import render
+from shared.storage.counting import Kind
+from shared.storage.interface import StorageUnavailable
+from shared.storage.internal_messages import EVENTS_QUEUE, RESOLVED_QUEUE
 from tests.simulator.running import attempt, requests
 from tests.simulator.scenarios import SCENARIOS, Scenario
+from tests.simulator.situations import A, running
 from tests.simulator.world import World
-from tests.twin.gate import Kill, Phase
+from tests.twin.gate import Fail, Kill, Phase
 
 RESOLVING = [each for each in SCENARIOS if each.name.startswith(("report", "cancel"))]
 
@@ -26,6 +31,24 @@ def test_every_resolution_is_announced_though_nobody_repeats_the_call(scenario: 
         world.run(world.drain(60))
         missing = unannounced(world)
         assert not missing, f"request {number}: {missing}"
+
+
+def test_a_resolution_that_could_not_be_announced_is_announced_by_the_handler_in_the_same_process() -> None:
+    """Only what was sent, or has a pointer, counts as announced there."""
+    world = World(None, Fail(lambda call: call.kind is Kind.QUEUE_PUT and call.target == EVENTS_QUEUE))
+    world.is_ordered = False
+
+    async def story() -> None:
+        await running(world)
+        world.topics.is_down = True
+        with pytest.raises(StorageUnavailable):
+            await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+        world.topics.is_down = False
+        ((body, _),) = world.messages(RESOLVED_QUEUE)
+        await world.resolved_due_here(body)
+
+    world.run(story())
+    assert unannounced(world) == []
 
 
 def unannounced(world: World) -> list[tuple[str, int]]:

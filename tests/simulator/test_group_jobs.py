@@ -238,3 +238,22 @@ def test_call_that_runs_out_of_time_leaves_the_rest_to_its_job(monkeypatch: pyte
     world.run(story())
     assert world.tasks()[A].state is State.EXCEPTION
     assert world.messages(GROUP_QUEUE) == []
+
+
+def test_job_that_runs_out_of_time_goes_on_as_of_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        asked = world.clock.now()
+        await world.clock.sleep(60)
+        with monkeypatch.context() as patch:
+            patch.setattr(group_jobs, "JOB_SECONDS", -1.0)
+            await world.handlers.group_jobs.job_due(CANCEL, asked)
+        assert world.tasks()[A].state is State.PENDING
+        await world.create(B, taskGroupId=GROUP)
+        await world.drain(120)
+
+    world.run(story())
+    assert {task_id: task.state for task_id, task in world.tasks().items()} == {A: State.EXCEPTION, B: State.PENDING}

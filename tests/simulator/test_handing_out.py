@@ -13,7 +13,9 @@ from shared.domain import claims
 from shared.domain.effects import Decision, RemoveMessage
 from shared.domain.task import Created, Resolved, State, Task
 from shared.errors import ServiceUnavailable
-from shared.storage.interface import StorageUnavailable
+from shared.storage import keys
+from shared.storage.counting import Kind
+from shared.storage.interface import Refusal, StorageUnavailable, TransactionRefused
 from shared.storage.internal_messages import EVENTS_QUEUE
 from tests.simulator import invariants
 from tests.simulator.claimer import (
@@ -248,3 +250,23 @@ def test_a_claim_with_an_effect_that_would_be_dropped_is_refused_before_its_comm
         assert (task.state, task.last_run.worker_id) == (State.PENDING, None)
 
     world.run(story())
+
+
+def test_a_claim_has_its_row_though_the_row_of_its_worker_is_contended() -> None:
+    """The worker may have the run, so the claim is good; only what is noted of the worker is given up."""
+
+    def writes_worker(call: Call) -> bool:
+        is_write = (call.kind, call.target) == (Kind.TABLE_WRITE, keys.POOLS)
+        return is_write and any(key.startswith(keys.WORKERS[0]) for key in call.keys)
+
+    refused = Fail(writes_worker, times=10**6, error=lambda: TransactionRefused(10**6, Refusal.STALE))
+    world = a_world(refused)
+
+    async def story() -> None:
+        await world.create(A)
+        assert [claim.task.task_id for claim in await world.claim()] == [A]
+        assert refused.times < 10**6
+
+    world.run(story())
+    rows = [row.key.split("~")[0] for row in world.rows(keys.POOLS) if A in row.key]
+    assert rows == ["claimed"]

@@ -18,7 +18,7 @@ from shared.endpoints import batches, objects, workers
 from shared.errors import InsufficientScopes
 from tests.simulator.artifact_scenarios import artifact
 from tests.simulator.registry import after
-from tests.simulator.scenarios import A, B, running
+from tests.simulator.situations import A, B, running
 from tests.simulator.world import POOL, World
 
 
@@ -71,7 +71,9 @@ def test_a_page_of_workers_that_the_filter_leaves_empty_is_not_the_last() -> Non
         found, token = list[str](), dict[str, str]()
         for _ in range(2):
             query = {"limit": "1", "quarantined": "true", **token}
-            page = await workers.list_workers(world.services, called(workers.ENDPOINTS, "listWorkers", params=params, query=query))
+            page = await workers.list_workers(
+                world.services, called(workers.ENDPOINTS, "listWorkers", params=params, query=query)
+            )
             found.extend(each["workerId"] for each in page["workers"])
             token = {name: page[name] for name in page if name == "continuationToken"}
         assert (found, token) == (["b"], {})

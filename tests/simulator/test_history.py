@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.domain.history import HOURS, MINUTES, Figures, class_of, floor, seconds_of
+from shared.domain.history import HOURS, MINUTES, Figures, Sample, class_of, floor, seconds_of, summed_up
 from shared.domain.task import Resolved
 from shared.services import Services
 from shared.storage import history as history_rows
@@ -19,6 +19,7 @@ from shared.storage.counting import Kind, counting
 from shared.storage.interface import StorageUnavailable
 from shared.usecases.history import MINUTES_KEPT
 from tests.azurite.budget_table import figures
+from tests.simulator.queue_host import App
 from tests.simulator.world import POOL, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Gate, Killed, Phase
@@ -210,6 +211,44 @@ def test_hours_are_summed_up_and_old_samples_removed() -> None:
         await next_sample(world, world.process())
         assert [row[0] for row in await read(world, days=60)] != [time]
         assert time not in {row[0] for row in await read(world, days=60)}
+
+    world.run(story())
+
+
+def test_loads_are_the_mean_of_all_samples_of_an_hour() -> None:
+    """Also of those in which a task queue had nothing to tell."""
+    time = World().clock.now()
+    busy = Figures(pending=6, claimed=2, oldest=9, failed=1)
+    samples = [Sample(time=time, total=busy, queues={POOL: busy}), Sample(time=time, total=Figures(), queues={})]
+    mean = Figures(pending=3, claimed=1, oldest=9, failed=1)
+    assert summed_up(time, samples) == Sample(time=time, total=mean, queues={POOL: mean})
+
+
+def test_counts_that_another_process_has_removed_leave_no_others_behind() -> None:
+    world = open_world()
+
+    async def story() -> None:
+        store = world.services.history._store
+        names = [world.slugid() for _ in range(5)]
+        for name in (names[0], names[2], names[4]):
+            await store.add_tally(name, {POOL: Figures(failed=1)})
+        await store.remove_tallies(names)
+        assert await store.tallies() == []
+
+    world.run(story())
+
+
+def test_a_process_that_ends_in_order_writes_what_it_has_counted(app: App) -> None:
+    world = open_world()
+
+    async def story() -> None:
+        task_id = await world.create()
+        await world.services.lifecycle.cancel(await world.services.lifecycle.known(task_id))
+        flushing = asyncio.create_task(world.services.history.keep_flushing())
+        await app.messages.process._finish(world.services, flushing)
+        await next_sample(world)
+        assert flushing.cancelled()
+        assert resolved(await read(world)) == [1]
 
     world.run(story())
 

@@ -11,14 +11,14 @@ import pytest
 from shared.domain.effects import row_of
 from shared.domain.priority import PRIORITIES, Priority
 from shared.storage import keys
-from shared.storage.counting import counting
+from shared.storage.counting import Kind, counting
 from shared.storage.interface import StorageUnavailable
 from shared.storage.messages import pending_queue
 from shared.storage.pools import PoolStore
 from shared.usecases import reconciler
 from tests.simulator.situations import A, C
 from tests.simulator.world import POOL, World
-from tests.twin.gate import Call, Phase
+from tests.twin.gate import Call, Fail, Phase
 
 T = TypeVar("T")
 INTERVAL = 300.0
@@ -239,3 +239,19 @@ def test_a_pool_that_cannot_be_checked_keeps_no_other_from_it() -> None:
 
     done(world, script())
     assert offered(world, "lowest") == [A]
+
+
+def test_claimed_rows_that_could_not_be_read_are_looked_at_by_the_next_check() -> None:
+    """And not an hour later only."""
+    gate = Fail(lambda call: call.kind is Kind.TABLE_READ and call.target == keys.POOLS, times=0)
+    world = a_world(gate)
+
+    async def story() -> None:
+        await world.create(A)
+        await world.claim()
+        await world.clock.sleep(24 * 3600)  # no message is handled, so that its row is overdue
+        gate.times = 1
+        assert await world.services.reconciler.check_all() == 0
+        assert await world.services.reconciler.check_all() == 1
+
+    world.run(story())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -136,3 +137,32 @@ def test_the_row_of_a_claim_that_died_is_moved() -> None:
 def _rows(world: World) -> list[str]:
     kinds = [row.key.partition("~")[0] for row in world.rows(keys.POOLS, keys.pool(POOL))]
     return [kind for kind in kinds if kind in ("pending", "claimed")]
+
+
+@pytest.mark.parametrize("way", ["written ahead", "in place of a claim", "moved back"])
+def test_rows_of_runs_that_are_pending_again_are_noted_in_their_pool(way: str) -> None:
+    """A listing that reads the index in parts knows by that that it may have missed one (design 11)."""
+    world = World()
+    world.is_ordered = False
+
+    async def story() -> None:
+        pools = world.services.stores.pools
+        await world.create(A)
+        pending = row_of(world.tasks()[A], 0)
+        await world.claim()
+        claimed = row_of(world.tasks()[A], 0)
+
+        def noted() -> list[str]:
+            return [row.etag for row in world.rows(keys.POOLS) if row.key == keys.RETURNED]
+
+        before = noted()
+        if way == "written ahead":
+            await pools.add_pending(POOL, replace(pending, run_id=1))
+        elif way == "in place of a claim":
+            await pools.change([ChangePoolRows(task_queue_id=POOL, remove=(claimed,), add=(pending,))], POOL)
+        else:
+            await pools.move_back(POOL, claimed, pending)
+        assert len(noted()) == 1
+        assert noted() != before
+
+    world.run(story())

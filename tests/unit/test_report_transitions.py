@@ -82,6 +82,14 @@ def test_an_exception_that_is_retried(reason: Resolved) -> None:
     assert (shown.handle, shown.run_id, shown.hint_id) == (handle("pending"), 1, "hint")
 
 
+def test_a_retry_is_of_the_generation_of_its_task() -> None:
+    """Else nothing that waits for the resolution of a task that was run again would hear of its retry's."""
+    ended = replace(RUNNING.last_run, state=State.FAILED, reason_resolved=Resolved.FAILED, resolved=NOW)
+    again = replace(RUNNING.last_run, reason_created=Created.RERUN, generation=1)
+    reopened = replace(RUNNING, runs=(ended, again), generation=1)
+    assert after(report_exception(reopened, 1, Resolved.WORKER_SHUTDOWN)).last_run.generation == 1
+
+
 def test_a_retry_without_a_known_message_gets_a_new_one() -> None:
     lost = replace(RUNNING, handles=replace(RUNNING.handles, pending=None))
     decision = report_exception(lost, 0, Resolved.WORKER_SHUTDOWN)

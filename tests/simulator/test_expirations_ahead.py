@@ -1,0 +1,139 @@
+"""What expires is named in the Expiry table before it is there, wherever its call dies (design 2.2, 3).
+
+A row that no row of that table names would stay for ever, as nothing scans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from unittest.mock import AsyncMock
+
+import pytest
+
+from shared.auth import client_store
+from shared.domain.dates import format_date
+from shared.domain.index import Entry
+from shared.storage import keys
+from shared.storage.directory import Declaration, Kind
+from shared.storage.expiry import ExpiryStore, Scheduled
+from shared.usecases.clients import ClientRequest
+from tests.simulator.registry import after
+from tests.simulator.running import VICTIM
+from tests.simulator.situations import GROUP, A
+from tests.simulator.world import POOL, WORKER, World
+from tests.twin.driver import Simulation
+from tests.twin.gate import Kill, Phase
+
+Written = Callable[[], Awaitable[Scheduled | None]]
+
+
+async def claim_work(world: World) -> None:
+    await world.services.work.claim_work(POOL, WORKER, 1, 0.5)
+
+
+async def declare_worker(world: World) -> None:
+    await world.services.workers.declare(POOL, WORKER, world.clock.now() + timedelta(days=2))
+
+
+async def declare_task_queue(world: World) -> None:
+    await world.services.directory.declare_task_queue(POOL, Declaration(description="a queue"))
+
+
+async def insert_into_index(world: World) -> None:
+    now = world.clock.now()
+    entry = Entry(path="a.b.c", task_id=world.slugid(), rank=0, data={}, expires=now + timedelta(days=1), at=now)
+    await world.services.index.insert(entry)
+
+
+async def create_client(world: World) -> None:
+    request = ClientRequest.of(
+        {
+            "description": "",
+            "expires": format_date(world.clock.now() + timedelta(days=1)),
+            "scopes": [],
+            "deleteOnExpiration": True,
+        }
+    )
+    await world.services.clients.create("a/client", request, AsyncMock())
+
+
+CALLS: list[Callable[[World], Awaitable[None]]] = [
+    claim_work,
+    declare_worker,
+    declare_task_queue,
+    insert_into_index,
+    create_client,
+]
+
+
+def unnamed(world: World) -> set[str]:
+    """Names of what has an expiration, and no row in the Expiry table."""
+    named = {row.key for row in world.rows(keys.EXPIRY)}
+    wanted = {
+        keys.expiring("worker", row.partition, *row.key.split("~")[1:])
+        for row in world.rows(keys.POOLS)
+        if row.key.startswith(keys.WORKERS[0])
+    }
+    for kind, name in ((Kind.TASK_QUEUE, "taskQueueId"), (Kind.PROVISIONER, "provisionerId")):
+        listed = [row for row in world.rows(keys.DIRECTORY, kind) if "expires" in row.values]
+        wanted |= {keys.expiring(kind, *str(row.values[name]).split("/")) for row in listed}
+    for row in world.rows(keys.INDEX):
+        wanted.add(keys.expiring(keys.INDEX_SWEEP, row.partition))
+        if row.key.startswith(keys.INDEX_NAMESPACES[0]):
+            wanted.add(keys.expiring(keys.INDEX_SWEEP, keys.index_partition(str(row.values["path"]))))
+    wanted |= {keys.expiring("client", row.key) for row in world.rows(client_store.TABLE)}
+    return wanted - named
+
+
+def attempt(call: Callable[[World], Awaitable[None]], kill: Kill) -> World:
+    world = World(Simulation.scripted([]), kill)
+    world.simulation.outcomes(world.victim(call(world)))
+    return world
+
+
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
+def test_what_expires_is_named_before_it_is_there(call: Callable[[World], Awaitable[None]], phase: Phase) -> None:
+    unharmed = Kill(process=VICTIM)
+    done = attempt(call, unharmed)
+    assert done.rows(keys.EXPIRY), "the call makes something that expires"
+    assert unnamed(done) == set()
+    for number, at in enumerate(unharmed.calls, 1):
+        world = attempt(call, Kill(number=number, phase=phase, process=VICTIM))
+        assert unnamed(world) == set(), f"killed {phase.value} request {number}: {at}"
+
+
+def _of_task(world: World) -> tuple[Written, Written]:
+    definition, store = world.definition(A), ExpiryStore(world.account.connect())
+    return lambda: store.new_task(definition), lambda: store.task(definition)
+
+
+def _of_group(world: World) -> tuple[Written, Written]:
+    expires, store = after(world, 3600), ExpiryStore(world.account.connect())
+    return lambda: store.new_group(GROUP, expires, "listed"), lambda: store.group(GROUP, expires)
+
+
+def _of_artifact(world: World) -> tuple[Written, Written]:
+    expires, store = after(world, 3600), ExpiryStore(world.account.connect())
+    return (lambda: store.new_artifact(A, 0, "name", expires),) * 2
+
+
+@pytest.mark.parametrize("kind", [_of_task, _of_group, _of_artifact], ids=lambda kind: kind.__name__[4:])
+def test_a_refused_call_leaves_the_row_that_another_call_relies_on(
+    kind: Callable[[World], tuple[Written, Written]],
+) -> None:
+    world = World()
+    world.is_ordered = False
+
+    async def story() -> None:
+        write, write_as_another = kind(world)
+        store = ExpiryStore(world.account.connect())
+        scheduled = await write()
+        assert scheduled is not None
+        rows = [row.key for row in world.rows(keys.EXPIRY)]
+        await write_as_another()
+        await store.roll_back(scheduled)
+        assert [row.key for row in world.rows(keys.EXPIRY)] == rows
+
+    world.run(story())

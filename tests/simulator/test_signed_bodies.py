@@ -1,0 +1,51 @@
+"""The body that a caller has signed is the one that counts, also where none arrives (contract 11.4)."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import AsyncMock
+
+import azure.functions as func
+import mohawk
+import pytest
+
+from tests.simulator.queue_host import App
+from tests.simulator.situations import A
+from tests.simulator.world import World, settings
+
+URL = f"https://tc.example.com/api/queue/v1/task/{A}/cancel"
+CONTEXT: Any = SimpleNamespace(invocation_id="1", trace_context=SimpleNamespace(trace_parent=None))
+
+
+@pytest.mark.parametrize(
+    ("arrives", "status"), [(b"{}", 200), (b"", 401), (b"[]", 401)], ids=["as signed", "without a body", "another body"]
+)
+def test_the_body_that_arrives_is_the_one_that_was_signed(
+    app: App, monkeypatch: pytest.MonkeyPatch, arrives: bytes, status: int
+) -> None:
+    from functions import http  # reads its settings, which `app` has set
+
+    world = World()
+    world.is_ordered = False
+    monkeypatch.setattr(app.messages.process, "services", AsyncMock(return_value=world.services))
+
+    async def story() -> func.HttpResponse:
+        await world.create(A)
+        token = settings().root_access_token.get_secret_value()
+        root = {"id": settings().root_client_id, "key": token, "algorithm": "sha256"}
+        signed = mohawk.Sender(
+            root,
+            URL,
+            "POST",
+            content="{}",
+            content_type="application/json",
+            _timestamp=str(int(world.clock.now().timestamp())),
+        ).request_header
+        headers = {"authorization": signed, "content-type": "application/json", "x-original-url": URL}
+        request = func.HttpRequest(method="POST", url=URL, headers=headers, body=arrives)
+        return await http.respond(request, CONTEXT)
+
+    (answer,) = world.run(story())
+    assert answer.status_code == status, json.loads(answer.get_body())
