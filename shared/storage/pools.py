@@ -15,7 +15,7 @@ from shared.concurrency import together
 from shared.domain.dates import format_date, parse_date
 from shared.domain.effects import ChangePoolRows, PoolRow, row_of
 from shared.domain.priority import Priority
-from shared.domain.task import State
+from shared.domain.task import State, Task
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.codec import decode_task
@@ -140,14 +140,18 @@ class PoolStore:
         except TransactionRefused:
             return
 
-    async def replace_read(self, task_queue_id: str, row: IndexRow, claimed: PoolRow) -> str | None:
-        """Puts the row of a claim in place of a row that was read. The new row's ETag; None, and nothing is written,
-        if somebody has rewritten the old one since."""
+    async def replace_read(self, task_queue_id: str, row: IndexRow, claimed: PoolRow) -> None:
+        """Puts the row of a claim in place of a row that was read, if nobody has rewritten that since.
+
+        A call that ends the claim meanwhile commits that first, and may find neither row: the pending row is gone, the
+        claimed row not there yet. So either that call finds the new row, or this one the new state.
+        """
         operations: list[Operation] = [Delete(row.key, row.etag), Upsert(_key(claimed), _values(claimed))]
         try:
-            return (await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), operations))[1]
+            etags = await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), operations)
         except TransactionRefused:
-            return None
+            return
+        await self._look_again(task_queue_id, claimed, etags[1])
 
     async def known(self, start: str | None, limit: int = 1000) -> tuple[list[str], str | None]:
         """A page of all pools' taskQueueIds, and where the next one starts."""
@@ -182,16 +186,16 @@ class PoolStore:
 
         A row to remove that is not there fails the whole transaction, so it is sent once more with the row of the
         run's other state, and at last without it. That row may have been removed by a call that has moved the task on,
-        so what was to replace it is added only if its task's status row still says so. The row of a claim that does not
-        take the place of the same run's pending row may come after the run was resolved, too. Both are removed again if
-        the status row does not say so any more afterwards: a call that moves the task on later finds the new row.
+        so what was to replace it is added, and a pending run's row removed with it, only if its task's status row still
+        says so. The row of a claim that does not take the place of the same run's pending row alone may come after the
+        claim has ended, too. Both are looked at again then: a call that moves the task on later finds the new row.
         Raises TransactionRefused only for the worker's row.
         """
         partition = keys.pool(task_queue_id)
         additions = [(change, row) for change in changes for row in change.add]
         added = {_key(row) for _, row in additions}
         removals = [
-            (change, alternatives)
+            (change, row, alternatives)
             for change in changes
             for row in change.remove
             if (alternatives := [key for key in _keys_to_remove(row) if key not in added])
@@ -199,10 +203,10 @@ class PoolStore:
         unsure = {
             _key(row)
             for change, row in additions
-            if change.remove and row.state is State.RUNNING and keys.pending(row) not in map(_key, change.remove)
+            if row.state is State.RUNNING and any(_key(gone) != keys.pending(row) for gone in change.remove)
         }
         while True:
-            operations: list[Operation] = [Delete(alternatives[0]) for _, alternatives in removals]
+            operations: list[Operation] = [Delete(alternatives[0]) for *_, alternatives in removals]
             operations += [Upsert(_key(row), _values(row)) for _, row in additions]
             if any(row.state is State.PENDING for _, row in additions):
                 operations.append(_RETURNED)
@@ -214,7 +218,7 @@ class PoolStore:
             except TransactionRefused as refused:
                 if refused.refusal is not Refusal.MISSING or refused.index >= len(removals):
                     raise
-                overtaken, alternatives = removals[refused.index]
+                overtaken, _, alternatives = removals[refused.index]
                 alternatives.pop(0)
                 if not alternatives:
                     del removals[refused.index]
@@ -224,21 +228,41 @@ class PoolStore:
                         for change, row in additions
                         if change is not overtaken or await self._is_current(row)
                     ]
+                    removals = [
+                        removal
+                        for removal in removals
+                        if removal[0] is not overtaken
+                        or removal[1].state is not State.PENDING
+                        or not await self._is_current(removal[1])
+                    ]
                     unsure |= {_key(row) for change, row in additions if change is overtaken}
             else:
                 for (_, row), etag in zip(additions, etags[len(removals) :], strict=False):
-                    if _key(row) in unsure and not await self._is_current(row):
-                        await self.remove(task_queue_id, row, etag)
+                    if _key(row) in unsure:
+                        await self._look_again(task_queue_id, row, etag)
                 return etags[-1]
+
+    async def _look_again(self, task_queue_id: str, row: PoolRow, etag: str) -> None:
+        """Takes back a row that was written, if its task has moved on meanwhile.
+
+        A claim that was returned has its pending row back: without one nobody would see that its message is lost.
+        """
+        task = await self._task(row)
+        if task is not None and _is_row_of(row, task):
+            return
+        if task is not None and (task.last_run_id, task.state) == (row.run_id, State.PENDING):
+            await self.move_back(task_queue_id, row, row_of(task, row.run_id))
+        else:
+            await self.remove(task_queue_id, row, etag)
 
     async def _is_current(self, row: PoolRow) -> bool:
         """Whether the row's run is its task's last one, and has this row."""
+        task = await self._task(row)
+        return task is not None and _is_row_of(row, task)
+
+    async def _task(self, row: PoolRow) -> Task | None:
         found = await self._tables.get(keys.TASKS, row.task_id, keys.TASK_STATUS)
-        if found is None:
-            return False
-        task = decode_task(found)
-        is_last = task.last_run_id == row.run_id and task.state is row.state
-        return is_last and _key(row_of(task, row.run_id)) == _key(row)
+        return None if found is None else decode_task(found)
 
 
 _COLUMNS = ("scheduled", "priority", "deadline")
@@ -269,6 +293,11 @@ def _decode(row: Row) -> IndexRow:
         etag=row.etag,
         written=row.timestamp,
     )
+
+
+def _is_row_of(row: PoolRow, task: Task) -> bool:
+    is_last = task.last_run_id == row.run_id and task.state is row.state
+    return is_last and _key(row_of(task, row.run_id)) == _key(row)
 
 
 def _key(row: PoolRow) -> str:

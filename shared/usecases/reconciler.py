@@ -15,7 +15,7 @@ from shared.domain import transitions
 from shared.domain.effects import NoDecision, row_of
 from shared.domain.priority import Priority
 from shared.domain.protocol import MESSAGE_LOST_AFTER, ORPHAN_AFTER
-from shared.domain.task import State, Task
+from shared.domain.task import State
 from shared.errors import ResourceNotFound
 from shared.recent import Recent
 from shared.storage.interface import StorageUnavailable
@@ -180,8 +180,8 @@ class Reconciler:
                 # A change of priority died, or met another one: the message was looked for in the wrong band.
                 await self._stores.pools.correct_priority(task_queue_id, row, task.priority)
             return
-        if run.state is State.RUNNING:
-            await self._move_to_claimed(task_queue_id, row, task)
+        if run.state is State.RUNNING:  # its claim died before it moved the row
+            await self._stores.pools.replace_read(task_queue_id, row, row_of(task, row.run_id))
         else:
             await self._stores.pools.remove_read(task_queue_id, row)
 
@@ -190,24 +190,6 @@ class Reconciler:
         task = await self._stores.tasks.status(row.task_id)
         if task is None or task.is_resolved or task.task_queue_id != task_queue_id:
             await self._stores.pools.remove_read(task_queue_id, row)
-
-    async def _move_to_claimed(self, task_queue_id: str, row: IndexRow, task: Task) -> None:
-        """The run is claimed, and its claim died before it moved the row.
-
-        A call that ends the claim meanwhile commits that first, and may find neither row: the pending row is gone, the
-        claimed row not there yet. So the status row is read once more: either that call finds the new row, or this one
-        the new state. A claim that was returned has its pending row back.
-        """
-        claimed = row_of(task, row.run_id)
-        etag = await self._stores.pools.replace_read(task_queue_id, row, claimed)
-        if etag is None:
-            return
-        latest = await self._stores.tasks.status(row.task_id)
-        is_claimed = latest is not None and latest.state is State.RUNNING and latest.last_run_id == row.run_id
-        if latest is not None and latest.state is State.PENDING and latest.last_run_id == row.run_id:
-            await self._stores.pools.move_back(task_queue_id, claimed, row_of(latest, row.run_id))
-        elif latest is None or not is_claimed or latest.last_run.started != claimed.started:
-            await self._stores.pools.remove(task_queue_id, claimed, etag)
 
     async def _renew(self, task_queue_id: str, row: IndexRow) -> None:
         hint_id = self._stores.runtime.slugid()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -16,6 +17,7 @@ from shared.storage import keys
 from shared.storage.internal_messages import RESOLVED_QUEUE
 from shared.storage.tasks import Loaded
 from shared.usecases.executor import Executor
+from shared.usecases.handing_out import Claimed
 from tests.simulator import races
 from tests.simulator.claimer import Once, a_world, is_commit, is_index_row, quarantine
 from tests.simulator.situations import A, Step, pending, retried, running
@@ -187,6 +189,56 @@ def test_a_run_whose_claim_is_handed_back_while_the_reconciler_moves_its_row_has
         assert _rows(world) == [("pending", 0)]
 
     explore_distinct(scenario, in_order=True)
+
+
+async def _interrupted(world: World) -> None:
+    """A's run 0 was interrupted by a call that died before it moved the index row; run 1 is pending."""
+    await running(world)
+    now = world.clock.now()
+    await _commit(
+        world, lambda read: transitions.report_exception(read.task, 0, Resolved.WORKER_SHUTDOWN, now, "spare")
+    )
+    world.clock.advance(CLAIM_TIMEOUT.total_seconds() + 1)
+
+
+@pytest.mark.parametrize("situation", [_interrupted, races.lapsed], ids=["interrupted", "lapsed"])
+def test_a_run_whose_claim_is_handed_back_beside_the_timer_of_the_run_before_has_its_row(situation: Step) -> None:
+    """The timer has seen the claim, and moves the row to it. The claim is handed back before any of its requests."""
+    number, has_met = 0, True
+    while has_met:
+        number += 1
+        gate = Once(_of_number(number))
+        world = a_world(gate)
+        world.run(situation(world))
+        world.run(_hand_back_beside_the_timer(world, gate))
+        has_met = not gate.is_armed
+        if has_met:
+            assert world.tasks()[A].state is State.PENDING
+            rows = [row for row in _rows(world) if row[1] == 1]
+            assert rows == [("pending", 1)], f"handed back before request {number} of the timer"
+    assert number > 3
+
+
+def _of_number(number: int) -> Callable[[Call], bool]:
+    """Matches the request of that number, from 1 on."""
+    numbers = itertools.count(1)
+    return lambda call: next(numbers) == number
+
+
+async def _hand_back_beside_the_timer(world: World, gate: Once) -> None:
+    services = world.process()
+    read, now = await services.stores.tasks.known(A), world.clock.now()
+    committed, decision = await Executor(services.stores).commit(
+        read,
+        lambda read, _: claims.claim_by_task(read.task, 1, ANOTHER, now + CLAIM_TIMEOUT, now, "own"),
+        services.stores.write_ahead(),
+    )
+    ((timed,),) = claim_ends.expire(committed.task, 0, now, now, "spare").after
+    assert isinstance(timed, ChangePoolRows)
+    handing_out = services.work._claiming._handing_out
+    gate.meanwhile = lambda: handing_out._hand_back(Claimed(loaded=committed, decision=decision))
+    gate.is_armed = True
+    await as_process("claimer", world.process().stores.pools.change([timed], POOL))
 
 
 def test_a_claim_of_a_retry_whose_rows_could_not_be_written_gets_its_row() -> None:
