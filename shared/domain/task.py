@@ -163,7 +163,7 @@ class Task:
     satisfied: int = 0
     """The dependencies that are satisfied, as a bitmap over the definition's list."""
     prioritised: datetime | None = None
-    """When the priority was last changed; None while it is the one of the definition."""
+    """When the latest change of the priority was asked for, though it may have changed nothing; None before."""
     hint_id: str = ""
     """Names the pending message that counts; "" before there has been one."""
     handles: MessageHandles = field(default_factory=MessageHandles)

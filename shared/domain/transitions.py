@@ -267,6 +267,21 @@ def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str)
     )
 
 
+def set_priority(task: Task, priority: Priority, asked: datetime, now: datetime, hint_id: str) -> Decision:
+    """changeTaskGroupPriority, asked for at that time: as `change_priority`.
+
+    Several such calls may come to a task in any order, and the latest one decides. So the task notes when it was asked
+    for, also where it has the priority already.
+    """
+    if task.priority != priority:
+        decision = change_priority(task, priority, now, hint_id)
+        assert decision.task is not None, "another priority is a change"
+        return replace(decision, task=replace(decision.task, prioritised=asked))
+    if task.is_resolved or task.generation > 0 or task.deadline <= now or task.prioritised == asked:
+        return Decision(task=None)
+    return Decision(task=replace(task, prioritised=asked))
+
+
 def hold_pending(task: Task, run_id: int, spare_hint_id: str, visible: datetime | None) -> HoldPending:
     """Move the task's pending message, as one for `run_id`."""
     return HoldPending(

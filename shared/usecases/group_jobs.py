@@ -162,7 +162,7 @@ class GroupJobs:
             if task.generation < row.generation:
                 raise ResourceNotFound(f"task {task.task_id} has not been opened again")
             decision = decide(read, now)
-            changed = decision.task is not None
+            changed = decision.task is not None and bool(decision.events)  # what is only noted is not announced
             return decision
 
         await self._executor.run(row.task_id, deciding)
@@ -178,7 +178,7 @@ class GroupJobs:
         def change(read: Loaded, now: datetime) -> Decision:
             if read.task.prioritised is not None and read.task.prioritised > asked:
                 raise _NotMeant
-            return transitions.change_priority(read.task, priority, now, hint_id)
+            return transitions.set_priority(read.task, priority, asked, now, hint_id)
 
         return change
 

@@ -102,6 +102,48 @@ def test_later_priority_of_the_group_stays_though_it_changed_nothing() -> None:
     assert {task.priority for task in world.tasks().values()} == {"medium"}
 
 
+@pytest.mark.parametrize("state", [State.PENDING, State.RUNNING, State.UNSCHEDULED])
+def test_later_priority_of_the_group_stays_in_tasks_that_have_it_already(state: State) -> None:
+    """An earlier call's job is under way: it has listed the tasks, and comes to this one last."""
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP, priority="medium", dependencies=[A] * (state is State.UNSCHEDULED))
+        if state is State.RUNNING:
+            assert await world.claim()
+        asked = world.clock.now()
+        ((listed, *_), _) = await world.services.stores.groups.active_page(GROUP, None)
+        await world.clock.sleep(10)
+        assert await world.process().group_jobs.call(_priority("medium")) == []
+        with pytest.raises(group_jobs._NotMeant):
+            await world.services.group_jobs._change(_priority("very-low"), asked, listed)
+
+    world.run(story())
+    assert world.tasks()[A].priority == "medium"
+    assert world.topics.of("task-priority-changed") == []
+
+
+def test_later_priority_of_the_group_replaces_what_the_job_of_an_earlier_call_has_just_set() -> None:
+    """Both are under way, and the job comes to the task after the later call was made, and before that does."""
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP, priority="medium")
+        ((listed, *_), _) = await world.services.stores.groups.active_page(GROUP, None)
+        earlier = world.clock.now()
+        await world.clock.sleep(10)
+        later = world.clock.now()
+        await world.clock.sleep(1)
+        jobs = world.services.group_jobs
+        assert await jobs._change(_priority("very-low"), earlier, listed)
+        assert await jobs._change(_priority("highest"), later, listed)
+
+    world.run(story())
+    assert world.tasks()[A].priority == "highest"
+
+
 def test_later_priority_of_one_task_stays() -> None:
     world = _world_after(_priority("very-low"))
     _later(world, _raise_a)
