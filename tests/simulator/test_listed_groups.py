@@ -15,13 +15,16 @@ from shared.domain.priority import PRIORITIES
 from shared.domain.task import Resolved, State
 from shared.errors import ApiError
 from shared.services import Services
+from shared.storage import keys
+from shared.storage.counting import Kind
 from shared.storage.interface import StorageUnavailable
 from tests.simulator.listing import A_SECOND, create, listed, truth
 from tests.simulator.running import VICTIM
+from tests.simulator.situations import GROUP, A
 from tests.simulator.test_faults import FailAt
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation, sample
-from tests.twin.gate import Phase, as_process
+from tests.twin.gate import Fail, Phase, as_process
 
 pytestmark = pytest.mark.usefixtures("rows_vouch_for_few")
 
@@ -265,5 +268,23 @@ def test_row_that_was_written_again_does_not_vouch() -> None:
         await _claim(world, processes[0])
         await world.handlers.stores.pools.add_pending(POOL, row)
         await _check(world, processes)
+
+    world.run(story())
+
+
+def test_listing_does_not_show_what_a_call_whose_outcome_is_unknown_may_have_changed() -> None:
+    """Its commit has happened, and its answer was lost: what the process knew of the task counts no more."""
+    lost = Fail(lambda call: (call.kind, call.target) == (Kind.TABLE_WRITE, keys.TASKS), Phase.AFTER, times=0)
+    world = World(None, lost)
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        read = await world.services.lifecycle.known(A)
+        lost.times = 1
+        with pytest.raises(StorageUnavailable):
+            await world.services.lifecycle.cancel(read)
+        _, listed = await world.services.groups.list(GROUP, start="", limit=10)
+        assert [each.status["state"] for each in listed.tasks] == ["exception"]
 
     world.run(story())
