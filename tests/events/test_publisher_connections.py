@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-
-from azure.servicebus.aio import ServiceBusSender
+from collections.abc import Callable
 
 from local.service_bus import ServiceBus
-from shared.events.channel import Channel
 from shared.events.publisher import EventPublisher
 from tests.events.attempts import (
     LONGEST_PAUSE,
@@ -33,30 +31,17 @@ async def test_an_opening_goes_on_when_no_call_waits_for_it_and_blocks_no_other_
     assert [stored(bus, topic) for topic in (TOPIC, OTHER)] == [1, 1], "what a call gave up was not sent later"
 
 
-def openings(publisher: EventPublisher) -> list[str]:
-    """The topics of the connections that the publisher opens from now on."""
-    opened: list[str] = []
-    open_later = publisher._open_later
+def topics_of(publisher: EventPublisher, method: str) -> list[str]:
+    """The topics for which the publisher calls one of its methods from now on."""
+    topics: list[str] = []
+    original: Callable[[str], object] = getattr(publisher, method)
 
-    def open_and_note(topic: str) -> ServiceBusSender:
-        opened.append(topic)
-        return open_later(topic)
+    def noting(topic: str) -> object:
+        topics.append(topic)
+        return original(topic)
 
-    publisher._open_later = open_and_note  # type: ignore[method-assign]
-    return opened
-
-
-def looks_of(publisher: EventPublisher) -> list[str]:
-    """The topics that the publisher looks at from now on, each time that it does."""
-    looked: list[str] = []
-    channel_of = publisher._channel
-
-    def look(topic: str) -> Channel:
-        looked.append(topic)
-        return channel_of(topic)
-
-    publisher._channel = look  # type: ignore[method-assign]
-    return looked
+    setattr(publisher, method, noting)
+    return topics
 
 
 async def test_connections_are_opened_ahead_so_that_no_call_waits_for_one(bus: ServiceBus) -> None:
@@ -71,7 +56,7 @@ async def test_connections_are_opened_ahead_so_that_no_call_waits_for_one(bus: S
 
 async def test_idle_connections_are_replaced_in_the_background(bus: ServiceBus) -> None:
     async with publishing(bus, open_wait=0) as publisher:
-        opened = openings(publisher)
+        opened = topics_of(publisher, "_open_later")
         publisher.keep_open([TOPIC], idle=0.05, look=0.05)
         await until(lambda: len(opened) >= 6)
         await until(lambda: bus.state()["connections"] <= 3)  # those that were replaced are closed
@@ -81,7 +66,7 @@ async def test_idle_connections_are_replaced_in_the_background(bus: ServiceBus) 
 
 async def test_no_message_is_lost_while_connections_are_replaced(bus: ServiceBus) -> None:
     async with publishing(bus) as publisher:
-        opened = openings(publisher)
+        opened = topics_of(publisher, "_open_later")
         publisher.keep_open([TOPIC, OTHER], idle=0, look=0)
         number = 0
         while len(opened) < 12:
@@ -96,7 +81,7 @@ async def test_connections_are_not_opened_ahead_while_service_bus_is_down(bus: S
     clock = Clock()
     async with publishing(bus, monotonic=clock) as publisher:
         bus.go_away()
-        opened, looks = openings(publisher), looks_of(publisher)
+        opened, looks = topics_of(publisher, "_open_later"), topics_of(publisher, "_channel")
         publisher.keep_open([TOPIC, OTHER], look=0.01)
         await until(lambda: len(looks) >= 4)
         assert (await attempt(publisher, [one(0, OTHER)])).at_once, "the failure in the background counts"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from shared.domain.task import Resolved
+from shared.storage import keys
 from shared.storage.counting import Operations, counting
+from shared.storage.interface import Row
 from shared.storage.internal_messages import ResolvedMessage
-from tests.simulator.situations import GROUP
+from tests.simulator.situations import GROUP, A
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 
@@ -37,6 +39,20 @@ async def complete_tasks(world: World, count: int, resolution: Resolved = Resolv
 async def rerun(world: World, task_id: str) -> None:
     """One more run of a resolved task."""
     await world.services.lifecycle.rerun(await world.services.lifecycle.known(task_id))
+
+
+async def fail_and_complete_again(world: World) -> None:
+    """A, of the group, has failed, was run again and is completed; none of its resolved messages was handled."""
+    await world.create(A, taskGroupId=GROUP)
+    await complete_tasks(world, 1, Resolved.FAILED)
+    await rerun(world, A)
+    await complete_tasks(world, 1)
+
+
+def member_row(world: World) -> Row:
+    """A's row in its group."""
+    (row,) = (row for row in world.rows(keys.GROUPS, GROUP) if row.key == keys.member(A))
+    return row
 
 
 async def handle(world: World, task_id: str, run_id: int = 0) -> None:

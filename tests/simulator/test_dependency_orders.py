@@ -14,7 +14,7 @@ from shared.storage.counting import Kind
 from shared.storage.internal_messages import ResolvedMessage
 from shared.usecases import dependents
 from shared.usecases.group_jobs import GroupJob
-from tests.simulator.depending import a_world, complete_tasks, create_tasks, handle, rerun
+from tests.simulator.depending import a_world, complete_tasks, create_tasks, fail_and_complete_again, handle, rerun
 from tests.simulator.running import VICTIM, finish
 from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import HANDLER, World
@@ -130,10 +130,7 @@ def test_new_dependent_of_a_rerun_whose_first_resolution_is_handled_last() -> No
     world = a_world()
 
     async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        await complete_tasks(world, 1, Resolved.FAILED)
-        await rerun(world, A)
-        await complete_tasks(world, 1)
+        await fail_and_complete_again(world)
         await handle(world, A, 1)
         await world.create(B, taskGroupId=GROUP, dependencies=[A])
         await handle(world, A, 0)

@@ -14,7 +14,15 @@ from shared.storage import keys
 from shared.storage.codec import TASK_COLUMNS, encode_task, pack_definition
 from shared.storage.group_rows import Unsettled, settled_state
 from shared.storage.interface import Delete, Row
-from tests.simulator.depending import a_world, complete_tasks, create_tasks, handle, rerun
+from tests.simulator.depending import (
+    a_world,
+    complete_tasks,
+    create_tasks,
+    fail_and_complete_again,
+    handle,
+    member_row,
+    rerun,
+)
 from tests.simulator.situations import GROUP, OTHER_GROUP, A, B, C
 from tests.simulator.world import World
 
@@ -93,13 +101,10 @@ def test_late_settling_of_an_earlier_generation_changes_no_later_state() -> None
     world = a_world()
 
     async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        await complete_tasks(world, 1, Resolved.FAILED)
-        await rerun(world, A)
-        await complete_tasks(world, 1)
+        await fail_and_complete_again(world)
         await handle(world, A, 1)
         await handle(world, A, 0)
-        (row,) = (row for row in world.rows(keys.GROUPS, GROUP) if row.key == keys.member(A))
+        row = member_row(world)
         assert (row.values["state0000"], row.values["state0001"]) == ("failed", "completed")
         assert settled_state(row) is State.COMPLETED
 
@@ -111,12 +116,9 @@ def test_state_of_an_earlier_generation_is_its_runs_and_not_the_tasks() -> None:
     world = a_world()
 
     async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        await complete_tasks(world, 1, Resolved.FAILED)
-        await rerun(world, A)
-        await complete_tasks(world, 1)
+        await fail_and_complete_again(world)
         await handle(world, A, 0)
-        (row,) = (row for row in world.rows(keys.GROUPS, GROUP) if row.key == keys.member(A))
+        row = member_row(world)
         assert row.values["state0000"] == "failed"
 
     world.run(story())
@@ -131,7 +133,7 @@ def test_settling_again_writes_the_state_that_is_missing() -> None:
         await complete_tasks(world, 1)
         await world.memory.storage.tables.transact(keys.GROUPS, GROUP, [Delete(keys.active(A, 0))])
         await handle(world, A)
-        (row,) = (row for row in world.rows(keys.GROUPS, GROUP) if row.key == keys.member(A))
+        row = member_row(world)
         assert settled_state(row) is State.COMPLETED
 
     world.run(story())
