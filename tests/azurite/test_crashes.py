@@ -1,8 +1,8 @@
 """The simulator's crash suite on a real Azurite: the same scenarios and invariants, killed in the SDKs' transport.
 
 The quick suite takes one kill point of each scenario, chosen by a seed that changes every day; a failure says how to
-repeat it. The large suite takes all of them, each once; the simulator's crash suite takes each of them with a
-repeat by the client and without one.
+repeat it. The large suite kills after each request; the seed decides after which of them the client repeats its call.
+The simulator's crash suite takes each kill point with a repeat and without one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
@@ -40,29 +41,45 @@ def worlds() -> Iterator[Worlds]:
 @pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
 def test_killed_at_a_request_by_chance(scenario: Scenario, worlds: Worlds) -> None:
     """The scenario does on Azurite what it says; then one of its kill points."""
-    seed = os.environ.get(SEED_VARIABLE) or f"{datetime.now(UTC):%Y%m%d}"
-    chance = random.Random(f"{seed} {scenario.name}")
+    chance = _chance(scenario)
     number = 1 + chance.randrange(len(_undisturbed(scenario, worlds)))
     phase, repeat = chance.choice(list(Phase)), chance.choice([True, False])
-    try:
+    with _repeatable("by_chance", scenario):
         _killed(worlds, scenario, number, phase, repeat=repeat)
-    except BaseException as failure:
-        again = f"./dev test tests/azurite/test_crashes.py -k 'by_chance and {scenario.name}'"
-        failure.add_note(f"once more: {SEED_VARIABLE}={seed} {again}")
-        raise
 
 
 @pytest.mark.large
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
 @pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
-def test_killed_at_every_request(scenario: Scenario, phase: Phase, worlds: Worlds) -> None:
+def test_killed_after_every_request(scenario: Scenario, worlds: Worlds) -> None:
     """All kill points of the scenario, one after the other; the client repeats its call after every other one.
 
-    Dead after request n or before request n + 1 is the same state: the client repeats its call after one of the two.
+    Dead before request n + 1 is mostly the same state as dead after request n, and left to chance and the simulator.
     """
-    for number in range(1, len(_undisturbed(scenario, worlds)) + 1):
-        _killed(worlds, scenario, number, phase, repeat=number % 2 == 0)
+    first = _chance(scenario).randrange(2)
+    with _repeatable("after_every", scenario):
+        for number in range(1, len(_undisturbed(scenario, worlds)) + 1):
+            _killed(worlds, scenario, number, Phase.AFTER, repeat=number % 2 == first)
+
+
+def _seed() -> str:
+    return os.environ.get(SEED_VARIABLE) or f"{datetime.now(UTC):%Y%m%d}"
+
+
+def _chance(scenario: Scenario) -> random.Random:
+    return random.Random(f"{_seed()} {scenario.name}")
+
+
+@contextmanager
+def _repeatable(test: str, scenario: Scenario) -> Iterator[None]:
+    """A failure within says how to repeat it."""
+    seed = _seed()
+    try:
+        yield
+    except BaseException as failure:
+        again = f"./dev test --all tests/azurite/test_crashes.py -k '{test} and {scenario.name}'"
+        failure.add_note(f"once more: {SEED_VARIABLE}={seed} {again}")
+        raise
 
 
 def _undisturbed(scenario: Scenario, worlds: Worlds) -> list[Call]:

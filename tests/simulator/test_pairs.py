@@ -58,7 +58,7 @@ SAMPLED = 2
 """Orders by chance of every pair, in the large suite: of what one party sends side by side as well."""
 ORDERS = 200
 """Of each pair, in the large suite, where all orders that make a difference are tried; pairs with more are left."""
-SECONDS = float(os.environ.get("PAIRS_SECONDS", "15"))
+SECONDS = float(os.environ.get("PAIRS_SECONDS", "8"))
 """Of CPU time, for all orders of as many pairs of a situation as it allows; how far it came is printed."""
 
 _LOOKS = 6
