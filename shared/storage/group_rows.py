@@ -100,7 +100,7 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Joined:
-    """The ETags of the rows that a task has added to its group, to take them back with."""
+    """The ETags of the rows that a task has added to its group, to roll them back with."""
 
     member: str
     active: str

@@ -118,8 +118,8 @@ class HandingOut:
     async def _hand_back(self, claimed: Claimed) -> None:
         """Undoes a claim that no worker has received: its run is pending again, at takenUntil where that fails.
 
-        The row of the pending run stands before that is committed. Whoever has moved it to the claim by then has seen
-        the claim in the status row, so it is moved back afterwards.
+        The row of the pending run stands before that is committed. A caller that has moved it to the claim by
+        then has seen the claim in the status row, so it is moved back afterwards.
         """
         task, (task_id, run_id) = claimed.loaded.task, claimed.run
         run = task.last_run

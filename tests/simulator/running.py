@@ -54,7 +54,7 @@ def finish(world: World, *, is_acknowledged: bool, settles: bool = True) -> None
     """Everything that is due is handled, up to the last deadline, and checked on the way.
 
     `settles` says that the reconciler has nothing to do: one failure is made good by the handlers alone; the index
-    row of a call that was refused, and failed to take it back, goes when its band shows nothing older.
+    row of a call that was refused, and failed to remove it, goes when its band shows nothing older.
     """
     world.run(world.drain(60))
     invariants.check(world)

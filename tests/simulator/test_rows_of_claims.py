@@ -1,4 +1,4 @@
-"""The index row of a claim that is slow to move it, or has died: whoever moves it, it follows the state of the run."""
+"""The index row of a slow or dead claim follows the state of the run, whichever call moves the row."""
 
 from __future__ import annotations
 
