@@ -9,12 +9,17 @@ _DATE_TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:([Zz])|([+-])(\d\d)(?::?(\d\d))?)?", re.ASCII
 )
 
+_AS_WRITTEN = re.compile(r"\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d\.\d{3}Z", re.ASCII)
+"""The form of `format_date`, which nearly every date has; the standard library reads it several times as fast."""
+
 
 def parse_date(text: str) -> datetime:
     """Reads any accepted form; extra digits are truncated to milliseconds, a missing offset means UTC.
 
     Raises ValueError for impossible dates, missing seconds, hour 24 and anything else.
     """
+    if _AS_WRITTEN.fullmatch(text):
+        return datetime.fromisoformat(text)
     match = _DATE_TIME.fullmatch(text)
     if match is None:
         raise ValueError("not a date-time")
@@ -37,13 +42,7 @@ def parse_date(text: str) -> datetime:
 
 def format_date(moment: datetime) -> str:
     """`YYYY-MM-DDTHH:mm:ss.sssZ`, always with milliseconds and in UTC."""
-    utc = moment.astimezone(UTC)
-    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z" if utc.year > 999 else _early(utc)
-
-
-def _early(utc: datetime) -> str:
-    """strftime does not pad years below 1000."""
-    return f"{utc.year:04d}-{utc:%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
+    return f"{moment.astimezone(UTC).isoformat(timespec='milliseconds').removesuffix('+00:00')}Z"
 
 
 def a_year_after(moment: datetime) -> datetime:

@@ -5,10 +5,10 @@ Everything here is pure and raises ValueError with the reason.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from json.encoder import encode_basestring_ascii as _in_quotes  # what json.dumps calls for a text
 from urllib.parse import quote
 
 from shared.storage.interface import MAX_OPERATIONS, Delete, Merge, Operation, Replace, Value
@@ -192,8 +192,14 @@ def _stored_size(value: Value) -> int:
 
 
 def _json_size(partition: str, key: str, values: Mapping[str, Value]) -> int:
-    size = len(json.dumps(partition)) + len(json.dumps(key)) + 2 * _PROPERTY_OVERHEAD
+    size = len(_in_quotes(partition)) + len(_in_quotes(key)) + 2 * _PROPERTY_OVERHEAD
     for name, value in values.items():
         size += 2 * len(name) + _PROPERTY_OVERHEAD
-        size += (len(value) + 2) // 3 * 4 if isinstance(value, bytes) else len(json.dumps(value))
+        match value:
+            case str():
+                size += len(_in_quotes(value))
+            case bytes():
+                size += (len(value) + 2) // 3 * 4
+            case _:
+                size += len(str(value))
     return size

@@ -16,7 +16,9 @@ from tests.host.test_dependencies import create_all
 CLAIMERS = 50
 
 
-def claim_all(service: Service, count: int) -> None:
+@pytest.mark.large
+def test_fifty_claimers_and_five_hundred_tasks(service: Service) -> None:
+    count = 500
     task_ids = sorted(new_slugid() for _ in range(count))
     claims: list[dict[str, Any]] = []
     lock = threading.Lock()
@@ -42,13 +44,3 @@ def claim_all(service: Service, count: int) -> None:
         assert (run["state"], run["workerId"], run["takenUntil"]) == ("running", claim["workerId"], claim["takenUntil"])
     assert service.queue.claimWork(service.pool, {"workerGroup": "g", "workerId": "w"}) == {"tasks": []}
     settle(service.running, task_ids)
-
-
-@pytest.mark.large
-def test_fifty_claimers_and_a_hundred_tasks(service: Service) -> None:
-    claim_all(service, 100)
-
-
-@pytest.mark.large
-def test_fifty_claimers_and_five_hundred_tasks(service: Service) -> None:
-    claim_all(service, 500)

@@ -22,7 +22,7 @@ class Sample:
 
     functions: Sequence[str]
     tests: Sequence[str]
-    size: int = 4
+    size: int = 2
 
 
 SAMPLES = {

@@ -129,5 +129,7 @@ def test_lost_answer_while_another_call_acts_by_chance(scenario: Scenario) -> No
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
 def test_lost_answer_while_another_call_acts(scenario: Scenario) -> None:
-    """Every write of every call and handler, with everybody who may come in between."""
-    _all_end_well(scenario, list(_cases(scenario)))
+    """Every write of every call and handler; half of those who may come in between, which change every day."""
+    cases = list(_cases(scenario))
+    chance = todays_chance(f"lost answers, {scenario.name}")
+    _all_end_well(scenario, chance.sample(cases, (len(cases) + 1) // 2))

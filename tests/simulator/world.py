@@ -112,6 +112,9 @@ class World:
         """The paths of the index that tasks which were created ask for."""
         self.claims: list[Claim] = []
         """What claimWork has answered."""
+        self._decoded: dict[str, tuple[Row, Task]] = {}
+        self.fitting: dict[tuple[str, str, str], Row] = {}
+        """The rows that were found to fit, by table and keys."""
 
     @property
     def memory(self) -> MemoryStorage:
@@ -198,7 +201,14 @@ class World:
 
     def tasks(self) -> dict[str, Task]:
         """Every task's status row."""
-        return {row.partition: decode_task(row) for row in self.rows(keys.TASKS) if row.key == keys.TASK_STATUS}
+        return {row.partition: self._task(row) for row in self.rows(keys.TASKS) if row.key == keys.TASK_STATUS}
+
+    def _task(self, row: Row) -> Task:
+        """Decoded once: the checks read the same rows again and again."""
+        known = self._decoded.get(row.partition)
+        if known is None or known[0] is not row:
+            known = self._decoded[row.partition] = row, decode_task(row)
+        return known[1]
 
     def messages(self, queue: str) -> list[tuple[dict[str, Any], datetime]]:
         """Bodies of a queue's messages, and when each is visible."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from urllib.parse import quote
 
 from shared.storage import limits
 from shared.storage.counting import Kind
@@ -83,7 +84,7 @@ class MemoryTables:
         rows = self._partition(table, partition)
         written = [_judged(rows.get(operation.key), index, operation) for index, operation in enumerate(operations)]
         for operation, values in zip(operations, written, strict=True):
-            if values is not None:
+            if isinstance(operation, Merge) and values is not None:
                 limits.check_values(partition, operation.key, values)
         return [
             self._write(rows, partition, operation.key, values)
@@ -95,7 +96,7 @@ class MemoryTables:
             del rows[key]
             return ""
         now = self._clock.exact()
-        etag = f"W/\"datetime'{now:%Y-%m-%dT%H%%3A%M%%3A%S.%f}-{next(self._writes)}'\""
+        etag = f"W/\"datetime'{quote(now.isoformat())}-{next(self._writes)}'\""
         rows[key] = Row(partition=partition, key=key, values=MappingProxyType(dict(values)), etag=etag, timestamp=now)
         return etag
 
