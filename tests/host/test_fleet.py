@@ -30,9 +30,9 @@ RETRIES = 20
 """More than one task can lose by the kills."""
 COUNT = 2000
 APART = 10
-"""Tasks that are completed between two kills: on a slow machine kills by the clock alone leave no time to start."""
-STUCK = 120.0
-"""Seconds in which no task is completed."""
+"""Tasks that are begun between two kills: on a slow machine kills by the clock alone leave no time to start."""
+STUCK = 300.0
+"""Seconds in which no task is begun."""
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ class Fleet:
 
 
 class Chaos(threading.Thread):
-    """Kills workers and hosts until it is stopped, as long as tasks go on being completed."""
+    """Kills workers and hosts until it is stopped, as long as tasks go on being begun."""
 
     def __init__(self, stack: Stack, fleet: Fleet, seed: int) -> None:
         super().__init__(name="chaos")
@@ -92,16 +92,16 @@ class Chaos(threading.Thread):
         self._enough = threading.Event()
         self.failure: Exception | None = None
         self.kills = 0
-        self.completed = 0
-        """How many tasks are completed, as far as the test has seen."""
+        self.begun = 0
+        """How many tasks a worker has begun, as far as the test has seen."""
 
     def run(self) -> None:
         next_at = 0
         try:
             while not self._enough.wait(self._chance.uniform(0.4, 1.2)):
-                if self.completed >= next_at:
+                if self.begun >= next_at:
                     self._strike()
-                    next_at = self.completed + APART
+                    next_at = self.begun + APART
         except Exception as error:  # reported in the test's own thread
             self.failure = error
 
@@ -168,17 +168,15 @@ def test_every_task_is_done_by_one_worker_at_a_time(stack: Stack, tmp_path: Path
             fleet.start_one()
         chaos.start()
         seen = time.monotonic()
-        while chaos.completed < COUNT * 2 / 3:
-            completed = COUNT - sum(counts(service))
-            if completed > chaos.completed:
-                chaos.completed, seen = completed, time.monotonic()
-            assert time.monotonic() < seen + STUCK, f"seed {seed}: {completed} of {COUNT} tasks, and no more"
-            chaos.join(0.3)
-        chaos.stop()
-        patience = 60 + COUNT / 4
-        eventually(
-            lambda: counts(service) == (0, 0), patience, lambda: f"seed {seed}: {counts(service)} wait, are claimed"
-        )
+        while chaos.begun < COUNT:
+            begun = len(list(notes.iterdir()))  # costs the service nothing
+            if begun > chaos.begun:
+                chaos.begun, seen = begun, time.monotonic()
+            assert time.monotonic() < seen + STUCK, f"seed {seed}: {begun} of {COUNT} tasks, and no more"
+            if begun > COUNT * 2 / 3:
+                chaos.stop()
+            time.sleep(0.3)
+        eventually(lambda: counts(service) == (0, 0), STUCK, lambda: f"seed {seed}: left are {counts(service)}")
         for status in statuses(service, ids):
             states = [run["state"] for run in status["runs"]]
             assert states == ["exception"] * (len(states) - 1) + ["completed"], status
