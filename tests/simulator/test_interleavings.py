@@ -25,7 +25,12 @@ from tests.twin.reduction import explore_distinct
 SEEDS, SEEDS_IN_LARGE = 15, 100
 SEEDS_OF_WIDE, SEEDS_OF_WIDE_IN_LARGE = 100, 500
 NARROW = [race for race in RACES if not race.is_wide]
-LONG = {"a dependency's resolution, twice", "a new dependent that knows its dependency, its resolution"}
+LONG = {
+    "a dependency's resolution, twice",
+    "a new dependent that knows its dependency, its resolution",
+    "a new dependent, all that its dependency's completion leads to",
+    "a new dependent of another group, all that its dependency's completion leads to",
+}
 """So many orders that only `./dev test --all` takes them all, and none takes those of all requests: samples do."""
 
 
