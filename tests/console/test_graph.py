@@ -15,6 +15,7 @@ from tests.console.scene import Scene
 WIDE: ViewportSize = {"width": 1440, "height": 900}
 TESTS = [f"test-of-something-large-{number:02}" for number in range(32)]
 FAILED = TESTS[0]
+WHOLLY = 0.999  # of a node is in view: where the drawing is scaled, some browsers compute a little less than 1
 
 
 @pytest.fixture(scope="package")
@@ -55,7 +56,7 @@ def _moved(page: Page, graph: Locator, key: str, times: int) -> None:
 
 def test_it_begins_at_what_failed_large_enough_to_be_read(graph: Locator) -> None:
     node = _node(graph, "failed")
-    expect(node).to_be_in_viewport(ratio=1)
+    expect(node).to_be_in_viewport(ratio=WHOLLY)
     assert _box(node)["height"] > 25
     expect(node).to_contain_text(re.compile(r"test-of.*….*-00"))  # names differ at their ends
 
@@ -66,12 +67,12 @@ def test_what_failed_is_found_again(graph: Locator) -> None:
     _moved(page, graph, "ArrowRight", 20)
     expect(node).not_to_be_in_viewport()
     page.get_by_role("button", name="Next failure").click()
-    expect(node).to_be_in_viewport(ratio=1)
+    expect(node).to_be_in_viewport(ratio=WHOLLY)
 
 
 def test_it_is_dragged_by_a_task_without_opening_it(graph: Locator) -> None:
     page, node = graph.page, _node(graph, "failed")
-    expect(node).to_be_in_viewport(ratio=1)
+    expect(node).to_be_in_viewport(ratio=WHOLLY)
     before = _box(node)
     x, y = before["x"] + 20, before["y"] + 10
     page.mouse.move(x, y)
@@ -93,4 +94,4 @@ def test_tab_goes_from_task_to_task_and_each_is_seen(graph: Locator) -> None:
     graph.focus()
     for _ in range(len(TESTS) // 4):
         page.keyboard.press("Tab")
-        expect(page.locator(":focus")).to_be_in_viewport(ratio=1)
+        expect(page.locator(":focus")).to_be_in_viewport(ratio=WHOLLY)
