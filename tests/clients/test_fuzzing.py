@@ -193,7 +193,7 @@ def test_the_queue(undisturbed: Deployment, chosen_seed: int) -> None:
 @pytest.mark.parametrize("service", [QUEUE, AUTH, OBJECT, INDEX], ids=lambda service: service.name)
 def test_every_service_for_long(undisturbed: Deployment, chosen_seed: int, service: Service) -> None:
     schema = schemathesis.openapi.from_dict(openapi(service, undisturbed.root_url, "test"))
-    fuzzer = fuzz(undisturbed, schema, chosen_seed, examples=6, chunk=10)
+    fuzzer = fuzz(undisturbed, schema, chosen_seed, examples=4, chunk=10)
     check(fuzzer, undisturbed)
     # The object service takes only what the queue has announced to it.
     assert share_of_success(fuzzer) > 0.3 or service is OBJECT

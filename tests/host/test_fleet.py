@@ -28,7 +28,7 @@ TAKE_SECONDS = 5
 """What a killed host had taken from a queue comes back after this, not after the platform's 10 minutes."""
 RETRIES = 20
 """More than one task can lose by the kills."""
-COUNT = 2000
+COUNT = 1000
 APART = 10
 """Tasks that are begun between two kills: on a slow machine kills by the clock alone leave no time to start."""
 STUCK = 300.0

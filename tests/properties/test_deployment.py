@@ -301,4 +301,4 @@ def test_random_commands() -> None:
 @pytest.mark.timeout(1800)
 def test_many_random_commands() -> None:
     """Many, and longer ones."""
-    _explore(400, 50)
+    _explore(250, 50)

@@ -96,7 +96,7 @@ _quick = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-_thorough = settings(_quick, max_examples=500)
+_thorough = settings(_quick, max_examples=250)
 
 
 @_quick
