@@ -34,10 +34,14 @@ LONG = {
 """So many orders that only `./dev test --all` takes them all."""
 LONG_OF_ALL_REQUESTS = {
     *LONG,
+    "a dependency's resolution, cancel the dependent",
+    "a dependency's resolution, rerun the dependency",
     "a dependency's resolution, schedule the dependent",
     "a new dependent of another group, its dependency's resolution",
     "a new dependent that knows its dependency, all that its completion leads to",
     "a new dependent, its dependency's resolution",
+    "the last two tasks of a group",
+    "two resolutions of one dependent's dependencies",
 }
 """So many orders of all requests that none takes them all: samples do."""
 
