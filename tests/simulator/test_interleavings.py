@@ -31,7 +31,7 @@ LONG = {
     "a new dependent, all that its dependency's completion leads to",
     "a new dependent of another group, all that its dependency's completion leads to",
 }
-"""So many orders that only `./dev test --all` takes them all."""
+"""So many orders between the calls that only `./dev test --all` takes them all."""
 LONG_OF_ALL_REQUESTS = {
     *LONG,
     "a dependency's resolution, cancel the dependent",
@@ -43,7 +43,7 @@ LONG_OF_ALL_REQUESTS = {
     "the last two tasks of a group",
     "two resolutions of one dependent's dependencies",
 }
-"""So many orders of all requests that none takes them all: samples do."""
+"""So many orders of all requests that no test takes them all; the random orders are samples of them."""
 
 
 @pytest.mark.parametrize(
