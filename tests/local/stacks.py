@@ -1,12 +1,14 @@
 """What tests of the stack share: a tiny app, free ports, and waiting."""
 
+import fcntl
 import os
 import random
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from local.ports import Ports, is_free
+from local.ports import SPAN, Ports, is_free
 
 _APP = """\
 import azure.functions as func
@@ -32,12 +34,29 @@ def tiny_app(folder: Path) -> Path:
 
 
 def free_ports(hosts: int = 1) -> Ports:
-    """Ports of a stack, all free now, below those that the system gives out by itself."""
+    """Ports of a stack, all free now, below those that the system gives out by itself.
+
+    No other call returns them, in this or another process, until this process has ended: a stack takes seconds to
+    start, and another test could choose the same ports meanwhile.
+    """
     chance = random.Random(f"{os.getpid()} {time.time_ns()}")
     while True:
-        ports = Ports.derive(chance.randrange(12_000, 32_000, 20), hosts)
-        if all(is_free(port) for port in range(ports.api, ports.api + 20)):
+        ports = Ports.derive(chance.randrange(12_000, 32_000, SPAN), hosts)
+        if reserve(ports.api) and all(is_free(port) for port in range(ports.api, ports.api + SPAN)):
             return ports
+
+
+def reserve(port: int) -> bool:
+    """Lock the ports from this one on for the rest of the process; False if they are locked already."""
+    folder = Path(tempfile.gettempdir()) / f"taskcluster-queue-test-ports-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    lock = os.open(folder / str(port), os.O_CREAT | os.O_RDWR)  # the end of the process closes it
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return False
+    return True
 
 
 def wait(condition: Callable[[], bool], seconds: float = 15) -> None:

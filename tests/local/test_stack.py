@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -20,7 +22,7 @@ from local.ports import Ports, PortTakenError
 from local.stack import Stack, StackOptions
 from local.state import StackState
 from shared.events.exchanges import TOPICS
-from tests.local.stacks import free_ports, is_running, tiny_app, wait
+from tests.local.stacks import free_ports, is_running, reserve, tiny_app, wait
 
 
 @pytest.fixture
@@ -251,3 +253,10 @@ def test_secrets_are_made_once_and_for_their_owner_only(tmp_path: Path) -> None:
 def test_ports_that_do_not_fit_are_refused(port: int, hosts: int) -> None:
     with pytest.raises(ValueError, match="between"):
         Ports.derive(port, hosts)
+
+
+def test_ports_of_a_test_are_given_to_no_other_process() -> None:
+    port = free_ports().api
+    assert not reserve(port)
+    ask = f"import sys; from tests.local.stacks import reserve; sys.exit(reserve({port}))"
+    assert subprocess.run([sys.executable, "-c", ask], cwd=state.ROOT, check=False).returncode == 0
