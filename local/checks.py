@@ -18,6 +18,11 @@ STACK_VARIABLES = (
     "TOPIC_PREFIX",
 )
 
+COMPILE_ANEW = "PYTHONDONTWRITEBYTECODE"
+"""Costs each of the hundreds of processes that tests start a third of its start."""
+
+PROCESSES = 3
+"""Of the tests. One more than the cores of a small machine: tests of a stack wait a third of their time for timers."""
 
 REPAIRS = {"Lint": ".venv/bin/ruff check --fix .", "Format": ".venv/bin/ruff format ."}
 """By check: the command that does what it asks for, as far as a program can."""
@@ -31,7 +36,7 @@ def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
     """
     everything, measured = "--all" in arguments, "--coverage" in arguments
     given = [argument for argument in arguments if argument not in ("--all", "--coverage")]
-    pytest = ["pytest", *([] if _names(given, "-n") else ["-n", "2"])]
+    pytest = ["pytest", *([] if _names(given, "-n") else ["-n", str(PROCESSES)])]
     pytest += [*([] if _names(given, "--dist") else ["--dist", "loadgroup"]), *given]
     if not everything and not _names(given, "-m"):
         pytest += ["-m", "not large"]
@@ -73,8 +78,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without what would make tests talk to a stack that is running."""
-    return {name: value for name, value in os.environ.items() if name not in (*ADDRESS_SETTINGS, *STACK_VARIABLES)}
+    """The environment without what would make tests talk to a stack that is running, or compile each module anew."""
+    without = (*ADDRESS_SETTINGS, *STACK_VARIABLES, COMPILE_ANEW)
+    return {name: value for name, value in os.environ.items() if name not in without}
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:

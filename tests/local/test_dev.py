@@ -198,7 +198,7 @@ def test_the_checks_and_where_their_arguments_go() -> None:
         return checks.steps(arguments)[-1][1]
 
     assert [title for title, _ in checks.steps([])] == ["Lint", "Format", "Types", "Imports", "Console", "Tests"]
-    assert pytest_of() == ["pytest", "-n", "2", "--dist", "loadgroup", "-m", "not large"]
+    assert pytest_of() == ["pytest", "-n", str(checks.PROCESSES), "--dist", "loadgroup", "-m", "not large"]
     assert "-m" not in pytest_of("--all")
     assert "--all" not in pytest_of("--all")
     assert "--quick" in pytest_of("--quick")

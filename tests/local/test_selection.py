@@ -6,7 +6,7 @@ import pytest
 
 from local.state import ROOT
 from tests import selection
-from tests.selection import QUICK, examples, group_of, is_quick, left_out, part_of
+from tests.selection import QUICK, SAMPLED, examples, group_of, is_quick, is_sampled_out, left_out, part_of
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +31,20 @@ def test_sample_of_a_quick_run_is_the_same_each_time_and_about_its_part() -> Non
     taken = [test for test in tests if is_quick(test)]
     assert taken == [test for test in tests if is_quick(test)]
     assert len(taken) == pytest.approx(2000 / QUICK["tests/simulator/"], rel=0.2)
+
+
+def test_half_of_what_is_sampled_is_left_to_a_run_of_all() -> None:
+    tests = [f"tests/simulator/test_crashes.py::test_it[{number}]" for number in range(2000)]
+    assert len([test for test in tests if is_sampled_out(test)]) == pytest.approx(1000, rel=0.1)
+    assert any(map(is_quick, tests))
+    assert not any(is_quick(test) and is_sampled_out(test) for test in tests)
+    assert not is_sampled_out("tests/simulator/test_reconciler.py::test_it")
+
+
+@pytest.mark.parametrize("prefix", SAMPLED)
+def test_every_test_that_is_sampled_exists(prefix: str) -> None:
+    path, _, name = prefix.partition("::")
+    assert f"def {name.partition('[')[0]}" in (ROOT / path).read_text()
 
 
 def test_quick_run_names_what_it_leaves_out_and_nothing_else() -> None:
