@@ -33,11 +33,9 @@ def test_sample_of_a_quick_run_is_the_same_each_time_and_about_its_part() -> Non
     assert len(taken) == pytest.approx(2000 / QUICK["tests/simulator/"], rel=0.2)
 
 
-def test_half_of_what_is_sampled_is_left_to_a_run_of_all() -> None:
-    tests = [f"tests/simulator/test_crashes.py::test_it[{number}]" for number in range(2000)]
-    assert len([test for test in tests if is_sampled_out(test)]) == pytest.approx(1000, rel=0.1)
-    assert any(map(is_quick, tests))
-    assert not any(is_quick(test) and is_sampled_out(test) for test in tests)
+def test_most_of_what_is_sampled_is_left_to_a_run_of_all() -> None:
+    tests = [f"tests/simulator/test_crashes.py::test_it[{number}]" for number in range(3000)]
+    assert len([test for test in tests if is_sampled_out(test)]) == pytest.approx(2000, rel=0.1)
     assert not is_sampled_out("tests/simulator/test_reconciler.py::test_it")
 
 

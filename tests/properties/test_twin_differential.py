@@ -92,7 +92,7 @@ _blob_steps = st.lists(
 )
 
 _quick = settings(
-    max_examples=examples(50),
+    max_examples=examples(30),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
