@@ -74,6 +74,7 @@ SAMPLED: Mapping[str, int] = {
     "tests/simulator/test_fan_out.py": 2,
     "tests/simulator/test_faults.py": 3,
     "tests/simulator/test_interleavings.py::test_every_order_ends_legally": 2,
+    "tests/simulator/test_interleavings.py::test_every_order_ends_legally[the reconciler, a claim": 0,
     "tests/simulator/test_listed_groups.py::test_listing_beside_a_call": 2,
     "tests/simulator/test_listings_in_between.py": 2,
     "tests/simulator/test_lost_answers.py": 2,

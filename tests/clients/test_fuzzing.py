@@ -183,7 +183,7 @@ def share_of_success(fuzzer: Fuzzer) -> float:
 
 def test_the_queue(undisturbed: Deployment, chosen_seed: int) -> None:
     schema = schemathesis.openapi.from_url(f"{undisturbed.root_url}/references/queue/v1/openapi.json")
-    fuzzer = fuzz(undisturbed, schema, chosen_seed, examples=1, chunk=50)
+    fuzzer = fuzz(undisturbed, schema, chosen_seed, examples=2, chunk=50)
     check(fuzzer, undisturbed)
     assert share_of_success(fuzzer) > 0.3
 

@@ -22,11 +22,12 @@ from tests.twin.driver import Simulation, sample
 from tests.twin.gate import as_process
 from tests.twin.reduction import explore_distinct
 
-SEEDS, SEEDS_IN_LARGE = 15, 60
-SEEDS_OF_WIDE, SEEDS_OF_WIDE_IN_LARGE = 100, 300
+SEEDS, SEEDS_IN_LARGE = 8, 60
+SEEDS_OF_WIDE, SEEDS_OF_WIDE_IN_LARGE = 50, 300
 NARROW = [race for race in RACES if not race.is_wide]
 LONG = {
     "a dependency's resolution, twice",
+    "a new dependent that knows its dependency, all that its completion leads to",
     "a new dependent that knows its dependency, its resolution",
     "a new dependent, all that its dependency's completion leads to",
     "a new dependent of another group, all that its dependency's completion leads to",
@@ -38,7 +39,6 @@ LONG_OF_ALL_REQUESTS = {
     "a dependency's resolution, rerun the dependency",
     "a dependency's resolution, schedule the dependent",
     "a new dependent of another group, its dependency's resolution",
-    "a new dependent that knows its dependency, all that its completion leads to",
     "a new dependent, its dependency's resolution",
     "the last two tasks of a group",
     "two resolutions of one dependent's dependencies",
