@@ -133,8 +133,11 @@ def resident(service: Service) -> int:
     return int(Path(f"/proc/{host}/statm").read_text().split()[1]) * 4096
 
 
-def crowded(service: Service, clients: int, seconds: float, *, successes: int = 0) -> Crowd:
-    """A crowd for so long; nothing may be unanswered or lost, and ping goes on. Not every crowd is too much."""
+def crowded(service: Service, clients: int, seconds: float, *, successes: int = 1) -> Crowd:
+    """A crowd for so long; nothing may be unanswered or lost, and ping goes on. Not every crowd is too much.
+
+    Where a busy machine refuses every client's first call for that long, they go on until some have succeeded.
+    """
     pinging = Pinging(service)
     pinging.start()
     crowd = Crowd(service, clients, time.monotonic() + seconds, successes)
