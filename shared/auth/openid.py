@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import jwt  # loaded with the first ID token: few deployments see one
 
 Fetch = Callable[[str], Awaitable[bytes]]
-"""The content at a URL. Raises OSError, TimeoutError or aiohttp.ClientError when it cannot be had."""
+"""The content at a URL. Raises OSError, TimeoutError, aiohttp.ClientError or ValueError when it cannot be had."""
 
 ALGORITHMS: Mapping[str, tuple[str, str]] = {"RS256": ("kty", "RSA"), "ES256": ("crv", "P-256")}
 """Signatures that count, with what their keys have to say of themselves."""
@@ -34,6 +34,10 @@ KEYS_LAST = timedelta(hours=1)
 """How long published keys are kept, so that a withdrawn one is not used for longer."""
 KEYS_REST = timedelta(seconds=30)
 """How soon they may be read again because of a token with an unknown key, which anybody can make up."""
+FAILURE_RESTS = timedelta(seconds=5)
+"""How long a failed reading of them answers all who would read them."""
+MOST_WAITING = 16
+"""Sign-ins that wait for a provider's keys at a time. Each of them is one of the calls that a process works on."""
 EVERYBODY = "*"
 """Stands for all who can sign in, in the mapping from groups to roles."""
 _FETCH_SECONDS = 5.0
@@ -150,7 +154,11 @@ class IdTokens:
 
 
 class PublishedKeys:
-    """The keys with which a provider signs."""
+    """The keys with which a provider signs.
+
+    Anybody can make up a token, and the provider may be slow or silent. So a key that is known is found without
+    waiting; the others share one reading, wait for it in bounded number, and share its failure, which is remembered.
+    """
 
     def __init__(self, issuer: str, fetch: Fetch, monotonic: Callable[[], float]) -> None:
         self._issuer = issuer
@@ -158,19 +166,19 @@ class PublishedKeys:
         self._monotonic = monotonic
         self._keys: Sequence[Mapping[str, Any]] = ()
         self._read: float | None = None
-        self._reading = asyncio.Lock()
+        self._failed: tuple[float, str] | None = None
+        """When the latest reading failed, and why; None after one that did not."""
+        self._reading: asyncio.Task[None] | None = None
+        self._waiting = 0
 
     async def find(self, key_id: object, algorithm: str) -> jwt.PyJWK:
         """The key that a token names. Raises AuthenticationFailed, ServiceUnavailable."""
         import jwt
 
-        async with self._reading:
-            if self._age() > KEYS_LAST.total_seconds():
-                await self._refresh()
+        found = self._chosen(key_id, algorithm)
+        if len(found) != 1 and self._age() > KEYS_REST.total_seconds():
+            await self._renew()
             found = self._chosen(key_id, algorithm)
-            if len(found) != 1 and self._age() > KEYS_REST.total_seconds():
-                await self._refresh()
-                found = self._chosen(key_id, algorithm)
         if len(found) != 1:
             raise AuthenticationFailed("the ID token is signed with a key that its issuer does not publish")
         try:
@@ -182,6 +190,9 @@ class PublishedKeys:
         return float("inf") if self._read is None else self._monotonic() - self._read
 
     def _chosen(self, key_id: object, algorithm: str) -> list[Mapping[str, Any]]:
+        """Those of the known keys that a token may mean; none when they are too old."""
+        if self._age() > KEYS_LAST.total_seconds():
+            return []
         property_name, wanted = ALGORITHMS[algorithm]
         return [
             key
@@ -191,6 +202,22 @@ class PublishedKeys:
             and key.get("alg", algorithm) == algorithm
             and key_id in (None, key.get("kid"))
         ]
+
+    async def _renew(self) -> None:
+        """Reads the keys, or waits for who reads them. Raises ServiceUnavailable."""
+        if self._reading is None:
+            if self._failed is not None and self._monotonic() - self._failed[0] < FAILURE_RESTS.total_seconds():
+                raise ServiceUnavailable(self._failed[1])
+            self._reading = asyncio.create_task(self._refresh())
+        if self._waiting >= MOST_WAITING:
+            raise ServiceUnavailable(f"too many sign-ins wait for the keys of {self._issuer}; send the call again")
+        self._waiting += 1
+        try:
+            await asyncio.shield(self._reading)
+        finally:
+            self._waiting -= 1
+        if self._failed is not None:
+            raise ServiceUnavailable(self._failed[1])
 
     async def _refresh(self) -> None:
         base = self._issuer.rstrip("/")
@@ -204,18 +231,26 @@ class PublishedKeys:
             keys = json.loads(await self._fetch(address))["keys"]
             self._keys = [key for key in keys if isinstance(key, dict)]
         except (OSError, TimeoutError, aiohttp.ClientError, ValueError, KeyError, TypeError) as error:
-            raise ServiceUnavailable(f"the keys of {self._issuer} cannot be read: {error!r}") from None
-        self._read = self._monotonic()
+            self._failed = self._monotonic(), f"the keys of {self._issuer} cannot be read: {error!r}"
+        else:
+            self._read, self._failed = self._monotonic(), None
+        finally:
+            self._reading = None
 
 
 async def fetch(url: str) -> bytes:
-    """What a provider publishes, up to a mebibyte of it; redirects are not followed."""
+    """What a provider publishes. Redirects are not followed. Raises ValueError for more than a mebibyte."""
     timeout = aiohttp.ClientTimeout(total=_FETCH_SECONDS)
     async with (
         aiohttp.ClientSession(timeout=timeout, raise_for_status=True) as session,
         session.get(url, allow_redirects=False) as response,
     ):
-        return await response.content.read(_MOST_BYTES)
+        content = bytearray()
+        async for part in response.content.iter_any():
+            content += part
+            if len(content) > _MOST_BYTES:
+                raise ValueError(f"{url} has more than {_MOST_BYTES} bytes")
+        return bytes(content)
 
 
 def _words(claim: object) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from shared.auth.openid import KEYS_LAST, KEYS_REST, Identity, Provider, SignIn, WorkloadSignIn
+from shared.auth.openid import Identity, Provider, SignIn, WorkloadSignIn
 from shared.errors import AuthenticationFailed, ServiceUnavailable
 from shared.settings import Settings
 from tests.azurite.budgets import settings
@@ -218,27 +218,6 @@ async def test_a_key_for_something_else(more: dict[str, str]) -> None:
         await issuer.sign_in().identity(token(), NONCE)
 
 
-async def test_keys_are_read_once_in_a_while_and_when_they_rotate() -> None:
-    issuer = Issuer()
-    sign_in = issuer.sign_in()
-    for _ in range(3):
-        await sign_in.identity(token(), NONCE)
-    assert issuer.reads == 1
-    issuer.keys = [published("new", OTHER_RSA)]
-    rotated = token(OTHER_RSA, headers={"kid": "new"})
-    issuer.clock += KEYS_REST.total_seconds() + 1
-    await sign_in.identity(rotated, NONCE)
-    assert issuer.reads == 2
-    for number in range(5):
-        with pytest.raises(AuthenticationFailed):
-            await sign_in.identity(token(headers={"kid": f"made up {number}"}), NONCE)
-    assert issuer.reads == 2, "made-up key ids make nobody read the keys"
-    issuer.keys = []
-    issuer.clock += KEYS_LAST.total_seconds() + 1
-    with pytest.raises(AuthenticationFailed):
-        await sign_in.identity(rotated, NONCE)
-
-
 @pytest.mark.parametrize(
     "metadata",
     [
@@ -255,16 +234,6 @@ async def test_a_provider_that_publishes_nonsense(metadata: Any) -> None:
     issuer.metadata = metadata
     with pytest.raises(ServiceUnavailable, match="cannot be read"):
         await issuer.sign_in().identity(token(), NONCE)
-
-
-async def test_a_provider_that_does_not_answer_and_comes_back() -> None:
-    issuer = Issuer()
-    issuer.is_away = True
-    sign_in = issuer.sign_in()
-    with pytest.raises(ServiceUnavailable):
-        await sign_in.identity(token(), NONCE)
-    issuer.is_away = False
-    assert await sign_in.identity(token(), NONCE)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,176 @@
+"""The keys that a provider publishes: when they are read, and what holds while it is silent or strangers ask."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import ClientError
+from jwt import PyJWK
+
+from shared.auth.openid import FAILURE_RESTS, KEYS_LAST, KEYS_REST, MOST_WAITING, PublishedKeys, fetch
+from shared.errors import AuthenticationFailed, ServiceUnavailable
+from tests.unit.test_openid import ISSUER, NONCE, OTHER_RSA, Issuer, published, token
+
+
+class SlowIssuer(Issuer):
+    """Answers, or fails, only when it is let to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tries = 0
+        self.goes_on = asyncio.Event()
+
+    async def fetch(self, url: str) -> bytes:
+        self.tries += 1
+        await self.goes_on.wait()
+        return await super().fetch(url)
+
+    def published_keys(self) -> PublishedKeys:
+        return PublishedKeys(ISSUER, self.fetch, lambda: self.clock)
+
+
+async def found(keys: PublishedKeys, key_id: str) -> str:
+    """How a search for a key ends."""
+    try:
+        key: PyJWK = await keys.find(key_id, "RS256")
+    except (AuthenticationFailed, ServiceUnavailable) as error:
+        return str(error)
+    return str(key.key_id)
+
+
+async def turns_of_the_loop(number: int = 10) -> None:
+    """Lets all who can go on go on."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+async def test_keys_are_read_once_in_a_while_and_when_they_rotate() -> None:
+    issuer = Issuer()
+    sign_in = issuer.sign_in()
+    for _ in range(3):
+        await sign_in.identity(token(), NONCE)
+    assert issuer.reads == 1
+    issuer.keys = [published("new", OTHER_RSA)]
+    rotated = token(OTHER_RSA, headers={"kid": "new"})
+    issuer.clock += KEYS_REST.total_seconds() + 1
+    await sign_in.identity(rotated, NONCE)
+    assert issuer.reads == 2
+    for number in range(5):
+        with pytest.raises(AuthenticationFailed):
+            await sign_in.identity(token(headers={"kid": f"made up {number}"}), NONCE)
+    assert issuer.reads == 2, "made-up key ids make nobody read the keys"
+    issuer.keys = []
+    issuer.clock += KEYS_LAST.total_seconds() + 1
+    with pytest.raises(AuthenticationFailed):
+        await sign_in.identity(rotated, NONCE)
+
+
+async def test_a_provider_that_does_not_answer_and_comes_back() -> None:
+    issuer = Issuer()
+    issuer.is_away = True
+    sign_in = issuer.sign_in()
+    with pytest.raises(ServiceUnavailable):
+        await sign_in.identity(token(), NONCE)
+    issuer.is_away = False
+    issuer.clock += FAILURE_RESTS.total_seconds()
+    assert await sign_in.identity(token(), NONCE)
+
+
+async def test_a_known_key_is_found_while_made_up_ones_wait_for_a_silent_provider() -> None:
+    issuer = SlowIssuer()
+    issuer.goes_on.set()
+    keys = issuer.published_keys()
+    assert await found(keys, "rsa") == "rsa"
+    issuer.goes_on.clear()
+    issuer.clock += KEYS_REST.total_seconds() + 1
+    strangers = [asyncio.create_task(found(keys, f"made up {number}")) for number in range(100)]
+    await turns_of_the_loop()
+    waiting = [each for each in strangers if not each.done()]
+    assert len(waiting) == MOST_WAITING, "the others have their answer at once"
+    assert await asyncio.wait_for(found(keys, "rsa"), 10) == "rsa"
+    issuer.is_away = True
+    issuer.goes_on.set()
+    answers = await asyncio.gather(*strangers)
+    assert sum("cannot be read" in answer for answer in answers) == MOST_WAITING
+    assert sum("too many" in answer for answer in answers) == 100 - MOST_WAITING
+
+
+async def test_all_who_wait_share_one_reading_and_its_failure_is_remembered() -> None:
+    issuer = SlowIssuer()
+    issuer.is_away = True
+    issuer.goes_on.set()
+    keys = issuer.published_keys()
+    answers = await asyncio.gather(*(found(keys, "rsa") for _ in range(MOST_WAITING)))
+    assert all("cannot be read" in answer for answer in answers)
+    assert issuer.tries == 1
+    issuer.is_away = False
+    assert "cannot be read" in await found(keys, "rsa")
+    assert issuer.tries == 1, "nobody asks a provider that has just failed"
+    issuer.clock += FAILURE_RESTS.total_seconds()
+    assert await found(keys, "rsa") == "rsa"
+
+
+async def test_who_goes_away_takes_the_reading_from_nobody() -> None:
+    issuer = SlowIssuer()
+    keys = issuer.published_keys()
+    first, second = (asyncio.create_task(found(keys, "rsa")) for _ in range(2))
+    await turns_of_the_loop()
+    first.cancel()
+    issuer.goes_on.set()
+    assert await asyncio.wait_for(second, 10) == "rsa"
+    assert issuer.reads == 1
+
+
+async def test_keys_are_not_used_for_longer_than_they_last_while_the_provider_is_away() -> None:
+    issuer = Issuer()
+    keys = PublishedKeys(ISSUER, issuer.fetch, lambda: issuer.clock)
+    assert await found(keys, "rsa") == "rsa"
+    issuer.is_away = True
+    issuer.clock += KEYS_LAST.total_seconds()
+    assert await found(keys, "rsa") == "rsa"
+    issuer.clock += 1
+    assert "cannot be read" in await found(keys, "rsa")
+
+
+@asynccontextmanager
+async def answering(*pieces: bytes, length: int | None = None) -> AsyncIterator[tuple[str, asyncio.Semaphore]]:
+    """A server whose answer comes in pieces, each after the semaphore is released once more."""
+    goes_on = asyncio.Semaphore(0)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        stated = sum(map(len, pieces)) if length is None else length
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {stated}\r\n\r\n".encode())
+        for piece in pieces:
+            async with asyncio.timeout(60):
+                await goes_on.acquire()
+            writer.write(piece)
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        yield f"http://{host}:{port}/", goes_on
+
+
+async def test_an_answer_that_comes_in_pieces_is_read_to_its_end() -> None:
+    content = json.dumps({"keys": [{"kid": str(number), "n": "x" * 300} for number in range(50)]}).encode()
+    pieces = [content[:1448], content[1448:1449], content[1449:]]
+    async with answering(*pieces) as (url, goes_on):
+        reading = asyncio.create_task(fetch(url))
+        for _ in pieces:
+            goes_on.release()
+            await turns_of_the_loop(1000)  # the piece is there long before
+        assert await reading == content
+
+
+@pytest.mark.parametrize(("content", "length"), [(b"x" * 1024 * 1024 + b"x", None), (b"half", 8)], ids=["large", "cut"])
+async def test_what_is_too_large_or_breaks_off_is_not_read(content: bytes, length: int | None) -> None:
+    async with answering(content, length=length) as (url, goes_on):
+        goes_on.release()
+        with pytest.raises((ValueError, ClientError)):
+            await fetch(url)
