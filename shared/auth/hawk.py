@@ -132,11 +132,18 @@ def parse_bewit(target: str) -> tuple[Signed, str]:
     return Signed(id=identity, ts=expiry, mac=mac, ext=ext, bewit=True), unsigned
 
 
-def make_bewit(client_id: str, key: str, resource: str, expiry: datetime, site: Site) -> str:
-    """A bewit that lets anyone who has it GET a resource until then: `?bewit=` and this (contract 11.6)."""
-    signed = Signed(id=client_id, ts=str(int(expiry.timestamp())), mac="", bewit=True)
+def make_bewit(
+    client_id: str, key: str, resource: str, expiry: datetime, site: Site, *, authorized_scopes: Sequence[str]
+) -> str:
+    """A bewit that lets anyone who has it GET a resource until then: `?bewit=` and this (contract 11.6).
+
+    It carries no more of the client's scopes than `authorized_scopes` (contract 11.4).
+    """
+    restriction = json.dumps({"authorizedScopes": list(authorized_scopes)}, separators=(",", ":"))
+    ext = base64.b64encode(restriction.encode()).decode()
+    signed = Signed(id=client_id, ts=str(int(expiry.timestamp())), mac="", ext=ext, bewit=True)
     mac = calculate_mac(signed, key=key, method="GET", resource=resource, site=site).decode()
-    text = "\\".join((client_id, signed.ts, mac, ""))
+    text = "\\".join((client_id, signed.ts, mac, ext))
     return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any
@@ -155,8 +156,25 @@ async def find_artifact(services: Services, call: Call) -> Answer:
         return _redirection(await _content(services, entry.task_id, name) or url)
     expiry = services.runtime.now() + BEWIT_LIFE
     issuer = services.settings.root_client_id, services.settings.root_access_token.get_secret_value()
-    bewit = hawk.make_bewit(*issuer, resource, expiry, hawk.Site.of(services.settings.root_url))
+    scopes = [f"queue:get-artifact:{each}" for each in await _readable(services, call, entry.task_id)]
+    site = hawk.Site.of(services.settings.root_url)
+    bewit = hawk.make_bewit(*issuer, resource, expiry, site, authorized_scopes=scopes)
     return _redirection(f"{url}?bewit={bewit}")
+
+
+async def _readable(services: Services, call: Call, task_id: str) -> Sequence[str]:
+    """The names of the artifact and of the links from it, as far as the caller may read what they name."""
+    name = call.params["name"]
+    readable: Sequence[str] = [name]
+
+    async def authorise(names: Sequence[str]) -> None:
+        nonlocal readable
+        await call.authorise({"name": names[-1]})
+        readable = list(names)
+
+    with suppress(ApiError):  # the queue answers it to who follows the redirection
+        await services.artifacts.reading.find_latest(task_id, name, authorise)
+    return readable
 
 
 async def _is_public(services: Services, name: str) -> bool:

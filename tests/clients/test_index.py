@@ -301,6 +301,9 @@ def complete(deployment: Deployment, routes: list[str], extra: dict[str, Any]) -
         put = queue("createArtifact", task_id, 0, name, artifact, credentials=claim["credentials"])["putUrl"]
         request = urllib.request.Request(put, b"content", {"content-type": "text/plain"}, method="PUT")
         urllib.request.urlopen(request).close()
+    link = {"storageType": "link", "artifact": "secret/key", "contentType": "text/plain"}
+    link["expires"] = format_time(timedelta(hours=2))
+    queue("createArtifact", task_id, 0, "shared/link", link, credentials=claim["credentials"])
     queue("reportCompleted", task_id, 0, credentials=claim["credentials"])
     return task_id
 
@@ -324,17 +327,32 @@ def test_artifacts_by_path(deployment: Deployment, built: tuple[str, str]) -> No
         assert refused.value.code == 401, "a bewit is for one address"
 
 
-def bewit(deployment: Deployment, target: str) -> str:
-    """The address with a signature of the root client's."""
+def test_a_link_by_path_leads_no_further_than_its_reader_may_go(deployment: Deployment, built: tuple[str, str]) -> None:
+    path, _ = built
+    target = f"/api/index/v1/task/{path}/artifacts/shared%2Flink"
+    with pytest.raises(HTTPError) as refused:
+        urllib.request.urlopen(location(deployment, target, "queue:get-artifact:shared/*"))
+    with refused.value:
+        assert refused.value.code == 403
+        assert b"queue:get-artifact:secret/key" in refused.value.read()
+    scopes = ("queue:get-artifact:shared/*", "queue:get-artifact:secret/key")
+    with urllib.request.urlopen(location(deployment, target, *scopes)) as answer:
+        assert answer.read() == b"content"
+
+
+def bewit(deployment: Deployment, target: str, *scopes: str) -> str:
+    """The address with a signature of root's, or of a fresh client's with these scopes."""
+    client = deployment.new_client(*scopes) if scopes else deployment.root
     site = hawk.Site.of(deployment.root_url)
     expiry = datetime.now(UTC) + timedelta(minutes=5)
-    made = hawk.make_bewit(deployment.root["clientId"], deployment.root["accessToken"], target, expiry, site)
+    signer = client["clientId"], client["accessToken"]
+    made = hawk.make_bewit(*signer, target, expiry, site, authorized_scopes=scopes or ["*"])
     return f"{deployment.root_url}{target}?bewit={made}"
 
 
-def location(deployment: Deployment, target: str) -> str:
-    """Where a signed request to the target is sent on to."""
-    signed = urlsplit(bewit(deployment, target))
+def location(deployment: Deployment, target: str, *scopes: str) -> str:
+    """Where a request to the target, signed by root or a client with these scopes, is sent on to."""
+    signed = urlsplit(bewit(deployment, target, *scopes))
     connection = http.client.HTTPConnection(str(signed.hostname), signed.port, timeout=30)
     try:
         connection.request("GET", f"{signed.path}?{signed.query}")

@@ -83,7 +83,8 @@ Besides those above, which hold for all services. Compared with the Index of Sep
   left out while entries come and go; upstream counts from the beginning, in the order of its database's language. A
   token that is not ours is a 400 InputError, `limit=0` as well.
 * **Namespaces** end at a midnight in UTC; upstream in the time zone of the server.
-* **`findArtifactFromTask`** knows a change of the role `anonymous` within a minute, upstream within five.
+* **`findArtifactFromTask`** knows a change of the role `anonymous` within a minute, upstream within five. Its signed
+  URL follows links to what its caller may read; upstream's follows all.
 """
 
 Proofs = Mapping[str, Sequence[str]]

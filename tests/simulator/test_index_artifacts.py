@@ -6,11 +6,14 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 from unittest.mock import AsyncMock
+from urllib.parse import urlsplit
 
 import pytest
 
 from shared.api.endpoint import Call
+from shared.auth import hawk
 from shared.auth.authenticate import Authenticator, Caller
+from shared.auth.scopes import ScopeSet
 from shared.domain.index import Entry
 from shared.endpoints import index
 from shared.errors import ResourceNotFound
@@ -25,13 +28,13 @@ ENDPOINT = next(each for each in index.ENDPOINTS if each.name == "findArtifactFr
 PAGE = "https://example.com/1"
 
 
-async def _no_caller(authenticator: Authenticator | None = None) -> Caller:
-    raise AssertionError("authorised before the handler")
+async def location(world: World, name: str, *scopes: str) -> str:
+    """Where the endpoint's handler redirects a caller with these scopes to."""
 
+    async def authenticate(authenticator: Authenticator | None = None) -> Caller:
+        return Caller(client_id="somebody", scopes=ScopeSet(scopes))
 
-async def location(world: World, name: str) -> str:
-    """Where the endpoint's handler redirects to."""
-    call = Call(endpoint=ENDPOINT, params={"indexPath": PATH, "name": name}, authenticate=_no_caller)
+    call = Call(endpoint=ENDPOINT, params={"indexPath": PATH, "name": name}, authenticate=authenticate)
     answer = await index.find_artifact(world.services, call)
     assert (answer.status, answer.body) == (303, b"")
     return answer.headers["location"]
@@ -121,5 +124,45 @@ def test_a_link_to_what_is_not_public_is_left_to_the_queue() -> None:
         await create(A, 0, reference(world, PAGE, name="public/page"))
         await create(A, 0, artifact(world, "link", "public/other", details={"artifact": "public/page"}))
         assert await location(world, "public/other") == PAGE
+
+    world.run(story())
+
+
+def authority(address: str) -> Any:
+    """What the signature of an address allows at most."""
+    signed, _ = hawk.parse_bewit(f"{urlsplit(address).path}?{urlsplit(address).query}")
+    return hawk.parse_ext(signed.ext)
+
+
+def test_a_signature_reads_what_was_asked_for_and_nothing_that_its_links_lead_to() -> None:
+    """Whoever asks may read the link alone: the queue refuses to follow it (contract 18.5)."""
+    world = World()
+
+    async def story() -> None:
+        await a_build(world, "queue:get-artifact:public/*")
+        create = world.services.artifacts.creation.create
+        await create(A, 0, reference(world, PAGE, name="secret/page"))
+        await create(A, 0, artifact(world, "link", "shared/link", details={"artifact": "secret/page"}))
+        address = await location(world, "shared/link", "queue:get-artifact:shared/*")
+        assert authority(address) == {"authorizedScopes": ["queue:get-artifact:shared/link"]}
+        assert authority(await location(world, "shared/absent", "queue:get-artifact:shared/*")) == {
+            "authorizedScopes": ["queue:get-artifact:shared/absent"]
+        }
+
+    world.run(story())
+
+
+def test_a_signature_follows_the_links_that_its_caller_may_follow() -> None:
+    world = World()
+
+    async def story() -> None:
+        await a_build(world)
+        create = world.services.artifacts.creation.create
+        await create(A, 0, reference(world, PAGE, name="secret/page"))
+        await create(A, 0, artifact(world, "link", "secret/one", details={"artifact": "secret/page"}))
+        await create(A, 0, artifact(world, "link", "secret/two", details={"artifact": "secret/one"}))
+        names = ["secret/two", "secret/one", "secret/page"]
+        expected = {"authorizedScopes": [f"queue:get-artifact:{name}" for name in names]}
+        assert authority(await location(world, "secret/two", "queue:get-artifact:secret/*")) == expected
 
     world.run(story())
