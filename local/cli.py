@@ -34,7 +34,14 @@ NoHost = Annotated[
     bool, typer.Option("--no-host", help="Storage and Service Bus alone, for `func start` or a debugger.")
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Forget the data of an earlier stack on this port.")]
+StackPort = Annotated[
+    int | None, typer.Option("--port", help="The stack on this port, whatever the environment names.")
+]
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+
+ELSEWHERE = ("STORAGE_ACCOUNT_NAME", "SERVICEBUS_NAMESPACE", "TASKCLUSTER_CERTIFICATE")
+"""Variables that name a deployment on Azure, or somebody there; a stack's own variables do not replace them."""
 
 
 @dataclass(frozen=True)
@@ -213,15 +220,41 @@ def package(
 
 def _register(tool: Tool) -> None:
     @app.command(tool.name, help=tool.help, context_settings=PASS_ON)
-    def command(context: typer.Context) -> None:
-        from local.state import StackState
+    def command(context: typer.Context, port: StackPort = None) -> None:
+        _run_tool(tool.name, tool.module, context.args, port)
 
-        # Who has named a deployment means that one alone: never the local account with the other one's root URL.
-        named = any(os.environ.get(name) for name in ("TASKCLUSTER_ROOT_URL", "STORAGE_ACCOUNT_NAME"))
-        running = None if named else StackState.load(DEFAULT_PORT)
-        settings = {"STARTED_AS": f"./dev {tool.name}"} | ({} if running is None else {**running.environment})
-        command = [sys.executable, "-m", tool.module, *context.args]
-        os.execve(sys.executable, command, {**settings, **os.environ})  # noqa: S606 - no shell is wanted
+
+@app.command(context_settings={**PASS_ON, "help_option_names": []}, options_metavar="[--port N] NAME [ARGUMENT]...")
+def example(context: typer.Context, port: StackPort = None) -> None:
+    """Run an example of docs/events.md against the stack (try statistics-monitor, or a name and --help)."""
+    from local.control import fail
+
+    names = sorted(path.stem for path in (ROOT / "docs" / "examples").glob("*.py") if _is_program(path))
+    name, arguments = (context.args[0].replace("-", "_"), context.args[1:]) if context.args else ("", [])
+    if name not in names:
+        fail(f"say which example: {', '.join(known.replace('_', '-') for known in names)}")
+    _run_tool(f"example {name.replace('_', '-')}", f"docs.examples.{name}", arguments, port)
+
+
+def _is_program(path: Path) -> bool:
+    return '__name__ == "__main__"' in path.read_text()
+
+
+def _run_tool(name: str, module: str, arguments: list[str], port: int | None) -> None:
+    """Becomes the tool: with the deployment that the environment names, unless a port says which local stack."""
+    from local import control
+    from local.state import StackState
+
+    environment = {**os.environ}
+    if port is not None:
+        others = {variable: value for variable, value in environment.items() if variable not in ELSEWHERE}
+        environment = {**others, **control.running(port).environment}
+    # Who has named a deployment means that one alone: never the local account with the other one's root URL.
+    elif not any(environment.get(variable) for variable in ("TASKCLUSTER_ROOT_URL", "STORAGE_ACCOUNT_NAME")):
+        running = StackState.load(DEFAULT_PORT)
+        environment = {**(running.environment if running else {}), **environment}
+    environment["STARTED_AS"] = f"./dev {name}"
+    os.execve(sys.executable, [sys.executable, "-m", module, *arguments], environment)  # noqa: S606 - no shell is wanted
 
 
 def _exists(module: str) -> bool:

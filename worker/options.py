@@ -129,12 +129,24 @@ def _parser(program: str) -> argparse.ArgumentParser:
     add("--idle-timeout", type=_timeout, help="end after so many seconds without a task; 0: at once")
     add("--max-tasks", type=_count, help="end after so many tasks")
     add("--work-dir", type=_folder, default=default_work_dir(), help="folders of runs, and caches")
-    add("--keep-free", type=_mib, default=Options.keep_free, metavar="MIB", help="remove caches for so much free disk")
+    add(
+        "--keep-free",
+        type=_mib,
+        default=f"{Options.keep_free // MIB}",
+        metavar="MIB",
+        help="remove caches for so much free disk",
+    )
     add("--max-run-time", type=_seconds, help="seconds that a task may ask for, and gets if it asks for none")
     add("--grace-seconds", type=_seconds, default=Options.grace_seconds, help="from SIGTERM to SIGKILL")
     add("--watch-seconds", type=_seconds, default=Options.watch_seconds, help="between looks for a cancellation")
     add("--log-seconds", type=_seconds, default=Options.log_seconds, help="between uploads of a log that grows")
-    add("--log-limit", type=_mib, default=Options.log_limit, metavar="MIB", help="leave out the middle of longer logs")
+    add(
+        "--log-limit",
+        type=_mib,
+        default=f"{Options.log_limit // MIB}",
+        metavar="MIB",
+        help="leave out the middle of longer logs",
+    )
     users = "users that tasks run as, with commas; the worker must be root (default: the worker's own)"
     add("--task-users", type=_users, default=argparse.SUPPRESS, help=users)
     return parser

@@ -23,17 +23,17 @@ async def consume(client: ServiceBusClient, subscriptions: Mapping[str, str], ha
     try:
         ended, _ = await asyncio.wait(readers, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        await _end(readers)
+        await end(readers)
     for reader in ended:
         reader.result()  # raises what it has failed with
 
 
-async def _end(readers: Sequence[asyncio.Task[None]]) -> None:
-    """Cancels them until they have ended: before Python 3.12 the SDK misses a cancellation while it reads a frame."""
+async def end(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancels tasks until they have ended: before Python 3.12 the SDK misses a cancellation while it reads a frame."""
     seconds = 1.0
-    while running := [reader for reader in readers if not reader.done()]:
-        for reader in running:
-            reader.cancel()
+    while running := [task for task in tasks if not task.done()]:
+        for task in running:
+            task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait(running, timeout=seconds)
         seconds *= 2

@@ -7,11 +7,13 @@ whose next action is *Send an email* or *Post message in a chat or channel*. An 
 `exception`, or `any` and `resolved` for all of them.
 
 Subscription on each topic with the patterns `route.notify.email.#` and `route.notify.teams.#` (docs/ecosystem.md). What
-cannot be passed on is tried again by Service Bus, and dead-lettered in the end.
+cannot be passed on is tried again by Service Bus, and dead-lettered in the end. `./dev example notify` tries it without
+Functions: it prints what it passes on.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -26,6 +28,9 @@ SECONDS = 30
 _ROUTE = re.compile(r"\.notify\.(?P<kind>[a-z]+)\.(?P<address>.+)\.on-(?P<event>[a-z]+)\.")
 _WORDS = {"completed": "is completed", "failed": "has failed", "exception": "could not be run"}
 _ALWAYS = ("any", "resolved")
+
+TOPICS = ("task-completed", "task-failed", "task-exception")
+PATTERNS = ("route.notify.email.#", "route.notify.teams.#")
 
 app = func.FunctionApp()
 
@@ -66,19 +71,50 @@ def send(notice: Notice, url: str) -> None:
     requests.post(url, json=asdict(notice), timeout=SECONDS).raise_for_status()
 
 
-def notify(message: func.ServiceBusMessage) -> None:
-    """Passes on one event. Kinds without a setting are left out."""
-    event = json.loads(message.get_body())
-    routes = str(message.application_properties.get("routes", ""))
-    for notice in notices(event, routes, os.environ["TASKCLUSTER_ROOT_URL"].rstrip("/")):
+def pass_on(event: Mapping[str, Any], routes: str) -> list[Notice]:
+    """Sends the notices of one event, and returns them. Kinds without a setting are not sent."""
+    found = list(notices(event, routes, os.environ["TASKCLUSTER_ROOT_URL"].rstrip("/")))
+    for notice in found:
         url = os.environ.get(f"NOTIFY_{notice.kind.upper()}_URL")
         if url:
             send(notice, url)
+    return found
 
 
-for _topic in ("task-completed", "task-failed", "task-exception"):
+def notify(message: func.ServiceBusMessage) -> None:
+    """What the trigger calls with one event."""
+    pass_on(json.loads(message.get_body()), str(message.application_properties.get("routes", "")))
+
+
+for _topic in TOPICS:
     _name = f"notify_{_topic.replace('-', '_')}"
     _trigger = app.service_bus_topic_trigger(
         "message", connection="ServiceBus", topic_name=_topic, subscription_name="notify"
     )
     app.function_name(_name)(_trigger(notify))
+
+
+async def main() -> None:
+    """Passes on events as they come, and prints each notice."""
+    from docs.examples.program import parser, subscribed, until_interrupted
+    from listen.reading import properties_of, read
+
+    parser(__doc__).parse_args()
+
+    def show(message: Any) -> bool:
+        for notice in pass_on(json.loads(str(message)), properties_of(message).get("routes", "")):
+            print(f"{notice.kind} {notice.address}: {notice.subject}", flush=True)
+        return True
+
+    async with subscribed(dict.fromkeys(TOPICS, PATTERNS)) as (client, subscriptions):
+
+        async def follow() -> None:
+            await asyncio.gather(*(read(client, topic, name, show) for topic, name in subscriptions.items()))
+
+        await until_interrupted(follow())
+
+
+if __name__ == "__main__":
+    from docs.examples.program import run
+
+    run(main())

@@ -7,13 +7,19 @@ Service Bus after RabbitMQ has confirmed it: it is delivered at least once.
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pika  # type: ignore[import-untyped] # no types are shipped
+from azure.identity import DefaultAzureCredential
 from azure.servicebus import ServiceBusClient, ServiceBusReceivedMessage, ServiceBusReceiver
+from azure.servicebus.exceptions import ServiceBusError
 
+from docs.examples.program import parser
 from shared.domain.routes import routes_of
 
 PREFIX = "exchange/taskcluster-queue/v1/"
@@ -95,3 +101,40 @@ def _forward_all(receiver: ServiceBusReceiver, bridge: Bridge, stop: threading.E
 
 def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def connect() -> ServiceBusClient:
+    """The namespace of the environment: by a connection string, or by its name and the identity of who runs this.
+
+    Raises ValueError if it names none.
+    """
+    if connection_string := os.environ.get("SERVICEBUS_CONNECTION_STRING"):
+        return ServiceBusClient.from_connection_string(connection_string)
+    if namespace := os.environ.get("SERVICEBUS_NAMESPACE"):
+        return ServiceBusClient(namespace, DefaultAzureCredential())
+    raise ValueError("set SERVICEBUS_CONNECTION_STRING or SERVICEBUS_NAMESPACE")
+
+
+def main() -> None:
+    """Forwards until Ctrl-C or SIGTERM; a failure is one line on standard error and exit code 1."""
+    arguments = parser(__doc__)
+    arguments.add_argument("url", help="amqp://<user>:<password>@<host>/<virtual host>")
+    arguments.add_argument("subscription", help="its name, which is the same on each topic")
+    arguments.add_argument("topic", nargs="+", help="for example task-completed")
+    given = arguments.parse_args()
+    prefix = os.environ.get("TOPIC_PREFIX", "")
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        with connect() as client:
+            print(f"forwarding {', '.join(given.topic)}", file=sys.stderr, flush=True)
+            run(client, {prefix + topic: given.subscription for topic in given.topic}, given.url, stop)
+    except pika.exceptions.AMQPConnectionError as error:
+        sys.exit(f"RabbitMQ: {error!r}")
+    except (ValueError, ServiceBusError) as error:
+        sys.exit(str(error).partition("\n")[0])
+
+
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from docs.examples.consume import consume
+from docs.examples.program import parser, run, subscribed, until_interrupted
+
 TOPICS = ("task-completed", "task-failed", "task-exception")
 
 
@@ -20,6 +23,10 @@ class Pool:
     outcomes: Counter[str] = field(default_factory=Counter)
     waited: float = 0.0
     ran: float = 0.0
+
+    def __str__(self) -> str:
+        outcomes = ", ".join(f"{number} {reason}" for reason, number in sorted(self.outcomes.items()))
+        return f"{outcomes}; waited {self.waited:.1f} s and ran {self.ran:.1f} s in all"
 
 
 class Statistics:
@@ -44,3 +51,21 @@ class Statistics:
 
 def _seconds(start: str, end: str) -> float:
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+
+
+async def main() -> None:
+    """Prints the sums of a pool whenever one of its runs has ended."""
+    parser(__doc__).parse_args()
+    statistics = Statistics()
+
+    async def handle(exchange: str, message: dict[str, Any]) -> None:
+        await statistics.handle(exchange, message)
+        pool = message["status"]["taskQueueId"]
+        print(f"{pool}: {statistics.pools[pool]}", flush=True)
+
+    async with subscribed({key: ["#"] for key in TOPICS}) as (client, subscriptions):
+        await until_interrupted(consume(client, subscriptions, handle))
+
+
+if __name__ == "__main__":
+    run(main())

@@ -51,6 +51,7 @@ GENERIC_WORKER = {
     "maxTaskRunTime": NUMBER,
     "numberOfTasksToRun": NUMBER,
     "provisionerId": TEXT,
+    "publicIP": TEXT,
     "requiredDiskSpaceMegabytes": NUMBER,
     "rootURL": TEXT,
     "sentryProject": TEXT,
@@ -77,6 +78,7 @@ NEEDED = {
     "ed25519SigningKeyLocation",
     "livelogExecutable",
     "provisionerId",
+    "publicIP",
     "rootURL",
     "tasksDir",
     "workerGroup",
@@ -159,7 +161,8 @@ def written(folder: Path) -> dict[str, Any]:
         "SECRET_URL='https://kv-mine.vault.azure.net/secrets/s'\nIDENTITY_CLIENT_ID='i'\n"
     )
     for name, script in {
-        "curl": 'case "$*" in\n*identity*) echo \'{"access_token": "bearer"}\' ;;\n*instance*) echo vmss-abc_12 ;;\n'
+        "curl": 'case "$*" in\n*identity*) echo \'{"access_token": "bearer"}\' ;;\n*privateIp*) echo 10.0.0.4 ;;\n'
+        "*instance*) echo vmss-abc_12 ;;\n"
         '*api-version=7.4*) grep -q "Bearer bearer" && echo \'{"value": "it\\u0027s a \\"token\\""}\' ;;\nesac\n',
         "iptables": "exit 0\n",
         "generic-worker": 'echo "$*" >> "$PLAY/calls"\n',
@@ -186,6 +189,7 @@ def test_generic_worker_takes_the_configuration(tmp_path: Path) -> None:
     assert config["clientId"] == worker_client_id(TASK_QUEUE_ID)
     assert config["accessToken"] == 'it\'s a "token"'
     assert re.fullmatch(r"[a-zA-Z0-9_-]{1,38}", config["workerId"])
+    assert config["publicIP"] == "10.0.0.4", "or its live log has no address"
     assert config["idleTimeoutSecs"] > 0
     assert config["shutdownMachineOnIdle"], "or it never ends"
 

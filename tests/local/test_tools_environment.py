@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from local import cli, state
+from local import cli, control, state
 
 LOCAL = {
     "TASKCLUSTER_ROOT_URL": "http://localhost:7071",
@@ -46,3 +46,21 @@ def test_a_deployment_that_is_named_is_not_mixed_with_the_local_stack(
     (environment,) = started
     assert {name: environment[name] for name in LOCAL if name in environment} == expected
     assert environment["STARTED_AS"] == "./dev admin"
+
+
+def test_a_port_names_a_stack_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STORAGE_ACCOUNT_NAME", "TASKCLUSTER_ROOT_URL", "TASKCLUSTER_CERTIFICATE"):
+        monkeypatch.setenv(name, "elsewhere")
+    started: list[tuple[list[str], dict[str, str]]] = []
+
+    def execve(path: str, command: list[str], environment: dict[str, str]) -> Any:
+        started.append((command, environment))
+
+    monkeypatch.setattr(os, "execve", execve)
+    monkeypatch.setattr(control, "running", lambda port: SimpleNamespace(environment={**LOCAL, "PORT": str(port)}))
+    CliRunner().invoke(cli.app, ["listen", "task-pending", "--port", "7100", "--count", "1"], catch_exceptions=False)
+    ((command, environment),) = started
+    assert command[1:] == ["-m", "listen", "task-pending", "--count", "1"]
+    assert {name: environment[name] for name in LOCAL} == LOCAL
+    assert environment["PORT"] == "7100"
+    assert not {"STORAGE_ACCOUNT_NAME", "TASKCLUSTER_CERTIFICATE"} & set(environment)

@@ -151,3 +151,11 @@ def test_what_cannot_be_used_is_named(arguments: list[str], named: str, capsys: 
         parse([*ARGUMENTS, *arguments], ENVIRONMENT)
     assert ended.value.code == 2
     assert named in capsys.readouterr().err
+
+
+def test_the_help_names_defaults_in_the_options_units(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--help"], {})
+    said = " ".join(capsys.readouterr().out.split())
+    assert "so much free disk (default: 1024)" in said
+    assert "longer logs (default: 100)" in said

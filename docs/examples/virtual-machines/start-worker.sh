@@ -21,14 +21,16 @@ token=$(curl --fail --silent --show-error --retry 10 --config - "$SECRET_URL?api
 header = "Authorization: Bearer $bearer"
 EOF
 )
+# Where live logs are reached from inside the network. Without an address generic-worker fails on its first task.
+address=$(metadata "instance/network/interface/0/ipv4/ipAddress/0/privateIpAddress?api-version=2021-02-01&format=text")
 # Unique among the machines of the group: the name of the instance, with characters that ids may have.
 worker=$(metadata "instance/compute/name?api-version=2021-02-01&format=text" | tr -c 'a-zA-Z0-9-' - | tail -c 38)
 
-TOKEN=$token WORKER=$worker jq \
+TOKEN=$token WORKER=$worker ADDRESS=$address jq \
     --arg rootURL "$ROOT_URL" --arg queue "$TASK_QUEUE_ID" --arg group "$WORKER_GROUP" '
     .accessToken = env.TOKEN | .clientId = "worker/" + $queue | .rootURL = $rootURL
     | .provisionerId = ($queue | split("/")[0]) | .workerType = ($queue | split("/")[1])
-    | .workerGroup = $group | .workerId = env.WORKER' \
+    | .workerGroup = $group | .workerId = env.WORKER | .publicIP = env.ADDRESS' \
     /usr/local/share/generic-worker.json >/etc/generic-worker/config.json
 
 [ -e /etc/generic-worker/ed25519.key ] ||
