@@ -1,12 +1,12 @@
 """JSON as the service reads and writes it: by compiled code, within limits, and never anything but valid JSON.
 
 What a text of a given size may cost to read differs by a factor of a hundred: ten megabytes can be one string or
-five million objects. So a text is measured before it is read. Pure.
+five million objects. So a text is measured before it is read. Numbers are those of JavaScript (contract 1.4). Pure.
 """
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
@@ -22,6 +22,12 @@ MAX_VALUES = 200_000
 """Values in one text; an array or object counts twice. Bounds the memory and the time that reading takes."""
 MAX_DIGITS = 100
 """Digits in a row outside of strings: longer integers take time that grows with the square of their length."""
+
+_EXACT_DIGITS = 15
+"""Integers of so many digits are doubles, each of them another one."""
+_EXACT = 10**_EXACT_DIGITS
+_EXPONENT_FROM = 1e21
+"""JavaScript writes larger numbers with an exponent."""
 
 _BRACKETS = b"[]{}"
 _NO_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))
@@ -50,8 +56,8 @@ class Measure:
 
     memory: int
     """About how many bytes its values take."""
-    has_exponents: bool
-    """Whether some number has an exponent, and so may be beyond a double's range."""
+    has_other_numbers: bool
+    """Whether some number has a fraction, an exponent or many digits, and so may be another one in JavaScript."""
 
 
 def measure(text: bytes) -> Measure:
@@ -67,10 +73,17 @@ def measure(text: bytes) -> Measure:
     steps = map(_STEP.__getitem__, bare.translate(None, _NO_BRACKETS)[: 2 * MAX_VALUES])
     if max(accumulate(steps), default=0) > MAX_NESTING:
         raise BeyondLimits(f"arrays and objects are nested more than {MAX_NESTING} levels deep")
-    if b"0" * (MAX_DIGITS + 1) in bare.translate(_TO_DIGITS):
+    digits = bare.translate(_TO_DIGITS)
+    if b"0" * (MAX_DIGITS + 1) in digits:
         raise BeyondLimits(f"a number has more than {MAX_DIGITS} digits")
+    return Measure(memory=memory_of(text, bare), has_other_numbers=_has_other_numbers(bare, digits))
+
+
+def _has_other_numbers(bare: bytes, digits: bytes) -> bool:
+    if b"." in bare or b"0" * (_EXACT_DIGITS + 1) in digits:
+        return True
     rest = bare.replace(b"true", b"").replace(b"false", b"")
-    return Measure(memory=memory_of(text, bare), has_exponents=b"e" in rest or b"E" in rest)
+    return b"e" in rest or b"E" in rest
 
 
 def _without_strings(text: bytes) -> bytes:
@@ -102,12 +115,42 @@ def _memory_of_characters(text: bytes) -> int:
 
 
 def read(text: bytes, measured: Measure | None = None) -> Any:
-    """The value of a JSON text. Raises BeyondLimits, and ValueError for what is not JSON or beyond a double's range."""
+    """The value of a JSON text, with the numbers of JavaScript. Raises BeyondLimits, and ValueError for no JSON."""
     measured = measured or measure(text)
     value = pydantic_core.from_json(text, allow_inf_nan=False)
-    if measured.has_exponents:
-        _refuse_infinity(value)
+    return in_javascript(value) if measured.has_other_numbers else value
+
+
+def in_javascript(value: Any) -> Any:
+    """A JSON value with the numbers that `JSON.stringify(JSON.parse(…))` gives; lists and objects are changed in place.
+
+    Every number is a double, and a whole one below 1e21 an integer, of which all digits but those that tell the double
+    from others are zero. What is beyond a double's range is null.
+    """
+    kind = type(value)
+    if kind is dict:
+        for name, inner in value.items():
+            if type(inner) is not str:
+                value[name] = in_javascript(inner)
+    elif kind is list:
+        for index, inner in enumerate(value):
+            if type(inner) is not str:
+                value[index] = in_javascript(inner)
+    elif kind is float or (kind is int and not -_EXACT < value < _EXACT):
+        return _number(float(value))
     return value
+
+
+def _number(value: float) -> int | float | None:
+    if math.isinf(value):
+        return None
+    if not value.is_integer() or not -_EXPONENT_FROM < value < _EXPONENT_FROM:
+        return value
+    if -_EXACT < value < _EXACT:
+        return int(value)
+    shortest, _, exponent = repr(value).partition("e")
+    whole, _, fraction = shortest.partition(".")
+    return int(whole + fraction + "0" * (int(exponent) - len(fraction))) if exponent else int(whole)
 
 
 def read_back(text: bytes) -> Any:
@@ -124,11 +167,3 @@ def _as_dict(value: object) -> dict[Any, Any]:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
-
-
-def _refuse_infinity(value: Any) -> None:
-    """The parser makes infinity of 1e400, which no JSON text can tell. Raises ValueError."""
-    try:
-        json.dumps(value, allow_nan=False)
-    except ValueError:
-        raise ValueError("a number is beyond the range of a double") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, StringConstraints
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from shared.domain.dates import format_date, parse_date
@@ -28,11 +28,6 @@ class Closed(BaseModel):
 
 def _normalise(text: str) -> str:
     return format_date(parse_date(text))
-
-
-def _whole(value: Any) -> Any:
-    """JSON has one kind of number: 5.0 is the integer 5."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _distinct(values: list[Any]) -> list[Any]:
@@ -64,9 +59,8 @@ Scope = Annotated[str, StringConstraints(pattern=SCOPE_PATTERN)]
 Date = Annotated[str, AfterValidator(_normalise), Field(json_schema_extra={"format": "date-time"})]
 """A date-time, normalised to milliseconds and `Z`."""
 Unique = Annotated[list[T], AfterValidator(_distinct), Field(json_schema_extra={"uniqueItems": True})]
-RunId = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1000)]
-Whole = BeforeValidator(_whole)
-Count = Annotated[int, Whole, Field(ge=0)]
+RunId = Annotated[int, Field(ge=0, le=1000)]
+Count = Annotated[int, Field(ge=0)]
 Stability = Literal["experimental", "stable", "deprecated"]
 """Of an endpoint, and of what is declared: a provisioner, a task queue (contract 2.3)."""
 

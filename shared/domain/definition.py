@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from shared.domain.dates import parse_date
 from shared.domain.priority import Priority
+from shared.jsontext import in_javascript
 
 Json = Mapping[str, Any]
 """A JSON object as parsed."""
@@ -101,15 +102,18 @@ class Definition:
 
 
 def same_json(left: Any, right: Any) -> bool:
-    """Deep equality of JSON values (contract 3.5): 1 equals 1.0, but no boolean equals a number (trap 24)."""
-    # Compiled code finds differences first; what remains is to distinguish booleans from numbers.
-    return bool(left == right) and _same_booleans(left, right)
-
-
-def _same_booleans(left: Any, right: Any) -> bool:
-    """Whether two equal values have their booleans in the same places."""
+    """Deep equality of JSON values (contract 3.5): numbers as JavaScript's, none equal to a boolean (trap 24)."""
     if isinstance(left, dict):
-        return all(_same_booleans(value, right[name]) for name, value in left.items())
+        if not isinstance(right, dict) or left.keys() != right.keys():
+            return False
+        return all(same_json(value, right[name]) for name, value in left.items())
     if isinstance(left, list):
-        return all(map(_same_booleans, left, right))
-    return isinstance(left, bool) == isinstance(right, bool)
+        return isinstance(right, list) and len(left) == len(right) and all(map(same_json, left, right))
+    if left == right:
+        return isinstance(left, bool) == isinstance(right, bool)
+    # Definitions that older versions stored have numbers as they were sent.
+    return _is_number(left) and _is_number(right) and bool(in_javascript(left) == in_javascript(right))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

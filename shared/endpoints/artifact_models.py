@@ -23,9 +23,9 @@ from shared.domain.artifacts import (
 from shared.domain.dates import parse_date
 from shared.endpoints.work import Credentials
 from shared.errors import InputError
-from shared.types import Closed, Date, OneOf, ProjectId, SlugId, Unique, Whole, optional
+from shared.types import Closed, Date, OneOf, ProjectId, SlugId, Unique, optional
 
-Length = Annotated[int, Whole, Field(ge=0)]
+Length = Annotated[int, Field(ge=0)]
 ContentType = Annotated[str, StringConstraints(max_length=255)]
 Hash = Annotated[str, StringConstraints(pattern=r"^[a-fA-F0-9]{64}$")]
 Url = Annotated[
@@ -81,7 +81,7 @@ class Part(Closed):
     """A part of a multipart upload."""
 
     sha256: Hash
-    size: Annotated[int, Whole, Field(ge=0)]
+    size: Annotated[int, Field(ge=0)]
 
 
 class BlobRequest(Closed):

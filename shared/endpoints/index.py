@@ -25,14 +25,14 @@ from shared.endpoints import service
 from shared.errors import ApiError, InputError
 from shared.services import Services
 from shared.storage.interface import StorageUnavailable
-from shared.types import Closed, Date, JsonObject, SlugId, Unique, Whole, optional
+from shared.types import Closed, Date, JsonObject, SlugId, Unique, optional
 
 PREFIX = "/api/index/v1"
 BEWIT_LIFE = timedelta(minutes=15)
 """How long the redirection to an artifact that is not public can be followed (contract 18.5)."""
 
 Path = Annotated[str, StringConstraints(max_length=255)]
-Rank = Annotated[int, Whole, Field(ge=LOWEST_RANK, le=HIGHEST_RANK)]
+Rank = Annotated[int, Field(ge=LOWEST_RANK, le=HIGHEST_RANK)]
 
 
 class IndexedTaskResponse(Closed):
@@ -85,7 +85,7 @@ class ListNamespacesResponse(Closed):
 class ListNamespacesRequest(Closed):
     """Accepted and not used: the first page is returned (contract 18.2)."""
 
-    limit: Annotated[int, Whole, Field(ge=1, le=1000)] = 1000
+    limit: Annotated[int, Field(ge=1, le=1000)] = 1000
     continuationToken: str = optional()
 
 

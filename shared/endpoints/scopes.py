@@ -17,7 +17,7 @@ from shared.domain.dates import format_date
 from shared.endpoints.clients import ClientId
 from shared.errors import AuthenticationFailed, InputError
 from shared.services import Services
-from shared.types import Closed, Date, Scope, Unique, Whole, optional
+from shared.types import Closed, Date, Scope, Unique, optional
 from shared.usecases.clients import NEVER
 
 TESTER = "tester"
@@ -63,7 +63,7 @@ class AuthenticateHawkRequest(Closed):
     host: Annotated[
         str, StringConstraints(pattern=r"^[A-Za-z0-9.-]{1,253}$"), Field(json_schema_extra={"format": "hostname"})
     ]
-    port: Annotated[int, Whole, Field(ge=0, le=65535)]
+    port: Annotated[int, Field(ge=0, le=65535)]
     authorization: str = optional()
     sourceIp: str = optional()
 

@@ -23,7 +23,6 @@ from shared.types import (
     SlugId,
     TaskQueueId,
     Unique,
-    Whole,
     WorkerType,
     optional,
 )
@@ -55,7 +54,7 @@ class CreateTaskRequest(Closed):
     requires: Annotated[str, OneOf(tuple(Requires))] = Requires.ALL_COMPLETED.value
     routes: Annotated[Unique[Route], Field(max_length=64)] = Field(default=[])
     priority: Priority = "lowest"
-    retries: Annotated[int, Whole, Field(ge=0, le=49)] = 5
+    retries: Annotated[int, Field(ge=0, le=49)] = 5
     created: Date
     deadline: Date
     expires: Date = optional()
@@ -79,7 +78,7 @@ class TaskResponse(Closed):
     requires: Annotated[str, OneOf(tuple(Requires))]
     routes: Annotated[Unique[Route], Field(max_length=64)]
     priority: Priority
-    retries: Annotated[int, Whole, Field(ge=0, le=49)]
+    retries: Annotated[int, Field(ge=0, le=49)]
     created: Date
     deadline: Date
     expires: Date
@@ -119,7 +118,7 @@ class TaskStatus(Closed):
     priority: Priority = optional()
     deadline: Date
     expires: Date
-    retriesLeft: Annotated[int, Whole, Field(ge=0, le=999)]
+    retriesLeft: Annotated[int, Field(ge=0, le=999)]
     state: Annotated[str, OneOf(tuple(State))]
     runs: list[RunStatus]
 

@@ -15,7 +15,7 @@ from shared.domain.task import REPORTED, Resolved
 from shared.endpoints.task_models import TaskResponse, TaskStatus, TaskStatusResponse
 from shared.services import Services
 from shared.storage.poll_answers import LONGEST
-from shared.types import Closed, Date, Id, OneOf, RunId, Unique, Whole, optional
+from shared.types import Closed, Date, Id, OneOf, RunId, Unique, optional
 from shared.usecases.work import Claim
 
 Url = Annotated[str, StringConstraints(pattern=r"^https?://")]
@@ -35,7 +35,7 @@ class ClaimWorkRequest(Closed):
 
     workerGroup: Id
     workerId: Id
-    tasks: Annotated[int, Whole, Field(ge=1, le=32)] = 1
+    tasks: Annotated[int, Field(ge=1, le=32)] = 1
     xmlMessage: Annotated[str, StringConstraints(max_length=LONGEST)] = optional()
     """The answer of a poll URL, as it is: then only its messages are claimed."""
 

@@ -44,7 +44,7 @@ What a program that was written for Taskcluster may notice, in one place.
   make it allowed. Taskcluster returns 400 for a malformed body, or 404, first.
 * **Limits of bodies**: JSON is nested at most 100 levels deep, has at most 200,000 values (arrays and objects count
   twice), of which 30,000 outside of a task's `payload` and `extra`, and no number with more than 100 digits in a row:
-  400 InputError. A number beyond a double, such as 1e400, is malformed; Taskcluster stores null.
+  400 InputError.
 * **Errors** repeat a body of up to 4 KiB in `requestInfo.payload`, of a longer one the beginning as text; no error is
   longer than 64 KiB. A body of more than 10 MiB is answered 413, not 500.
 * **503** with `Retry-After` while a process has more to do than it can answer, and while storage does not answer.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from shared.domain.dates import a_year_after, format_date, parse_date
 from shared.ids import new_slugid
 from tests.host.service import METADATA, Service, in_future, refused
+from tests.host.wire import send
 
 A_SLUGID = "AAAAAAAAQACAAAAAAAAAAA"
 TEXTS = "\u0001 \t\n\" \\ ' < & é ü 漢字 😀 \u2028 \ufffd"
@@ -253,6 +257,39 @@ def test_task_queue_missing_or_contradicting(service: Service, given: dict[str, 
 def test_scopes_must_not_end_in_two_stars(service: Service, scope: str) -> None:
     with refused(400, "InputError"):
         service.create(scopes=[scope])
+
+
+NUMBERS = json.loads((Path(__file__).parents[1] / "unit" / "numbers_of_javascript.json").read_text())
+SENT = "[" + ", ".join(sent for sent, _ in NUMBERS) + "]"
+WRITTEN = "[" + ", ".join(written for _, written in NUMBERS) + "]"
+
+
+def exactly(value: Any) -> str:
+    """A text in which 1 and 1.0 differ."""
+    return json.dumps(value, sort_keys=True)
+
+
+def test_numbers_come_back_as_javascript_writes_them(service: Service) -> None:
+    """And are the same definition, however they were written (contract 1.4, 3.5)."""
+    task_id = new_slugid()
+    given = json.dumps(service.a_task(payload={"numbers": "here"}, extra={"a": {"numbers": "here"}}))
+    for numbers in (SENT, WRITTEN, SENT):
+        body = given.replace('"here"', numbers).encode()
+        assert send(service, "PUT", f"/api/queue/v1/task/{task_id}", body).status == 200
+    expected = exactly(json.loads(WRITTEN))
+    (claim,) = service.claim()
+    for task in (service.queue.task(task_id), claim["task"]):
+        assert exactly(task["payload"]["numbers"]) == exactly(task["extra"]["a"]["numbers"]) == expected
+
+
+def test_numbers_of_an_index_entry_come_back_as_javascript_writes_them(service: Service) -> None:
+    path = f"test-{uuid.uuid4().hex}.a"
+    entry = {"taskId": new_slugid(), "rank": "rank", "data": {"numbers": "here"}, "expires": in_future(3600)}
+    body = json.dumps(entry).replace('"here"', SENT).replace('"rank": "rank"', '"rank": 1e1').encode()
+    answer = send(service, "PUT", f"/api/index/v1/task/{path}", body)
+    for found in (answer.body, service.index.findTask(path)):
+        assert found["rank"] == 10
+        assert exactly(found["data"]) == exactly({"numbers": json.loads(WRITTEN)})
 
 
 def test_large_definitions_come_back_whole(service: Service) -> None:

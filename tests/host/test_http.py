@@ -194,7 +194,6 @@ def test_query_options(service: Service) -> None:
         b"true",
         b"\xff\xfe",
         b'{"a": NaN}',
-        b'{"a": 1e400}',
         b"[" * 50,
     ],
     ids=lambda body: repr(body[:12]),

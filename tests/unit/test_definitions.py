@@ -83,6 +83,11 @@ def test_json_equality_is_symmetric_and_finds_differences(left: Any, right: Any)
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
         ("é", "e\u0301", False),
         (None, None, True),
+        (2**53 + 1, 2**53, True),
+        (2**53 + 2, 2**53, False),
+        ({"a": [12345678901234567890]}, {"a": [12345678901234567000]}, True),
+        (10**21, 1e21, True),
+        (5400, 5400.0, True),
     ],
 )
 def test_json_by_example(left: Any, right: Any, same: bool) -> None:
