@@ -17,7 +17,7 @@ import azure.functions as func
 
 from functions import process, telemetry_export
 from functions.console import FOLDER, Site, sources
-from functions.load import Bodies, Load
+from functions.load import READ_AT_ONCE, Bodies, Load
 from functions.observation import observed
 from shared.api.answer import (
     MOST_ECHOED,
@@ -37,7 +37,7 @@ from shared.auth.authenticate import Authenticator, Caller
 from shared.auth.hawk import MacMismatch
 from shared.auth.targets import is_ambiguous, raw_target, signed_targets, target_of
 from shared.endpoints import ENDPOINTS, PREFIX, accounts, index, objects, relay
-from shared.errors import ApiError, InputError, InternalServerError, ServiceUnavailable
+from shared.errors import ApiError, InputError, InsufficientScopes, InternalServerError, ServiceUnavailable
 from shared.reference import endpoints as references
 from shared.services import Services
 from shared.storage.interface import StorageUnavailable
@@ -135,14 +135,8 @@ async def _answer(services: Services, call: Call, request: func.HttpRequest, que
     async with AsyncExitStack() as held:
         try:
             held.enter_context(_place(services, endpoint))
-            await _check_ahead(call, query, body)
-            if endpoint.takes_content:
-                call.content = body
-            else:
-                if _is_parsed(call, body):
-                    call.raw_body = await held.enter_async_context(BODIES.parsed(body))
-                call.body = validate_payload(endpoint, call.raw_body, call.headers.get("content-type", ""))
-            outcome = await endpoint.handler(services, call)
+            await _check_ahead(services, call, query, body)
+            outcome = await _handled(services, call, query, body, held)
         except ApiError as error:
             return await _refusal(error, call, body, services)
         except StorageUnavailable as failure:
@@ -163,17 +157,53 @@ def _place(services: Services, endpoint: Endpoint) -> AbstractContextManager[Non
     return LOAD.poll() if endpoint.waits else LOAD.call(services.end_polls)
 
 
-async def _check_ahead(call: Call, query: str, body: bytes) -> None:
-    """Checks all that needs no look into the body."""
+async def _check_ahead(services: Services, call: Call, query: str, body: bytes) -> None:
+    """Checks the body's size, who calls, and the scopes as far as they follow from the URL."""
     endpoint = call.endpoint
     if not endpoint.takes_content:
         check_size(len(body))
     if endpoint.authorised_by_url:
         await call.authorise()
     elif _is_parsed(call, body):
-        await call.authorise_ahead()
+        try:
+            await call.authorise_ahead()
+        except InsufficientScopes as refusal:
+            if len(body) > READ_AT_ONCE:
+                raise
+            raise await _in_full(refusal, services, call, query, body) from None
+
+
+async def _in_full(
+    refusal: InsufficientScopes, services: Services, call: Call, query: str, body: bytes
+) -> InsufficientScopes:
+    """The refusal with the scopes themselves that a short body asks for, where the handler comes as far as naming them.
+
+    What else would be wrong with the call is not said: whom no body could help is refused before all that.
+    """
+    async with AsyncExitStack() as held:
+        try:
+            await _handled(services, call, query, body, held)
+        except InsufficientScopes as named:
+            return named
+        except (ApiError, StorageUnavailable):
+            pass
+    return refusal
+
+
+async def _handled(
+    services: Services, call: Call, query: str, body: bytes, held: AsyncExitStack
+) -> Answer | Mapping[str, Any]:
+    """What the handler returns, after URL parameters, query and body were checked. `held` keeps the body's room."""
+    endpoint = call.endpoint
     validate_params(endpoint, call.params)
     call.query = validate_query(endpoint, query)
+    if endpoint.takes_content:
+        call.content = body
+    else:
+        if _is_parsed(call, body):
+            call.raw_body = await held.enter_async_context(BODIES.parsed(body))
+        call.body = validate_payload(endpoint, call.raw_body, call.headers.get("content-type", ""))
+    return await endpoint.handler(services, call)
 
 
 def _is_parsed(call: Call, body: bytes) -> bool:

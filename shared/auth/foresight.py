@@ -16,22 +16,27 @@ def certainly_missing(held: ScopeSet, template: Template, known: Known) -> Expre
 
     It errs only in the caller's favour: a refusal here would be a refusal later.
     """
-    return None if _may_satisfy(held, template, known) else _shown(template, known)
+    return _missing(held, template, known)
 
 
-def _may_satisfy(held: ScopeSet, template: object, known: Known) -> bool:
+def _missing(held: ScopeSet, template: object, known: Known) -> Expression | None:
     if isinstance(template, str):
         begin, unknown = _filled(template, known)
-        return held.has_beginning(begin) if unknown else begin in held
+        allowed = held.has_beginning(begin) if unknown else begin in held
+        return None if allowed else _named(template, known)
     match dict(cast("Mapping[str, object]", template)):
         case {"AllOf": list() | tuple() as parts}:
-            return all(_is_optional(part) or _may_satisfy(held, part, known) for part in parts)
+            lacking = [_missing(held, part, known) for part in parts if not _is_optional(part)]
+            remaining = [part for part in lacking if part is not None]
+            return _joined("AllOf", remaining) if remaining else None
         case {"AnyOf": list() | tuple() as parts}:
-            return any(_may_satisfy(held, part, known) for part in parts)
+            lacking = [_missing(held, part, known) for part in parts]
+            remaining = [part for part in lacking if part is not None]
+            return _joined("AnyOf", remaining) if len(remaining) == len(lacking) else None
         case {"for": str() as name, "each": each}:
-            return _may_satisfy(held, each, {other: value for other, value in known.items() if other != name})
+            return _missing(held, each, {other: value for other, value in known.items() if other != name})
         case {"then": then}:
-            return _may_satisfy(held, then, known)
+            return _missing(held, then, known)
         case _:
             raise TypeError(f"not a scope expression template: {template!r}")
 
@@ -54,18 +59,12 @@ def _filled(text: str, known: Known) -> tuple[str, bool]:
     return begin, False
 
 
-def _shown(template: object, known: Known) -> Expression:
-    if isinstance(template, str):
-        shown = template
-        for name, value in known.items():
-            shown = shown.replace(f"<{name}>", value)
-        return shown
-    match dict(cast("Mapping[str, object]", template)):
-        case {"AllOf": list() | tuple() as parts}:
-            return {"AllOf": [_shown(part, known) for part in parts if not _is_optional(part)]}
-        case {"AnyOf": list() | tuple() as parts}:
-            return {"AnyOf": [_shown(part, known) for part in parts]}
-        case {"each": inner} | {"then": inner}:
-            return _shown(inner, known)
-        case _:
-            raise TypeError(f"not a scope expression template: {template!r}")
+def _joined(operator: str, parts: list[Expression]) -> Expression:
+    return parts[0] if len(parts) == 1 else {operator: parts}
+
+
+def _named(text: str, known: Known) -> str:
+    """A scope with the known parameters, and the names of the others."""
+    for name, value in known.items():
+        text = text.replace(f"<{name}>", value)
+    return text

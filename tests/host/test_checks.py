@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
 
+from shared.auth.scopes import scopes_of
 from shared.ids import new_slugid
 from tests.host.service import Service, in_future, refused
 from tests.host.wire import API, send
@@ -71,6 +73,60 @@ def test_a_caller_that_no_body_could_help_is_refused_before_the_body_is_looked_a
     for call in calls:
         with refused(403, "InsufficientScopes"):
             call()
+
+
+def test_refusal_names_the_very_scopes_that_are_missing(service: Service) -> None:
+    """Also of callers that no body could help, whose body is only read for this."""
+    somebody, task_id, unknown = (
+        service.with_scopes("queue:route:given"),
+        service.create(schedulerId="me"),
+        new_slugid(),
+    )
+    task = service.a_task(schedulerId="my-scheduler", priority="highest", routes=["given", "other"], scopes=["a:b"])
+    create = f"queue:create-task:highest:{service.pool}"
+    worker = {"workerGroup": "g", "workerId": "w"}
+    calls: list[tuple[Callable[[], object], list[str]]] = [
+        (
+            lambda: somebody.createTask(unknown, task),
+            ["a:b", "queue:route:other", "queue:create-task:project:none", "queue:scheduler-id:my-scheduler", create],
+        ),
+        (lambda: somebody.claimWork(service.pool, worker), [f"queue:claim-work:{service.pool}", "queue:worker-id:g/w"]),
+        (
+            lambda: somebody.changeTaskPriority(task_id, {"newPriority": "low"}),
+            [f"queue:change-task-priority:{task_id}", f"queue:change-task-priority-in-queue:{service.pool}"],
+        ),
+        (
+            lambda: somebody.changeTaskGroupPriority(task_id, {"newPriority": "low"}),
+            [f"queue:change-task-group-priority:me/{task_id}"],
+        ),
+    ]
+    for call, expected in calls:
+        with refused(403, "InsufficientScopes") as found:
+            call()
+        assert named(found[0].message) == expected
+
+
+def named(message: str) -> list[str]:
+    """The scopes that a refusal says are missing."""
+    missing = message.split("```")[1].strip()
+    return list(scopes_of(json.loads(missing) if missing.startswith("{") else missing))
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"{", ["queue:create-task:project:<projectId>", "queue:scheduler-id:<schedulerId>"]),
+        (b'{"schedulerId":7}', ["queue:create-task:project:<projectId>", "queue:scheduler-id:<schedulerId>"]),
+        (b'{"payload":"' + b"x" * 20_000 + b'"}', ["queue:scheduler-id:<schedulerId>"]),
+    ],
+    ids=["malformed", "invalid", "long"],
+)
+def test_refusal_for_a_body_that_is_not_read_names_what_no_body_could_help(
+    service: Service, body: bytes, expected: list[str]
+) -> None:
+    answer = send(service, "PUT", f"{API}/task/no-slugid?foo=1", body, signed=False)
+    assert (answer.status, answer.code) == (403, "InsufficientScopes")
+    assert set(expected) <= set(named(answer.body["message"]))
 
 
 def test_order_of_checks_of_callers_that_a_body_could_help(service: Service) -> None:
