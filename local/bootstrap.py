@@ -25,6 +25,8 @@ NODE_MAJOR = 18
 
 STAMP = ".stamp"
 """The file beside what was installed that says what asked for it."""
+LOCKED = ("--require-hashes", "--no-deps", "--only-binary=:all:")
+"""How pip installs a lock file: those files alone, and built ones, so that no code of a package runs meanwhile."""
 
 
 class SetupError(Exception):
@@ -93,7 +95,7 @@ def install_python_packages(root: Path) -> None:
             )
         run_quietly([sys.executable, "-m", "venv", "--clear", str(venv)], root)
     pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
-    run_quietly([*pip, "--require-hashes", "--no-deps", "-r", "constraints.txt"], root)
+    run_quietly([*pip, *LOCKED, "-r", "constraints.txt"], root)
 
 
 def install_node_packages(root: Path) -> None:

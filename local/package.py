@@ -104,8 +104,7 @@ def _install(python: Path, root: Path, folder: Path) -> None:
     target = folder / SITE_PACKAGES
     pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-compile", "--target", str(target)]
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
-    wanted = ["--require-hashes", "--no-deps", "-r", str(root / "requirements.txt")]
-    bootstrap.run_quietly([*pip, *platforms, "--only-binary=:all:", *wanted], root)
+    bootstrap.run_quietly([*pip, *platforms, *bootstrap.LOCKED, "-r", str(root / "requirements.txt")], root)
     shutil.rmtree(target / "bin", ignore_errors=True)
     compiling = [str(python), "-m", "compileall", "-q", "-j", "1", "--invalidation-mode", "unchecked-hash"]
     # With a fixed seed, sets of constants are written in the same order each time.

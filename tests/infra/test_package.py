@@ -107,19 +107,41 @@ def test_every_package_is_locked_with_hashes_and_the_app_has_the_versions_that_a
     assert _direct("requirements.in") <= {line.partition("==")[0] for line in app}
     assert _direct("requirements-dev.in") <= {line.partition("==")[0] for line in everything}
     assert not {"pytest", "uvicorn", "mypy"} & {line.partition("==")[0] for line in app}
-    for file in ("requirements.in", "requirements.txt", "requirements-dev.in", "constraints.txt"):
+    assert _direct("requirements-audit.in") <= {line.partition("==")[0] for line in _locked("requirements-audit.txt")}
+    for file in (path.name for path in ROOT.glob("*.*") if path.name.startswith(("requirements", "constraints"))):
         assert "://" not in (ROOT / file).read_text(), f"{file}: the index is whatever pip is configured with"
 
 
-def test_only_locked_files_are_installed() -> None:
-    """Everywhere: the set-up, the package, the audit."""
-    places = [
-        (ROOT / "local/bootstrap.py").read_text(),
-        (ROOT / "local/package.py").read_text(),
-        (ROOT / ".github/workflows/ci.yml").read_text(),
-    ]
-    for text in places:
-        assert re.search(r"--require-hashes.*--no-deps", text)
+@pytest.mark.parametrize("file", ["local/bootstrap.py", "local/package.py", "tests/local/python313.py"])
+def test_the_set_up_and_the_package_run_no_code_of_what_they_install(file: str) -> None:
+    assert set(bootstrap.LOCKED) == {"--require-hashes", "--no-deps", "--only-binary=:all:"}
+    installs = re.findall(r"run_quietly\(\[\*pip, (.*)\]", (ROOT / file).read_text())
+    assert installs
+    for arguments in installs:
+        assert re.search(r"\*(bootstrap\.)?LOCKED\b", arguments), arguments
+
+
+def test_no_npm_package_runs_anything_when_it_is_installed() -> None:
+    packages = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+    assert [name for name, about in packages.items() if about.get("hasInstallScript")] == []
+
+
+@pytest.mark.parametrize("file", [".github/workflows/ci.yml", "worker/Dockerfile", "worker/README.md"])
+def test_other_installations_take_locked_and_built_files_alone(file: str) -> None:
+    text = re.sub(r"\\\n\s*", "", (ROOT / file).read_text())
+    installs = re.findall(r"pip (?:install|sync)\b(.*)", text)
+    assert installs
+    for arguments in installs:
+        assert {"--require-hashes", "--only-binary"} <= set(re.findall(r"--[a-z-]+", arguments)), arguments
+        assert "requirements" in arguments
+
+
+def test_known_vulnerabilities_are_looked_for_in_the_locks_of_what_is_deployed() -> None:
+    audit = re.findall(r"-m pip_audit (.*)", (ROOT / ".github/workflows/ci.yml").read_text())
+    audited = {name for arguments in audit for name in re.findall(r"-r (\S+)", arguments)}
+    assert audited == {"requirements.txt", "worker/requirements.txt"}
+    for arguments in audit:
+        assert {"--require-hashes", "--disable-pip", "--strict"} <= set(arguments.split())
 
 
 def test_a_bill_of_materials() -> None:

@@ -36,8 +36,7 @@ def python_with_library() -> Path | None:
         pip = [str(root / VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
         more = root / VENV / "requirements.txt"
         more.write_text(locked("azure-functions-runtime", "azurefunctions-extensions-base", "uvicorn", "click", "h11"))
-        packages = ["--require-hashes", "--no-deps", "-r", "requirements.txt", "-r", str(more)]
-        bootstrap.run_quietly([*pip, *packages], root)
+        bootstrap.run_quietly([*pip, *bootstrap.LOCKED, "-r", "requirements.txt", "-r", str(more)], root)
 
     step = bootstrap.Step(
         title="Python 3.13 with Microsoft's worker library",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from local.bootstrap import LOCKED
 from local.state import ROOT
 from tests.local.stacks import wait
 from tests.worker.dockerfile import Stage, stages
@@ -33,7 +34,7 @@ def test_every_image_and_package_is_pinned() -> None:
     commands = " ".join(line for stage in STAGES for line in stage.all("RUN"))
     for package in re.findall(r"apt-get install ((?:\S+ )+?)&&", commands)[0].split():
         assert package.startswith("--") or re.fullmatch(r"[a-z-]+=\S+", package), package
-    assert "--require-hashes" in commands
+    assert "--require-hashes --only-binary :all:" in commands
     assert re.fullmatch(r"3\.13\.\d+", defaults["PYTHON"])
 
 
@@ -131,16 +132,8 @@ def image(folder: Path) -> Path:
     """What the image has in /opt/worker, except for its own Python and tini."""
     root = folder / "opt"
     subprocess.run([sys.executable, "-m", "venv", str(root / "venv")], check=True)
-    packages = [
-        str(root / "venv" / "bin" / "python"),
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--require-hashes",
-        "--no-deps",
-    ]
-    subprocess.run([*packages, "-r", str(FOLDER / "requirements.txt")], check=True)
+    pip = [str(root / "venv" / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+    subprocess.run([*pip, *LOCKED, "-r", str(FOLDER / "requirements.txt")], check=True)
     left_out = (FOLDER / ".dockerignore").read_text().split()
     shutil.copytree(
         FOLDER, root / "worker", ignore=shutil.ignore_patterns(*(name.rpartition("/")[2] for name in left_out))
