@@ -26,6 +26,7 @@ from admin import (
 from admin.connection import VARIABLES, auth_api, credentials, root_url
 from admin.durations import duration, expiry
 from admin.output import fail, show
+from admin.public_scopes import PUBLIC_SCOPES
 from admin.signing import signed_header, signed_url
 from admin.verify_command import verify
 from admin.worker_clients import worker_clients
@@ -52,35 +53,6 @@ app.add_typer(index_commands.index, name="index")
 app.add_typer(storage_commands.backups, name="backup")
 app.add_typer(key_commands.keys, name="key")
 app.command("verify")(verify)
-
-PUBLIC_SCOPES = (
-    "index:find-task:*",
-    "index:list-namespaces:*",
-    "index:list-tasks:*",
-    "queue:claimed-count:*",
-    "queue:claimed-list:*",
-    "queue:get-artifact:public/*",
-    "queue:get-history",
-    "queue:get-provisioner:*",
-    "queue:get-task-queue:*",
-    "queue:get-task:*",
-    "queue:get-worker-type:*",
-    "queue:get-worker:*",
-    "queue:list-artifacts:*",
-    "queue:list-dependent-tasks:*",
-    "queue:list-provisioners",
-    "queue:list-task-group:*",
-    "queue:list-task-groups",
-    "queue:list-task-queue-states",
-    "queue:list-task-queues",
-    "queue:list-worker-types:*",
-    "queue:list-workers:*",
-    "queue:pending-count:*",
-    "queue:pending-list:*",
-    "queue:status:*",
-)
-"""What public deployments let everybody do (contract 2.2), and a look into pools, which they have by older names,
-and what the console's lists and plots are made of."""
 
 ClientId = Annotated[str, typer.Argument(metavar="CLIENT_ID", show_default=False)]
 RoleId = Annotated[str, typer.Argument(metavar="ROLE_ID", show_default=False)]
@@ -198,7 +170,7 @@ def create_role(
     scope: Scopes = None,
     description: Description = "",
     public: Annotated[
-        bool, typer.Option("--public", help="Add what public deployments grant to everybody (role anonymous).")
+        bool, typer.Option("--public", help="Add what public deployments grant to everybody (role anonymous): reading.")
     ] = False,
 ) -> None:
     """Create a role."""
