@@ -32,6 +32,7 @@ from shared.storage.messages import Messages, Signer
 from shared.storage.pools import PoolStore
 from shared.storage.tasks import TaskStore
 from shared.usecases.index import Index
+from shared.usecases.pages import Lookups
 
 CONNECTION_STRINGS = ("STORAGE_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING")
 SETTLED = timedelta(minutes=15)
@@ -71,7 +72,7 @@ class Records:
             pools=PoolStore(storage, runtime, known),
             messages=Messages(storage, runtime, Signer([]), deadline_delay),
             expiry=expiry,
-            index=Index(index_store),
+            index=Index(index_store, Lookups()),
             index_store=index_store,
         )
 

@@ -65,14 +65,14 @@ def assemble(
         ),
         redelivery=Redelivery(stores),
         groups=Groups(stores, parts.pages, _group_statuses(parts)),
-        recent_groups=RecentGroups(stores.groups, parts.recent_groups),
+        recent_groups=RecentGroups(stores.groups, parts.recent_groups, parts.lookups),
         group_jobs=GroupJobs(stores, parts.executor),
-        batches=Batches(stores, parts.pages),
+        batches=Batches(stores, parts.pages, parts.lookups),
         artifacts=parts.artifacts,
         directory=Directory(parts.directory),
-        task_queue_states=TaskQueueStates(parts.directory, parts.snapshots),
+        task_queue_states=TaskQueueStates(parts.directory, parts.snapshots, parts.lookups),
         workers=Workers(stores, parts.executor, parts.worker_rows, parts.directory, parts.pool_index, parts.expiry),
-        pool_views=PoolViews(stores, parts.pages, parts.pool_index, parts.snapshots),
+        pool_views=PoolViews(stores, parts.pages, parts.lookups, parts.pool_index, parts.snapshots),
         gauges=parts.gauges,
         waiting_workers=WaitingWorkers(
             runtime, {"claimWork": parts.work.waiting, "pollTaskUrls": parts.poll_urls.waiting}

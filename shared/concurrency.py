@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar, cast
+
+from shared.errors import ServiceUnavailable
+
+TOO_MANY_LISTS = "this process is reading as many lists as it can; send the call again"
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -47,6 +51,30 @@ async def in_waves(width: int, work: Callable[[S], Awaitable[T]], items: Iterabl
             return await work(item)
 
     return await together(*(bounded(item) for item in items))
+
+
+class Turns:
+    """Lets a few at a time do what costs much. Few wait for it, since each is a call that has a place of its own."""
+
+    def __init__(self, at_once: int, most_waiting: int) -> None:
+        self._most_waiting = most_waiting
+        self._waiting = 0
+        self._free = asyncio.Semaphore(at_once)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """One turn. Raises ServiceUnavailable when too many wait already."""
+        if self._waiting >= self._most_waiting:
+            raise ServiceUnavailable(TOO_MANY_LISTS)
+        self._waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._free.release()
 
 
 async def comes_within(event: asyncio.Event, seconds: float) -> bool:

@@ -17,7 +17,8 @@ class _Entry(Generic[T]):
     waiting: int = 0
     turn: int = 0
     found: list[T] = field(default_factory=list)
-    """The latest answer, if there is one."""
+    """The latest answer; none if there was a failure instead."""
+    failure: Exception | None = None
 
 
 class Joint(Generic[K, T]):
@@ -28,19 +29,28 @@ class Joint(Generic[K, T]):
         self._turns = 0
 
     async def read(self, key: K, read: Callable[[], Awaitable[T]]) -> T:
-        """The answer of a reading that began after this call did. Raises what `read` raises, to its caller alone."""
+        """The answer of a reading that began after this call did, or its failure: raises what `read` raises.
+
+        Those who wait share a failure as well: what cannot be read takes long, and they would try one after the other.
+        """
         entry = self._entries.setdefault(key, _Entry())
         asked = self._turns
         entry.waiting += 1
         try:
             async with entry.reading:
-                if entry.turn <= asked or not entry.found:
+                if entry.turn <= asked:
                     self._turns += 1
                     turn = self._turns
-                    entry.found = [await read()]
+                    try:
+                        entry.found, entry.failure = [await read()], None
+                    except Exception as failure:
+                        entry.found, entry.failure = [], failure
                     entry.turn = turn
+                if entry.failure is not None:
+                    raise entry.failure
                 return entry.found[0]
         finally:
             entry.waiting -= 1
             if not entry.waiting:
                 del self._entries[key]
+                entry.failure = None  # whose stack frames refer to the entry

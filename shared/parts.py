@@ -38,7 +38,7 @@ from shared.usecases.group_check import GroupCheck
 from shared.usecases.heartbeat import Ask, Heartbeat, asks_of
 from shared.usecases.index import Index
 from shared.usecases.objects import Objects
-from shared.usecases.pages import Pages
+from shared.usecases.pages import Lookups, Pages
 from shared.usecases.poll_urls import PollUrls
 from shared.usecases.polling import Poller, PollIntervals, Starvation
 from shared.usecases.pool_snapshots import PoolSnapshots
@@ -97,6 +97,10 @@ class Parts:
         return Pages(self.stores.tasks)
 
     @cached_property
+    def lookups(self) -> Lookups:
+        return Lookups()
+
+    @cached_property
     def gauges(self) -> Gauges:
         return Gauges(self.stores, self.snapshots, self.storage.queues)
 
@@ -145,7 +149,7 @@ class Parts:
 
     @cached_property
     def index(self) -> Index:
-        return Index(IndexStore(self.storage, self.expiry, self.runtime))
+        return Index(IndexStore(self.storage, self.expiry, self.runtime), self.lookups)
 
     @cached_property
     def snapshots(self) -> PoolSnapshots:

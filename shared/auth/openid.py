@@ -36,7 +36,7 @@ KEYS_REST = timedelta(seconds=30)
 """How soon they may be read again because of a token with an unknown key, which anybody can make up."""
 FAILURE_RESTS = timedelta(seconds=5)
 """How long a failed reading of them answers all who would read them."""
-MOST_WAITING = 16
+MOST_WAITING = 8
 """Sign-ins that wait for a provider's keys at a time. Each of them is one of the calls that a process works on."""
 EVERYBODY = "*"
 """Stands for all who can sign in, in the mapping from groups to roles."""

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from shared.api.endpoint import PAGING, Call, Endpoint
-from shared.api.paging import limit_of, start_of, token_of
+from shared.api.paging import MOST, OF_LOOKUPS, limit_of, start_of, token_of
 from shared.endpoints.task_models import TaskResponse, TaskStatus
 from shared.errors import InputError
 from shared.services import Services
@@ -56,7 +56,7 @@ _SLUGID = re.compile(SLUGID_PATTERN.removesuffix("$"))
 
 async def tasks(services: Services, call: Call) -> Mapping[str, Any]:
     """Definitions of many tasks."""
-    page = await _ids(call)
+    page = await _ids(call, MOST)
     found, rest = await services.batches.definitions(page.valid)
     shown = [{"taskId": each.definition.task_id, "task": each.task} for each in found]
     return {"tasks": shown, **page.next(rest)}
@@ -64,7 +64,7 @@ async def tasks(services: Services, call: Call) -> Mapping[str, Any]:
 
 async def statuses(services: Services, call: Call) -> Mapping[str, Any]:
     """Statuses of many tasks."""
-    page = await _ids(call)
+    page = await _ids(call, OF_LOOKUPS)
     found = await services.batches.statuses(page.valid)
     return {"statuses": [{"taskId": task_id, "status": status} for task_id, status in found], **page.next()}
 
@@ -89,8 +89,8 @@ class _Ids:
         return {"continuationToken": token_of(str(end))} if self.start < end < len(self.task_ids) else {}
 
 
-async def _ids(call: Call) -> _Ids:
-    """The page of ids that is asked for; the whole list is authorised.
+async def _ids(call: Call, default: int) -> _Ids:
+    """The page of ids that is asked for, of `default` ids unless the caller says more; the whole list is authorised.
 
     Raises InputError for a token that is not a position in the list.
     """
@@ -100,7 +100,7 @@ async def _ids(call: Call) -> _Ids:
     if not (position.isascii() and position.isdigit() and len(position) < 10):
         raise InputError("invalid continuationToken")
     start = int(position)
-    return _Ids(task_ids=task_ids, start=start, end=start + limit_of(call.query))
+    return _Ids(task_ids=task_ids, start=start, end=start + limit_of(call.query, default))
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (

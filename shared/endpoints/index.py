@@ -13,7 +13,7 @@ from pydantic import Field, StringConstraints
 
 from shared.api.answer import Answer
 from shared.api.endpoint import PAGING, Call, Endpoint
-from shared.api.paging import limit_of, start_of, token_of
+from shared.api.paging import MOST, OF_LOOKUPS, limit_of, start_of, token_of
 from shared.auth import hawk
 from shared.auth.authenticate import ANONYMOUS
 from shared.auth.expansion import ExpansionTooLarge
@@ -98,7 +98,7 @@ async def find_tasks_at_index(services: Services, call: Call) -> Mapping[str, An
     """findTasksAtIndex: a token belongs to its list, and brings nothing of another one."""
     paths = list(dict.fromkeys(call.payload(ListTasksAtIndex).indexes))
     await call.authorise({"indexPaths": paths})
-    limit = _limit(call)
+    limit = _limit(call, OF_LOOKUPS)
     position, _, of = (start_of(call.query) or f"0~{_fingerprint(paths)}").partition("~")
     if not (position.isascii() and position.isdigit() and len(position) < 10):
         raise InputError("Invalid continuation token")
@@ -223,8 +223,8 @@ def _more(resume: str | None) -> dict[str, str]:
     return {} if resume is None else {"continuationToken": token_of(resume)}
 
 
-def _limit(call: Call) -> int:
-    limit = limit_of(call.query)
+def _limit(call: Call, default: int = MOST) -> int:
+    limit = limit_of(call.query, default)
     if limit == 0:
         raise InputError("`limit` must be 1 at least")
     return limit

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
-from shared.concurrency import in_waves
 from shared.domain.dates import format_date, parse_date
 from shared.domain.index import Entry, namespaces_above, replaces, split
 from shared.domain.protocol import EXPIRY_GRACE_PERIOD
@@ -24,8 +23,6 @@ from shared.storage.expiry import ExpiryStore
 from shared.storage.interface import Create, Delete, Operation, Replace, Row, Storage, TransactionRefused, Value
 from shared.storage.partitions import delete_unchanged, read_all
 
-WIDTH = 32
-"""Entries read side by side."""
 _REMEMBERED = 50_000
 
 
@@ -78,10 +75,6 @@ class IndexStore:
         row = await self._tables.get(keys.INDEX, keys.index_partition(namespace), keys.index_task(name))
         entry = None if row is None else _entry(row)
         return entry if entry is not None and entry.expires > self._runtime.now() else None
-
-    async def find_all(self, paths: Sequence[str]) -> list[Entry | None]:
-        """The entry of each path. Raises StorageUnavailable."""
-        return await in_waves(WIDTH, self.find, paths)
 
     async def remove(self, path: str) -> None:
         """Removes an entry, if there is one; namespaces stay until they expire. Raises StorageUnavailable."""

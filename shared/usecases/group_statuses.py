@@ -14,6 +14,7 @@ from shared.recent import Recent
 from shared.runtime import Runtime
 from shared.storage.group_rows import Member
 from shared.storage.groups import GroupStore
+from shared.storage.interface import StorageUnavailable
 from shared.storage.known import FRESH, VOUCHED_FOR, Known, KnownStatuses, Moment
 from shared.storage.pool_vouchers import PoolVouchers, Vouchers
 
@@ -38,6 +39,8 @@ _POOLS = 1000
 class _Pool:
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     latest: Vouchers | None = None
+    failed: tuple[int, str] | None = None
+    """Which of all moments the latest reading that failed began at, and why it did."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,7 +136,10 @@ class GroupStatuses:
         pool = self._pools.get(task_queue_id)
         if pool is None:
             pool = self._pools[task_queue_id] = _Pool()
+        asked = self._known.begin().order
         async with pool.reading:
+            if pool.failed is not None and pool.failed[0] > asked:
+                raise StorageUnavailable(pool.failed[1])  # they would try one after the other
             latest = pool.latest
             most = max(1, len(tasks) // TASKS_A_PAGE)
             if latest is not None and self._now() - latest.begun.at <= REMEMBERED:
@@ -141,7 +147,12 @@ class GroupStatuses:
                     return latest
                 if latest.is_complete and len(latest.pending) < most * ROWS_A_PAGE:
                     since = min(since, latest.since)  # so that pages of a group, read in turn, share one reading
-            pool.latest = await self._vouchers.read(task_queue_id, since, most, with_claimed=with_claimed)
+            began = self._known.begin().order
+            try:
+                pool.latest = await self._vouchers.read(task_queue_id, since, most, with_claimed=with_claimed)
+            except StorageUnavailable as failure:
+                pool.failed = began, str(failure)
+                raise
             return pool.latest
 
     def _serves(self, latest: Vouchers, since: datetime, *, with_claimed: bool) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from shared.concurrency import both, in_waves
+from shared.concurrency import both
 from shared.domain.definition import Json
 from shared.domain.events import Exchange, GroupEvent
 from shared.domain.priority import Priority
@@ -20,7 +20,7 @@ from shared.storage.groups import GroupChanged
 from shared.storage.tasks import Found
 from shared.usecases.executor import Stores
 from shared.usecases.group_statuses import GroupStatuses, MemberPage
-from shared.usecases.pages import READS, Listed, Pages
+from shared.usecases.pages import Listed, Lookups, Pages
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,16 +67,15 @@ class Groups:
         return await self._lists.read((task_group_id, first, limit), lambda: self._list(task_group_id, first, limit))
 
     async def _list(self, task_group_id: str, first: str, limit: int) -> tuple[Group, ListedTasks]:
-        async with self._pages.turn:
-            begun = self._statuses.begin()
-            group, (members, resume) = await both(
-                self.known(task_group_id), self._stores.groups.members(task_group_id, first, limit)
-            )
-            page = MemberPage(task_group_id=task_group_id, start=first, limit=limit, begun=begun, members=members)
-            known = await self._statuses.of(page)
-            tasks, rest = await self._pages.fill(
-                members, lambda each: self._find(task_group_id, each, known.get(each.task_id)), self._listed
-            )
+        begun = self._statuses.begin()
+        group, (members, resume) = await both(
+            self.known(task_group_id), self._stores.groups.members(task_group_id, first, limit)
+        )
+        page = MemberPage(task_group_id=task_group_id, start=first, limit=limit, begun=begun, members=members)
+        known = await self._statuses.of(page)
+        tasks, rest = await self._pages.fill(
+            members, lambda each: self._find(task_group_id, each, known.get(each.task_id)), self._listed
+        )
         return group, ListedTasks(tasks=tasks, resume=resume if rest is None else keys.member(members[rest].task_id))
 
     async def seal(self, group: Group) -> Group:
@@ -157,20 +156,20 @@ def sealed_event(group: Group) -> GroupEvent:
 class Batches:
     """Reads many tasks, some in parallel; the unknown ones are left out."""
 
-    def __init__(self, stores: Stores, pages: Pages) -> None:
+    def __init__(self, stores: Stores, pages: Pages, lookups: Lookups) -> None:
         self._stores = stores
         self._pages = pages
+        self._lookups = lookups
 
     async def definitions(self, task_ids: Sequence[str]) -> tuple[list[Listed], str | None]:
         """Tasks with their definitions, and the id of the first one for which there was no room. Raises NoRoom."""
         wanted = list(dict.fromkeys(task_ids))
-        async with self._pages.turn:
-            found, rest = await self._pages.fill(wanted, self._stores.tasks.find, self._unpacked)
+        found, rest = await self._pages.fill(wanted, self._stores.tasks.find, self._unpacked)
         return found, None if rest is None else wanted[rest]
 
     async def statuses(self, task_ids: Sequence[str]) -> list[tuple[str, Json]]:
-        """Statuses."""
-        tasks = await in_waves(READS, self._stores.tasks.status, dict.fromkeys(task_ids))
+        """Statuses. Raises ServiceUnavailable when too many lists are read."""
+        tasks = await self._lookups.each(self._stores.tasks.status, dict.fromkeys(task_ids))
         return [(task.task_id, task.as_json()) for task in tasks if task]
 
     async def dependents(self, task_id: str, *, start: str, limit: int) -> ListedTasks:
@@ -190,9 +189,8 @@ class Batches:
             listed = await self._unpacked(found, share)
             return listed if listed is not None and task_id in listed.definition.dependency_index else None
 
-        async with self._pages.turn:
-            dependents, resume = await self._dependents(task, keys.dependent_of(first), limit)
-            tasks, rest = await self._pages.fill(dependents, self._stores.tasks.find, unpack)
+        dependents, resume = await self._dependents(task, keys.dependent_of(first), limit)
+        tasks, rest = await self._pages.fill(dependents, self._stores.tasks.find, unpack)
         return ListedTasks(tasks=tasks, resume=resume if rest is None else keys.dependent(dependents[rest]))
 
     async def _dependents(self, task: Task, start: str, limit: int) -> tuple[list[str], str | None]:

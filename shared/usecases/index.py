@@ -14,11 +14,12 @@ from shared.errors import InputError, ResourceNotFound
 from shared.storage.codec import compact
 from shared.storage.expiry import Expiring
 from shared.storage.index import IndexStore, Namespace
+from shared.usecases.pages import Lookups
 
 log = logging.getLogger("taskcluster.index")
 
 AT_A_TIME = 64
-"""Paths of a batch that are looked up before it is seen whether that is enough."""
+"""Paths that a call looks up at least, however few entries it asks for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,8 +33,9 @@ class Found:
 class Index:
     """The use-cases of the index."""
 
-    def __init__(self, store: IndexStore) -> None:
+    def __init__(self, store: IndexStore, lookups: Lookups) -> None:
         self._store = store
+        self._lookups = lookups
 
     async def insert(self, entry: Entry) -> Entry:
         """Stores an entry by the rules of contract 18.3; returns what is stored then, which may be another task's.
@@ -54,18 +56,18 @@ class Index:
     async def find_all(self, paths: Sequence[str], start: int, limit: int) -> Found:
         """The entries of those of the paths that have one, from a position in the list on.
 
-        `paths` are all different. It is looked ahead for one more, so that the last page says that it is the last.
+        `paths` are all different. Each is read, so that not all of them are looked up in one call: as many as the page
+        may have entries, and AT_A_TIME at least. Raises ServiceUnavailable when too many lists are read.
         """
-        found: list[tuple[int, Entry]] = []
-        position = start
-        while position < len(paths) and len(found) <= limit:
-            some = paths[position : position + AT_A_TIME]
-            entries = await self._store.find_all([path for path in some if is_path(path)])
-            by_path = {entry.path: entry for entry in entries if entry is not None}
-            found += [(position + index, by_path[path]) for index, path in enumerate(some) if path in by_path]
-            position += len(some)
-        resume = found[limit][0] if len(found) > limit else None
-        return Found(entries=[entry for _, entry in found[:limit]], resume=resume)
+        end = min(start + max(limit, AT_A_TIME), len(paths))
+        entries = await self._lookups.each(self._entry, paths[start:end])
+        found = [(start + index, entry) for index, entry in enumerate(entries) if entry is not None]
+        if len(found) > limit:
+            end = found[limit][0]
+        return Found(entries=[entry for _, entry in found[:limit]], resume=end if end < len(paths) else None)
+
+    async def _entry(self, path: str) -> Entry | None:
+        return await self._store.find(path) if is_path(path) else None
 
     async def remove(self, path: str) -> None:
         """Removes an entry, if there is one."""

@@ -1,22 +1,29 @@
-"""Pages of tasks with their definitions: as many as fit into one answer, and few at a time (design 6)."""
+"""Reading by a list, for few callers at a time (design 12): pages of tasks with their definitions, and lookups."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from shared.concurrency import in_waves
+from shared.concurrency import TOO_MANY_LISTS, Turns, in_waves
 from shared.domain.definition import Definition, Json
 from shared.domain.priority import Priority
+from shared.errors import ServiceUnavailable
 from shared.storage.definitions import MOST_IN_ANSWER, NoRoom, Share
 from shared.storage.tasks import Loaded, TaskStore
 
 READS = 32
 """Tasks read in parallel."""
 AT_ONCE = 4
-"""Pages that a process reads at a time. Each has up to a megabyte of rows in memory; more pages are no faster."""
+"""Pages whose definitions a process reads at a time; more are no faster."""
+MOST_WAITING = 24
+"""Pages that wait for that. Each has up to a megabyte of rows in memory."""
+LOOKED_UP_AT_ONCE = 64
+"""What a process reads at a time for all lookups together."""
+MOST_LOOKUPS = 28
+"""Lookups under way; with pages and sign-ins fewer than the calls from which on long polls have to end."""
 
 T = TypeVar("T")
 F = TypeVar("F")
@@ -47,8 +54,7 @@ class Pages:
 
     def __init__(self, tasks: TaskStore) -> None:
         self._tasks = tasks
-        self.turn = asyncio.Semaphore(AT_ONCE)
-        """To be held from reading a page's rows to having its definitions."""
+        self._turns = Turns(AT_ONCE, MOST_WAITING)
 
     async def fill(
         self,
@@ -58,8 +64,19 @@ class Pages:
     ) -> tuple[list[T], int | None]:
         """What `unpack` makes of what `find` finds, without the Nones, and which item was the first without room.
 
-        One is answered however large it is. Raises NoRoom when there is no room for that.
+        It waits for its turn. So the caller has the page's rows by now: a group or pool that cannot be read must not
+        hold a turn that others wait for. One is answered however large it is. Raises NoRoom when there is no room for
+        that, ServiceUnavailable when too many wait.
         """
+        async with self._turns.turn():
+            return await self._filled(items, find, unpack)
+
+    async def _filled(
+        self,
+        items: Sequence[S],
+        find: Callable[[S], Awaitable[F | None]],
+        unpack: Callable[[F, Share], Awaitable[T | None]],
+    ) -> tuple[list[T], int | None]:
         share = self._tasks.definitions.share(MOST_IN_ANSWER)
         filled: list[T] = []
         for start in range(0, len(items), READS):
@@ -76,3 +93,29 @@ class Pages:
                 if unpacked is not None:
                     filled.append(unpacked)
         return filled, None
+
+
+class Lookups:
+    """Reads something small for each of a list.
+
+    All lists share the reads that may be under way, so that one with something that cannot be read holds up no other.
+    """
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._reads = asyncio.Semaphore(LOOKED_UP_AT_ONCE)
+
+    async def each(self, find: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:
+        """What `find` finds for each item. Raises what it raises, ServiceUnavailable when too many lists are read."""
+
+        async def found(item: S) -> T:
+            async with self._reads:
+                return await find(item)
+
+        if self._calls >= MOST_LOOKUPS:
+            raise ServiceUnavailable(TOO_MANY_LISTS)
+        self._calls += 1
+        try:
+            return await in_waves(READS, found, items)
+        finally:
+            self._calls -= 1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from shared.joint import Joint
+from shared.recent import Recent
 from shared.runtime import Runtime
 from shared.storage.pool_index import PoolIndex, PoolSnapshot
 
@@ -14,18 +14,7 @@ LARGE = 200
 COPY_LASTS = timedelta(seconds=1)
 """How old such a copy may be."""
 MOST_COPIES = 1000
-"""Pools of which a process keeps what it has read."""
-
-
-@dataclass(eq=False)
-class _Pool:
-    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
-    turn: int = 0
-    """Which of all readings was the latest of this pool."""
-    read: datetime | None = None
-    """When that reading began."""
-    found: PoolSnapshot | None = None
-    waiting: int = 0
+"""Large pools of which a process keeps what it has read."""
 
 
 class PoolSnapshots:
@@ -38,32 +27,21 @@ class PoolSnapshots:
     def __init__(self, index: PoolIndex, runtime: Runtime) -> None:
         self._index = index
         self._now = runtime.now
-        self._pools: dict[str, _Pool] = {}
-        self._turns = 0
+        self._readings: Joint[str, PoolSnapshot] = Joint()
+        self._copies: Recent[str, tuple[datetime, PoolSnapshot]] = Recent(MOST_COPIES)
+        """Of large pools: when the reading began, and what it found."""
 
     async def of_pool(self, task_queue_id: str) -> PoolSnapshot:
         """What has rows. Raises StorageUnavailable."""
-        pool = self._pools.setdefault(task_queue_id, _Pool())
-        asked = self._turns
-        pool.waiting += 1
-        try:
-            async with pool.reading:
-                if pool.found is None or not (pool.turn > asked or self._is_fresh(pool)):
-                    self._turns += 1
-                    turn, began = self._turns, self._now()
-                    pool.found = await self._index.snapshot(task_queue_id, began)
-                    pool.turn, pool.read = turn, began
-                return pool.found
-        finally:
-            pool.waiting -= 1
-            self._forget()
+        return await self._readings.read(task_queue_id, lambda: self._read(task_queue_id))
 
-    def _is_fresh(self, pool: _Pool) -> bool:
-        if pool.read is None or pool.found is None or pool.found.rows < LARGE:
-            return False
-        return self._now() - pool.read <= COPY_LASTS
-
-    def _forget(self) -> None:
-        """Keeps what somebody waits for, and large pools that were read just now."""
-        if len(self._pools) > MOST_COPIES:
-            self._pools = {name: pool for name, pool in self._pools.items() if pool.waiting or self._is_fresh(pool)}
+    async def _read(self, task_queue_id: str) -> PoolSnapshot:
+        began, copy = self._now(), self._copies.get(task_queue_id)
+        if copy is not None and began - copy[0] <= COPY_LASTS:
+            return copy[1]
+        found = await self._index.snapshot(task_queue_id, began)
+        if found.rows >= LARGE:
+            self._copies[task_queue_id] = began, found
+        else:
+            self._copies.pop(task_queue_id)
+        return found

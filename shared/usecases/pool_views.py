@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from shared.concurrency import in_waves, together
+from shared.concurrency import together
 from shared.domain.definition import Json
 from shared.domain.effects import row_of
 from shared.domain.task import State
@@ -18,7 +18,7 @@ from shared.storage.pool_index import Counts, Indexed, PoolIndex, PoolSnapshot, 
 from shared.storage.tasks import Found, Loaded
 from shared.usecases.executor import Stores
 from shared.usecases.groups import page_start
-from shared.usecases.pages import READS, Pages
+from shared.usecases.pages import Lookups, Pages
 from shared.usecases.pool_snapshots import PoolSnapshots
 
 JUDGED = 32
@@ -40,9 +40,12 @@ class ListedRun:
 class PoolViews:
     """Reads pools. An unknown pool is an empty one."""
 
-    def __init__(self, stores: Stores, pages: Pages, index: PoolIndex, snapshots: PoolSnapshots) -> None:
+    def __init__(
+        self, stores: Stores, pages: Pages, lookups: Lookups, index: PoolIndex, snapshots: PoolSnapshots
+    ) -> None:
         self._stores = stores
         self._pages = pages
+        self._lookups = lookups
         self._index = index
         self._snapshots = snapshots
         self._now = stores.runtime.now
@@ -53,22 +56,24 @@ class PoolViews:
 
     async def counts(self, task_queue_id: str) -> Counts:
         """As `counts_of_many`, for one. Raises StorageUnavailable."""
-        ((_, counts),) = await self.counts_of_many([task_queue_id])
+        (counts,) = await self._counts([task_queue_id], [await self._snapshots.of_pool(task_queue_id)])
         return counts
 
     async def counts_of_many(self, task_queue_ids: Sequence[str]) -> list[tuple[str, Counts]]:
         """From the index rows, in the order given; of a large pool as of a second ago. Raises StorageUnavailable.
 
         The row of a run that was reported goes a second or two later. Where few are claimed, that is seen, so their
-        tasks are asked; in a crowd it is not, and they may be many.
+        tasks are asked; in a crowd it is not, and they may be many. Raises ServiceUnavailable when too many lists are
+        read.
         """
-        found = await in_waves(READS, self._snapshots.of_pool, task_queue_ids)
-        if sum(len(snapshot.claimed) for snapshot in found) <= JUDGED:
-            judged = zip(task_queue_ids, found, strict=True)
-            counts = await together(*(self._judged(pool, snapshot) for pool, snapshot in judged))
-        else:
-            counts = [snapshot.counts for snapshot in found]
-        return list(zip(task_queue_ids, counts, strict=True))
+        found = await self._lookups.each(self._snapshots.of_pool, task_queue_ids)
+        return list(zip(task_queue_ids, await self._counts(task_queue_ids, found), strict=True))
+
+    async def _counts(self, task_queue_ids: Sequence[str], found: Sequence[PoolSnapshot]) -> list[Counts]:
+        if sum(len(snapshot.claimed) for snapshot in found) > JUDGED:
+            return [snapshot.counts for snapshot in found]
+        judged = zip(task_queue_ids, found, strict=True)
+        return await together(*(self._judged(pool, snapshot) for pool, snapshot in judged))
 
     async def _judged(self, task_queue_id: str, snapshot: PoolSnapshot) -> Counts:
         held = await together(*(self._is_held(task_queue_id, *run) for run in snapshot.claimed))
@@ -97,9 +102,8 @@ class PoolViews:
         if limit == 0:
             return [], None
         wanted = State.PENDING if kind == "pending" else State.RUNNING
-        async with self._pages.turn:
-            rows, resume = await self._index.page(kind, task_queue_id, start, limit)
-            runs, rest = await self._pages.fill(rows, lambda row: self._find(task_queue_id, row, wanted), self._run)
+        rows, resume = await self._index.page(kind, task_queue_id, start, limit)
+        runs, rest = await self._pages.fill(rows, lambda row: self._find(task_queue_id, row, wanted), self._run)
         return runs, resume if rest is None else key_of(kind, rows[rest])
 
     async def _find(self, task_queue_id: str, row: Indexed, wanted: State) -> tuple[Found, int] | None:

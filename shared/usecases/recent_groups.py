@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shared.concurrency import in_waves
 from shared.storage import keys
 from shared.storage.group_rows import Group
 from shared.storage.groups import GroupStore
 from shared.storage.recent_groups import CreatedGroup, RecentGroupStore
 from shared.usecases.groups import page_start
-from shared.usecases.pages import READS
+from shared.usecases.pages import Lookups
 
 MOST = 100
 """Groups on a page: each costs a read of its header, which knows its expiration and its seal."""
@@ -27,7 +26,8 @@ class RecentGroup:
 class RecentGroups:
     """Lists task groups."""
 
-    def __init__(self, groups: GroupStore, recent: RecentGroupStore) -> None:
+    def __init__(self, groups: GroupStore, recent: RecentGroupStore, lookups: Lookups) -> None:
+        self._lookups = lookups
         self._groups = groups
         self._recent = recent
 
@@ -35,13 +35,13 @@ class RecentGroups:
         """A page of at most MOST groups, latest first, and the key at which the next one starts.
 
         Groups that never came to be are left out, so a page may be short. Raises InputError for a start outside of the
-        listing, StorageUnavailable.
+        listing, StorageUnavailable, ServiceUnavailable when too many lists are read.
         """
         first = page_start(start, keys.CREATED_GROUPS)
         if limit == 0:
             return [], None
         created, resume = await self._recent.page(first, min(limit, MOST))
-        found = await in_waves(READS, self._find, created)
+        found = await self._lookups.each(self._find, created)
         return [group for group in found if group is not None], resume
 
     async def _find(self, created: CreatedGroup) -> RecentGroup | None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shared.concurrency import in_waves
 from shared.storage import keys
 from shared.storage.directory import DirectoryStore, Entry
 from shared.storage.pool_index import PoolSnapshot
 from shared.usecases.groups import page_start
-from shared.usecases.pages import READS
+from shared.usecases.pages import Lookups
 from shared.usecases.pool_snapshots import PoolSnapshots
 
 MOST = 100
@@ -29,21 +28,22 @@ class TaskQueueState:
 class TaskQueueStates:
     """Lists task queues."""
 
-    def __init__(self, directory: DirectoryStore, snapshots: PoolSnapshots) -> None:
+    def __init__(self, directory: DirectoryStore, snapshots: PoolSnapshots, lookups: Lookups) -> None:
         self._directory = directory
+        self._lookups = lookups
         self._snapshots = snapshots
 
     async def page(self, *, start: str, limit: int) -> tuple[list[TaskQueueState], str | None]:
         """A page of at most MOST task queues in the order of their ids, and the key at which the next one starts.
 
         Those that are neither in use nor hold a task are left out, so a page may be short. Raises InputError for a
-        start outside of the listing, StorageUnavailable.
+        start outside of the listing, StorageUnavailable, ServiceUnavailable when too many lists are read.
         """
         first = page_start(start, keys.LISTED)
         if limit == 0:
             return [], None
         known, resume = await self._directory.known(first, min(limit, MOST))
-        found = await in_waves(READS, lambda queue: self._state(*queue), known)
+        found = await self._lookups.each(lambda queue: self._state(*queue), known)
         return [state for state in found if state.entry is not None or state.snapshot.rows], resume
 
     async def _state(self, task_queue_id: str, entry: Entry | None) -> TaskQueueState:

@@ -79,7 +79,8 @@ Besides those above, which hold for all services. Compared with the Index of Sep
 * **`extra.index`**: a task of which a value cannot be used is not indexed, and a line in the log says so. Upstream
   repeats some of these once, then drops them with an error report; `expires: null` makes an entry of 1970 there.
 * **`findTasksAtIndex`** finds paths without a dot, returns a path once that is asked for twice, and its token belongs
-  to the list of paths that it came with: nothing is found with another list. Expired entries are left out.
+  to the list of paths that it came with: nothing is found with another list. Expired entries are left out. It looks up
+  200 paths without a `limit`, so that a page may be empty and not the last.
 * **Lists** are in the order of the characters' codes and go on after the last name, so that nothing is repeated or
   left out while entries come and go; upstream counts from the beginning, in the order of its database's language. A
   token that is not ours is a 400 InputError, `limit=0` as well.

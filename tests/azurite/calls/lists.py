@@ -31,6 +31,12 @@ async def list_group(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.groups.list(group, start="", limit=1000))
 
 
+@budget("statuses of 5, 2 of them unknown", "findTasksAtIndex, n ≤ 1,000 paths; statuses, n ≤ 1,000 tasks", n=5)
+async def statuses(bench: Bench) -> Operations:
+    known = [await bench.create() for _ in range(3)]
+    return await bench.measure(bench.calls.batches.statuses([*known, new_slugid(), new_slugid()]))
+
+
 @budget("listTaskQueueStates, one task queue", "listTaskQueueStates, a page of n ≤ 100", n=1)
 async def list_task_queue_states(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.task_queue_states.page(start="", limit=100))

@@ -1,0 +1,145 @@
+"""Every call that reads by a list reads no more than design 12 says, and takes the turn that it says."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from local.state import ROOT
+from shared.api.endpoint import Endpoint
+from shared.api.paging import MOST, OF_LOOKUPS
+from shared.auth import openid
+from shared.endpoints import ENDPOINTS, accounts, index, objects
+from shared.errors import ServiceUnavailable
+from shared.settings import Settings
+from shared.storage.counting import counting
+from shared.usecases import pages
+from tests.simulator.situations import A
+from tests.simulator.test_handlers_of_endpoints import called
+from tests.simulator.world import POOL, World
+
+ALL = (*ENDPOINTS, *accounts.ENDPOINTS, *objects.ENDPOINTS, *index.ENDPOINTS)
+MANY = 2500
+"""Items of a list, more than any page has."""
+PROVISIONER, _, WORKER_TYPE = POOL.partition("/")
+PARAMS = {
+    "taskId": A,
+    "runId": "0",
+    "taskGroupId": A,
+    "taskQueueId": POOL,
+    "provisionerId": PROVISIONER,
+    "workerType": WORKER_TYPE,
+    "namespace": "a.b",
+}
+
+
+def many_ids(number: int) -> list[str]:
+    return [f"{item:08}{A[8:]}" for item in range(number)]
+
+
+BODIES: dict[str, dict[str, list[str]]] = {
+    "tasks": {"taskIds": many_ids(MANY)},
+    "statuses": {"taskIds": many_ids(MANY)},
+    "findTasksAtIndex": {"indexes": [f"a.b{number}" for number in range(MANY)]},
+    "taskQueueCountsBatch": {"taskQueueIds": [f"p/w{number}" for number in range(1000)]},
+}
+"""Of the calls whose list is in their body, which is as long as may be."""
+
+
+def stated() -> dict[str, tuple[int, str]]:
+    """The most reads and the turn of each call, as the document says."""
+    text = (ROOT / "docs" / "design.md").read_text().split('<a id="design-12"></a>')[1]
+    found: dict[str, tuple[int, str]] = {}
+    for calls, _, most, turn in re.findall(r"^\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|$", text, re.M):
+        numbers = [int(number.replace(",", "")) for number in re.findall(r"[\d,]*\d", most)]
+        if numbers:
+            found |= {name.strip(): (sum(numbers), turn.strip()) for name in calls.split(",")}
+    return found
+
+
+STATED = stated()
+
+
+LISTS = {"taskIds", "taskQueueIds", "indexPaths", "names"}
+"""What is authorised item by item, and read so."""
+ELSEWHERE = {"createTask", "defineTask", "artifact", "latestArtifact", "getArtifact", "getLatestArtifact"}
+"""Measured by test_dependency_costs.py and test_links.py."""
+
+
+def reads_by_a_list(endpoint: Endpoint) -> bool:
+    lists = set(re.findall(r"'in': '(\w+)'", str(endpoint.scopes)))
+    takes_dependencies = endpoint.input is not None and "dependencies" in endpoint.input.model_fields
+    return "limit" in endpoint.query or takes_dependencies or bool(lists & LISTS)
+
+
+async def send(world: World, name: str, **query: str) -> Any:
+    (endpoint, *_) = (each for each in ALL if each.name == name)
+    params = {param: PARAMS[param] for param in re.findall(r"<(\w+)>", endpoint.route)}
+    call = called(ALL, name, "*", params=params, query=query, body=BODIES.get(name))
+    return await endpoint.handler(world.services, call)
+
+
+def a_world() -> World:
+    world = World()
+    world.is_ordered = False
+    world.run(world.create(A, taskGroupId=A))
+    return world
+
+
+def test_the_table_names_the_calls_that_there_are() -> None:
+    assert set(STATED) == {endpoint.name for endpoint in ALL if reads_by_a_list(endpoint)}
+    assert set(BODIES) == {each.name for each in ALL if reads_by_a_list(each) and each.input is not None} - ELSEWHERE
+
+
+@pytest.mark.parametrize("name", [name for name in STATED if name not in ELSEWHERE])
+def test_no_call_reads_more_than_stated(name: str) -> None:
+    world = a_world()
+    most, _ = STATED[name]
+
+    async def story() -> None:
+        with counting() as operations:
+            await send(world, name, limit=str(MOST))
+        assert 0 < operations.total <= most
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("name", ["statuses", "findTasksAtIndex"])
+def test_a_caller_who_does_not_say_how_many_looks_up_few(name: str) -> None:
+    world = a_world()
+
+    async def story() -> None:
+        with counting() as operations:
+            page = await send(world, name)
+        assert operations.total == OF_LOOKUPS
+        assert "continuationToken" in page
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("kind", ["lookup", "page"])
+def test_calls_are_refused_when_as_many_wait_for_their_turn_as_may(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, {"lookup": "MOST_LOOKUPS", "page": "MOST_WAITING"}[kind], 0)
+    world = a_world()
+    refused = set()
+
+    async def story() -> None:
+        for name in STATED.keys() - ELSEWHERE:
+            try:
+                await send(world, name, limit="1")
+            except ServiceUnavailable as error:
+                assert "as many lists as it can" in str(error)
+                refused.add(name)
+
+    world.run(story())
+    assert refused == {name for name, (_, turn) in STATED.items() if turn == kind}
+
+
+def test_lists_and_sign_ins_leave_room_for_other_calls() -> None:
+    """With long polls, which end when three quarters of the places are taken."""
+    places = Settings.model_fields["max_concurrent_calls"].default
+    lists = pages.AT_ONCE + pages.MOST_WAITING + pages.MOST_LOOKUPS
+    providers = 2  # of people and of workloads
+    assert lists + providers * openid.MOST_WAITING < places * 3 / 4

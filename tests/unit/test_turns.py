@@ -1,0 +1,116 @@
+"""Few at a time, and one reading for all who ask at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+
+import pytest
+
+from shared.concurrency import Turns
+from shared.errors import ServiceUnavailable
+from shared.joint import Joint
+
+
+async def settled() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_few_have_a_turn_few_wait_and_the_others_are_refused() -> None:
+    turns, goes_on = Turns(2, 3), asyncio.Event()
+    under_way: list[int] = []
+
+    async def call(number: int) -> int:
+        async with turns.turn():
+            under_way.append(number)
+            await goes_on.wait()
+        return number
+
+    calls = [asyncio.create_task(call(number)) for number in range(10)]
+    await settled()
+    assert under_way == [0, 1]
+    goes_on.set()
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert outcomes[:5] == list(range(5))
+    assert all(isinstance(outcome, ServiceUnavailable) for outcome in outcomes[5:])
+
+
+async def test_who_waits_and_goes_away_leaves_its_place_to_others() -> None:
+    turns = Turns(1, 1)
+
+    async def call() -> None:
+        async with turns.turn():
+            pass
+
+    async with turns.turn():
+        for _ in range(3):
+            waiting = asyncio.create_task(call())
+            await settled()
+            waiting.cancel()
+            await settled()
+    await asyncio.wait_for(call(), 10)
+
+
+class Reading:
+    """Counts how often it is read; fails while it is told to."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.fails = False
+        self.goes_on = asyncio.Event()
+
+    async def __call__(self) -> int:
+        self.number += 1
+        number = self.number
+        await self.goes_on.wait()
+        if self.fails:
+            raise ServiceUnavailable(f"reading {number}")
+        return number
+
+
+async def test_those_who_wait_share_a_failure_and_the_next_to_ask_reads_again() -> None:
+    joint: Joint[str, int] = Joint()
+    reading = Reading()
+    reading.fails = True
+    calls = [asyncio.create_task(joint.read("key", reading)) for _ in range(10)]
+    await settled()
+    reading.goes_on.set()
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert [str(outcome) for outcome in outcomes] == ["reading 1"] + ["reading 2"] * 9
+    reading.fails = False
+    assert await joint.read("key", reading) == 3
+
+
+async def test_who_reads_and_goes_away_leaves_the_reading_to_the_next() -> None:
+    joint: Joint[str, int] = Joint()
+    reading = Reading()
+    first, second = (asyncio.create_task(joint.read("key", reading)) for _ in range(2))
+    await settled()
+    first.cancel()
+    reading.goes_on.set()
+    assert await second == 2
+
+
+async def test_a_failure_keeps_nothing_in_memory() -> None:
+    joint: Joint[str, int] = Joint()
+
+    class Rows:
+        pass
+
+    kept: list[weakref.ref[Rows]] = []
+
+    async def fail() -> int:
+        rows = Rows()
+        kept.append(weakref.ref(rows))
+        raise ServiceUnavailable(str(len(kept)))
+
+    gc.disable()
+    try:
+        for _ in range(3):
+            with pytest.raises(ServiceUnavailable):
+                await joint.read("key", fail)
+        assert not [each for each in kept[:-1] if each() is not None]
+    finally:
+        gc.enable()
