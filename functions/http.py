@@ -17,7 +17,7 @@ import azure.functions as func
 
 from functions import process, telemetry_export
 from functions.console import FOLDER, Site, sources
-from functions.load import READ_AT_ONCE, Bodies, Load
+from functions.load import READ_AT_ONCE, Bodies, Contents, Load
 from functions.observation import observed
 from shared.api.answer import (
     MOST_ECHOED,
@@ -59,6 +59,7 @@ ROUTERS = (
 
 LOAD = Load(process.SETTINGS.max_concurrent_calls, process.SETTINGS.max_long_polls)
 BODIES = Bodies()
+CONTENTS = Contents(2 * process.SETTINGS.artifact_relay_limit_bytes)
 CONSOLE = Site.load(FOLDER, sources(process.SETTINGS))
 
 _TRACE_ID = re.compile(r"[\x21-\x7e]{1,128}")
@@ -198,6 +199,7 @@ async def _handled(
     validate_params(endpoint, call.params)
     call.query = validate_query(endpoint, query)
     if endpoint.takes_content:
+        held.enter_context(CONTENTS.content(len(body)))
         call.content = body
     else:
         if _is_parsed(call, body):

@@ -1,4 +1,4 @@
-"""What one process takes on at a time: calls, long polls, and large bodies. What is more is refused at once.
+"""What one process takes on at a time: calls, long polls, uploads and large bodies. What is more is refused at once.
 
 A call that waits without end for its turn is worse than one that is refused: its client times out and sends it again,
 while the process still works on what no client waits for.
@@ -64,6 +64,26 @@ class Load:
             yield
         finally:
             self.polls -= 1
+
+
+class Contents:
+    """The bytes of uploads that pass through this process at a time: they are in its memory as a whole."""
+
+    def __init__(self, most_held: int) -> None:
+        """`most_held` in bytes; one upload may have more, if it is the only one."""
+        self._most_held = most_held
+        self._held = 0
+
+    @contextmanager
+    def content(self, length: int) -> Iterator[None]:
+        """One upload of so many bytes under way. Raises ServiceUnavailable."""
+        if self._held and self._held + length > self._most_held:
+            raise ServiceUnavailable("this process is storing as many uploads as it can; send the request again")
+        self._held += length
+        try:
+            yield
+        finally:
+            self._held -= length
 
 
 class Bodies:

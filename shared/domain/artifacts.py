@@ -102,7 +102,7 @@ class Artifact:
     encoding: str = ""
     """Content-Encoding of the blob."""
     length: int | None = None
-    """Bytes of the blob."""
+    """Bytes of the content before any encoding, as they were seen; None where that was not looked at, or is hidden."""
 
     @property
     def has_blob(self) -> bool:
@@ -115,7 +115,7 @@ class Artifact:
 
     @property
     def known_length(self) -> int | None:
-        """Bytes of the content: as its worker stated, else those of the blob, once they are known."""
+        """Bytes of the content: as its worker stated, else as they were seen."""
         return self.length if self.content_length is None and self.is_settled else self.content_length
 
 
@@ -216,17 +216,26 @@ def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
     return replace(again, version=stored.version)
 
 
-def upload_of(mode: UploadMode, content_length: int | None) -> Upload:
-    """How an `s3` artifact comes: straight where the request states the length, unless the mode decides.
+def upload_of(mode: UploadMode, content_length: int | None, relay_limit: int) -> Upload:
+    """How an `s3` artifact comes, whose request states so many bytes (design 8).
 
-    Workers that state it take any 2xx for an answer; older ones may insist on 200 (design 8). Raises InputError for
-    what no block can hold.
+    The relay sees the content's encoding. Storage forgets it, and it can be told from the content only where the length
+    is stated. So what states none is relayed in every mode; `auto` relays all that the relay is certain to take. Raises
+    InputError for what no block can hold.
     """
-    if content_length is not None and content_length > MAX_BLOCK:
+    if content_length is None:
+        return Upload.RELAY
+    if content_length > MAX_BLOCK:
         raise InputError(f"an `s3` artifact must not have more than {MAX_BLOCK} bytes")
     if mode == "auto":
-        return Upload.RELAY if content_length is None else Upload.DIRECT
+        return Upload.RELAY if _most_encoded(content_length) <= relay_limit else Upload.DIRECT
     return Upload.DIRECT if mode == "direct" else Upload.RELAY
+
+
+def _most_encoded(content_length: int) -> int:
+    """Bytes that no encoder makes more of than it was given so many: a header with a name, and what cannot be
+    compressed, in blocks of which even poor encoders add less than a sixty-fourth."""
+    return content_length + (content_length >> 6) + 1024
 
 
 def part_id(number: int) -> str:
@@ -237,11 +246,6 @@ def part_id(number: int) -> str:
 def outlives_blocks(deadline: datetime, now: datetime) -> bool:
     """Whether the task may be unresolved for longer than a block waits for its commit (a week, with a margin)."""
     return deadline > now + timedelta(days=6)
-
-
-_GZIP = b"\x1f\x8b\x08"
-_IS_GZIP = ("gzip", "tgz", "x-tar", "x-compressed", "x-gtar", "svgz")
-_GZIP_NAMES = (".gz", ".tgz", ".taz", ".svgz", ".crate", ".apk", ".rds", ".rda", ".rdata", ".gzip", ".z", ".cpgz")
 
 
 _UPLOAD_LIFE = timedelta(minutes=20)
@@ -262,17 +266,22 @@ UNDER_WAY = timedelta(hours=6)
 """For so long after its URL has expired an upload may still end that began before."""
 
 
-def detected_encoding(name: str, content_type: str, head: bytes) -> str:
-    """Content encoding of what came without one: gzip's magic in what is not declared to be gzip itself.
+GZIP = b"\x1f\x8b\x08"
+"""What gzip begins with: its magic, and its only method."""
+GZIP_TRAILER = 4
+"""Bytes at the end of gzip that state the length of what it was made of."""
 
-    `head` is the content's first three bytes or more.
-    """
-    if not head.startswith(_GZIP):
-        return ""
-    declared = content_type.lower()
-    if any(word in declared for word in _IS_GZIP) or name.lower().endswith(_GZIP_NAMES):
-        return ""
-    return "gzip"
+
+def is_made_of(content_length: int, trailer: bytes) -> bool:
+    """Whether gzip that ends so says that it was made of so many bytes, as far as 32 bits tell."""
+    return content_length % (1 << 8 * GZIP_TRAILER) == int.from_bytes(trailer, "little")
+
+
+def seen_length(length: int, encoding: str, trailer: bytes = b"") -> int | None:
+    """Bytes of the content that takes `length` bytes in its encoding and ends with `trailer`; None if unknown."""
+    if encoding in ("", "identity"):
+        return length
+    return int.from_bytes(trailer, "little") if encoding == "gzip" and len(trailer) == GZIP_TRAILER else None
 
 
 def normal_type(content_type: str) -> str:

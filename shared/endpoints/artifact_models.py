@@ -258,8 +258,10 @@ class ArtifactContentResponse(
 Request = S3Request | ObjectRequest | AzureRequest | BlobRequest | ReferenceRequest | LinkRequest | ErrorRequest
 
 
-def from_request(name: str, request: Request, mode: UploadMode, new_upload_id: Callable[[], str]) -> Artifact:
-    """The artifact that is wanted. The project of an `object` is filled in later.
+def from_request(
+    name: str, request: Request, mode: UploadMode, relay_limit: int, new_upload_id: Callable[[], str]
+) -> Artifact:
+    """The artifact that is wanted. The project of an `object` is filled in later. The relay takes `relay_limit` bytes.
 
     Raises InputError for lengths that storage cannot take.
     """
@@ -267,7 +269,7 @@ def from_request(name: str, request: Request, mode: UploadMode, new_upload_id: C
     match request:
         case S3Request():
             length = request.contentLength
-            more = {"upload": upload_of(mode, length), "content_length": length, "sent_length": length}
+            more = {"upload": upload_of(mode, length, relay_limit), "content_length": length, "sent_length": length}
         case ObjectRequest():
             more = {
                 "upload": Upload.CLIENT,

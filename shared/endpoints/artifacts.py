@@ -35,7 +35,8 @@ async def create_artifact(services: Services, call: Call) -> Mapping[str, Any]:
     """createArtifact."""
     task_id, run_id, name = call.params["taskId"], call.run_id, call.params["name"]
     request = call.payload(PostArtifactRequest).root
-    wanted = from_request(name, request, services.settings.artifact_upload_mode, services.runtime.slugid)
+    mode, relay_limit = services.settings.artifact_upload_mode, services.artifacts.relay.limit
+    wanted = from_request(name, request, mode, relay_limit, services.runtime.slugid)
     created = await services.artifacts.creation.create(task_id, run_id, wanted)
     artifact, until = created.artifact, created.upload_until
     answer: dict[str, Any] = {"storageType": artifact.storage_type.value}

@@ -137,7 +137,7 @@ class ArtifactStore:
             return None
         return replace(stored, artifact=artifact, etag=etag)
 
-    async def arrived(self, stored: Stored, *, encoding: str, length: int) -> bool:
+    async def arrived(self, stored: Stored, *, encoding: str, length: int | None) -> bool:
         """Notes what came through this service for an artifact that was read before.
 
         If the artifact has changed since, other content may have come: then nothing is known of what is there. False

@@ -80,21 +80,21 @@ class AzureBlobs:
             ),
         )
 
-    async def download(self, container: str, path: str, *, limit: int | None = None) -> bytes:
+    async def download(self, container: str, path: str, *, start: int = 0, limit: int | None = None) -> bytes:
         """See `interface.Blobs.download`. The bytes as stored: a content encoding is not undone."""
         if limit is not None and limit < 1:
             raise ValueError(f"a limit of {limit} bytes")
         try:
             with unavailable():
                 stream = await self._open_blob(container, path).download_blob(
-                    offset=None if limit is None else 0,
+                    offset=None if limit is None and not start else start,
                     length=limit,
                     decompress=False,
                     error_map=REFUSALS,
                 )
                 return await stream.readall()
         except Refused as answer:
-            if answer.code == "InvalidRange":  # asked for the start of an empty blob
+            if answer.code == "InvalidRange":  # asked for what is after the blob's end
                 return b""
             if answer.status in {404, 409}:  # 409: archived, or encrypted with a key that is not ours
                 raise BlobMissing(path) from None

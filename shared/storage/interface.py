@@ -253,8 +253,8 @@ class Blobs(Protocol):
         """Write a blob, whatever is there; a missing container is made first. Raises StorageUnavailable."""
         ...
 
-    async def download(self, container: str, path: str, *, limit: int | None = None) -> bytes:
-        """The first `limit` bytes of a blob, or all. Raises BlobMissing, StorageUnavailable.
+    async def download(self, container: str, path: str, *, start: int = 0, limit: int | None = None) -> bytes:
+        """The bytes of a blob from `start` on, at most `limit` of them. Raises BlobMissing, StorageUnavailable.
 
         BlobMissing is also for content that cannot be read: archived, or encrypted with a key of the writer's own.
         """

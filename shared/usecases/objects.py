@@ -20,6 +20,7 @@ from shared.domain.artifacts import (
     UploadMode,
     as_header,
     disposition,
+    seen_length,
     upload_life,
 )
 from shared.domain.definition import Json
@@ -156,7 +157,8 @@ class Objects:
         found = await self._blobs.properties(stored.container, stored.path)
         if found is None:
             raise InputError("no data has been uploaded")
-        await self._note(stored, length=found.length, hashes=joined, isFinished=True)
+        length = seen_length(found.length, found.content_encoding)
+        await self._note(stored, length=length, hashes=joined, isFinished=True)
 
     def upload_credentials(self, stored: Artifact, task_id: str, run_id: int, run: Run) -> Json:
         """What a worker uploads the object with (contract 7.2)."""

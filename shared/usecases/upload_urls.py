@@ -95,7 +95,7 @@ class Relay:
             )
         stored = await self._open(task_id, int(run_id), name, version)
         if stored.artifact.storage_type is StorageType.OBJECT:
-            await self._uploads.replace_object(stored, content)
+            await self._uploads.replace_object(stored, content, encoding)
         elif not await self._uploads.write(stored, content, content_type, encoding):
             raise ResourceNotFound(_EXPIRED)
 

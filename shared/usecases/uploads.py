@@ -14,14 +14,17 @@ from typing import Any
 
 from shared.concurrency import in_waves
 from shared.domain.artifacts import (
+    GZIP,
+    GZIP_TRAILER,
     OPAQUE,
     UNDER_WAY,
     Artifact,
     StorageType,
     Upload,
     as_header,
-    detected_encoding,
     disposition,
+    is_made_of,
+    seen_length,
 )
 from shared.errors import RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.runtime import Runtime
@@ -80,10 +83,12 @@ class Uploads:
         if found is None:
             return None
         encoding = found.content_encoding
-        if artifact.upload is Upload.DIRECT and not encoding and found.length != artifact.sent_length:
+        if artifact.upload is Upload.DIRECT and not encoding:
             encoding = await self._detect(stored, found)
+        length = None
         # The client of an `azure` artifact may go on writing its blob, as a log that grows: its length stays unknown.
-        length = None if artifact.storage_type is StorageType.AZURE else found.length
+        if artifact.storage_type is not StorageType.AZURE and artifact.content_length is None:
+            length = seen_length(found.length, encoding, await self._trailer(stored, found) if encoding else b"")
         seen = replace(artifact, is_present=True, is_settled=True, encoding=encoding, length=length)
         if await self._artifacts.note(stored, seen) is None and await self._is_gone(stored):
             await self._blobs.delete(stored.container, stored.path)
@@ -101,12 +106,13 @@ class Uploads:
             content_disposition=disposition(stored.artifact.name),
         )
         known = as_header(encoding, "")
-        if await self._artifacts.arrived(stored, encoding=known, length=len(content)):
+        length = seen_length(len(content), known, content[-GZIP_TRAILER:])
+        if await self._artifacts.arrived(stored, encoding=known, length=length):
             return True
         await self._blobs.delete(stored.container, stored.path)
         return False
 
-    async def replace_object(self, stored: Stored, content: bytes, **details: Any) -> Stored:
+    async def replace_object(self, stored: Stored, content: bytes, encoding: str = "", **details: Any) -> Stored:
         """Stores the data of an object in a place of its own, and then says so, with `details`.
 
         So what is slow, and lands after the upload was finished, changes nothing. Raises RequestConflict when the
@@ -121,6 +127,7 @@ class Uploads:
             new.path,
             content,
             content_type=as_header(new.artifact.content_type, OPAQUE),
+            content_encoding=as_header(encoding, ""),
             content_disposition=disposition(new.artifact.name),
         )
         noted = await self._artifacts.note(stored, new.artifact)
@@ -179,23 +186,33 @@ class Uploads:
         )
 
     async def _detect(self, stored: Stored, found: BlobProperties) -> str:
-        """Storage does not keep the encoding that a bare PUT states, so it is detected from the first bytes.
+        """Storage does not keep the encoding that a bare PUT states, so it is told from the content.
 
-        That is noted only on the content that was looked at: another one may have been committed meanwhile.
+        Workers state the length before they encode. What has another length was encoded, if it is gzip; what has the
+        same length only if it also ends as gzip of so many bytes does. That is noted only on the content that was
+        looked at: another one may have been committed meanwhile.
         """
-        name, content_type = stored.artifact.name, stored.artifact.content_type
-        try:
-            head = await self._blobs.download(stored.container, stored.path, limit=3)
-        except BlobMissing:
+        if await self._part(stored, 0, len(GZIP)) != GZIP:
             return ""
-        encoding = detected_encoding(name, content_type, head)
-        if encoding:
-            await self._blobs.set_headers(
-                stored.container,
-                stored.path,
-                content_type=as_header(content_type, OPAQUE),
-                content_encoding=encoding,
-                content_disposition=disposition(name),
-                etag=found.etag,
-            )
-        return encoding
+        is_as_stated = found.length == stored.artifact.sent_length
+        if is_as_stated and not is_made_of(found.length, await self._trailer(stored, found)):
+            return ""
+        await self._blobs.set_headers(
+            stored.container,
+            stored.path,
+            content_type=as_header(stored.artifact.content_type, OPAQUE),
+            content_encoding="gzip",
+            content_disposition=disposition(stored.artifact.name),
+            etag=found.etag,
+        )
+        return "gzip"
+
+    async def _trailer(self, stored: Stored, found: BlobProperties) -> bytes:
+        return await self._part(stored, max(found.length - GZIP_TRAILER, 0), GZIP_TRAILER)
+
+    async def _part(self, stored: Stored, start: int, limit: int) -> bytes:
+        """Some bytes of the content; none where it is gone."""
+        try:
+            return await self._blobs.download(stored.container, stored.path, start=start, limit=limit)
+        except BlobMissing:
+            return b""

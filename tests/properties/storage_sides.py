@@ -197,7 +197,9 @@ _METHODS: dict[str, Callable[..., Awaitable[object]]] = {
         content_encoding=encoding,
         content_disposition=encoding and "inline",
     ),
-    "download": lambda side, path, limit: side.storage.blobs.download(side.container, path, limit=limit),
+    "download": lambda side, path, start, limit: side.storage.blobs.download(
+        side.container, path, start=start, limit=limit
+    ),
     "properties": lambda side, path: side.storage.blobs.properties(side.container, path),
     "put_block": lambda side, path, block, content: side.storage.blobs.put_block(side.container, path, block, content),
     "commit": lambda side, path, blocks, content_type, only_new: side.storage.blobs.commit_blocks(

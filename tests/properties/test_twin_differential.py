@@ -77,7 +77,7 @@ _content = st.sampled_from([b"", b"hello", b"\x1f\x8b not really gzip", b"x" * 1
 _blob_steps = st.lists(
     st.one_of(
         _step("upload", _uploaded, _content, _type, _encoding),
-        _step("download", _path, st.sampled_from([None, 1, 5, 1_000_000, 0])),
+        _step("download", _path, st.sampled_from([0, 0, 3, 1_000_000]), st.sampled_from([None, 1, 5, 1_000_000, 0])),
         _step("properties", _path),
         _step("put_block", _staged, _block, _content.filter(len)),
         _step(

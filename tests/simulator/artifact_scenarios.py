@@ -86,12 +86,12 @@ async def relay_to(services: Services, url: str, content: bytes = CONTENT, encod
     await services.artifacts.relay.put(params, query, content, encoding)
 
 
-async def direct(world: World, *names: str, **changes: Any) -> None:
+async def direct(world: World, *names: str, content: bytes = CONTENT, **changes: Any) -> None:
     """Creates `s3` artifacts whose content is PUT straight into storage, and puts it there."""
     for name in names:
         wanted = artifact(world, "s3", name, upload=Upload.DIRECT, **{**STATED, **changes})
         await world.services.artifacts.creation.create(A, 0, wanted)
-        await put(world, name)
+        await put(world, name, content=content)
 
 
 async def uploaded(world: World) -> None:

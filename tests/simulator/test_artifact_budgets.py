@@ -16,6 +16,7 @@ from tests.azurite.budget_table import figures
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import NAME, artifact, direct, read, reference, upload_blob
 from tests.simulator.situations import A, running
+from tests.simulator.uploading import PACKED
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 
@@ -78,6 +79,18 @@ async def settled(world: World) -> None:
     await read(world)
 
 
+async def encoded(world: World) -> None:
+    """A worker has encoded what it put straight into storage."""
+    await running(world)
+    await direct(world, NAME, content=PACKED)
+
+
+async def uploaded_as_gzip(world: World) -> None:
+    """A worker has put gzip straight into storage, as it was."""
+    await running(world)
+    await direct(world, NAME, content=PACKED, content_length=len(PACKED), sent_length=len(PACKED))
+
+
 async def read_latest(world: World) -> None:
     async def everybody(names: object) -> None:
         assert names
@@ -108,7 +121,9 @@ async def listing(world: World) -> None:
         (scenes.relayed, scenes.put_to_relay, RELAY_PUT.operations, RELAY_PUT.depth),
         (scenes.blob_uploaded, scenes.complete_blob, 4, 3),
         (scenes.object_uploaded, scenes.finish_object, 3, 2),
-        (scenes.uploaded, read, 4, 4),
+        (scenes.uploaded, read, 5, 5),
+        (uploaded_as_gzip, read, 6, 6),
+        (encoded, read, 6, 6),
         (settled, read, 1, 1),
         (settled, read_latest, 2, 1),
         (settled, info, 1, 1),

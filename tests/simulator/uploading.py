@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
@@ -20,7 +21,7 @@ from tests.twin.blobs import StoredBlob
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase, Resent, as_process, process_name
 
-PACKED = b"\x1f\x8b\x08 packed"
+PACKED = gzip.compress(CONTENT, mtime=0)
 
 
 class Once:
@@ -92,3 +93,8 @@ def stored(world: World) -> tuple[rules.Artifact, StoredBlob]:
     (row,) = [row for row in world.rows(keys.TASKS, A) if row.key == keys.artifact(0, NAME)]
     container, path = place(world)
     return decode(row), world.memory.blobs.blobs(container)[path]
+
+
+def length_of(blob: StoredBlob) -> int:
+    """Bytes of a blob's content before its encoding."""
+    return len(gzip.decompress(blob.content) if blob.content_encoding == "gzip" else blob.content)

@@ -70,13 +70,14 @@ class MemoryBlobs:
 
         await perform(self._gate, Call(Kind.BLOB_WRITE, container, path), effect)
 
-    async def download(self, container: str, path: str, *, limit: int | None = None) -> bytes:
+    async def download(self, container: str, path: str, *, start: int = 0, limit: int | None = None) -> bytes:
         """See `interface.Blobs.download`."""
         _NAMES.container(container)
         if limit is not None and limit < 1:
             raise ValueError(f"a limit of {limit} bytes")
         call = Call(Kind.BLOB_READ, container, path)
-        return await perform(self._gate, call, lambda: self._committed(container, path).content[:limit])
+        end = None if limit is None else start + limit
+        return await perform(self._gate, call, lambda: self._committed(container, path).content[start:end])
 
     async def properties(self, container: str, path: str) -> BlobProperties | None:
         """See `interface.Blobs.properties`."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -176,38 +179,62 @@ def test_a_blob_that_is_complete_stays_so() -> None:
     ("mode", "length", "upload"),
     [
         ("auto", None, Upload.RELAY),
-        ("auto", 0, Upload.DIRECT),
-        ("direct", None, Upload.DIRECT),
+        ("auto", 0, Upload.RELAY),
+        ("auto", 1_000_000, Upload.RELAY),
+        ("auto", 1 << 20, Upload.DIRECT),
+        ("direct", None, Upload.RELAY),
+        ("direct", 0, Upload.DIRECT),
         ("relay", 5, Upload.RELAY),
+        ("relay", 1 << 30, Upload.RELAY),
     ],
 )
 def test_how_content_comes(mode: rules.UploadMode, length: int | None, upload: Upload) -> None:
-    assert rules.upload_of(mode, length) is upload
+    assert rules.upload_of(mode, length, 1 << 20) is upload
+
+
+@pytest.mark.parametrize("level", [0, 1, 9])
+@given(limit=st.integers(1024, 1 << 18), seed=st.integers(0, 9))
+def test_the_relay_takes_whatever_an_encoder_makes_of_what_is_sent_to_it(level: int, limit: int, seed: int) -> None:
+    """With a name as long as a file system allows; what cannot be compressed grows."""
+    length = limit
+    while length >= 0 and rules.upload_of("auto", length, limit) is Upload.DIRECT:
+        length -= 1
+    encoder = zlib.compressobj(level, zlib.DEFLATED, 16 + zlib.MAX_WBITS, memLevel=4)
+    encoded = encoder.compress(Random(seed).randbytes(max(length, 0))) + encoder.flush()
+    assert len(encoded) + 256 <= limit
 
 
 def test_what_no_block_can_hold() -> None:
-    rules.upload_of("auto", rules.MAX_BLOCK)
+    rules.upload_of("auto", rules.MAX_BLOCK, 1 << 20)
     with pytest.raises(InputError):
-        rules.upload_of("auto", rules.MAX_BLOCK + 1)
+        rules.upload_of("auto", rules.MAX_BLOCK + 1, 1 << 20)
+
+
+@given(content=st.binary(), other=st.integers(0, 1 << 40))
+def test_gzip_says_what_it_was_made_of(content: bytes, other: int) -> None:
+    packed = gzip.compress(content)
+    trailer = packed[-rules.GZIP_TRAILER :]
+    assert packed.startswith(rules.GZIP)
+    assert rules.is_made_of(len(content), trailer)
+    assert rules.is_made_of(len(content) + (1 << 32), trailer), "it has 32 bits for that"
+    assert rules.is_made_of(other, trailer) is ((other - len(content)) % (1 << 32) == 0)
+    assert not rules.is_made_of(len(content), trailer[:-1] + b"\xff")
 
 
 @pytest.mark.parametrize(
-    ("name", "content_type", "head", "encoding"),
+    ("encoding", "trailer", "length"),
     [
-        ("public/log.txt", "text/plain", b"\x1f\x8b\x08", "gzip"),
-        ("public/log.txt", "text/plain; charset=utf-8", b"log", ""),
-        ("public/log.txt", "text/plain", b"\x1f\x8b", ""),
-        ("public/a.json", "application/json", b"\x1f\x8b\x08\x00", "gzip"),
-        ("public/target", "application/octet-stream", b"\x1f\x8b\x08", "gzip"),
-        ("public/a.tar.gz", "application/octet-stream", b"\x1f\x8b\x08", ""),
-        ("public/A.TGZ", "application/binary", b"\x1f\x8b\x08", ""),
-        ("public/a", "application/gzip", b"\x1f\x8b\x08", ""),
-        ("public/a", "application/x-tar", b"\x1f\x8b\x08", ""),
-        ("public/empty", "text/plain", b"", ""),
+        ("", b"\x03\x00\x00\x00", 30),
+        ("identity", b"\x03\x00\x00\x00", 30),
+        ("gzip", b"\x03\x00\x00\x00", 3),
+        ("gzip", b"\x00\x00\x00\x00", 0),
+        ("gzip", b"\x03", None),
+        ("gzip", b"", None),
+        ("br", b"\x03\x00\x00\x00", None),
     ],
 )
-def test_encodings_are_detected_from_the_first_bytes(name: str, content_type: str, head: bytes, encoding: str) -> None:
-    assert rules.detected_encoding(name, content_type, head) == encoding
+def test_the_length_of_the_content_not_of_its_encoding(encoding: str, trailer: bytes, length: int | None) -> None:
+    assert rules.seen_length(30, encoding, trailer) == length
 
 
 @pytest.mark.parametrize(

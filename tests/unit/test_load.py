@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from functions.load import READ_AT_ONCE, Bodies, Load
+from functions.load import READ_AT_ONCE, Bodies, Contents, Load
 from shared.errors import InputError, MalformedPayload, ServiceUnavailable
 
 MEGABYTE = 1024 * 1024
@@ -45,6 +45,27 @@ def test_call_that_fails_gives_its_place_back() -> None:
         with pytest.raises(KeyError), load.poll():
             raise KeyError
     assert (load.calls, load.polls) == (0, 0)
+
+
+def test_uploads_beyond_the_memory_for_them_are_refused_and_give_their_room_back() -> None:
+    contents = Contents(10)
+    for _ in range(3):
+        with ExitStack() as held:
+            held.enter_context(contents.content(6))
+            held.enter_context(contents.content(4))
+            held.enter_context(contents.content(0))
+            with pytest.raises(ServiceUnavailable), contents.content(1):
+                pass
+        with pytest.raises(KeyError), contents.content(10):
+            raise KeyError
+
+
+def test_an_upload_larger_than_the_memory_for_all_is_taken_alone() -> None:
+    contents = Contents(10)
+    with contents.content(11), pytest.raises(ServiceUnavailable), contents.content(1):
+        pass
+    with contents.content(1), pytest.raises(ServiceUnavailable), contents.content(11):
+        pass
 
 
 def test_long_polls_are_given_up_before_calls_are_refused() -> None:
