@@ -159,10 +159,13 @@ class Settings(BaseSettings):
     artifact_upload_mode: UploadMode = Field(
         default="auto",
         description="How bare PUTs of `s3` artifacts reach the blob: straight (`direct`), through this service "
-        "(`relay`), or by whether the request states contentLength (`auto`).",
+        "(`relay`), or by whether it is certain to take the contentLength that is stated (`auto`). What states none "
+        "goes through this service.",
     )
     artifact_relay_limit_bytes: int = Field(
-        default=64 * 1024 * 1024, ge=1024, description="The largest upload that the relay takes; 413 beyond."
+        default=64 * 1024 * 1024,
+        ge=1024,
+        description="The largest upload that the relay takes, 413 beyond. A process holds twice as much at a time.",
     )
     public_artifact_base_url: str | None = Field(
         default=None,

@@ -54,10 +54,14 @@ def start(settings: Mapping[str, str], hosts: int = 2) -> Iterator[Running]:
         shutil.rmtree(state.folder(options.ports.api), ignore_errors=True)
 
 
+STRAIGHT = {"ARTIFACT_UPLOAD_MODE": "direct"}
+"""A test chooses the way of an upload: what states its length goes straight into storage, other content is relayed."""
+
+
 @pytest.fixture(scope="package")
 def running() -> Iterator[Running]:
     """A stack of two hosts whose claims last as long as by default."""
-    yield from start({})
+    yield from start(STRAIGHT)
 
 
 @pytest.fixture(scope="package")

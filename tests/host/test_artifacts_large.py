@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 
 import pytest
 import requests
@@ -14,7 +16,7 @@ import requests
 from local import state
 from local.stack import Stack, StackOptions
 from tests.host.artifacts import Run
-from tests.host.conftest import QUICK
+from tests.host.conftest import QUICK, STRAIGHT
 from tests.host.service import Running, Service
 from tests.local.stacks import free_ports
 
@@ -30,7 +32,7 @@ def on_disk() -> Iterator[Running]:
     """A stack whose data lies on disk, so that storage has room."""
     ports = free_ports()
     try:
-        with Stack.start(StackOptions(ports, fresh=True, app_settings=QUICK)) as stack:
+        with Stack.start(StackOptions(ports, fresh=True, app_settings={**QUICK, **STRAIGHT})) as stack:
             running = Running.of(stack)
             try:
                 yield running
@@ -106,6 +108,33 @@ def test_sixty_megabytes_by_relay(run: Run) -> None:
     assert hashlib.sha256(run.download("public/big")).digest() == hashlib.sha256(data).digest()
     url = run.create("public/too-big", "s3")["putUrl"]
     assert run.put(url, PIECE * 64 + b"!").status_code == 413
+
+
+@pytest.mark.large
+@pytest.mark.timeout(PATIENCE)
+@pytest.mark.parametrize("encoding", ["gzip", ""], ids=["encoded", "as it is"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(lambda: Random(1).randbytes(64 * MEGABYTE), id="random"),
+        pytest.param(lambda: PIECE * 64, id="repeated"),
+        pytest.param(lambda: gzip.compress(Random(1).randbytes(64 * MEGABYTE), 1, mtime=0), id="gzip"),
+    ],
+)
+def test_sixty_four_megabytes_are_what_they_were(run: Run, content: Callable[[], bytes], encoding: str) -> None:
+    """The name and the type say gzip, which nobody looks at."""
+    data = content()
+    sent = gzip.compress(data, 1, mtime=0) if encoding else data
+    digest, length = hashlib.sha256(data).digest(), len(data)
+    del data
+    stated = {"contentType": "application/gzip", "contentLength": length}
+    url = run.create("public/large.tar.gz", "s3", **stated)["putUrl"]
+    assert run.put(url, sent, "application/gzip", encoding).status_code == 201
+    del sent
+    answer = run.fetch("public/large.tar.gz")
+    assert answer.headers.get("content-encoding", "") == encoding
+    assert hashlib.sha256(answer.content).digest() == digest
+    assert run.info("public/large.tar.gz")["contentLength"] == length
 
 
 def many(run: Run, count: int) -> None:

@@ -15,7 +15,7 @@ from local import state
 from local.stack import Stack, StackOptions
 from shared.storage.keys import PUBLIC
 from tests.host.artifacts import TIMEOUT, Run
-from tests.host.conftest import QUICK
+from tests.host.conftest import QUICK, STRAIGHT
 from tests.host.service import Running, Service, refused
 from tests.local.stacks import free_ports
 
@@ -29,6 +29,7 @@ def public() -> Iterator[Running]:
     base_url = f"http://127.0.0.1:{ports.blob}/devstoreaccount1/{PUBLIC}"
     app_settings = {
         **QUICK,
+        **STRAIGHT,
         "PUBLIC_ARTIFACT_BASE_URL": base_url,
         "ARTIFACT_RELAY_LIMIT_BYTES": str(RELAY_LIMIT),
     }

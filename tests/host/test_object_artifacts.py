@@ -9,7 +9,7 @@ import requests
 from taskcluster.upload import uploadFromBuf
 
 from shared.ids import new_slugid
-from tests.host.artifacts import TIMEOUT, Run
+from tests.host.artifacts import PACKED, TEXT, TIMEOUT, Run
 from tests.host.service import Service, refused
 
 
@@ -69,6 +69,26 @@ def test_client_that_sends_chunks_gets_an_upload_that_takes_them(
     objects.finishUpload(name, end)
     run.worker.finishArtifact(run.task_id, 0, "public/object", {"uploadId": created["uploadId"]})
     assert run.download("public/object") == data
+
+
+def test_an_object_that_its_client_has_encoded_stays_so(
+    service: Service, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever way it comes."""
+    for agent in ("python", "Go-http-client/1.1"):
+        created = run.create(f"public/{agent}", "object")
+        objects, name = service.objects(**created["credentials"]), created["name"]
+        monkeypatch.setattr(requests.utils, "default_user_agent", lambda agent=agent: agent)
+        end = {"projectId": created["projectId"], "uploadId": created["uploadId"]}
+        proposed = {"putUrl": {"contentType": "a/b", "contentLength": len(PACKED)}}
+        put = objects.createUpload(name, {**end, "expires": created["expires"], "proposedUploadMethods": proposed})
+        method = put["uploadMethod"]["putUrl"]
+        headers = {**method["headers"], "Content-Encoding": "gzip"}
+        assert requests.put(method["url"], data=PACKED, headers=headers, timeout=TIMEOUT).ok
+        objects.finishUpload(name, end)
+        run.worker.finishArtifact(run.task_id, 0, f"public/{agent}", {"uploadId": created["uploadId"]})
+        assert run.raw(f"public/{agent}") == PACKED
+        assert run.fetch(f"public/{agent}").content == TEXT
 
 
 def test_object_refusals(service: Service, run: Run) -> None:
