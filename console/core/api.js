@@ -28,6 +28,7 @@ export class ApiError extends Error {
  * @property {unknown} [body]
  * @property {AbortSignal} [signal]
  * @property {boolean} [anonymous] leave the signature out
+ * @property {string[]} [authorizedScopes] all that the call may use of what the user may do
  */
 
 /**
@@ -40,9 +41,10 @@ export async function call(path, options = {}) {
   const url = addressOf(path, options.query);
   for (let attempt = 1; ; attempt++) {
     const last = attempt === ATTEMPTS;
+    const headers = await headersOf(url, options);
     let response;
     try {
-      response = await send(url, options);
+      response = await send(url, headers, options);
     } catch (error) {
       if (options.signal?.aborted || last) throw lost(error);
       await pause(attempt, null, options.signal);
@@ -98,12 +100,21 @@ function addressOf(path, query = {}) {
  * @param {URL} url
  * @param {Options} options
  */
-async function send(url, { method = "GET", body, signal, anonymous = false }) {
+async function headersOf(url, { method = "GET", body, anonymous = false, authorizedScopes }) {
   const current = anonymous ? null : session();
   /** @type {Record<string, string>} */
   const headers = {};
-  if (current) headers["authorization"] = await authorization(current, method, url);
+  if (current) headers["authorization"] = await authorization(current, method, url, authorizedScopes);
   if (body !== undefined) headers["content-type"] = "application/json";
+  return headers;
+}
+
+/**
+ * @param {URL} url
+ * @param {Record<string, string>} headers
+ * @param {Options} options
+ */
+function send(url, headers, { method = "GET", body, signal }) {
   const limit = AbortSignal.timeout(TIMEOUT);
   return fetch(url, {
     method,

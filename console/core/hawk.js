@@ -4,19 +4,25 @@
 
 const encoder = new TextEncoder();
 
+const LONGEST_HEADER = 4096;
+
 /**
  * The Authorization header of a request. Path and query are signed exactly as they are sent.
+ * Throws an Error if the scopes are too long to be sent.
  * @param {Credentials} credentials
  * @param {string} method
  * @param {URL} url
+ * @param {string[]} [authorizedScopes] all that the request may use of what the credentials allow
  * @returns {Promise<string>}
  */
-export async function authorization(credentials, method, url) {
+export async function authorization(credentials, method, url, authorizedScopes) {
   const ts = String(Math.floor(Date.now() / 1000));
   const nonce = base64url(crypto.getRandomValues(new Uint8Array(9)));
-  const ext = extension(credentials);
+  const ext = extension(credentials, authorizedScopes);
   const mac = await sign(credentials.accessToken, normalized("header", ts, nonce, method, url, ext));
-  return `Hawk id="${credentials.clientId}", ts="${ts}", nonce="${nonce}", ${ext && `ext="${ext}", `}mac="${mac}"`;
+  const header = `Hawk id="${credentials.clientId}", ts="${ts}", nonce="${nonce}", ${ext && `ext="${ext}", `}mac="${mac}"`;
+  if (header.length > LONGEST_HEADER) throw new Error("The scopes to be sent are too long for one request.");
+  return header;
 }
 
 /**
@@ -36,10 +42,11 @@ export async function signedUrl(credentials, url, seconds) {
   return signed.href;
 }
 
-/** @param {Credentials} credentials */
-function extension({ certificate }) {
-  if (!certificate) return "";
-  return base64(encoder.encode(JSON.stringify({ certificate: JSON.parse(certificate) })));
+/** @param {Credentials} credentials @param {string[]} [authorizedScopes] */
+function extension({ certificate }, authorizedScopes) {
+  if (!certificate && !authorizedScopes) return "";
+  const ext = { ...(certificate && { certificate: JSON.parse(certificate) }), authorizedScopes };
+  return base64(encoder.encode(JSON.stringify(ext)));
 }
 
 /**

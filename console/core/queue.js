@@ -55,9 +55,9 @@ async function* batches(path, taskIds, signal) {
   }
 }
 
-/** @param {string} taskId @param {unknown} definition */
-export const createTask = async (taskId, definition) =>
-  (await call(`${QUEUE}/task/${arg(taskId)}`, { method: "PUT", body: definition })).status;
+/** @param {string} taskId @param {unknown} definition @param {Options} [options] */
+export const createTask = async (taskId, definition, options) =>
+  (await call(`${QUEUE}/task/${arg(taskId)}`, { ...options, method: "PUT", body: definition })).status;
 
 /** @param {string} taskId */
 export const scheduleTask = (taskId) => act(`/task/${arg(taskId)}/schedule`);
