@@ -16,7 +16,10 @@ export default function ClientCreatePage({ query }) {
   const callback = query.get("callback_url");
   const current = session();
   const name = query.get("name") ?? "";
-  const [clientId, setClientId] = useState(current && name ? `${current.clientId}/${name}` : name);
+  // Ids that begin with static/ are those of the settings: the service creates no others.
+  const [clientId, setClientId] = useState(
+    current && name ? `${current.clientId.replace(/^static\//, "")}/${name}` : name,
+  );
   const [scopes, setScopes] = useState("");
   const [error, setError] = useState(/** @type {Error | null} */ (null));
   const [expires, setExpires] = useState(query.get("expires") || "1d");

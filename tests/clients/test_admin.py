@@ -81,7 +81,7 @@ POOL_VIEWS = [
 def test_a_role(deployment: Deployment) -> None:
     name = f"test:{uuid.uuid4().hex}"
     made = result(deployment, "role", "create", name, "-s", "a", "--public", "-d", "of a test")
-    assert {"a", "queue:status:*"} <= set(made["scopes"])
+    assert {"a", "queue:status:*", "auth:current-scopes"} <= set(made["scopes"])
     needed = {scope for view in POOL_VIEWS for scope in scopes_of(render(view, {"taskQueueId": "x/y"}) or "")}
     assert "queue:list-task-queues" in needed
     assert all(scope in ScopeSet(made["scopes"]) for scope in needed), "pools can be looked at, too"

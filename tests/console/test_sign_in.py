@@ -170,6 +170,19 @@ def test_a_command_line_gets_a_client_of_its_own(
     assert all(address.startswith(f"GET {command_line.url}") for address in watch.sent(made["accessToken"]))
 
 
+def test_the_root_client_is_offered_an_id_that_it_may_create(
+    deployment: Deployment, command_line: _CommandLine, open_page: OpenPage
+) -> None:
+    """Ids that begin with static/ are those of the settings."""
+    page = open_page(_asked(command_line.url, "*"), deployment.root)
+    client_id = f"{deployment.root['clientId'].removeprefix('static/')}/my-laptop-x1"
+    expect(page.get_by_label("Client id")).to_have_value(client_id)
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_text("You may close this tab.")).to_be_visible()
+    assert [got["clientId"] for got in command_line.got] == [[client_id]]
+    deployment.python("deleteClient", client_id, credentials=deployment.root)
+
+
 @pytest.mark.parametrize(
     "callback",
     [
