@@ -6,6 +6,7 @@ import subprocess
 import sys
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
@@ -79,28 +80,107 @@ def test_messages_come_once_each_in_order_after_array_updates(azurite: Azurite) 
         assert seen == [str(number) for number in range(70)]
 
 
-def test_removing_what_was_found_sorts_nothing() -> None:
-    """As Azurite does once a minute with the contents of each deleted message, serving nothing meanwhile."""
+def in_node(script: str) -> Any:
+    """What a script prints as JSON, in a process in which Loki is as the preload makes it."""
     root = Path(__file__).parents[2]
-    script = f"""
+    begin = f"""
         process.argv[1] = {json.dumps(str(root / "node_modules/azurite/dist/src/queue/main.js"))};
         require({json.dumps(str(root / "local/azurite-preload.cjs"))});
         const Loki = require(require.resolve("lokijs", {{ paths: [process.argv[1]] }}));
-        const extents = new Loki("test").addCollection("extents", {{ indices: ["id"] }});
-        for (let number = 0; number < 50; number++) extents.insert({{ id: `${{number}}` }});
-        extents.findOne({{ id: "0" }});
-        const {{ sort }} = Array.prototype;
-        let sorts = 0;
-        Array.prototype.sort = function (...args) {{ sorts++; return sort.apply(this, args); }};
-        for (let number = 0; number < 40; number++) extents.findAndRemove({{ id: `${{number}}` }});
-        const ids = extents.find().map(({{ id }}) => id);
-        console.log(JSON.stringify({{ ids, found: extents.findOne({{ id: "45" }})?.id, sorts }}));
     """
-    ran = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True)
-    seen = json.loads(ran.stdout)
+    return json.loads(subprocess.run(["node", "-e", begin + script], capture_output=True, text=True, check=True).stdout)
+
+
+def test_removing_what_was_found_sorts_nothing() -> None:
+    """As Azurite does once a minute with the contents of each deleted message, serving nothing meanwhile."""
+    seen = in_node("""
+        const extents = new Loki("test").addCollection("extents", { indices: ["id"] });
+        for (let number = 0; number < 50; number++) extents.insert({ id: `${number}` });
+        extents.findOne({ id: "0" });
+        const { sort } = Array.prototype;
+        let sorts = 0;
+        Array.prototype.sort = function (...args) { sorts++; return sort.apply(this, args); };
+        for (let number = 0; number < 40; number++) extents.findAndRemove({ id: `${number}` });
+        const ids = extents.find().map(({ id }) => id);
+        console.log(JSON.stringify({ ids, found: extents.findOne({ id: "45" })?.id, sorts }));
+    """)
     assert seen["ids"] == [str(number) for number in range(40, 50)]
     assert seen["found"] == "45"
     assert seen["sorts"] == 0
+
+
+def test_messages_and_rows_are_found_as_by_looking_at_all_of_them() -> None:
+    """Random changes, and after each the queries that Azurite makes; `differ` names those with another answer."""
+    seen = in_node("""
+        let seed = 7;
+        const random = (most) => (seed = (seed * 48271) % 2147483647) % most;
+        const db = new Loki("test");
+        const messages = db.addCollection("messages", { indices: ["accountName", "queueName", "messageId"] });
+        const rows = db.addCollection("rows", { indices: ["PartitionKey", "RowKey"] });
+        const pick = (collection) => collection.data[random(collection.data.length)];
+        const steps = [
+          () => messages.insert({ accountName: "a", queueName: `q${random(3)}`, messageId: `m${messages.maxId}`,
+                                  timeNextVisible: random(50), expirationTime: random(200) }),
+          () => rows.insert({ PartitionKey: `p${random(3)}`, RowKey: `${random(30)}/${rows.maxId}` }),
+          () => { const one = pick(messages); if (one) { one.timeNextVisible = random(50); messages.update(one); } },
+          () => { const one = pick(messages); if (one) { one.timeNextVisible = random(50); messages.update([one]); } },
+          () => { const one = pick(messages); if (one) messages.remove(random(2) ? one : [one]); },
+          () => { const one = pick(rows); if (one) rows.remove(random(2) ? one : [one]); },
+        ];
+        const differ = [];
+        const check = (name, found, wanted) => {
+          const [one, other] = [found, wanted].map((each) => JSON.stringify(each.map(({ $loki }) => $loki)));
+          if (one !== other) differ.push([name, one, other]);
+        };
+        for (let number = 0; number < 3000; number++) {
+          steps[random(number % 4 ? steps.length : 2)]();
+          const of = { accountName: "a", queueName: `q${random(3)}` };
+          const all = messages.data.filter(({ queueName }) => queueName === of.queueName);
+          const now = random(60);
+          const byTime = (a, b) => a.timeNextVisible - b.timeNextVisible || a.$loki - b.$loki;
+          const visible = all.filter(({ timeNextVisible }) => timeNextVisible <= now).sort(byTime);
+          const query = { ...of, timeNextVisible: { $lte: now } };
+          const order = [["timeNextVisible", false], ["$loki", false]];
+          check("visible", messages.chain().find(query).compoundsort(order).limit(3).data(), visible.slice(0, 3));
+          const byId = (a, b) => a.$loki - b.$loki;
+          const over = messages.chain().find({ ...of, expirationTime: { $lte: now } }).data().sort(byId);
+          check("expired", over, all.filter(({ expirationTime }) => expirationTime <= now).sort(byId));
+          if (messages.count(of) !== all.length) differ.push(["count"]);
+          const one = pick(messages);
+          if (one) check("one", [messages.findOne({ ...of, messageId: one.messageId })].filter(Boolean),
+                         one.queueName === of.queueName ? [one] : []);
+          const range = { partition: `p${random(3)}`, start: `${random(30)}`, end: `${random(30)}` };
+          const inside = ({ PartitionKey, RowKey }) =>
+            PartitionKey === range.partition && range.start <= RowKey && RowKey < range.end;
+          const condition = Object.assign(inside, { range });
+          check("rows", rows.chain().where(condition).data().sort(byId), rows.data.filter(inside).sort(byId));
+          const row = pick(rows);
+          if (row) check("row", [rows.findOne({ PartitionKey: row.PartitionKey, RowKey: row.RowKey })], [row]);
+        }
+        console.log(JSON.stringify({ differ: differ.slice(0, 5), messages: messages.count(), rows: rows.count() }));
+    """)
+    assert seen["differ"] == []
+    assert seen["messages"] > 20
+    assert seen["rows"] > 20
+
+
+def test_a_look_into_a_queue_reads_no_message_of_others() -> None:
+    seen = in_node("""
+        const messages = new Loki("test").addCollection("messages", { indices: ["accountName", "queueName"] });
+        const look = () => messages.chain()
+          .find({ accountName: "a", queueName: "empty", timeNextVisible: { $lte: 1000 } }).data().length;
+        look();
+        for (let number = 0; number < 100; number++) {
+          const one = messages.insert({ accountName: "a", queueName: "full", messageId: `${number}`,
+                                        expirationTime: 5000, timeNextVisible: 1 });
+        }
+        let reads = 0;
+        for (const one of messages.data) {
+          Object.defineProperty(one, "queueName", { get: () => { reads++; return "full"; } });
+        }
+        console.log(JSON.stringify({ found: look(), reads }));
+    """)
+    assert seen == {"found": 0, "reads": 0}
 
 
 def test_idle_connections_are_kept_beyond_five_seconds(azurite: Azurite) -> None:
