@@ -35,7 +35,7 @@ WAITS_FOR_OTHER_VERSION = 6
 @blueprint.function_name("claim-expired")
 @blueprint.queue_trigger(arg_name="msg", queue_name=CLAIM_QUEUE, connection=CONNECTION)
 async def claim_expired(msg: func.QueueMessage) -> None:
-    """Handles a claim message: takenUntil has passed."""
+    """Handles a claim message: takenUntil has passed, or no worker has received the claim."""
     await handle(msg, ClaimBody, _claim)
 
 
@@ -68,7 +68,10 @@ async def group_job(msg: func.QueueMessage) -> None:
 
 
 async def _claim(services: Services, body: ClaimBody) -> None:
-    await services.timers.claim_due(body.taskId, body.runId, parse_date(body.put))
+    if body.claim is not None:
+        await services.giving_back.take_back(body.claim)
+    else:
+        await services.timers.claim_due(body.taskId, body.runId, parse_date(body.put))
 
 
 async def _deadline(services: Services, body: DeadlineBody) -> None:

@@ -57,6 +57,7 @@ def assemble(
         create_task=_create_task(parts),
         lifecycle=Lifecycle(stores, parts.executor),
         work=parts.work,
+        giving_back=parts.giving_back,
         poll_urls=parts.poll_urls,
         back_off=parts.back_off,
         timers=Timers(stores, parts.executor, parts.group_check, deadline_delay(settings)),

@@ -34,6 +34,7 @@ from shared.usecases.artifacts import Artifacts, Finishing
 from shared.usecases.back_off import BackOff
 from shared.usecases.executor import Executor, Stores
 from shared.usecases.gauges import Gauges
+from shared.usecases.giving_back import GivingBack
 from shared.usecases.group_check import GroupCheck
 from shared.usecases.heartbeat import Ask, Heartbeat, asks_of
 from shared.usecases.index import Index
@@ -64,10 +65,15 @@ class Parts:
         self._ask_events = ask_events
 
     @cached_property
+    def giving_back(self) -> GivingBack:
+        return GivingBack(self.stores, self.executor)
+
+    @cached_property
     def work(self) -> Work:
         return Work(
             self.stores,
             self.executor,
+            self.giving_back,
             self.poller,
             self.reconciler,
             Presence(self.stores, self.worker_rows, self.directory, self.expiry),

@@ -18,6 +18,7 @@ from shared.usecases.create import CreateTask
 from shared.usecases.executor import Stores
 from shared.usecases.expiration import Expiration
 from shared.usecases.gauges import Gauges
+from shared.usecases.giving_back import GivingBack
 from shared.usecases.group_jobs import GroupJobs
 from shared.usecases.groups import Batches, Groups
 from shared.usecases.health import Health
@@ -71,6 +72,7 @@ class Services:
     create_task: CreateTask
     lifecycle: Lifecycle
     work: Work
+    giving_back: GivingBack
     poll_urls: PollUrls
     back_off: BackOff
     timers: Timers

@@ -67,6 +67,13 @@ def running(task: Task, run_id: int) -> TaskEvent:
     )
 
 
+def is_undone(event: TaskEvent, task: Task) -> bool:
+    """Whether the event is that of a claim which was given back, since it may not have been announced."""
+    if event.exchange is not Exchange.TASK_RUNNING or event.run_id is None or event.run_id > task.last_run_id:
+        return False
+    return task.runs[event.run_id].state is State.PENDING
+
+
 def resolved(task: Task, run_id: int) -> TaskEvent:
     """taskCompleted, taskFailed or taskException of a run, by its state."""
     state = task.runs[run_id].state

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from shared.domain import announcements
@@ -34,7 +34,9 @@ def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id:
     """A claim message, put at that time, is due (design 4): the claim expires if it was not renewed.
 
     After the deadline the deadline message handles an expired claim. A run that was retried or exhausted before has
-    its index rows put right and its events announced again, since its claim message goes only after them.
+    its index rows put right and its events announced again, since its claim message goes only after them. Of a last
+    run that was resolved otherwise the claim message should be gone: the call may have died, or its commit has come so
+    late that its resolved message was given up.
     Raises NotExpired.
     """
     run = task.runs[run_id] if run_id <= task.last_run_id else None
@@ -48,9 +50,12 @@ def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id:
         return announced_with_its_claim(task, run_id, _expired(task, run_id, now, spare_hint_id), now)
     if run_id < task.last_run_id and task.runs[run_id + 1].reason_created in RETRY_OF.values():
         return announced_with_its_claim(task, run_id, _audit_retried(task, run_id), now)
-    if run.reason_resolved is Resolved.CLAIM_EXPIRED and run_id == task.last_run_id:
-        return announced_with_its_claim(task, run_id, resolved_again(task, run_id, now), now)
-    raise NotExpired(None)
+    if run_id < task.last_run_id:
+        raise NotExpired(None)
+    again = resolved_again(task, run_id, now)
+    if run.reason_resolved is Resolved.CLAIM_EXPIRED:
+        return announced_with_its_claim(task, run_id, again, now)
+    return replace(again, events=())
 
 
 _LOOK_AGAIN = timedelta(seconds=2)
@@ -81,15 +86,67 @@ def _audit_retried(task: Task, run_id: int) -> Decision:
     return Decision(task=None, after=((rows,),), events=events)
 
 
-def hand_back(task: Task, run_id: int, worker: Worker, taken_until: datetime, sequence: int) -> Decision:
-    """Undoes a claim, committed as that `sequence`, that no worker has received: the run is pending again, at once and
-    without a retry.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UndeliveredClaim:
+    """A claim that is known to have been given to no worker, by what shows it in the status row."""
+
+    task_id: str
+    run_id: int
+    worker: Worker
+    taken_until: datetime
+    sequence: int
+    """Of its commit, which may not have happened, or may still come."""
+
+    @classmethod
+    def of(cls, claimed: Task) -> UndeliveredClaim:
+        """The claim of the last run of a task as its commit was to leave it."""
+        run = claimed.last_run
+        assert run.taken_until is not None, "a claimed run is taken until some time"
+        return cls(
+            task_id=claimed.task_id,
+            run_id=claimed.last_run_id,
+            worker=Worker(worker_group=run.worker_group or "", worker_id=run.worker_id or ""),
+            taken_until=run.taken_until,
+            sequence=claimed.sequence,
+        )
+
+
+def take_back(task: Task, claim: UndeliveredClaim, visible: datetime | None = None) -> Decision:
+    """Undoes an undelivered claim; one whose commit may still come loses its race: the task is committed unchanged.
+
+    `visible` is when the run may be claimed again; None means at once.
+
+    Raises NoDecision when the run is not in that claim any more, or never was and cannot come to be.
+    """
+    if task.sequence < claim.sequence:
+        return Decision(task=task)
+    return hand_back(task, claim.run_id, claim.worker, claim.taken_until, claim.sequence, visible)
+
+
+def rows_before(task: Task, claim: UndeliveredClaim) -> ChangePoolRows:
+    """The index rows of the task as if the run had not been claimed. They come before that is committed.
+
+    A claim that has expired another one in the same commit replaces the row of that run.
+    """
+    run = task.runs[claim.run_id]
+    gone: tuple[PoolRow, ...] = (row_of(task, claim.run_id),)
+    if run.reason_created in RETRY_OF.values() and run.scheduled == run.started:
+        gone += (row_of(task, claim.run_id - 1),)
+    pending = row_of(unclaimed(task, claim.run_id), claim.run_id)
+    return ChangePoolRows(task_queue_id=task.task_queue_id, remove=gone, add=(pending,), is_ahead=True)
+
+
+def hand_back(
+    task: Task, run_id: int, worker: Worker, taken_until: datetime, sequence: int, visible: datetime | None = None
+) -> Decision:
+    """Undoes a claim, committed as that `sequence`, that no worker has received: the run is pending again, at once or
+    at that time, and without a retry.
 
     So a worker that was quarantined, removed, or has called again while its claim was made does not delay the task.
     The index rows have been put right before. Raises NoDecision when the run is not in that claim any more.
     """
-    run = task.runs[run_id]
-    if run_id != task.last_run_id or not run.is_held_by(worker.worker_group, worker.worker_id):
+    run = task.runs[run_id] if run_id == task.last_run_id else None
+    if run is None or not run.is_held_by(worker.worker_group, worker.worker_id):
         raise NoDecision(f"run {run_id} of task {task.task_id} is not the worker's")
     if run.taken_until != taken_until:
         raise NoDecision(f"run {run_id} of task {task.task_id} was claimed again")
@@ -108,6 +165,7 @@ def hand_back(task: Task, run_id: int, worker: Worker, taken_until: datetime, se
                 task_id=task.task_id,
                 run_id=run_id,
                 hint_id=task.hint_id,
+                visible=visible,
             ),
         )
     return Decision(

@@ -161,13 +161,15 @@ class RemoveMessage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShowPending:
-    """Make the lease visible at once, as the message of the retry run; when it is held, it appears by itself later."""
+    """Make the lease visible, at once or at that time, as the message of a run that is pending now; when it is held, it
+    appears by itself later."""
 
     handle: MessageHandle
     task_queue_id: str
     task_id: str
     run_id: int
     hint_id: str
+    visible: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

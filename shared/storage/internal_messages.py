@@ -15,6 +15,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from shared.domain.claim_ends import UndeliveredClaim
+from shared.domain.claims import Worker
 from shared.domain.dates import format_date, parse_date
 from shared.errors import ServiceError
 from shared.types import Date, Id, Priority, SlugId
@@ -83,14 +85,55 @@ class Body(BaseModel):
         return encode_body(self.model_dump(mode="json", exclude_none=True, exclude_defaults=True))
 
 
+class UndeliveredBody(BaseModel):
+    """What shows in the status row that a run is still in the claim that no worker has received."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    workerGroup: str
+    workerId: str
+    takenUntil: Date
+    sequence: Annotated[int, Field(ge=0)]
+
+
 class ClaimBody(Body):
-    """A claim message."""
+    """A claim message: the timer of a run's claim, or one that asks for the return of a claim at once."""
 
     queue = CLAIM_QUEUE
 
     taskId: SlugId
     runId: RunNumber
     put: Date
+    undelivered: UndeliveredBody | None = None
+
+    @classmethod
+    def returning(cls, claim: UndeliveredClaim, put: datetime) -> ClaimBody:
+        """The message that asks for a claim's return."""
+        return cls(
+            taskId=claim.task_id,
+            runId=claim.run_id,
+            put=format_date(put),
+            undelivered=UndeliveredBody(
+                workerGroup=claim.worker.worker_group,
+                workerId=claim.worker.worker_id,
+                takenUntil=format_date(claim.taken_until),
+                sequence=claim.sequence,
+            ),
+        )
+
+    @property
+    def claim(self) -> UndeliveredClaim | None:
+        """The claim that is to be returned, if the message asks for that."""
+        if self.undelivered is None:
+            return None
+        worker = Worker(worker_group=self.undelivered.workerGroup, worker_id=self.undelivered.workerId)
+        return UndeliveredClaim(
+            task_id=self.taskId,
+            run_id=self.runId,
+            worker=worker,
+            taken_until=parse_date(self.undelivered.takenUntil),
+            sequence=self.undelivered.sequence,
+        )
 
 
 class DeadlineBody(Body):

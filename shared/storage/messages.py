@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from shared.domain.claim_ends import UndeliveredClaim
 from shared.domain.dates import format_date
 from shared.domain.priority import PRIORITIES, Priority
 from shared.domain.protocol import LONGEST_TIMER, RESOLVED_DELAY
@@ -173,6 +174,10 @@ class Messages:
         """Puts a claim message, visible at takenUntil. `put` says when it was first put."""
         body = ClaimBody(taskId=task_id, runId=run_id, put=format_date(put or self._now()))
         return await self._put(body, self._delay(taken_until))
+
+    async def put_undelivered(self, claim: UndeliveredClaim, visible: datetime) -> MessageHandle:
+        """Puts a message that asks for the return of a claim that no worker has received."""
+        return await self._put(ClaimBody.returning(claim, self._now()), self._delay(visible))
 
     async def move_claim(self, handle: MessageHandle, taken_until: datetime) -> MessageHandle:
         """Moves a claim message to another takenUntil. Raises ReceiptLost."""

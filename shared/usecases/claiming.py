@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from shared.concurrency import both, in_waves
 from shared.domain import claims
+from shared.domain.claim_ends import UndeliveredClaim
 from shared.domain.claims import NotClaimed, Verdict, Worker
-from shared.domain.effects import Decision, PutClaim, TakeLease
+from shared.domain.effects import Decision, NoDecision, PutClaim, TakeLease
 from shared.domain.task import MessageHandle, Task
-from shared.errors import ResourceNotFound, ServiceUnavailable
+from shared.errors import RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.storage.definitions import MOST_IN_ANSWER, Share
 from shared.storage.interface import ReceiptLost, StorageUnavailable
 from shared.storage.messages import PendingMessage
 from shared.storage.tasks import Loaded
 from shared.storage.workers import WorkerRecord
-from shared.usecases.executor import Executor, Stores
+from shared.usecases.ahead import WriteAhead
+from shared.usecases.executor import Decide, Executor, Stores
+from shared.usecases.giving_back import AFTER_DEFECT, AT_ONCE, GivingBack
 from shared.usecases.handing_out import Claimed, HandingOut, checked, note_defect
 from shared.usecases.workers import WorkRequest
 
@@ -41,11 +44,19 @@ class _Attempt:
 class Claiming:
     """Claims what pending messages name."""
 
-    def __init__(self, stores: Stores, executor: Executor, handing_out: HandingOut, first_claim: timedelta) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        executor: Executor,
+        handing_out: HandingOut,
+        giving_back: GivingBack,
+        first_claim: timedelta,
+    ) -> None:
         """`first_claim` is how long a claim lasts until it is renewed."""
         self._stores = stores
         self._executor = executor
         self._handing_out = handing_out
+        self._giving_back = giving_back
         self._first_claim = first_claim
         self._runtime = stores.runtime
 
@@ -119,12 +130,10 @@ class Claiming:
             return None
 
         def decide(loaded: Loaded, now: datetime) -> Decision:
-            return checked(
-                claims.decide(loaded.task, message.hint_id, self._age(message), at.worker, at.held, taken_until, now)
-            )
+            return claims.decide(loaded.task, message.hint_id, self._age(message), at.worker, at.held, taken_until, now)
 
         try:
-            committed, decision = await self._executor.commit(read, decide, ahead)
+            committed, decision = await self._commit(read, decide, ahead)
         except NotClaimed as refused:
             await self._dispose(at, refused.task, refused.verdict)
             return None
@@ -134,6 +143,28 @@ class Claiming:
             await self._executor.follow_up(committed, decision)
             return None
         return Claimed(loaded=committed, decision=decision)
+
+    async def _commit(self, read: Loaded, decide: Decide, ahead: WriteAhead) -> tuple[Loaded, Decision]:
+        """Commits a claim. One of which it is not known whether it was, or will be, committed is given back: nobody
+        gets it. Raises what `Executor.commit` raises.
+        """
+        tried: Decision | None = None
+
+        def deciding(loaded: Loaded, now: datetime) -> Decision:
+            nonlocal tried
+            tried = checked(decide(loaded, now))
+            return tried
+
+        try:
+            return await self._executor.commit(read, deciding, ahead)
+        except (NoDecision, RequestConflict, ResourceNotFound, ReceiptLost):
+            raise
+        except Exception as failure:
+            if tried is not None and tried.task is not None and tried.after and not tried.task.is_resolved:
+                in_doubt = replace(tried.task, sequence=tried.task.sequence + 1)
+                is_outage = isinstance(failure, (StorageUnavailable, ServiceUnavailable))
+                await self._giving_back.give_back(UndeliveredClaim.of(in_doubt), AT_ONCE if is_outage else AFTER_DEFECT)
+            raise
 
     async def _let_go(self, at: _Attempt, seconds: float) -> None:
         """The attempt failed: the message says again what it said, and the next poller may try.
@@ -189,9 +220,9 @@ class Claiming:
     ) -> Loaded:
         """claimTask's claim. Raises ResourceNotFound, RequestConflict, ServiceUnavailable, StorageUnavailable."""
         hint_id = self._runtime.slugid()
-        committed, decision = await self._executor.commit(
+        committed, decision = await self._commit(
             read,
-            lambda read, at: checked(claims.claim_by_task(read.task, run_id, worker, taken_until, at, hint_id)),
+            lambda read, at: claims.claim_by_task(read.task, run_id, worker, taken_until, at, hint_id),
             self._stores.write_ahead(),
         )
         if not decision.after:  # a repeat: the index rows are with the call that has made the claim

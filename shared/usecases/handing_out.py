@@ -1,22 +1,22 @@
-"""After claims are committed: check that the worker may still have them, then announce or return them (design 4)."""
+"""After claims are committed: may the worker still have them? Then they are announced, else given back (design 4)."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from shared.concurrency import together
-from shared.domain import claim_ends
-from shared.domain.claims import Worker
-from shared.domain.effects import ChangePoolRows, Decision, NoDecision, row_of
+from shared.domain.claim_ends import UndeliveredClaim
+from shared.domain.effects import ChangePoolRows, Decision
 from shared.domain.events import Exchange
-from shared.errors import ApiError
 from shared.runtime import Runtime
 from shared.storage.interface import StorageUnavailable
 from shared.storage.tasks import Loaded
 from shared.storage.workers import WorkerRecord
 from shared.telemetry.instruments import FAILED_CLAIMS
 from shared.usecases.executor import Executor, Stores
+from shared.usecases.giving_back import AFTER_DEFECT, AT_ONCE, GivingBack
 from shared.usecases.workers import Presence, WorkRequest
 
 log = logging.getLogger("taskcluster.claims")
@@ -37,21 +37,6 @@ class Claimed:
         """The same without its task-running event; the task-pending event of a retry stays."""
         events = tuple(event for event in self.decision.events if event.exchange is not Exchange.TASK_RUNNING)
         return replace(self, decision=replace(self.decision, events=events))
-
-    def rows_before_running(self) -> ChangePoolRows:
-        """The index rows as if the run had not been claimed.
-
-        To be written before the claim is returned: until then no other call uses these rows.
-        """
-        task, run_id = self.loaded.task, self.loaded.task.last_run_id
-        pending = claim_ends.unclaimed(task, run_id)
-        gone = [row for change in self.rows for row in change.remove]
-        return ChangePoolRows(
-            task_queue_id=task.task_queue_id,
-            remove=(*gone, row_of(task, run_id)),
-            add=(row_of(pending, run_id),),
-            is_ahead=True,
-        )
 
     @property
     def rows(self) -> list[ChangePoolRows]:
@@ -82,9 +67,10 @@ def checked(decision: Decision) -> Decision:
 class HandingOut:
     """Hands claims out to the worker that asked for them, or back where it may not have them any more."""
 
-    def __init__(self, stores: Stores, executor: Executor, presence: Presence) -> None:
+    def __init__(self, stores: Stores, executor: Executor, presence: Presence, giving_back: GivingBack) -> None:
         self._stores = stores
         self._executor = executor
+        self._giving_back = giving_back
         self._presence = presence
         self._runtime = stores.runtime
 
@@ -100,55 +86,39 @@ class HandingOut:
 
         Index rows of all claims and the worker's row go in one transaction, which shows whether the worker may be given
         runs at all: only then is it announced that they run; else the request ends. Rows are projections that later
-        readers repair, so that their failure costs no worker a claim.
+        readers repair, so that their failure costs no worker a claim. What is not delivered is given back.
         """
         indexed = await self._write_rows(task_queue_id, claimed, record, work_request)
         is_welcome = indexed is not None and not work_request.ended.is_set()
         if not is_welcome:
             claimed = [each.before_running() for each in claimed]
         outcomes = await together(*(self._announce(each, unavailable) for each in claimed))
-        # A message that is removed in a later step is the timer that repairs missing rows.
-        await together(*(self._finish(each) for each in indexed or () if len(each.decision.after) > 1))
+        delivered = [each for each, failure in zip(claimed, outcomes, strict=True) if failure is None]
         if not is_welcome:
             work_request.ended.set()
-            await together(*map(self._hand_back, claimed))
-            return []
-        return [each for each, is_announced in zip(claimed, outcomes, strict=True) if is_announced]
+            delivered = []
+        given, whole = {each.run for each in delivered}, {each.run for each in indexed or ()}
+        returned = [
+            self._giving_back.give_back(UndeliveredClaim.of(each.loaded.task), failure or AT_ONCE)
+            for each, failure in zip(claimed, outcomes, strict=True)
+            if each.run not in given
+        ]
+        # A message that is removed in a later step is the timer that repairs missing rows, and announces again.
+        finished = [each for each in delivered if each.run in whole and len(each.decision.after) > 1]
+        await together(*returned, *map(self._finish, finished))
+        return delivered
 
-    async def _hand_back(self, claimed: Claimed) -> None:
-        """Undoes a claim that no worker has received: its run is pending again, at takenUntil where that fails.
-
-        The row of the pending run stands before that is committed. A caller that has moved it to the claim by
-        then has seen the claim in the status row, so it is moved back afterwards.
-        """
-        task, (task_id, run_id) = claimed.loaded.task, claimed.run
-        run = task.last_run
-        worker = Worker(worker_group=run.worker_group or "", worker_id=run.worker_id or "")
-        taken_until = run.taken_until or self._runtime.now()
-        try:
-            rows = claimed.rows_before_running()
-            await self._stores.pools.change([rows], task.task_queue_id)
-            if len(claimed.decision.after) > 1:
-                await self._finish(claimed)
-            await self._executor.run(
-                task_id, lambda read, _: claim_ends.hand_back(read.task, run_id, worker, taken_until, task.sequence)
-            )
-            await self._stores.pools.move_back(task.task_queue_id, row_of(task, run_id), *rows.add)
-        except (StorageUnavailable, ApiError, NoDecision):
-            log.warning("the claim of task %s was not returned", task_id, extra={"action": "not_returned"})
-        except Exception:
-            note_defect(self._runtime, "return a claim", task_id, task.task_queue_id)
-
-    async def _announce(self, claimed: Claimed, unavailable: list[Exception]) -> bool:
+    async def _announce(self, claimed: Claimed, unavailable: list[Exception]) -> timedelta | None:
+        """None when it is announced; else the time after which its run may be tried again."""
         try:
             await self._stores.announcer.announce(claimed.decision.events, claimed.loaded)
         except StorageUnavailable as failure:
             unavailable.append(failure)
-            return False
+            return AT_ONCE
         except Exception:
             note_defect(self._runtime, "announce the claim of", claimed.run[0], claimed.loaded.task.task_queue_id)
-            return False
-        return True
+            return AFTER_DEFECT
+        return None
 
     async def _write_rows(
         self, task_queue_id: str, claimed: list[Claimed], record: WorkerRecord, work_request: WorkRequest

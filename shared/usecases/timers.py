@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 
-from shared.domain import claim_ends, transitions
+from shared.domain import announcements, claim_ends, transitions
 from shared.domain.claim_ends import NotExpired
 from shared.domain.effects import Decision, NoDecision
 from shared.domain.events import Event, Exchange, TaskEvent
@@ -135,7 +135,8 @@ class Redelivery:
         self._outages: dict[Exchange, _Outage] = {}
 
     async def event_due(self, event: Event) -> None:
-        """Renders and publishes the event as of then; one of a task that has expired is dropped.
+        """Renders and publishes the event as of then. One of a task that has expired is dropped, or of a claim that was
+        given back.
 
         Raises Postponed, StorageUnavailable; ValueError for an event that cannot have happened to its task.
         """
@@ -155,6 +156,8 @@ class Redelivery:
 
     async def _attempt(self, event: Event) -> None:
         loaded = await self._stores.tasks.load(event.task_id) if isinstance(event, TaskEvent) else None
+        if isinstance(event, TaskEvent) and loaded is not None and announcements.is_undone(event, loaded.task):
+            return
         try:
             await self._stores.announcer.publish(event, loaded)
         except EventsUnavailable as failure:

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from shared.auth.credentials import task_client_id, task_scopes, temporary_credentials
 from shared.concurrency import both, comes_within, together
 from shared.domain import claims
+from shared.domain.claim_ends import UndeliveredClaim
 from shared.domain.claims import Worker
 from shared.domain.definition import Json
 from shared.domain.task import Task
@@ -27,6 +28,7 @@ from shared.storage.workers import WorkerRecord
 from shared.telemetry.instruments import FAILED_CLAIMS
 from shared.usecases.claiming import Claiming
 from shared.usecases.executor import Executor, Stores
+from shared.usecases.giving_back import AFTER_DEFECT, AT_ONCE, GivingBack
 from shared.usecases.handing_out import HandingOut
 from shared.usecases.polling import Poller
 from shared.usecases.reconciler import Reconciler
@@ -68,6 +70,7 @@ class Work:
         self,
         stores: Stores,
         executor: Executor,
+        giving_back: GivingBack,
         poller: Poller,
         reconciler: Reconciler,
         presence: Presence,
@@ -82,7 +85,9 @@ class Work:
         self._poller = poller
         self._reconciler = reconciler
         self._presence = presence
-        self._claiming = Claiming(stores, executor, HandingOut(stores, executor, presence), first_claim)
+        self._giving_back = giving_back
+        handing_out = HandingOut(stores, executor, presence, giving_back)
+        self._claiming = Claiming(stores, executor, handing_out, giving_back, first_claim)
         self._waiting: dict[tuple[str, Worker], WorkRequest] = {}
         self._issuer = issuer
         self._first_claim = first_claim
@@ -130,7 +135,7 @@ class Work:
         if not claimed:
             seen = self._presence.seen(self._presence.latest(record))
             await together(seen, self._reconciler.after_empty_poll(task_queue_id))
-        return self._claims(claimed)
+        return await self._claims(claimed)
 
     async def _claim_in_time(
         self,
@@ -154,19 +159,37 @@ class Work:
                 await together(*map(self._release, messages))
                 await comes_within(work_request.ended, max((until - self._runtime.now()).total_seconds(), 0))
                 return []
-            claiming = asyncio.ensure_future(
-                self._claiming.claim(task_queue_id, messages, worker, record, work_request),
-            )
-            try:
-                claimed = await asyncio.shield(claiming)
-            except asyncio.CancelledError:
-                work_request.ended.set()  # the claims come to their end, and are returned
-                await asyncio.wait([claiming])
-                raise
+            claimed = await self._claim_to_the_end(task_queue_id, messages, worker, record, work_request)
             left = (until - self._runtime.now()).total_seconds()
             if claimed or left <= 0 or work_request.ended.is_set():
                 return claimed
         return []
+
+    async def _claim_to_the_end(
+        self,
+        task_queue_id: str,
+        messages: Sequence[PendingMessage],
+        worker: Worker,
+        record: WorkerRecord,
+        work_request: WorkRequest,
+    ) -> list[Loaded]:
+        """Claims what the messages name. Where nobody waits for the answer any more, since the call is cancelled or
+        the worker has called again, the claims come to their end all the same, and are given back."""
+        claiming = asyncio.ensure_future(
+            self._claiming.claim(task_queue_id, messages, worker, record, work_request),
+        )
+        try:
+            claimed = await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            work_request.ended.set()
+            await asyncio.wait([claiming])
+            if claiming.exception() is None:
+                await self._give_back(claiming.result())
+            raise
+        if work_request.ended.is_set():
+            await self._give_back(claimed)
+            return []
+        return claimed
 
     async def _note_wait(self, record: WorkerRecord, work_request: WorkRequest, found: asyncio.Event) -> None:
         """Shows other processes that the worker waits here, so that they end its older waits.
@@ -202,9 +225,9 @@ class Work:
             await together(self._presence.seen(record), rest)
             return []
         claimed, _ = await both(
-            self._claiming.claim(task_queue_id, messages[:count], worker, record, work_request), rest
+            self._claim_to_the_end(task_queue_id, messages[:count], worker, record, work_request), rest
         )
-        return self._claims(claimed)
+        return await self._claims(claimed)
 
     def _read_polled(self, task_queue_id: str, poll_answer: str) -> list[PendingMessage]:
         messages: list[PendingMessage] = []
@@ -259,9 +282,14 @@ class Work:
         await self._presence.still_works(loaded.task)
         return self._claim(loaded, taken_until)
 
-    def _claims(self, claimed: Sequence[Loaded]) -> list[Claim]:
-        """The claims of one call; one that cannot be shown costs the others nothing."""
+    async def _give_back(self, claimed: Sequence[Loaded], after: timedelta = AT_ONCE) -> None:
+        """Claims that were made and are not in the answer."""
+        await together(*(self._giving_back.give_back(UndeliveredClaim.of(loaded.task), after) for loaded in claimed))
+
+    async def _claims(self, claimed: Sequence[Loaded]) -> list[Claim]:
+        """The claims of one call; one that cannot be shown costs the others nothing, and is given back."""
         shown: list[Claim] = []
+        left: list[Loaded] = []
         for loaded in claimed:
             try:
                 shown.append(self._claim(loaded))
@@ -269,6 +297,8 @@ class Work:
                 task = loaded.task
                 log.exception("the claim of task %s cannot be shown", task.task_id, extra={"action": "claim_failed"})
                 self._runtime.meter.add(FAILED_CLAIMS, *task.task_queue_id.split("/", 1))
+                left.append(loaded)
+        await self._give_back(left, AFTER_DEFECT)
         return shown
 
     def _claim(self, loaded: Loaded, at_least: datetime | None = None) -> Claim:

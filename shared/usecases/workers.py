@@ -127,7 +127,8 @@ class Presence:
         """Writes the row of a worker that has claimed these runs with their index rows, in one transaction.
 
         False, and nothing is written, when the claims must not be handed out: the worker has been quarantined or
-        removed, or waits elsewhere by now. A row that somebody else has written is read again and judged again.
+        removed, or waits elsewhere by now. A row that somebody else has written is read again and judged again; where
+        that happens too often, the worker may not have been judged by its latest state.
         Raises StorageUnavailable.
         """
         async for attempt in attempts(self._runtime):
@@ -140,8 +141,7 @@ class Presence:
                 updated = updated.waiting(work_request.began, self._process)
             if await self._write(updated, rows):
                 return True
-        await self._pools.change(rows, record.task_queue_id)
-        return True
+        return False
 
     async def _write(self, record: WorkerRecord, rows: Sequence[ChangePoolRows]) -> bool:
         """Whether no one has written the worker's row since it was read."""

@@ -324,7 +324,10 @@ def _has_happened(event: TaskEvent, last: Task, states: list[Task]) -> bool:
         case Exchange.TASK_PENDING:
             return run is not None
         case Exchange.TASK_RUNNING:
-            return run is not None and run.started is not None
+            # A claim that could not be announced for certain is given back: its run may be pending again.
+            return any(
+                number == event.run_id and run.started for state in states for number, run in enumerate(state.runs)
+            )
         case _:
             return run is not None and event.exchange == f"task-{run.state}"
 

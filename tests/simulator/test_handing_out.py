@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -11,12 +14,14 @@ import pytest
 
 from shared.domain import claims
 from shared.domain.effects import Decision, RemoveMessage
+from shared.domain.protocol import TRIES
 from shared.domain.task import Created, Resolved, State, Task
 from shared.errors import ServiceUnavailable
 from shared.storage import keys
 from shared.storage.counting import Kind
-from shared.storage.interface import Refusal, StorageUnavailable, TransactionRefused
-from shared.storage.internal_messages import EVENTS_QUEUE
+from shared.storage.interface import StorageUnavailable, TransactionRefused
+from shared.storage.internal_messages import CLAIM_QUEUE, EVENTS_QUEUE
+from shared.usecases.work import Claim
 from tests.simulator import invariants
 from tests.simulator.claimer import (
     ANOTHER,
@@ -26,13 +31,14 @@ from tests.simulator.claimer import (
     check_is_pending_again,
     is_commit,
     is_index_row,
+    of_worker,
     quarantine,
 )
 from tests.simulator.running import finish
 from tests.simulator.situations import A
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
 from tests.twin.driver import Simulation
-from tests.twin.gate import Call, Fail, Phase, as_process, process_name
+from tests.twin.gate import Call, Delayed, Fail, Phase, as_process, process_name
 
 
 async def remove(world: World) -> None:
@@ -252,21 +258,185 @@ def test_a_claim_with_an_effect_that_would_be_dropped_is_refused_before_its_comm
     world.run(story())
 
 
-def test_a_claim_has_its_row_though_the_row_of_its_worker_is_contended() -> None:
-    """The worker may have the run, so the claim is good; only what is noted of the worker is given up."""
+@pytest.mark.parametrize("last", range(1, TRIES + 1))
+def test_a_quarantine_in_any_lost_race_of_the_worker_s_row_holds(last: int) -> None:
+    """The claim's transaction loses `last` races: to calls that leave the worker free, then to the quarantine."""
+    lost: list[Call] = []
+    is_armed = False
 
-    def writes_worker(call: Call) -> bool:
-        is_write = (call.kind, call.target) == (Kind.TABLE_WRITE, keys.POOLS)
-        return is_write and any(key.startswith(keys.WORKERS[0]) for key in call.keys)
+    async def race(call: Call, phase: Phase) -> None:
+        if not is_armed or phase is not Phase.BEFORE or process_name() != "claimer":
+            return
+        if of_worker(call) and is_index_row(call) and len(lost) < last:
+            lost.append(call)
+            await as_process("other", touch(world) if len(lost) < last else quarantine(world))
 
-    refused = Fail(writes_worker, times=10**6, error=lambda: TransactionRefused(10**6, Refusal.STALE))
-    world = a_world(refused)
+    world = a_world(race)
+    claimer = world.process()
+
+    async def story() -> None:
+        nonlocal is_armed
+        assert await claimer.work.claim_work(POOL, WORKER, 1, 0.1) == []
+        await world.clock.sleep(11)
+        await world.create(A)
+        is_armed = True
+        assert await as_process("claimer", claimer.work.claim_work(POOL, WORKER, 1, 1.5)) == []
+        assert len(lost) == last
+
+    world.run(story())
+    check_is_pending_again(world)
+
+
+async def touch(world: World) -> None:
+    """Rewrites the worker's row, which stays free."""
+    until = world.clock.now() - timedelta(days=1)
+    await world.process().workers.quarantine(POOL, WORKER, until, client_id="somebody", info="")
+
+
+def puts_event(call: Call) -> bool:
+    return (call.kind, call.target) == (Kind.QUEUE_PUT, EVENTS_QUEUE)
+
+
+def puts_claim(call: Call) -> bool:
+    return (call.kind, call.target) == (Kind.QUEUE_PUT, CLAIM_QUEUE)
+
+
+async def by_work(world: World) -> int:
+    return len(await world.services.work.claim_work(POOL, WORKER, 1, 1.5))
+
+
+async def by_task(world: World) -> int:
+    await world.services.work.claim_task(await world.services.work.found_for_claim(A), 0, WORKER)
+    return 1
+
+
+@dataclass
+class Undelivered:
+    """A gate: the claim's commit gets no answer, or its event can be kept nowhere; and what could give it back fails
+    for a while, too."""
+
+    is_commit_in_doubt: bool
+    has_effect: bool = True
+    """Whether the commit in doubt takes effect, or may do so later."""
+    then_fails: Callable[[Call], bool] = lambda call: False
+    is_armed: bool = False
+    late: list[Callable[[], object]] = field(default_factory=list)
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        if process_name() != "claimer" or not self.is_armed:
+            return
+        is_claim = is_commit(call) and keys.upload(0) in call.keys
+        if is_claim and self.is_commit_in_doubt:
+            if not self.has_effect and not self.late:
+                raise Delayed(self.late.append, is_tried_again=False)
+            if self.has_effect and phase is Phase.AFTER and not self.late:
+                self.late.append(lambda: None)
+                raise StorageUnavailable
+        elif phase is Phase.BEFORE and (
+            (not self.is_commit_in_doubt and puts_event(call)) or (self.late and self.then_fails(call))
+        ):
+            self.late.append(lambda: None)
+            raise StorageUnavailable
+
+
+@pytest.mark.parametrize("retries", [0, 5])
+@pytest.mark.parametrize("claim", [by_work, by_task])
+@pytest.mark.parametrize(
+    "gate",
+    [
+        lambda: Undelivered(is_commit_in_doubt=False),
+        lambda: Undelivered(is_commit_in_doubt=True),
+        lambda: Undelivered(is_commit_in_doubt=True, has_effect=False),
+        lambda: Undelivered(is_commit_in_doubt=False, then_fails=lambda call: call.target == keys.TASKS),
+        lambda: Undelivered(is_commit_in_doubt=True, then_fails=lambda call: call.target == keys.TASKS),
+        lambda: Undelivered(is_commit_in_doubt=False, then_fails=lambda call: call.target == keys.POOLS),
+    ],
+    ids=["unannounced", "in doubt", "late", "unannounced, failing", "in doubt, failing", "unannounced, rows failing"],
+)
+def test_a_claim_that_no_worker_was_given_is_pending_again_at_once_and_costs_no_retry(
+    gate: Callable[[], Undelivered], claim: Callable[[World], Awaitable[int]], retries: int
+) -> None:
+    harm = gate()
+    world = a_world(harm)
+
+    async def story() -> None:
+        await world.create(A, retries=retries)
+        world.topics.is_down, harm.is_armed = not harm.is_commit_in_doubt, True
+        with pytest.raises((StorageUnavailable, ServiceUnavailable)):
+            await as_process("claimer", claim(world))
+        world.topics.is_down, harm.is_armed = False, False
+        await world.drain(10)
+        for effect in harm.late:
+            with suppress(TransactionRefused):
+                effect()
+        task = world.tasks()[A]
+        assert (task.state, task.last_run_id, task.retries_left) == (State.PENDING, 0, retries)
+        await world.drain(2)
+
+    world.run(story())
+    check_is_pending_again(world)
+
+
+def test_a_claim_that_cannot_be_shown_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    from shared.usecases import work
+
+    world = a_world()
 
     async def story() -> None:
         await world.create(A)
-        assert [claim.task.task_id for claim in await world.claim()] == [A]
-        assert refused.times < 10**6
+        with monkeypatch.context() as patch:
+            patch.setattr(work, "task_scopes", None)
+            assert await world.claim() == []
+        assert world.tasks()[A].state is State.PENDING
+        await world.clock.sleep(61)
 
     world.run(story())
-    rows = [row.key.split("~")[0] for row in world.rows(keys.POOLS) if A in row.key]
-    assert rows == ["claimed"]
+    (claims,) = world.run(world.services.work.claim_work(POOL, ANOTHER, 1, 2.5))
+    assert len(claims) == 1
+    finish(world, is_acknowledged=False)
+
+
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
+@pytest.mark.parametrize("end", ["called again", "cancelled"])
+def test_a_claim_is_given_back_whenever_its_client_goes(end: str, phase: Phase) -> None:
+    """At each request of the call, up to the last one."""
+    number = 1
+    while the_client_goes(end, number, phase):
+        number += 1
+    assert number > 5
+
+
+def the_client_goes(end: str, number: int, phase: Phase) -> bool:
+    """The worker's client is gone at a request of its claimWork: somebody else has the run then. False: there is no
+    such request."""
+    numbers = itertools.count(1)
+    gate = Once(lambda call: next(numbers) == number, phase)
+    world = a_world(gate)
+    given: list[Claim] = []
+    again: list[asyncio.Future[list[Claim]]] = []
+
+    async def story() -> None:
+        claimer = world.process()
+        await world.create(A)
+        polling = asyncio.ensure_future(as_process("claimer", claimer.work.claim_work(POOL, WORKER, 1, 1.5)))
+
+        async def leave() -> None:
+            if end == "cancelled":
+                polling.cancel()
+            else:
+                again.append(asyncio.ensure_future(claimer.work.claim_work(POOL, WORKER, 1, 0.0)))
+                await asyncio.sleep(0)  # it begins, and may need an answer that the first call waits for
+
+        gate.meanwhile, gate.is_armed = leave, True
+        await asyncio.wait([polling])
+        if not gate.is_armed:
+            assert polling.cancelled() or polling.result() == []
+            for claims in again:
+                given.extend(await claims)
+            await world.clock.sleep(11)  # then this process looks again which bands are in use
+            given.extend(await world.services.work.claim_work(POOL, ANOTHER, 1, 2.5))
+
+    world.run(story())
+    assert gate.is_armed or len(given) == 1, f"{end} {phase.value} request {number}"
+    invariants.check(world)
+    return not gate.is_armed

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from shared.domain import claim_ends, claims, transitions
+from shared.domain.claim_ends import UndeliveredClaim
 from shared.domain.claims import Worker
 from shared.domain.effects import ChangePoolRows, Decision, row_of
 from shared.domain.protocol import RESOLVED_DELAY
@@ -17,7 +18,6 @@ from shared.storage import keys
 from shared.storage.internal_messages import RESOLVED_QUEUE
 from shared.storage.tasks import Loaded
 from shared.usecases.executor import Executor
-from shared.usecases.handing_out import Claimed
 from tests.simulator import races
 from tests.simulator.claimer import Once, a_world, is_commit, is_index_row, quarantine
 from tests.simulator.situations import A, Step, pending, retried, running
@@ -228,15 +228,14 @@ def _of_number(number: int) -> Callable[[Call], bool]:
 async def _hand_back_beside_the_timer(world: World, gate: Once) -> None:
     services = world.process()
     read, now = await services.stores.tasks.known(A), world.clock.now()
-    committed, decision = await Executor(services.stores).commit(
+    committed, _ = await Executor(services.stores).commit(
         read,
         lambda read, _: claims.claim_by_task(read.task, 1, ANOTHER, now + CLAIM_TIMEOUT, now, "own"),
         services.stores.write_ahead(),
     )
     ((timed,),) = claim_ends.expire(committed.task, 0, now, now, "spare").after
     assert isinstance(timed, ChangePoolRows)
-    handing_out = services.work._claiming._handing_out
-    gate.meanwhile = lambda: handing_out._hand_back(Claimed(loaded=committed, decision=decision))
+    gate.meanwhile = lambda: services.giving_back.take_back(UndeliveredClaim.of(committed.task))
     gate.is_armed = True
     await as_process("claimer", world.process().stores.pools.change([timed], POOL))
 

@@ -35,6 +35,7 @@ from shared.storage.internal_messages import (
     GROUP_QUEUE,
     INTERNAL_QUEUES,
     RESOLVED_QUEUE,
+    ClaimBody,
     ResolvedBody,
     ResolvedMessage,
 )
@@ -263,7 +264,11 @@ class World:
         }
 
     async def _claim_due(self, body: dict[str, Any]) -> None:
-        await self.handlers.timers.claim_due(body["taskId"], body["runId"], parse_date(body["put"]))
+        message = ClaimBody.model_validate(body)
+        if message.claim is not None:
+            await self.handlers.giving_back.take_back(message.claim)
+        else:
+            await self.handlers.timers.claim_due(message.taskId, message.runId, parse_date(message.put))
 
     async def _deadline_due(self, body: dict[str, Any]) -> None:
         await self.handlers.timers.deadline_due(

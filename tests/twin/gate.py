@@ -43,11 +43,24 @@ class Call:
 
 
 Gate = Callable[[Call, Phase], Awaitable[None]]
-"""Passed by every request in both phases. May wait, or raise StorageUnavailable, Resent or Killed."""
+"""Passed by every request in both phases. May wait, or raise StorageUnavailable, Delayed, Resent or Killed."""
 
 
 class Killed(BaseException):
     """The process died here. Not an Exception, so that no handler of the code under test runs on."""
+
+
+class Delayed(Exception):
+    """Raised before the effect: this try takes effect later, and nobody reads its answer.
+
+    `keep` gets the effect, to be called when it is time. `is_tried_again` says whether the client has sent the request
+    once more by then, so that the next try is answered; otherwise it gives up, and knows no outcome.
+    """
+
+    def __init__(self, keep: Callable[[Callable[[], object]], None], *, is_tried_again: bool) -> None:
+        super().__init__()
+        self.keep = keep
+        self.is_tried_again = is_tried_again
 
 
 class Resent(Exception):
@@ -75,7 +88,14 @@ async def perform(gate: Gate, call: Call, effect: Callable[[], T]) -> T:
     """One request: counted once, through the gate, its effect all at once."""
     with counting.recorded(call.kind, call.target):
         while True:
-            await gate(call, Phase.BEFORE)
+            try:
+                await gate(call, Phase.BEFORE)
+            except Delayed as delayed:
+                delayed.keep(effect)
+                if not delayed.is_tried_again:
+                    raise StorageUnavailable("no answer") from None
+                counting.retried()
+                continue
             refusal: Exception | None = None
             try:
                 answer = effect()

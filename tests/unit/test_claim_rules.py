@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from shared.domain import claim_ends, claims
-from shared.domain.claim_ends import NotExpired
+from shared.domain.claim_ends import NotExpired, UndeliveredClaim
 from shared.domain.claims import NotClaimed, Verdict, Worker
 from shared.domain.effects import (
     Decision,
@@ -248,8 +248,6 @@ def test_an_expired_claim_without_retries_resolves_the_task() -> None:
     [
         (a_task(HELD), 0, CLAIM_TIMEOUT, NOW + SECOND),
         (a_task(EXPIRED, deadline=NOW), 0, CLAIM_TIMEOUT, None),
-        (a_task(resolved_run()), 0, CLAIM_TIMEOUT, None),
-        (a_task(resolved_run(Resolved.CANCELED)), 0, CLAIM_TIMEOUT, None),
         (a_task(pending_run()), 0, SECOND, NOW + 2 * SECOND),
         (a_task(pending_run()), 0, timedelta(minutes=2), None),
         (a_task(EXPIRED), 1, SECOND, NOW + 2 * SECOND),
@@ -261,6 +259,14 @@ def test_claim_messages_that_find_nothing_to_expire(task: Task, run_id: int, put
     with pytest.raises(NotExpired) as refused:
         expire(task, run_id, put)
     assert refused.value.again == again
+
+
+@pytest.mark.parametrize("resolution", [Resolved.COMPLETED, Resolved.CANCELED])
+def test_a_claim_message_that_is_left_has_the_resolution_followed(resolution: Resolved) -> None:
+    """It would be gone, if the call that resolved the run had come to its end."""
+    decision = expire(a_task(resolved_run(resolution)))
+    assert (decision.task, decision.after, announced(decision)) == (None, (), [])
+    assert [type(effect).__name__ for effect in decision.ahead] == ["PutResolved"]
 
 
 @pytest.mark.parametrize("deadline", [NOW, NOW + timedelta(hours=1)], ids=["after the deadline", "before it"])
@@ -322,3 +328,18 @@ def test_a_claim_that_claim_task_may_have_repeated_is_not_undone() -> None:
         assert claim_ends.hand_back(task, 0, worker, LATER, sequence).task is not None
     with pytest.raises(NoDecision):
         claim_ends.hand_back(by_task, 0, worker, LATER, 1)
+
+
+def test_a_claim_that_may_still_be_committed_loses_its_race() -> None:
+    """The task is committed unchanged; later it is known that the claim cannot come any more."""
+    task = a_task(pending_run())
+    claim = UndeliveredClaim(
+        task_id=task.task_id,
+        run_id=0,
+        worker=Worker(worker_group=GROUP, worker_id=WORKER),
+        taken_until=LATER,
+        sequence=task.sequence + 1,
+    )
+    assert claim_ends.take_back(task, claim) == Decision(task=task)
+    with pytest.raises(NoDecision):
+        claim_ends.take_back(replace(task, sequence=claim.sequence), claim)
