@@ -91,6 +91,11 @@ class GroupStore:
         except TransactionRefused:
             return
 
+    async def is_settled(self, task_group_id: str, task_id: str, generation: int) -> bool:
+        """Whether the resolution of a task in this generation was settled: no active row of it counts any more."""
+        row = await self._tables.get(keys.GROUPS, task_group_id, keys.member(task_id))
+        return row is not None and _state(generation) in row.values
+
     async def remove_orphan(self, task_group_id: str, row: Active) -> None:
         """Removes the rows of a call that died, unless somebody has rewritten them since `row` was read.
 

@@ -39,8 +39,13 @@ class GroupCheck:
                 if task is not None and task.task_group_id != task_group_id:
                     task = None  # a call that was refused, or died, has named a task of another group
                 if task is not None and task.generation == row.generation:
-                    await self._ensure_its_handler(task, row)
-                    return None
+                    if not task.is_resolved:
+                        return None
+                    if not await self._stores.groups.is_settled(task_group_id, row.task_id, row.generation):
+                        await self._ensure_its_handler(task, row)
+                        return None
+                    await self._remove(task_group_id, row, task)
+                    continue
                 wait = ORPHAN_AFTER - (self._stores.runtime.now() - row.written)
                 if wait > timedelta(0):
                     header = group or await self._stores.groups.header(task_group_id)
@@ -55,19 +60,18 @@ class GroupCheck:
         return 0
 
     async def _remove(self, task_group_id: str, row: Active, task: Task | None) -> None:
-        """An orphan: with its member row if the group has no such task, alone if the task is of another generation."""
+        """An orphan goes: with its member row if the group has no such task, else alone."""
         if task is None and row.generation == 0:
             await self._stores.groups.remove_orphan(task_group_id, row)
         else:
             await self._stores.groups.remove_active(task_group_id, row.task_id, row.generation, row.etag)
 
     async def _ensure_its_handler(self, task: Task, row: Active) -> None:
-        """The task is unresolved, or its own handler is to come and will check.
+        """The task is resolved and not settled: its own handler is to come and will check.
 
-        Where it is resolved and the row is old all the same (two reruns met, and one died), the handler is called once
-        more.
+        Where that is old all the same, the handler is called once more.
         """
-        resolved = task.last_run.resolved if task.is_resolved else None
+        resolved = task.last_run.resolved
         if resolved is not None:
             age = self._stores.runtime.now() - max(resolved, row.written)
             if age > ORPHAN_AFTER:

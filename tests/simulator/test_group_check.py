@@ -60,6 +60,29 @@ def test_a_row_of_a_generation_that_was_not_committed_is_an_orphan() -> None:
     assert _announced(world) == 1
 
 
+@pytest.mark.parametrize("late", [0, 10, 600])
+def test_a_row_that_comes_after_its_generation_was_settled_is_an_orphan(late: float) -> None:
+    """The first try of a rerun's write ahead, or that of a process that was frozen: nobody else will check."""
+    world = World()
+    world.run(_two_tasks(world))
+    world.run(_complete(world, A))
+    world.run(world.drain(30))
+
+    async def story() -> None:
+        await world.services.lifecycle.rerun(await world.services.lifecycle.known(A))
+        await world.claim()
+        await world.services.lifecycle.report(A, 1, Resolved.COMPLETED)
+        await world.drain(30)
+        assert await world.services.stores.groups.add_active(GROUP, A, 1) is not None
+        await world.drain(late)
+        await _complete(world, C)
+        await world.drain(30)
+
+    world.run(story())
+    assert _announced(world) == 1
+    assert [row.key for row in world.rows(keys.GROUPS, GROUP) if row.key.startswith("active~")] == []
+
+
 def test_row_of_an_earlier_generation_is_an_orphan() -> None:
     """Of a rerun that died while another one was committed."""
     world = World()
