@@ -61,7 +61,7 @@ class Records:
     @classmethod
     def of(cls, storage: Storage, runtime: Runtime, deadline_delay: timedelta = timedelta(minutes=1)) -> Records:
         """The records in a storage account. No pending message is ever signed here, so no keys are needed."""
-        expiry, known = ExpiryStore(storage), KnownStatuses(runtime.now)
+        expiry, known = ExpiryStore(storage, runtime.now), KnownStatuses(runtime.now)
         index_store = IndexStore(storage, expiry, runtime)
         return cls(
             storage=storage,

@@ -12,8 +12,8 @@ from admin.output import Report, unwatched
 from admin.repair import Repair
 from shared.domain.dates import parse_date
 from shared.domain.index import split
-from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.storage import keys
+from shared.storage.expiry import is_over
 from shared.storage.index import IndexStore
 
 PAGE = 1000
@@ -68,7 +68,7 @@ async def inspect_index(
             found.setdefault(namespace or TOP, []).append(
                 Finding("what expires there would never be deleted", _schedule_sweep(store, namespace))
             )
-        over = row.expires + EXPIRY_GRACE_PERIOD <= now
+        over = is_over(row.expires, now)
         if over or not namespace or _covers(listed.get(namespace), row.expires):
             continue
         # Read one after the other while calls go on: what was read first may be listed by now.

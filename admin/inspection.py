@@ -22,7 +22,7 @@ from shared.domain.task import RETRY_OF, State, Task
 from shared.storage import keys
 from shared.storage.codec import decode_task
 from shared.storage.interface import Row
-from shared.storage.partitions import read_all
+from shared.storage.partitions import rows_of
 
 _ATTEMPTS = 5
 
@@ -67,7 +67,8 @@ async def _found_twice(looking: Callable[[], Awaitable[_Look]]) -> list[Finding]
 
 async def _look(records: Records, task_id: str) -> _Look:
     start, end = keys.TASK_ROWS[0], keys.UPLOADS[1]
-    rows = {row.key: row for row in await read_all(records.storage, keys.TASKS, task_id, None, start=start, end=end)}
+    pages = rows_of(records.storage.tables, keys.TASKS, task_id, start=start, end=end)
+    rows = {row.key: row async for page in pages for row in page}
     status = rows.get(keys.TASK_STATUS)
     if status is None:
         is_part = keys.TASK_DEFINITION in rows
@@ -274,10 +275,4 @@ def _again(records: Records, task: Task) -> Repair:
 
 async def group_tasks(records: Records, task_group_id: str) -> list[str]:
     """The ids of all members."""
-    found: list[str] = []
-    start: str | None = None
-    while True:
-        members, start = await records.groups.members(task_group_id, start, 1000)
-        found.extend(member.task_id for member in members)
-        if start is None:
-            return found
+    return [row.key.partition("~")[2] async for page in records.groups.all_members(task_group_id) for row in page]

@@ -197,7 +197,7 @@ class Parts:
 
     @cached_property
     def expiry(self) -> ExpiryStore:
-        return ExpiryStore(self.storage)
+        return ExpiryStore(self.storage, self.runtime.now)
 
     @cached_property
     def worker_rows(self) -> WorkerStore:

@@ -24,6 +24,7 @@ from shared.storage.interface import (
     Upsert,
     Value,
 )
+from shared.storage.partitions import rows_of
 
 TABLE = "Roles"
 _PARTITION = "roles"
@@ -93,12 +94,9 @@ class RoleStore:
     async def _read(self) -> tuple[int, list[Row]]:
         """How many pages the rows took, and the rows, the header before all others."""
         pages, rows = 0, list[Row]()
-        start: str | None = _HEADER
-        while start is not None:
-            page = await self._tables.query(TABLE, _PARTITION, start=start, end="role\x7f")
+        async for page in rows_of(self._tables, TABLE, _PARTITION, start=_HEADER, end="role\x7f"):
             pages += 1
-            rows.extend(page.rows)
-            start = page.resume
+            rows.extend(page)
         return pages, rows
 
     async def _etag(self) -> str | None:

@@ -28,6 +28,7 @@ from shared.storage.interface import (
     Upsert,
     Value,
 )
+from shared.storage.partitions import rows_of
 
 _PER_TRANSACTION = MAX_OPERATIONS // 2
 
@@ -159,13 +160,12 @@ class ArtifactStore:
 
     async def count(self, task_id: str) -> int:
         """The artifacts of all runs of a task; counting ends at `MAX_OF_TASK`, or a page beyond it."""
-        number, start = 0, keys.ARTIFACTS[0]
-        while number < MAX_OF_TASK:
-            page = await self._tables.query(keys.TASKS, task_id, start=start, end=keys.ARTIFACTS[1], select=("upload",))
-            number += len(page.rows)
-            if page.resume is None:
+        number = 0
+        start, end = keys.ARTIFACTS
+        async for page in rows_of(self._tables, keys.TASKS, task_id, start=start, end=end, select=("upload",)):
+            number += len(page)
+            if number >= MAX_OF_TASK:
                 break
-            start = page.resume
         return number
 
     async def forget(self, upload: Waiting) -> None:

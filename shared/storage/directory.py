@@ -14,13 +14,12 @@ from typing import Any
 
 from shared.concurrency import together
 from shared.domain.dates import format_date, parse_date
-from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.errors import ServiceUnavailable
 from shared.recent import Recent
 from shared.runtime import Runtime, attempts
 from shared.storage import keys
 from shared.storage.codec import compact
-from shared.storage.expiry import ExpiryStore
+from shared.storage.expiry import ExpiryStore, is_over
 from shared.storage.interface import Create, Delete, Merge, Operation, Replace, Row, Storage, TransactionRefused, Value
 
 REFRESHED_EVERY = timedelta(minutes=5)
@@ -136,7 +135,7 @@ class DirectoryStore:
         entry = None if row is None else _decode(row)
         if row is None or entry is None:
             return None
-        if entry.expires > self._now() - EXPIRY_GRACE_PERIOD:
+        if not is_over(entry.expires, self._now()):
             return entry.expires
         operation: Operation = Delete(row.key, row.etag)
         if kind is Kind.TASK_QUEUE:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -10,7 +10,7 @@ from shared.domain.artifacts import digest
 from shared.domain.definition import Definition
 from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.storage import keys
-from shared.storage.interface import Create, Delete, Row, Storage, TransactionRefused, Upsert, Value
+from shared.storage.interface import Create, Delete, Merge, Row, Storage, TransactionRefused, Upsert, Value
 from shared.storage.partitions import delete_unchanged
 
 FIRST_LOOK_BACK = timedelta(days=1)
@@ -22,9 +22,17 @@ LAST_RETRY = timedelta(days=1)
 """Back-off of what cannot be deleted: the delay doubles with every failure, up to the longest one."""
 
 _CURSOR = "cursor"
+_HOUR = "hour"
 _FAILURES = "failures"
+_DEATHS = "deaths"
+_RESUME = "resume"
 _NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 """Nothing can be added to the last moments that a date can express."""
+
+
+def is_over(expires: datetime, now: datetime) -> bool:
+    """Whether something that expires then may be deleted. No date is too late to ask."""
+    return expires <= now - EXPIRY_GRACE_PERIOD
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +45,10 @@ class Expiring:
     values: Mapping[str, Value]
     failures: int = 0
     """How many times in a row it could not be deleted."""
+    deaths: int = 0
+    """How many of these times the process has died, in a row."""
+    resume: str | None = None
+    """Where to go on with what took longer than a run."""
 
     @property
     def key(self) -> str:
@@ -53,12 +65,32 @@ class Scheduled:
     """Keys and ETags."""
 
 
-class ExpiryStore:
-    """Writes rows ahead of what they will clean up, and hands them out when they are due."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Position:
+    """How far the job is: the first hour whose bucket is not finished, and what a run has begun and not concluded."""
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+    hour: datetime
+    bucket: str = ""
+    first: str = ""
+    last: str = ""
+
+    def was_begun(self, expiring: Expiring) -> bool:
+        """Whether a run has tried to delete it, and has not lived to say what became of it. What a process has died
+        of before is tried by itself, and is no part of a range."""
+        if expiring.row.partition != self.bucket or not self.first <= expiring.key <= self.last:
+            return False
+        return self.first == self.last or not expiring.deaths
+
+
+class ExpiryStore:
+    """Writes rows ahead of what they will clean up, and hands them out when they are due.
+
+    No row is ever written into a bucket that is finished: what has expired already is due with what expires now.
+    """
+
+    def __init__(self, storage: Storage, now: Callable[[], datetime]) -> None:
         self._tables = storage.tables
+        self._now = now
 
     async def task(self, definition: Definition) -> None:
         """Schedules the deletion of a task, with its group membership, edges and artifacts."""
@@ -80,7 +112,7 @@ class ExpiryStore:
     async def new_group(self, task_group_id: str, expires: datetime, listed: str) -> Scheduled | None:
         """As `group`, to be rolled back unless it existed already; and the row of the list of groups with the key
         `listed`, which is due until the group is gone. One request, as they are of one hour."""
-        bucket = _bucket(expires)
+        bucket = self.bucket(expires)
         group, entry = keys.expiring("group", task_group_id), Upsert(keys.expiring("listed", task_group_id, listed), {})
         try:
             etags = await self._tables.transact(keys.EXPIRY, bucket, [Create(group, {}), entry])
@@ -110,46 +142,70 @@ class ExpiryStore:
 
     async def write(self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]) -> None:
         """Schedules a deletion for the hour in which it may happen."""
-        await self._upsert(_bucket(expires), keys.expiring(kind, *words), values)
+        await self._upsert(self.bucket(expires), keys.expiring(kind, *words), values)
 
     async def due(self, bucket: str) -> list[Expiring]:
         """The first things of a bucket, up to a page; none when it is empty."""
         page = await self._tables.query(keys.EXPIRY, bucket, start="", end="\x7f")
         return [_decode(row) for row in page.rows]
 
-    async def reschedule(self, expiring: Expiring, expires: datetime) -> None:
-        """Moves a deletion to a later hour: the thing expires later than it did."""
-        await self._upsert(_bucket(expires), expiring.key, expiring.values)
+    async def reschedule(self, expiring: Expiring, expires: datetime, resume: str | None = None) -> None:
+        """Moves a deletion to a later hour: the thing expires later than it did, or there was not enough time for all
+        of it."""
+        values = expiring.values if resume is None else {**expiring.values, _RESUME: resume}
+        await self._upsert(self.bucket(expires), expiring.key, values)
 
-    async def retry_later(self, expiring: Expiring, now: datetime) -> int:
+    async def note_progress(self, expiring: Expiring, resume: str) -> None:
+        """Notes where the next run goes on with it."""
+        try:
+            await self._tables.transact(
+                keys.EXPIRY, expiring.row.partition, [Merge(expiring.key, {_RESUME: resume}, expiring.row.etag)]
+            )
+        except TransactionRefused:
+            return  # somebody has scheduled it anew
+
+    async def retry_later(self, expiring: Expiring, *, has_died: bool = False) -> int:
         """Schedules another try, after a back-off, for what could not be deleted. Returns the failures in a row."""
         failures = expiring.failures + 1
         delay = min(FIRST_RETRY * 2 ** min(expiring.failures, 10), LAST_RETRY)
-        await self._upsert(
-            _bucket(now + delay - EXPIRY_GRACE_PERIOD), expiring.key, {**expiring.values, _FAILURES: failures}
-        )
+        noted: dict[str, Value] = {_FAILURES: failures}
+        if has_died:
+            noted[_DEATHS] = expiring.deaths + 1
+        if expiring.resume is not None:
+            noted[_RESUME] = expiring.resume
+        due = self._now() + delay - EXPIRY_GRACE_PERIOD
+        await self._upsert(self.bucket(due), expiring.key, {**expiring.values, **noted})
         return failures
 
     async def done(self, handled: Sequence[Expiring]) -> None:
         """Removes what has been handled from its bucket; `handled` is of one bucket, in the order of keys."""
-        if handled:
-            rows = [expiring.row for expiring in handled]
-            await delete_unchanged(self._storage, keys.EXPIRY, rows[0].partition, rows)
+        await delete_unchanged(self._tables, keys.EXPIRY, [expiring.row for expiring in handled])
 
-    async def next_hour(self, now: datetime) -> datetime:
-        """The first hour whose bucket is not finished."""
-        return await self.cursor() or _hour(now - FIRST_LOOK_BACK)
-
-    async def cursor(self) -> datetime | None:
-        """As `next_hour`; None until the job has finished an hour for the first time."""
+    async def position(self) -> Position:
+        """How far the job is: one request."""
         row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
         if row is None:
-            return None
-        return datetime.strptime(str(row.values["hour"]), "%Y-%m-%dT%H").replace(tzinfo=UTC)
+            return Position(hour=_hour(self._now() - FIRST_LOOK_BACK))
+        values = row.values
+        begun = {name: str(values[name]) for name in ("bucket", "first", "last") if name in values}
+        return Position(hour=_read_hour(row), **begun)
+
+    async def cursor(self) -> datetime | None:
+        """The first hour whose bucket is not finished; None until the job has looked at an hour for the first time."""
+        row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
+        return None if row is None else _read_hour(row)
+
+    async def begin(self, hour: datetime, some: Sequence[Expiring]) -> None:
+        """Notes what a run tries to delete now, ahead of it: `some` are of one bucket, in the order of keys.
+
+        If the process dies of it, the next run counts that as a failure of theirs.
+        """
+        begun = {"bucket": some[0].row.partition, "first": some[0].key, "last": some[-1].key}
+        await self._upsert(_CURSOR, _CURSOR, {_HOUR: keys.hour(hour), **begun})
 
     async def finished_before(self, hour: datetime) -> None:
-        """Notes that the buckets of all earlier hours are empty for good."""
-        await self._tables.transact(keys.EXPIRY, _CURSOR, [Upsert(_CURSOR, {"hour": keys.hour(hour)})])
+        """Notes that the buckets of all earlier hours are empty for good, and that everything begun is concluded."""
+        await self._upsert(_CURSOR, _CURSOR, {_HOUR: keys.hour(hour)})
 
     async def roll_back(self, scheduled: Scheduled) -> None:
         """Removes what a refused call has scheduled, unless another call relies on it (and so has rewritten it)."""
@@ -158,13 +214,17 @@ class ExpiryStore:
         except TransactionRefused:
             return
 
+    def bucket(self, expires: datetime) -> str:
+        """The hour in which something is due; one that has passed is this one."""
+        return keys.hour(min(max(expires, self._now()), _NEVER) + EXPIRY_GRACE_PERIOD)
+
     async def _upsert(self, bucket: str, key: str, values: Mapping[str, Value]) -> None:
         await self._tables.transact(keys.EXPIRY, bucket, [Upsert(key, values)])
 
     async def _create(
         self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]
     ) -> Scheduled | None:
-        bucket, key = _bucket(expires), keys.expiring(kind, *words)
+        bucket, key = self.bucket(expires), keys.expiring(kind, *words)
         try:
             (etag,) = await self._tables.transact(keys.EXPIRY, bucket, [Create(key, values)])
         except TransactionRefused:
@@ -189,8 +249,8 @@ def _task_values(definition: Definition) -> Mapping[str, Value]:
     return {"taskGroupId": definition.task_group_id}
 
 
-def _bucket(expires: datetime) -> str:
-    return keys.hour(min(expires, _NEVER) + EXPIRY_GRACE_PERIOD)
+def _read_hour(cursor: Row) -> datetime:
+    return datetime.strptime(str(cursor.values[_HOUR]), "%Y-%m-%dT%H").replace(tzinfo=UTC)
 
 
 def _hour(moment: datetime) -> datetime:
@@ -200,11 +260,13 @@ def _hour(moment: datetime) -> datetime:
 def _decode(row: Row) -> Expiring:
     kind, *words = row.key.split("~")
     values = dict(row.values)
-    failures = values.pop(_FAILURES, 0)
+    failures, deaths, resume = values.pop(_FAILURES, 0), values.pop(_DEATHS, 0), values.pop(_RESUME, None)
     return Expiring(
         row=row,
         kind=kind,
         words=tuple(words),
         values=values,
         failures=failures if isinstance(failures, int) else 0,
+        deaths=deaths if isinstance(deaths, int) else 0,
+        resume=None if resume is None else str(resume),
     )

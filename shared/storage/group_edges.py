@@ -10,6 +10,7 @@ from shared.domain.task import State
 from shared.storage import keys
 from shared.storage.group_rows import STATE_COLUMNS, Unsettled, settled_state
 from shared.storage.interface import MAX_OPERATIONS, Delete, Row, Storage, TransactionRefused, Upsert
+from shared.storage.partitions import PageReader, rows_of
 
 _TRANSACTIONS = 8
 """Transactions of edges sent side by side: all of them go to one partition."""
@@ -55,6 +56,21 @@ class GroupEdges:
         )
         return list(page.rows), page.resume
 
+    def out_of(self, task_group_id: str, task_ids: Sequence[str]) -> PageReader[Row]:
+        """The edges out of these tasks, with those of others that lie between them."""
+        ranges = [keys.unblocked(task_id) for task_id in sorted(task_ids)]
+
+        async def read(start: str | None) -> tuple[Sequence[Row], str | None]:
+            page = await self._tables.query(
+                keys.GROUPS, task_group_id, start=start or ranges[0][0], end=ranges[-1][1], select=()
+            )
+            if page.resume is None:
+                return page.rows, None
+            following = next(first for first, end in ranges if end > page.resume)
+            return page.rows, max(page.resume, following)
+
+        return PageReader(read)
+
     async def remove(self, task_group_id: str, edge: str, etag: str) -> None:
         """Removes an edge if it is still as it was read."""
         try:
@@ -66,20 +82,17 @@ class GroupEdges:
         """What the member rows of these tasks say. An edge that counts on it must have been written before."""
         remaining = sorted(task_ids)
         rows: dict[str, Row | None] = {}
-        while len(remaining) > _READS:
-            page = await self._tables.query(
-                keys.GROUPS,
-                task_group_id,
-                start=keys.member(remaining[0]),
-                end=f"{keys.member(remaining[-1])} ",
-                select=STATE_COLUMNS,
-            )
-            members = {row.key: row for row in page.rows}
-            passed = [each for each in remaining if page.resume is None or keys.member(each) < page.resume]
-            rows |= {each: members.get(keys.member(each)) for each in passed}
-            remaining = remaining[len(passed) :]
-            if len(passed) < _WORTHWHILE:
-                break
+        if len(remaining) > _READS:
+            start, end = keys.member(remaining[0]), f"{keys.member(remaining[-1])} "
+            pages = rows_of(self._tables, keys.GROUPS, task_group_id, start=start, end=end, select=STATE_COLUMNS)
+            async for page in pages:
+                members = {row.key: row for row in page}
+                passed = [each for each in remaining if pages.resume is None or keys.member(each) < pages.resume]
+                rows |= {each: members.get(keys.member(each)) for each in passed}
+                remaining = remaining[len(passed) :]
+                if len(passed) < _WORTHWHILE or len(remaining) <= _READS:
+                    break
+                pages.skip_to(keys.member(remaining[0]))
 
         async def read(task_id: str) -> None:
             rows[task_id] = await self._tables.get(keys.GROUPS, task_group_id, keys.member(task_id))

@@ -37,6 +37,7 @@ from shared.storage.interface import (
     Value,
 )
 from shared.storage.known import KnownStatuses
+from shared.storage.partitions import PageReader, rows_of
 
 
 class GroupChanged(ServiceError):
@@ -152,13 +153,10 @@ class GroupStore:
     async def active(self, task_group_id: str, *, limit: int) -> tuple[list[Active], Group | None]:
         """The first active rows; the header too, of the same snapshot, when there are fewer than `limit`."""
         start, end = keys.ACTIVE_AND_GROUP
-        rows: list[Row] = []
-        while True:
-            page = await self._tables.query(keys.GROUPS, task_group_id, start=start, end=end, limit=limit)
-            rows.extend(page.rows)
-            if rows or page.resume is None:
+        rows: Sequence[Row] = ()
+        async for rows in rows_of(self._tables, keys.GROUPS, task_group_id, start=start, end=end, limit=limit):
+            if rows:
                 break
-            start = page.resume
         group = next((decode_group(row) for row in rows if row.key == keys.GROUP), None)
         return [decode_active(row) for row in rows if row.key != keys.GROUP], group
 
@@ -215,12 +213,10 @@ class GroupStore:
         )
         return {row.key.partition("~")[2]: row.etag for row in page.rows}
 
-    async def count_members(self, task_group_id: str, start: str | None) -> tuple[int, str | None]:
-        """How many members a page of the group has, and where the next page starts."""
-        page = await self._tables.query(
-            keys.GROUPS, task_group_id, start=start or keys.MEMBERS[0], end=keys.MEMBERS[1], select=()
-        )
-        return len(page.rows), page.resume
+    def all_members(self, task_group_id: str) -> PageReader[Row]:
+        """The bare rows of all members."""
+        start, end = keys.MEMBERS
+        return rows_of(self._tables, keys.GROUPS, task_group_id, start=start, end=end, select=())
 
 
 def due_of(task_id: str, generation: int) -> str:

@@ -18,6 +18,7 @@ from shared.domain.dates import format_date, parse_date
 from shared.domain.history import Figures, Sample
 from shared.storage import keys
 from shared.storage.interface import MAX_OPERATIONS, Create, Delete, Row, Storage, TransactionRefused, Value
+from shared.storage.partitions import rows_of
 
 Kind = Literal["minutes", "hours"]
 """A sample, or the sum of an hour's."""
@@ -55,11 +56,10 @@ class HistoryStore:
     async def tallies(self) -> list[Tally]:
         """What processes have written and no sample has removed. Raises StorageUnavailable."""
         found: list[Tally] = []
-        start: str | None = ""
-        while start is not None and len(found) < TALLIES_AT_ONCE:
-            page = await self._tables.query(keys.HISTORY, _TALLIES, start=start, end="\x7f")
-            found += [Tally(key=row.key, written=row.timestamp, queues=_queues(row)) for row in page.rows]
-            start = page.resume
+        async for page in rows_of(self._tables, keys.HISTORY, _TALLIES):
+            found += [Tally(key=row.key, written=row.timestamp, queues=_queues(row)) for row in page]
+            if len(found) >= TALLIES_AT_ONCE:
+                break
         return found
 
     async def remove_tallies(self, names: Sequence[str]) -> None:
@@ -99,13 +99,9 @@ class HistoryStore:
         await self._remove(kind, [row.key for row in page.rows])
 
     async def _rows(self, kind: Kind, after: datetime, until: datetime, select: Sequence[str] | None) -> list[Row]:
-        found: list[Row] = []
-        start: str | None = keys.sample(until)
-        while start is not None:
-            page = await self._tables.query(keys.HISTORY, kind, start=start, end=keys.sample(after), select=select)
-            found += page.rows
-            start = page.resume
-        return found[::-1]
+        start, end = keys.sample(until), keys.sample(after)
+        pages = rows_of(self._tables, keys.HISTORY, kind, start=start, end=end, select=select)
+        return [row async for page in pages for row in page][::-1]
 
     async def _create(self, partition: str, key: str, values: Mapping[str, Value]) -> None:
         try:

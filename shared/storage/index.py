@@ -13,15 +13,14 @@ from datetime import UTC, datetime, time, timedelta
 
 from shared.domain.dates import format_date, parse_date
 from shared.domain.index import Entry, namespaces_above, replaces, split
-from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.errors import ServiceUnavailable
 from shared.recent import Recent
 from shared.runtime import Runtime, attempts
 from shared.storage import keys
 from shared.storage.codec import compact
-from shared.storage.expiry import ExpiryStore
+from shared.storage.expiry import ExpiryStore, is_over
 from shared.storage.interface import Create, Delete, Operation, Replace, Row, Storage, TransactionRefused, Value
-from shared.storage.partitions import delete_unchanged, read_all
+from shared.storage.partitions import rows_of, sweep
 
 _REMEMBERED = 50_000
 
@@ -38,7 +37,6 @@ class IndexStore:
     """Reads and writes the index. Writes are conditional on what was read, so that no race decides who wins a path."""
 
     def __init__(self, storage: Storage, expiry: ExpiryStore, runtime: Runtime) -> None:
-        self._storage = storage
         self._tables = storage.tables
         self._expiry = expiry
         self._runtime = runtime
@@ -96,18 +94,23 @@ class IndexStore:
         now = self._runtime.now()
         return [found for row in rows if (found := _namespace(row)).expires > now], resume
 
-    async def sweep(self, namespace: str) -> datetime | None:
-        """Deletes what has expired in a namespace; returns when to look again, None if nothing will come any more.
+    async def sweep(self, namespace: str, start: str | None, until: datetime) -> datetime | None:
+        """Deletes what has expired in a namespace, page by page; returns when to look again, None if nothing will come
+        any more.
 
         Nothing is added to a namespace that is not listed: who adds something lists it first, and schedules a sweep.
-        Raises StorageUnavailable.
+        `start`: where the sweep that had no more time has ended. Raises OutOfTime, StorageUnavailable.
         """
         now = self._runtime.now()
         partition = keys.index_partition(namespace)
-        rows = await read_all(self._storage, keys.INDEX, partition, ("expires",))
-        over = [row for row in rows if parse_date(str(row.values["expires"])) + EXPIRY_GRACE_PERIOD <= now]
-        await delete_unchanged(self._storage, keys.INDEX, partition, over)
-        if len(over) < len(rows) or not namespace or await self._is_listed(namespace):
+        some_stay = await sweep(
+            self._tables,
+            keys.INDEX,
+            rows_of(self._tables, keys.INDEX, partition, start=start or "", select=("expires",)),
+            is_over=lambda row: is_over(parse_date(str(row.values["expires"])), now),
+            has_time=lambda: self._runtime.now() < until,
+        )
+        if some_stay or start is not None or not namespace or await self._is_listed(namespace):
             return _next_sweep(now, partition)
         return None
 
@@ -136,7 +139,7 @@ class IndexStore:
 
     async def _is_listed(self, namespace: str) -> bool:
         until = await self.listed_until(namespace)
-        return until is not None and until + EXPIRY_GRACE_PERIOD > self._runtime.now()
+        return until is not None and not is_over(until, self._runtime.now())
 
     async def _page(
         self, namespace: str, limits: tuple[str, str], start: str, limit: int

@@ -114,6 +114,10 @@ MAX_OPERATIONS = 100
 """The most operations that an entity-group transaction may hold."""
 
 
+MAX_PAGE = 1000
+"""The most rows that one request reads."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
     """Rows in key order. `resume` is the key to go on from (inclusive), None at the end of the range.
@@ -139,7 +143,7 @@ class Tables(Protocol):
         *,
         start: str,
         end: str,
-        limit: int = 1000,
+        limit: int = MAX_PAGE,
         select: Sequence[str] | None = None,
     ) -> Page:
         """One page (at most `limit` ≤ 1000 rows, one request) of the rows with start ≤ key < end, in key order.

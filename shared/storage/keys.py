@@ -63,6 +63,11 @@ def unblocked(required: str) -> tuple[str, str]:
     return f"{UNBLOCKS}{required}~", f"{UNBLOCKS}{required}\x7f"
 
 
+def required_of(edge: str) -> str:
+    """The task that an edge in a group goes out of."""
+    return edge.split("~")[1]
+
+
 UNBLOCKS = "unblocks~"
 """How the keys of edges in a group begin."""
 
@@ -74,11 +79,10 @@ def dependent_of(edge: str) -> str:
 
 def scheduler(scheduler_id: str) -> str:
     """Guard: exists while the group has this scheduler and is not sealed."""
-    return f"{SCHEDULERS}{scheduler_id}"
+    return f"{SCHEDULERS[0]}{scheduler_id}"
 
 
-SCHEDULERS = "scheduler~"
-"""How the keys of guards of schedulers begin."""
+SCHEDULERS = ("scheduler~", "scheduler\x7f")
 
 
 def member(task_id: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from json.encoder import encode_basestring_ascii as _in_quotes  # what json.dumps calls for a text
 from urllib.parse import quote
 
-from shared.storage.interface import MAX_OPERATIONS, Delete, Merge, Operation, Replace, Value
+from shared.storage.interface import MAX_OPERATIONS, MAX_PAGE, Delete, Merge, Operation, Replace, Value
 
 MAX_KEY = 512
 """Characters (UTF-16 units) of a partition key or a row key."""
@@ -25,8 +25,6 @@ MAX_ENTITY = 1 << 20
 """Bytes of an entity with all names and values, both as Azure stores it and as the JSON of the request."""
 MAX_TRANSACTION = 4 << 20
 """Bytes of the body of an entity-group transaction."""
-MAX_PAGE = 1000
-"""Rows of a page of a query."""
 MAX_MESSAGE = 65_536
 """Bytes of a message's text in UTF-8."""
 MAX_DELAY = 7 * 24 * 3600

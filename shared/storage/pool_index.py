@@ -10,6 +10,7 @@ from shared.domain.dates import format_date, parse_date
 from shared.domain.effects import PoolRow
 from shared.storage import keys
 from shared.storage.interface import Row, Storage
+from shared.storage.partitions import rows_of
 
 AT_ONCE = 1000
 """Claimed rows of a pool that are looked through for those of one worker, in one request."""
@@ -70,12 +71,9 @@ class PoolIndex:
         oldest: datetime | None = None
         present = format_date(now)
         start, end = keys.CLAIMED_AND_PENDING  # claimed runs first, then pending ones by their age
-        at: str | None = start
-        while at is not None:
-            page = await self._tables.query(
-                keys.POOLS, keys.pool(task_queue_id), start=at, end=end, select=("deadline",)
-            )
-            for row in page.rows:
+        pool = keys.pool(task_queue_id)
+        async for page in rows_of(self._tables, keys.POOLS, pool, start=start, end=end, select=("deadline",)):
+            for row in page:
                 run = _indexed(row)
                 if row.key < keys.CLAIMED[1]:
                     claimed.add((run.task_id, run.run_id))
@@ -83,7 +81,6 @@ class PoolIndex:
                     pending.add((run.task_id, run.run_id))
                     if oldest is None and (run.task_id, run.run_id) not in claimed:
                         oldest = run.since
-            at = page.resume
         return PoolSnapshot(pending=frozenset(pending), claimed=frozenset(claimed), oldest=oldest)
 
     async def page(

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from shared.storage import keys
-from shared.storage.interface import Page, Storage
+from shared.storage.interface import Storage
 from shared.storage.known import KnownStatuses, Moment
+from shared.storage.partitions import rows_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,15 +65,15 @@ class PoolVouchers:
     ) -> tuple[dict[tuple[str, int], str], int]:
         """ETags by run, and how many more pages could have been read; 0 where there are more."""
         found: dict[tuple[str, int], str] = {}
-        at: str | None = start
-        while at is not None and most > 0:
-            page: Page = await self._tables.query(keys.POOLS, keys.pool(task_queue_id), start=at, end=end, select=())
+        pages = rows_of(self._tables, keys.POOLS, keys.pool(task_queue_id), start=start, end=end, select=())
+        async for page in pages:
             most -= 1
-            for row in page.rows:
+            for row in page:
                 _, _, task_id, run_id = row.key.split("~")
                 found[task_id, int(run_id)] = row.etag
-            at = page.resume
-        return found, most + 1 if at is None else 0
+            if most == 0:
+                break
+        return found, most + 1 if pages.resume is None else 0
 
     async def _returns(self, task_queue_id: str) -> str:
         row = await self._tables.get(keys.POOLS, keys.pool(task_queue_id), keys.RETURNED)

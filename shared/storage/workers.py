@@ -24,6 +24,7 @@ from shared.storage.interface import (
     TransactionRefused,
     Value,
 )
+from shared.storage.partitions import rows_of
 
 QUARANTINE_STALE = timedelta(seconds=30)
 """How old a process's knowledge of a quarantine may be (design 2.8)."""
@@ -208,13 +209,9 @@ class WorkerStore:
 
     async def _history_keys(self, record: WorkerRecord) -> list[str]:
         start, end = keys.quarantines(record.worker_group, record.worker_id)
-        found: list[str] = []
-        at: str | None = start
-        while at is not None:
-            page = await self._tables.query(keys.POOLS, keys.pool(record.task_queue_id), start=at, end=end, select=())
-            found.extend(row.key for row in page.rows)
-            at = page.resume
-        return found
+        pool = keys.pool(record.task_queue_id)
+        pages = rows_of(self._tables, keys.POOLS, pool, start=start, end=end, select=())
+        return [row.key async for page in pages for row in page]
 
     def _remember(self, record: WorkerRecord) -> None:
         self._known[(record.task_queue_id, record.worker_group, record.worker_id)] = (self._now(), record)

@@ -7,11 +7,10 @@ from datetime import datetime
 
 from shared.concurrency import in_waves
 from shared.domain.artifacts import StorageType, Upload
-from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.artifacts import ArtifactStore, Stored, deletion
-from shared.storage.expiry import Expiring
+from shared.storage.expiry import Expiring, is_over
 from shared.storage.interface import Blobs, Row
 from shared.storage.tasks import CommitLost, TaskStore
 from shared.usecases.artifacts import without_unfinished
@@ -45,7 +44,7 @@ class ArtifactExpiry:
         stored = await self._artifacts.get(task_id, run_id, name)
         if stored is None:
             return None
-        if stored.artifact.expires + EXPIRY_GRACE_PERIOD > self._now():
+        if not is_over(stored.artifact.expires, self._now()):
             return stored.artifact.expires
         if not await self._delete_row(stored):
             return self._now()

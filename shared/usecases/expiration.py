@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from shared.auth.client_store import ClientStore
 from shared.concurrency import in_waves
-from shared.domain.protocol import EXPIRY_GRACE_PERIOD, ROWS_COMPLETE_AFTER
+from shared.domain.protocol import ROWS_COMPLETE_AFTER
+from shared.errors import ServiceError
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.directory import DirectoryStore, Kind
-from shared.storage.expiry import Expiring, ExpiryStore
+from shared.storage.expiry import Expiring, ExpiryStore, is_over
 from shared.storage.interface import MAX_OPERATIONS, StorageUnavailable
+from shared.storage.partitions import OutOfTime
 from shared.storage.workers import WorkerStore
 from shared.telemetry.instruments import EXPIRATIONS_FAILED
 from shared.usecases.artifact_expiry import ArtifactExpiry
 from shared.usecases.group_expiry import GroupExpiry
 from shared.usecases.index import Index
-from shared.usecases.task_expiry import Emptied, OutOfTime, TaskExpiry
+from shared.usecases.task_expiry import Emptied, TaskExpiry
 
 log = logging.getLogger("taskcluster.expiration")
 
 WIDTH = 16
 """Things deleted in parallel."""
+LONGEST = timedelta(minutes=1)
+"""For so long a run works on one thing, while others wait: the rest of it is due again in a later hour."""
 STUCK_AFTER = 5
 """What has failed so many times in a row, over a day or more, needs a person."""
 
@@ -36,6 +41,13 @@ _HOUR = timedelta(hours=1)
 @dataclass(frozen=True, slots=True)
 class _Failed:
     error: Exception
+
+
+class _Died(ServiceError):
+    """The process that tried to delete something did not live to say what became of it."""
+
+    def __init__(self) -> None:
+        super().__init__("the process that tried it has died")
 
 
 _Result = Emptied | datetime | _Failed | None
@@ -55,7 +67,9 @@ class Expiration:
     """Works through the buckets of the Expiry table that are over.
 
     What fails is counted for itself and is due again after a back-off, in a later bucket, so that it never holds up
-    anything else, whatever the reason of the failure.
+    anything else, whatever the reason of the failure. That the process dies of it is such a failure: what a run is
+    about to delete is noted before, and what a process has died of is tried last and by itself from then on. What takes
+    long is deleted in parts, of which each is due in a later hour.
     """
 
     def __init__(
@@ -103,25 +117,44 @@ class Expiration:
         itself cannot be read or written. The next run goes on from there.
         """
         until = self._now() + timedelta(seconds=seconds)
-        first = hour = await self._expiry.next_hour(self._now())
+        position = await self._expiry.position()
+        hour, is_noted = position.hour, bool(position.bucket)
         looked_at = failed = 0
         is_over = False
-        while hour + _HOUR + ROWS_COMPLETE_AFTER <= self._now() and not is_over:
-            due = await self._expiry.due(keys.hour(hour))
-            for start in range(0, len(due), MAX_OPERATIONS):
-                outcomes = await self._expire_all(due[start : start + MAX_OPERATIONS], until)
-                looked_at += len(outcomes) - outcomes.count(_Outcome.UNTOUCHED)
-                failed += outcomes.count(_Outcome.FAILED)
-                is_over = _Outcome.UNTOUCHED in outcomes or self._now() >= until
-                if is_over:
-                    break
-            if not due:
-                hour += _HOUR
-        if hour != first:
+        try:
+            while hour + _HOUR + ROWS_COMPLETE_AFTER <= self._now() and not is_over:
+                due = await self._expiry.due(keys.hour(hour))
+                await self._count_deaths([each for each in due if position.was_begun(each)])
+                for batch in _batches([each for each in due if not position.was_begun(each)]):
+                    await self._expiry.begin(hour, batch)
+                    is_noted = True
+                    outcomes = await self._expire_all(batch, until)
+                    looked_at += len(outcomes) - outcomes.count(_Outcome.UNTOUCHED)
+                    failed += outcomes.count(_Outcome.FAILED)
+                    is_over = _Outcome.UNTOUCHED in outcomes or self._now() >= until
+                    if is_over:
+                        break
+                if not due:
+                    hour += _HOUR
+        except Exception:
+            if is_noted:
+                with suppress(StorageUnavailable):  # otherwise the next run counts a failure too many
+                    await self._expiry.finished_before(hour)
+            raise
+        if is_noted or hour != position.hour:
             await self._expiry.finished_before(hour)
         if looked_at and failed == looked_at:
             raise StorageUnavailable(f"none of {looked_at} expired things could be deleted")
         return looked_at
+
+    async def _count_deaths(self, died: Sequence[Expiring]) -> None:
+        """Schedules another try, for later, of what a run was deleting when its process died."""
+
+        async def count(expiring: Expiring) -> None:
+            self._note_failure(expiring, await self._expiry.retry_later(expiring, has_died=True), _Died())
+
+        await in_waves(WIDTH, count, died)
+        await self._expiry.done(died)
 
     async def _expire_all(self, batch: Sequence[Expiring], until: datetime) -> list[_Outcome]:
         """Deletes some things of one bucket, and removes from it what is done with or due later."""
@@ -130,17 +163,17 @@ class Expiration:
             if self._now() >= until:
                 return _Failed(OutOfTime())
             try:
-                return await self._by_kind[expiring.kind](expiring, until)
+                return await self._by_kind[expiring.kind](expiring, self._end(until))
             except Exception as error:
                 return _Failed(error)
 
         results = await in_waves(WIDTH, begin, batch)
-        await self._tasks.leave_groups([result for result in results if isinstance(result, Emptied)])
+        await self._tasks.leave_groups([result for result in results if isinstance(result, Emptied)], self._end(until))
         unavailable: list[StorageUnavailable] = []
 
         async def conclude(begun: tuple[Expiring, _Result]) -> _Outcome:
             try:
-                return await self._conclude(*begun)
+                return await self._conclude(*begun, until)
             except StorageUnavailable as error:
                 unavailable.append(error)
                 return _Outcome.UNTOUCHED
@@ -152,29 +185,42 @@ class Expiration:
             raise unavailable[0]
         return outcomes
 
-    async def _conclude(self, expiring: Expiring, result: _Result) -> _Outcome:
+    async def _conclude(self, expiring: Expiring, result: _Result, until: datetime) -> _Outcome:
         """Raises StorageUnavailable when it could not even be scheduled for later."""
         if isinstance(result, Emptied):
             try:
-                result = await self._tasks.delete(result)
+                result = await self._tasks.delete(result, self._end(until))
             except Exception as error:
                 result = _Failed(error)
         if isinstance(result, _Failed):
             if isinstance(result.error, OutOfTime):
-                return _Outcome.UNTOUCHED
-            failures = await self._expiry.retry_later(expiring, self._now())
+                return await self._leave_rest(expiring, result.error.resume, until)
+            failures = await self._expiry.retry_later(expiring)
             self._note_failure(expiring, failures, result.error)
             return _Outcome.FAILED
         if result is not None:
             await self._expiry.reschedule(expiring, result)
         return _Outcome.DONE
 
+    def _end(self, until: datetime) -> datetime:
+        """Until when a run that ends then works on what it begins now."""
+        return min(until, self._now() + LONGEST)
+
+    async def _leave_rest(self, expiring: Expiring, resume: str | None, until: datetime) -> _Outcome:
+        """To the next run, if this one is over; else to a later hour, so that others have their turn."""
+        if self._now() < until:
+            await self._expiry.reschedule(expiring, self._now(), resume)
+            return _Outcome.DONE
+        if resume is not None:
+            await self._expiry.note_progress(expiring, resume)
+        return _Outcome.UNTOUCHED
+
     def _note_failure(self, expiring: Expiring, failures: int, error: Exception) -> None:
         is_stuck = failures >= STUCK_AFTER
         kind = expiring.kind if expiring.kind in self._by_kind else "unknown"
         self._meter.add(EXPIRATIONS_FAILED, kind, "yes" if is_stuck else "no")
         details = {"action": "expiration_stuck" if is_stuck else "expiration_failed", "failures": failures}
-        passing = isinstance(error, StorageUnavailable)
+        passing = isinstance(error, StorageUnavailable | _Died)
         log.log(
             logging.ERROR if is_stuck or not passing else logging.WARNING,
             "cannot delete %s (failed %d times in a row): %s",
@@ -192,7 +238,7 @@ class Expiration:
         if record is None:
             return None
         expires = max(record.expires, record.quarantine_until)
-        if expires > self._now() - EXPIRY_GRACE_PERIOD:
+        if not is_over(expires, self._now()):
             return expires
         return None if await self._workers.remove(record) else self._now()
 
@@ -205,3 +251,13 @@ class Expiration:
     async def _client(self, expiring: Expiring, until: datetime) -> None:
         """A client that asked for it; one that was prolonged has a row of its own."""
         await self._clients.delete_expired(str(expiring.values["clientId"]), self._now())
+
+
+def _batches(due: Sequence[Expiring]) -> Iterator[Sequence[Expiring]]:
+    """As many as one request removes from their bucket; then one by one what a process has died of."""
+    others = [each for each in due if not each.deaths]
+    for start in range(0, len(others), MAX_OPERATIONS):
+        yield others[start : start + MAX_OPERATIONS]
+    for each in due:
+        if each.deaths:
+            yield [each]

@@ -11,6 +11,7 @@ from shared.domain.scaling import desired
 from shared.storage.interface import Queues
 from shared.storage.internal_messages import EVENTS_QUEUE, INTERNAL_QUEUES
 from shared.storage.messages import poison_queue
+from shared.storage.partitions import PageReader
 from shared.telemetry.instruments import CLAIMED, DESIRED_WORKERS, EVENT_BACKLOG, OLDEST_PENDING, PENDING, POISON_DEPTH
 from shared.usecases.executor import Stores
 from shared.usecases.pool_snapshots import PoolSnapshots
@@ -59,15 +60,19 @@ class Gauges:
 
     async def _pools(self) -> None:
         chosen = dict.fromkeys(sorted(self._busy)[: MOST - IN_TURN])
-        first = start = self._next
-        while len(chosen) < MOST:
-            pools, start = await self._stores.pools.known(start, MOST - len(chosen))
-            chosen |= dict.fromkeys(pools)
-            if start is None:
-                if first is None:
-                    break  # all of them
-                first = None  # on from the beginning
-        self._next = start
+
+        async def read(start: str | None) -> tuple[list[str], str | None]:
+            return await self._stores.pools.known(start, MOST - len(chosen))
+
+        for start in dict.fromkeys((self._next, None)):  # on from there, then from the beginning
+            pages = PageReader(read, start)
+            async for pools in pages:
+                chosen |= dict.fromkeys(pools)
+                if len(chosen) >= MOST:
+                    break
+            self._next = pages.resume
+            if len(chosen) >= MOST:
+                break
         await in_waves(WIDTH, self._pool, chosen)
         for gauge in OF_POOLS:
             for labels in self._meter.of(gauge):

@@ -19,6 +19,7 @@ from shared.domain.protocol import ORPHAN_AFTER, STORAGE_CLOCK_SKEW
 from shared.errors import RequestConflict, ResourceNotFound
 from shared.storage.group_rows import Active
 from shared.storage.internal_messages import GroupJobBody
+from shared.storage.partitions import PageReader
 from shared.storage.tasks import Loaded
 from shared.usecases.executor import Decide, Executor, Stores
 
@@ -98,11 +99,7 @@ class GroupJobs:
 
     async def size(self, task_group_id: str) -> int:
         """How many tasks the group has: one request per thousand."""
-        count, start = await self._stores.groups.count_members(task_group_id, None)
-        while start is not None:
-            more, start = await self._stores.groups.count_members(task_group_id, start)
-            count += more
-        return count
+        return sum([len(page) async for page in self._stores.groups.all_members(task_group_id)])
 
     async def _work(
         self,
@@ -116,8 +113,11 @@ class GroupJobs:
         until = self._stores.runtime.now() + timedelta(seconds=seconds)
         changed: list[str] = []
         young = False
-        rows, start = first
-        while True:
+
+        async def read(start: str | None) -> tuple[list[Active], str | None]:
+            return first if start is None else await self._stores.groups.active_page(job.task_group_id, start)
+
+        async for rows in PageReader(read):
             meant = [row for row in rows if in_call or row.since <= asked + 2 * STORAGE_CLOCK_SKEW]
             for at in range(0, len(meant), WIDTH):
                 if self._stores.runtime.now() >= until:
@@ -125,9 +125,7 @@ class GroupJobs:
                 for outcome in await in_waves(WIDTH, self._one(job, asked), meant[at : at + WIDTH]):
                     changed.extend(outcome.changed)
                     young = young or outcome.again is not None
-            if start is None:
-                return Progress(changed=changed, again=YOUNG_AGAIN if young else None)
-            rows, start = await self._stores.groups.active_page(job.task_group_id, start)
+        return Progress(changed=changed, again=YOUNG_AGAIN if young else None)
 
     def _one(self, job: GroupJob, asked: datetime) -> Callable[[Active], Awaitable[Progress]]:
         async def change(row: Active) -> Progress:

@@ -92,5 +92,5 @@ class Index:
         await together(*(self._store.insert(entry) for entry in entries))
 
     async def sweep(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """The expiry job's part: one namespace."""
-        return await self._store.sweep(str(expiring.values["namespace"]))
+        """The expiry job's part: one namespace. Raises OutOfTime."""
+        return await self._store.sweep(str(expiring.values["namespace"]), expiring.resume, until)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import cast
 
 from shared.domain.dates import parse_date
 from shared.domain.effects import ChangePoolRows, row_of
-from shared.domain.protocol import EXPIRY_GRACE_PERIOD, LATE_TIMERS, ROWS_COMPLETE_AFTER, TRIES
+from shared.domain.protocol import LATE_TIMERS, ROWS_COMPLETE_AFTER, TRIES
 from shared.domain.task import State
-from shared.errors import ServiceError
 from shared.storage import keys
 from shared.storage.definitions import DefinitionCache
-from shared.storage.expiry import Expiring
-from shared.storage.interface import MAX_OPERATIONS, Page, Row, Storage
-from shared.storage.partitions import delete_together, delete_unchanged, read_all
+from shared.storage.expiry import Expiring, is_over
+from shared.storage.interface import MAX_OPERATIONS, Row, Storage
+from shared.storage.partitions import OutOfTime, delete_together, delete_unchanged, rows_of, sweep
 from shared.usecases.artifact_expiry import PROPERTIES, ArtifactExpiry
 from shared.usecases.executor import Stores
 
@@ -28,10 +27,6 @@ _PROPERTIES = ("state", "expires", "taskGroupId", "generation", *PROPERTIES)
 _LOOK_AGAIN = timedelta(hours=1)
 _MEMBERS = 300
 """Member rows read at once, to find those of tasks that expire together; a group may have others between them."""
-
-
-class OutOfTime(ServiceError):
-    """The run has no time left; what is deleted so far need not be deleted again by the next one."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -50,7 +45,8 @@ class TaskExpiry:
     """Handles the rows of the Expiry table that are about tasks. Every step may be repeated."""
 
     def __init__(self, storage: Storage, stores: Stores, artifacts: ArtifactExpiry, cache: DefinitionCache) -> None:
-        self._storage = storage
+        self._tables = storage.tables
+        self._blobs = storage.blobs
         self._stores = stores
         self._artifacts = artifacts
         self._cache = cache
@@ -64,33 +60,35 @@ class TaskExpiry:
         """
         task_id, task_group_id = expiring.words[0], str(expiring.values["taskGroupId"])
         for _ in range(TRIES):
-            page = await self._storage.tables.query(keys.TASKS, task_id, start="", end="\x7f", select=_PROPERTIES)
-            status = next((row for row in page.rows if row.key == keys.TASK_STATUS), None)
-            if status is None and page.resume is not None:
-                status = await self._storage.tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
+            pages = rows_of(self._tables, keys.TASKS, task_id, select=_PROPERTIES)
+            rows = await anext(pages)
+            status = next((row for row in rows if row.key == keys.TASK_STATUS), None)
+            if status is None and pages.resume is not None:
+                status = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
             if status is None:
                 return _earlier(
-                    await self._delete_leftovers(task_id, page.rows),
-                    await self._leave_group(task_group_id, task_id, None),
+                    await self._delete_leftovers(task_id, rows, until),
+                    await self._leave_group(task_group_id, task_id, None, until),
                 )
             if str(status.values["taskGroupId"]) != task_group_id:
-                return await self._leave_group(task_group_id, task_id, None)
-            if parse_date(str(status.values["expires"])) + EXPIRY_GRACE_PERIOD > self._now():
+                return await self._leave_group(task_group_id, task_id, None, until)
+            if not is_over(parse_date(str(status.values["expires"])), self._now()):
                 return None  # the id was used again, for a task that has a row of its own
             if not State(str(status.values["state"])).is_resolved and not await self._give_up(task_id):
                 return self._now()
             if not self._is_settled(status):
                 return self._now()  # its resolution, a late one, has yet to be handled
-            if page.resume is not None or len(page.rows) > MAX_OPERATIONS:
-                await self._shrink(task_id, page, until)
+            if pages.resume is not None or len(rows) > MAX_OPERATIONS:
+                await self._delete_pages(task_id, until, is_over=_is_other)
                 continue
-            await self._delete_contents(task_id, page.rows)
+            await self._delete_contents(task_id, rows)
             generation = cast("int", status.values["generation"])
-            return Emptied(task_id=task_id, task_group_id=task_group_id, generation=generation, rows=page.rows)
+            return Emptied(task_id=task_id, task_group_id=task_group_id, generation=generation, rows=rows)
         return self._now()
 
-    async def leave_groups(self, emptied: Sequence[Emptied]) -> None:
-        """Deletes the member rows of tasks that expire together in one group: two requests for all of them.
+    async def leave_groups(self, emptied: Sequence[Emptied], until: datetime) -> None:
+        """Deletes the edges and member rows of tasks that expire together in one group: three requests for all of them,
+        and more for many edges.
 
         What does not go here `delete` handles, one by one, and failures too.
         """
@@ -100,23 +98,24 @@ class TaskExpiry:
         for task_group_id, tasks in by_group.items():
             if len(tasks) > 1:
                 try:
-                    await self._leave_together(task_group_id, {keys.member(task.task_id): task for task in tasks})
+                    by_key = {keys.member(task.task_id): task for task in tasks}
+                    await self._leave_together(task_group_id, by_key, until)
                 except Exception as error:
                     log.warning("cannot delete members of %s together: %s", task_group_id, error)
 
-    async def delete(self, emptied: Emptied) -> datetime | None:
+    async def delete(self, emptied: Emptied, until: datetime) -> datetime | None:
         """Deletes the rest of a task: its place in its group, then its partition.
 
         The rows that make it a task go last, in one transaction that holds only if nothing has changed since they
         were read. So an id that is used again, even while this runs, keeps everything of its new task.
-        Returns when to look again, None if never.
+        Returns when to look again, None if never. Raises OutOfTime.
         """
         task_id = emptied.task_id
         if not emptied.has_left:
-            later = await self._leave_group(emptied.task_group_id, task_id, emptied.generation)
+            later = await self._leave_group(emptied.task_group_id, task_id, emptied.generation, until)
             if later is not None:
                 return later
-        if not await delete_together(self._storage, keys.TASKS, task_id, emptied.rows):
+        if not await delete_together(self._tables, keys.TASKS, emptied.rows):
             return self._now()
         self._cache.forget(task_id)
         return None
@@ -125,10 +124,10 @@ class TaskExpiry:
         """Deletes the content of a large definition, also of one that was refused; not while its task is there, which
         could not be read without it."""
         path = str(expiring.values["path"])
-        row = await self._storage.tables.get(keys.TASKS, expiring.words[0], keys.TASK_DEFINITION)
+        row = await self._tables.get(keys.TASKS, expiring.words[0], keys.TASK_DEFINITION)
         if row is not None and row.values.get("blob") == path:
             return self._now() + _LOOK_AGAIN
-        await self._storage.blobs.delete(keys.DEFINITIONS, path)
+        await self._blobs.delete(keys.DEFINITIONS, path)
         return None
 
     async def _give_up(self, task_id: str) -> bool:
@@ -140,7 +139,7 @@ class TaskExpiry:
         task = await self._stores.tasks.status(task_id)
         if task is None or task.is_resolved:
             return False  # just now
-        if task.expires + EXPIRY_GRACE_PERIOD + LATE_TIMERS > self._now():
+        if not is_over(task.expires, self._now() - LATE_TIMERS):
             await self._stores.messages.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline)
             return False
         log.error("task %s has expired unresolved", task.task_id, extra={"action": "expired_unresolved"})
@@ -149,27 +148,24 @@ class TaskExpiry:
             await self._stores.pools.change([gone], task.task_queue_id)
         return True
 
-    async def _shrink(self, task_id: str, page: Page, until: datetime) -> None:
-        """Deletes what a large task has besides the rows that make it a task, so that these can go with the last of
-        it. Page by page, and a hundred at a time: what is deleted stays deleted, however the run ends.
+    async def _delete_pages(self, task_id: str, until: datetime, *, is_over: Callable[[Row], bool]) -> bool:
+        """Deletes rows of a task's partition, with their blobs, page by page, and a hundred at a time: what is deleted
+        stays deleted, however the run ends. Returns whether any stay. Raises OutOfTime.
 
         An artifact that cannot be deleted holds up nothing but its task: its failure is raised at the end.
         """
-        first, end = keys.TASK_ROWS
         failures: list[Exception] = []
-        while True:
-            others = [row for row in page.rows if not first <= row.key < end]
-            for start in range(0, len(others), MAX_OPERATIONS):
+        some_stay = False
+        async for page in rows_of(self._tables, keys.TASKS, task_id, select=_PROPERTIES):
+            over = [row for row in page if is_over(row)]
+            some_stay = some_stay or len(over) < len(page)
+            for start in range(0, len(over), MAX_OPERATIONS):
                 if self._now() >= until:
                     raise failures[0] if failures else OutOfTime
-                failures += await self._delete_others(task_id, others[start : start + MAX_OPERATIONS])
-            if page.resume is None:
-                break
-            page = await self._storage.tables.query(
-                keys.TASKS, task_id, start=page.resume, end="\x7f", select=_PROPERTIES
-            )
+                failures += await self._delete_others(task_id, over[start : start + MAX_OPERATIONS])
         if failures:
             raise failures[0]
+        return some_stay
 
     async def _delete_contents(self, task_id: str, rows: Sequence[Row]) -> None:
         """Deletes the blobs of a task's artifacts. If one cannot be deleted, the rows of the others go, and its
@@ -178,59 +174,82 @@ class TaskExpiry:
         if failed:
             first, end = keys.ARTIFACTS
             deleted = [row for row in rows if first <= row.key < end and row.key not in failed]
-            await delete_unchanged(self._storage, keys.TASKS, task_id, deleted)
+            await delete_unchanged(self._tables, keys.TASKS, deleted)
             raise next(iter(failed.values()))
 
     async def _delete_others(self, task_id: str, rows: Sequence[Row]) -> list[Exception]:
         """Deletes rows that can go before their task, with their blobs; returns what could not be deleted, and why."""
         failed = await self._artifacts.delete_blobs(task_id, rows)
         deletable = [row for row in rows if row.key not in failed]
-        await delete_unchanged(self._storage, keys.TASKS, task_id, deletable)
+        await delete_unchanged(self._tables, keys.TASKS, deletable)
         return list(failed.values())
 
-    async def _delete_leftovers(self, task_id: str, rows: Sequence[Row]) -> datetime | None:
+    async def _delete_leftovers(self, task_id: str, first: Sequence[Row], until: datetime) -> datetime | None:
         """Deletes rows in the partition of a task that is not there: edges of calls that were refused, or died.
 
         A young row may be of a call that creates the task, or a dependent of it, just now. Returns when to look again.
+        `first` is the first page of them. Raises OutOfTime.
         """
-        old = [row for row in rows if self._is_settled(row)]
-        failures = await self._delete_others(task_id, old)
-        if failures:
-            raise failures[0]
-        return None if len(old) == len(rows) else self._now()
+        if first and await self._delete_pages(task_id, until, is_over=self._is_settled):
+            return self._now()
+        return None
 
-    async def _leave_group(self, task_group_id: str, task_id: str, generation: int | None) -> datetime | None:
-        """Deletes the rows of a task in a group, member and active rows together: neither is of use without the other.
+    async def _leave_group(
+        self, task_group_id: str, task_id: str, generation: int | None, until: datetime
+    ) -> datetime | None:
+        """Deletes the rows of a task in a group: its edges, then member and active rows together, since neither is of
+        use without the other.
 
         A task that was resolved in its last `generation`, as its member row says, has no active row any more. Rows
         that a call has written or rewritten in the last minutes stay: it may be creating a new task of this id.
-        Returns when to look again, None if never.
+        Returns when to look again, None if never. Raises OutOfTime.
         """
-        member = await self._storage.tables.get(keys.GROUPS, task_group_id, keys.member(task_id))
+        member = await self._tables.get(keys.GROUPS, task_group_id, keys.member(task_id))
         rows = [] if member is None else [member]
         if member is None or generation is None or not member.values.get(_final(generation)):
             start, end = keys.actives(task_id)
-            rows = [*await read_all(self._storage, keys.GROUPS, task_group_id, (), start=start, end=end), *rows]
+            actives = await self._tables.query(
+                keys.GROUPS, task_group_id, start=start, end=end, limit=MAX_OPERATIONS - 1, select=()
+            )
+            if actives.resume is not None:
+                await delete_unchanged(
+                    self._tables, keys.GROUPS, [row for row in actives.rows if self._is_settled(row)]
+                )
+                return self._now()
+            rows = [*actives.rows, *rows]
         if not rows:
             return None
         if not all(self._is_settled(row) for row in rows):
             return self._now()
-        await delete_unchanged(self._storage, keys.GROUPS, task_group_id, rows[:-MAX_OPERATIONS])
-        if not await delete_together(self._storage, keys.GROUPS, task_group_id, rows[-MAX_OPERATIONS:]):
-            return self._now()
-        return None
+        await self._delete_edges(task_group_id, [task_id], until)
+        return None if await delete_together(self._tables, keys.GROUPS, rows) else self._now()
 
-    async def _leave_together(self, task_group_id: str, tasks: Mapping[str, Emptied]) -> None:
-        """`tasks` by the keys of their member rows, at most as many as a transaction holds."""
+    async def _leave_together(self, task_group_id: str, tasks: Mapping[str, Emptied], until: datetime) -> None:
+        """`tasks` by the keys of their member rows, at most as many as a transaction holds. Raises OutOfTime."""
         finals = {_final(task.generation) for task in tasks.values()}
-        page = await self._storage.tables.query(
+        page = await self._tables.query(
             keys.GROUPS, task_group_id, start=min(tasks), end=f"{max(tasks)} ", limit=_MEMBERS, select=sorted(finals)
         )
         rows = [row for row in page.rows if row.key in tasks and self._is_settled(row)]
         rows = [row for row in rows if row.values.get(_final(tasks[row.key].generation))]
-        if rows and await delete_together(self._storage, keys.GROUPS, task_group_id, rows):
+        if not rows:
+            return
+        await self._delete_edges(task_group_id, [tasks[row.key].task_id for row in rows], until)
+        if await delete_together(self._tables, keys.GROUPS, rows):
             for row in rows:
                 tasks[row.key].has_left = True
+
+    async def _delete_edges(self, task_group_id: str, task_ids: Sequence[str], until: datetime) -> None:
+        """Deletes the edges out of tasks that go, which are listed as long as these are there. An edge of a call that
+        is refused just now goes with the group. Raises OutOfTime."""
+        going = set(task_ids)
+        await sweep(
+            self._tables,
+            keys.GROUPS,
+            self._stores.edges.out_of(task_group_id, task_ids),
+            is_over=lambda edge: keys.required_of(edge.key) in going and self._is_settled(edge),
+            has_time=lambda: self._now() < until,
+        )
 
     def _is_settled(self, row: Row) -> bool:
         """Whether no call that is under way can rely on the row any more: it would have rewritten it."""
@@ -240,6 +259,12 @@ class TaskExpiry:
 def _final(generation: int) -> str:
     """The property of a member row that holds the status in which that generation of its task was resolved."""
     return f"final{generation:04d}"
+
+
+def _is_other(row: Row) -> bool:
+    """Whether a row of a task can go before the rows that make it a task, which go with the last of it."""
+    first, end = keys.TASK_ROWS
+    return not first <= row.key < end
 
 
 def _earlier(first: datetime | None, second: datetime | None) -> datetime | None:

@@ -22,6 +22,7 @@ from shared.storage import keys
 from shared.storage.directory import DirectoryStore, Kind
 from shared.storage.expiry import ExpiryStore
 from shared.storage.interface import TransactionRefused
+from shared.storage.partitions import PageReader
 from shared.storage.pool_index import PoolIndex
 from shared.storage.pools import PoolStore
 from shared.storage.tasks import Loaded
@@ -267,16 +268,17 @@ class Workers:
         until = self._runtime.now() + timedelta(seconds=REMOVAL_SECONDS)
         await self._mark_removed(task_queue_id, worker)
         ended: list[tuple[str, int]] = []
-        at: str | None = page_start(start, keys.CLAIMED)
-        while at is not None:
-            held, following = await self._index.held(task_queue_id, worker.worker_group, worker.worker_id, at)
+        first = page_start(start, keys.CLAIMED)
+        pages = PageReader(
+            lambda at: self._index.held(task_queue_id, worker.worker_group, worker.worker_id, at or first)
+        )
+        async for held in pages:
             runs = list(dict.fromkeys((row.task_id, row.run_id) for row in held))
             outcomes = await in_waves(WIDTH, lambda run: self._end(task_queue_id, *run, worker), runs)
             ended.extend(run for run, has_ended in zip(runs, outcomes, strict=True) if has_ended)
-            at = following
             if self._runtime.now() >= until:
                 break
-        return ended, at
+        return ended, pages.resume
 
     async def _mark_removed(self, task_queue_id: str, worker: Worker) -> None:
         """From now on no call of the worker that has begun already is given a run; what it was given has rows."""

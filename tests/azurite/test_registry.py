@@ -30,7 +30,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 def directory(storage: Storage) -> DirectoryStore:
     """Of one process."""
-    return DirectoryStore(storage, ExpiryStore(storage), Runtime())
+    runtime = Runtime()
+    return DirectoryStore(storage, ExpiryStore(storage, runtime.now), runtime)
 
 
 def rows(count: int, **changes: object) -> list[PoolRow]:

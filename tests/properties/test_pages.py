@@ -14,8 +14,7 @@ from shared.services import Services
 from shared.storage import keys
 from shared.storage.directory import Kind
 from shared.storage.group_rows import active_values
-from shared.storage.interface import MAX_OPERATIONS, Create, Value
-from shared.storage.limits import MAX_PAGE
+from shared.storage.interface import MAX_OPERATIONS, MAX_PAGE, Create, Value
 from shared.storage.pool_index import PoolIndex
 from tests.simulator.situations import GROUP, A
 from tests.simulator.world import POOL, World

@@ -105,17 +105,17 @@ def test_what_expires_is_named_before_it_is_there(call: Callable[[World], Awaita
 
 
 def _of_task(world: World) -> tuple[Written, Written]:
-    definition, store = world.definition(A), ExpiryStore(world.account.connect())
+    definition, store = world.definition(A), ExpiryStore(world.account.connect(), world.clock.now)
     return lambda: store.new_task(definition), lambda: store.task(definition)
 
 
 def _of_group(world: World) -> tuple[Written, Written]:
-    expires, store = after(world, 3600), ExpiryStore(world.account.connect())
+    expires, store = after(world, 3600), ExpiryStore(world.account.connect(), world.clock.now)
     return lambda: store.new_group(GROUP, expires, "listed"), lambda: store.group(GROUP, expires)
 
 
 def _of_artifact(world: World) -> tuple[Written, Written]:
-    expires, store = after(world, 3600), ExpiryStore(world.account.connect())
+    expires, store = after(world, 3600), ExpiryStore(world.account.connect(), world.clock.now)
     return (lambda: store.new_artifact(A, 0, "name", expires),) * 2
 
 
@@ -128,7 +128,7 @@ def test_a_refused_call_leaves_the_row_that_another_call_relies_on(
 
     async def story() -> None:
         write, write_as_another = kind(world)
-        store = ExpiryStore(world.account.connect())
+        store = ExpiryStore(world.account.connect(), world.clock.now)
         scheduled = await write()
         assert scheduled is not None
         rows = [row.key for row in world.rows(keys.EXPIRY)]

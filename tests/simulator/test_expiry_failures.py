@@ -287,10 +287,10 @@ async def test_failures_in_a_row_are_counted_and_a_later_expiration_ends_the_row
     clock = VirtualClock()
     clock.advance(40 * 60)  # late in an hour, so that half an hour more leads to another one
     memory = MemoryStorage(clock)
-    expiry, now = ExpiryStore(memory.storage), clock.now()
+    expiry, now = ExpiryStore(memory.storage, clock.now), clock.now()
     await expiry.group(GROUP, now)
     (due,) = await expiry.due(keys.hour(now + EXPIRY_GRACE_PERIOD))
-    assert (due.failures, await expiry.retry_later(due, now)) == (0, 1)
+    assert (due.failures, await expiry.retry_later(due)) == (0, 1)
     (again,) = await expiry.due(keys.hour(now + FIRST_RETRY))
     assert (again.failures, again.words, dict(again.values)) == (1, due.words, dict(due.values))
     later = now + timedelta(days=2)

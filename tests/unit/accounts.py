@@ -69,7 +69,7 @@ def process(twin: MemoryStorage, keys: Sequence[str] = (KEY,), *, page_size: int
     keyring = TableKeyring([ROOT], clients, roles, vault, runtime.now)
     return Deployment(
         keyring=keyring,
-        clients=ClientAccounts(clients, keyring, vault, ExpiryStore(twin.storage), runtime),
+        clients=ClientAccounts(clients, keyring, vault, ExpiryStore(twin.storage, runtime.now), runtime),
         roles=RoleAccounts(roles, keyring, runtime),
     )
 

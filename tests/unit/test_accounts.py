@@ -181,7 +181,7 @@ async def test_an_expired_client_is_removed_if_it_asked_for_that(here: Deploymen
     request = client(twin, expires=format_date(expires), deleteOnExpiration=True)
     await here.clients.create("project/x", request, ANYTHING)
     await here.clients.create("kept", client(twin, expires=format_date(expires)), ANYTHING)
-    due = await ExpiryStore(twin.storage).due(f"{expires + timedelta(minutes=30):%Y-%m-%dT%H}")
+    due = await ExpiryStore(twin.storage, twin.clock.now).due(f"{expires + timedelta(minutes=30):%Y-%m-%dT%H}")
     assert [(row.kind, row.values["clientId"]) for row in due] == [("client", "project/x")]
     assert not await store.delete_expired("project/x", twin.clock.now())
     twin.clock.advance(2 * 3600)

@@ -1,0 +1,115 @@
+"""By how much the process grows while the expiry job deletes a partition of very many rows.
+
+`python -m tests.simulator.endless <group|index|task> <rows>` prints megabytes, and how many rows were deleted. The rows
+are made up as they are read, and come through the decoder of Azure's answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+from shared.ids import new_slugid
+from shared.runtime import Runtime
+from shared.storage import keys, table_requests
+from shared.storage.artifacts import ArtifactStore
+from shared.storage.definitions import DefinitionCache
+from shared.storage.expiry import Expiring, ExpiryStore
+from shared.storage.group_edges import GroupEdges
+from shared.storage.groups import GroupStore
+from shared.storage.index import IndexStore
+from shared.storage.interface import MAX_PAGE, Operation, Page, Row, Tables
+from shared.storage.known import KnownStatuses
+from shared.storage.recent_groups import RecentGroupStore
+from shared.storage.tasks import TaskStore
+from shared.storage.wire import Answer
+from shared.usecases.artifact_expiry import ArtifactExpiry
+from shared.usecases.executor import Stores
+from shared.usecases.group_expiry import GroupExpiry
+from shared.usecases.task_expiry import TaskExpiry
+from shared.usecases.uploads import Uploads
+from tests.twin import MemoryStorage
+
+LONG_AGO = "2026-01-01T00:00:00.000Z"
+
+
+class Endless:
+    """Tables with one partition of made-up rows."""
+
+    def __init__(self, kind: str, rows: int) -> None:
+        self._kind = kind
+        self._left = rows
+        self.deleted = 0
+
+    async def get(self, table: str, partition: str, key: str) -> Row | None:
+        return None
+
+    async def query(self, table: str, partition: str, **options: Any) -> Page:
+        found = []
+        for _ in range(min(MAX_PAGE, self._left)):
+            self._left -= 1
+            found.append(
+                {
+                    "odata.etag": "W/\"datetime'2026-01-01T00%3A00%3A00.1234567Z'\"",
+                    "PartitionKey": partition,
+                    "Timestamp": "2026-01-01T00:00:00.1234567Z",
+                    **self._row(),
+                }
+            )
+        body = json.dumps({"value": found}).encode()
+        rows, _ = table_requests.read_page(Answer(status=200, headers={}, content=body))
+        return Page(rows=rows, resume=f"{rows[-1].key} " if self._left else None)
+
+    async def transact(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
+        self.deleted += len(operations)
+        return [""] * len(operations)
+
+    def _row(self) -> dict[str, str]:
+        if self._kind == "group":
+            return {"RowKey": keys.unblocks(new_slugid(), new_slugid())}
+        if self._kind == "index":
+            return {"RowKey": keys.index_task(new_slugid()), "expires": LONG_AGO}
+        name = f"public/{new_slugid()}"
+        return {"RowKey": keys.artifact(0, name), "name": name, "upload": "relay", "version": new_slugid()}
+
+
+async def expire(kind: str, rows: int) -> tuple[float, int]:
+    """By how many megabytes the process has grown, and how many rows were deleted."""
+    twin = MemoryStorage()
+    tables, runtime = Endless(kind, rows), Runtime()
+    storage = replace(twin.storage, tables=cast("Tables", tables))
+    known = KnownStatuses(runtime.now)
+    stores = cast("Stores", SimpleNamespace(runtime=runtime, edges=GroupEdges(storage)))
+    name = new_slugid()
+    row = Row(partition="hour", key=f"{kind}~{name}", values={}, etag="", timestamp=runtime.now())
+    due = Expiring(row=row, kind=kind, words=(name,), values={"taskGroupId": name})
+    until = runtime.now() + timedelta(days=1)
+    before = _resident()
+    if kind == "group":
+        groups = GroupStore(storage, known, runtime.now)
+        await GroupExpiry(storage, groups, RecentGroupStore(storage, runtime), runtime).group(due, until)
+    elif kind == "index":
+        await IndexStore(storage, ExpiryStore(storage, runtime.now), runtime).sweep("", None, until)
+    else:
+        artifacts = ArtifactExpiry(
+            cast("TaskStore", None), ArtifactStore(storage, runtime), cast("Uploads", None), storage.blobs, runtime
+        )
+        cache = DefinitionCache(1, runtime.now)
+        await TaskExpiry(storage, stores, artifacts, cache).empty(due, until)
+    return _resident() - before, tables.deleted
+
+
+def _resident() -> float:
+    """The most memory that the process has had, in megabytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    print(*asyncio.run(expire(sys.argv[1], int(sys.argv[2]))))
