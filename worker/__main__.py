@@ -11,7 +11,7 @@ from pathlib import Path
 
 from worker import health
 from worker.health import beat
-from worker.hiding import hide
+from worker.hiding import Formatter, hide, shown
 from worker.options import Options, parse
 from worker.queue import REFUSED
 from worker.worker import Worker
@@ -47,7 +47,7 @@ async def work(options: Options) -> int:
     try:
         await worker.run()
     except REFUSED as refused:
-        log.error("the queue does not let this worker ask for work: %s", refused)
+        log.error("the queue does not let this worker ask for work: %s", shown(refused))
         return EXIT_REFUSED
     except OSError as problem:
         log.error("the worker cannot go on: %s", problem)
@@ -65,7 +65,9 @@ def main() -> None:
     """The command line."""
     hide()
     options = parse(sys.argv[1:], os.environ)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    output = logging.StreamHandler(sys.stderr)
+    output.setFormatter(Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[output])
     sys.exit(asyncio.run(work(options)))
 
 

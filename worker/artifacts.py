@@ -16,6 +16,7 @@ import aiohttp
 from yarl import URL
 
 from worker.claim import Claim
+from worker.hiding import shown
 from worker.queue import TROUBLE, insist
 
 log = logging.getLogger("worker")
@@ -80,7 +81,7 @@ class Artifacts:
                         return
                     problem = f"the storage answered {answer.status}"
             except TROUBLE as trouble:
-                problem = str(trouble) or type(trouble).__name__
+                problem = shown(trouble)
             log.warning("%s: uploading %s failed: %s", self._claim, name, problem)
             await asyncio.sleep(2**attempt / 4)
         raise UploadFailed(f"{name}: {problem}")

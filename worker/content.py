@@ -8,7 +8,6 @@ import binascii
 import hashlib
 import logging
 from http import HTTPStatus
-from pathlib import Path
 from typing import BinaryIO
 
 import aiohttp
@@ -18,6 +17,7 @@ from yarl import URL
 
 from worker.archives import BadContent
 from worker.claim import Claim
+from worker.hiding import shown, without_secrets
 from worker.payload import ArtifactContent, Base64Content, IndexedContent, RawContent, UrlContent
 from worker.queue import TROUBLE
 
@@ -42,24 +42,28 @@ class Contents:
         self._root_url = root_url
         self._session = session
 
-    async def fetch(self, content: AnyContent, target: Path) -> None:
-        """Writes the content to a file, and verifies its hash. Raises BadContent, NotReached."""
+    async def fetch(self, content: AnyContent, target: BinaryIO) -> None:
+        """Writes the content to an empty file, whose position is at its beginning then, and verifies its hash.
+
+        Raises BadContent, NotReached; OSError when it cannot be written.
+        """
         match content:
             case RawContent() | Base64Content():
                 _write_inline(content, target)
             case _:
                 await self._download(content, target)
+        target.seek(0)  # and written through
 
-    async def _download(self, content: ArtifactContent | IndexedContent | UrlContent, target: Path) -> None:
+    async def _download(self, content: ArtifactContent | IndexedContent | UrlContent, target: BinaryIO) -> None:
         for attempt in range(TRIES):
             if attempt:
                 await asyncio.sleep(2**attempt / 4)
             try:
                 found = await self._get(await self._url(content), target)
             except TaskclusterRestFailure as refused:
-                raise BadContent(f"the queue refuses it: {refused}") from None
+                raise BadContent(f"the queue refuses it: {shown(refused)}") from None
             except TROUBLE as trouble:
-                problem = str(trouble) or type(trouble).__name__
+                problem = shown(trouble)
                 log.warning("%s: %s cannot be fetched: %s", self._claim, describe(content), problem)
                 continue
             if content.sha256 is not None and found != content.sha256:
@@ -84,32 +88,29 @@ class Contents:
             found = await objects.startDownload(found["name"], {"acceptDownloadMethods": {"getUrl": True}})
         return str(found["url"])
 
-    async def _get(self, url: str, target: Path) -> str:
+    async def _get(self, url: str, target: BinaryIO) -> str:
         """The sha256 of what the URL leads to, which is written to the file."""
         digest = hashlib.sha256()
         async with self._session.get(URL(url, encoded=True), timeout=TIMEOUT) as answer:
             if HTTPStatus.BAD_REQUEST <= answer.status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise BadContent(f"the server answers {answer.status}")
             answer.raise_for_status()
-            with target.open("wb") as file:
-                async for chunk in answer.content.iter_chunked(CHUNK):
-                    digest.update(chunk)
-                    await asyncio.to_thread(_write, file, chunk)
+            target.seek(0)
+            target.truncate()
+            async for chunk in answer.content.iter_chunked(CHUNK):
+                digest.update(chunk)
+                await asyncio.to_thread(target.write, chunk)
         return digest.hexdigest()
 
 
-def _write_inline(content: RawContent | Base64Content, target: Path) -> None:
+def _write_inline(content: RawContent | Base64Content, target: BinaryIO) -> None:
     if isinstance(content, RawContent):
-        target.write_text(content.raw, encoding="utf-8", newline="")
+        target.write(content.raw.encode())
         return
     try:
-        target.write_bytes(base64.b64decode(content.base64, validate=True))
+        target.write(base64.b64decode(content.base64, validate=True))
     except binascii.Error as problem:
         raise BadContent(f"it is no base64: {problem}") from None
-
-
-def _write(file: BinaryIO, chunk: bytes) -> None:
-    file.write(chunk)
 
 
 def describe(content: AnyContent) -> str:
@@ -120,6 +121,6 @@ def describe(content: AnyContent) -> str:
         case IndexedContent():
             return f"artifact {content.artifact} of the task at {content.namespace} in the index"
         case UrlContent():
-            return content.url
+            return without_secrets(content.url)
         case _:
             return "content of the payload"

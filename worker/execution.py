@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -17,11 +17,13 @@ from worker.artifacts import Artifacts, UploadFailed
 from worker.caches import Caches
 from worker.claim import Claim
 from worker.content import Contents, NotReached
-from worker.files import Unusable, files_below, opened
+from worker.files import Unusable
 from worker.folders import Folders
+from worker.helper import Helper, helping
 from worker.logstore import LogStore
 from worker.mounts import MountFailed, Mounts
 from worker.options import Options
+from worker.patience import all_or_none
 from worker.payload import LONGEST_NAME, Artifact, Payload
 from worker.process import Processes, SpawnError
 from worker.proxy import Proxy
@@ -67,16 +69,16 @@ class Execution:
     async def execute(self, payload: Payload) -> bool:
         """Whether the task has completed, or else failed. Cancelling it ends all of the task's processes.
 
-        Raises TaskException; what the queue refuses comes as the client raises it.
+        Raises TaskException; OSError for what the machine lacks; what the queue refuses comes as the client raises it.
         """
         contents = Contents(self._claim, self._site.options.root_url, self._site.session)
-        mounts = Mounts(contents, self._site.caches, self._store.say)
-        self._folder.mkdir()
+        mounts = Mounts(contents, self._site.caches, self._store.say, self._user)
+        self._folder.mkdir(mode=0o700)
+        if self._user is not None:  # nobody else can reach it yet
+            os.chown(self._folder, self._user.uid, self._user.gid, follow_symlinks=False)
         try:
             await asyncio.to_thread(self._site.caches.make_room)
             async with mounts.placed(payload.mounts, self._home, self._folder):
-                if self._user is not None:
-                    await asyncio.to_thread(self._user.own, self._folder)
                 exit_code = await self._run(payload)
                 uploaded = await self._upload_all(payload)
                 if exit_code in payload.on_exit_status.purge_caches:
@@ -102,8 +104,14 @@ class Execution:
                 proxy = Proxy(self._claim, self._site.options.root_url, self._site.session, self._user)
                 env["TASKCLUSTER_PROXY_URL"] = await stack.enter_async_context(proxy.serving())
             grace = self._site.options.grace_seconds
-            write, user = self._store.write, self._user
-            processes = Processes(folder=self._folder, env=env, output=write, grace=grace, user=user)
+            processes = Processes(
+                folder=self._folder,
+                env=env,
+                output=self._store.write,
+                grace=grace,
+                user=self._user,
+                locks=self._site.folders.locks(self._home),
+            )
             program = payload.command[0][0]
             exit_code = 0
             try:
@@ -142,35 +150,41 @@ class Execution:
 
     async def _upload_all(self, payload: Payload) -> bool:
         """Uploads what the payload names; whether everything was there that must be."""
+        if not payload.artifacts:
+            return True
+        async with helping(self._folder, self._user) as helper:
+            return await self._upload_with(helper, payload.artifacts)
+
+    async def _upload_with(self, helper: Helper, artifacts: Sequence[Artifact]) -> bool:
         at_once = asyncio.Semaphore(UPLOADS_AT_ONCE)
 
         async def one(artifact: Artifact, name: str, path: str) -> bool:
             async with at_once:
-                return await self._upload(artifact, name, path)
+                return await self._upload(helper, artifact, name, path)
 
-        complete, uploads = True, []
-        for artifact in payload.artifacts:
+        complete, found = True, list[tuple[Artifact, str, str]]()
+        for artifact in artifacts:
             name = artifact.name or artifact.path
             if artifact.type == "file":
-                uploads.append(one(artifact, name, artifact.path))
+                found.append((artifact, name, artifact.path))
                 continue
             try:
-                paths = await asyncio.to_thread(files_below, self._folder, artifact.path)
+                paths = await helper.files_below(artifact.path)
             except Unusable as problem:
                 complete = await self._miss(artifact, name, problem) and complete
                 continue
             for path in paths:
                 below = PurePosixPath(path).relative_to(artifact.path)
-                uploads.append(one(artifact, f"{name}/{below}", path))
-        return all([complete, *await asyncio.gather(*uploads)])
+                found.append((artifact, f"{name}/{below}", path))
+        return all([complete, *await all_or_none(one(*each) for each in found)])
 
-    async def _upload(self, artifact: Artifact, name: str, path: str) -> bool:
+    async def _upload(self, helper: Helper, artifact: Artifact, name: str, path: str) -> bool:
         """Uploads one file, or says in its place why it is not there."""
         if not (name.isascii() and name.isprintable() and len(name) <= LONGEST_NAME):
             self._store.say(f"{path!r} cannot be uploaded: its name cannot be an artifact's")
             return False
         try:
-            with opened(self._folder, path, self._user) as file:
+            with await helper.open(path) as file:
                 self._store.say(f"Uploading {name}")
                 await self._artifacts.upload(
                     name,
@@ -193,5 +207,10 @@ class Execution:
         self._store.say(f"Artifact {name} is missing: {problem}")
         if artifact.optional:
             return True
-        await self._artifacts.report_missing(name, problem.reason, str(problem), artifact.expires)
+        try:
+            await self._artifacts.report_missing(name, problem.reason, str(problem), artifact.expires)
+        except TaskclusterRestFailure as refused:
+            if refused.status_code != HTTPStatus.BAD_REQUEST:
+                raise
+            raise TaskException("malformed-payload", f"Artifact {name} is refused: {refused}") from None
         return False

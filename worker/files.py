@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from worker.users import User
-
 
 class Unusable(Exception):
     """A path that leads to no file that may be uploaded. `reason` is one of an `error` artifact (contract 7.2)."""
@@ -21,16 +19,14 @@ class Unusable(Exception):
 
 
 @contextmanager
-def opened(folder: Path, path: str, user: User | None = None) -> Iterator[BinaryIO]:
-    """The file at a path in the folder, for reading. Links are followed as long as they stay inside. Raises Unusable.
+def opened(folder: Path, path: str) -> Iterator[BinaryIO]:
+    """The file at a path in the folder, for reading. Links are followed as long as they stay inside.
 
-    `user`: the file must be readable for this user, since the worker may read more.
+    Raises Unusable.
     """
     with resolved(folder, path) as found:
         if not stat.S_ISREG(os.fstat(found).st_mode):
             raise Unusable("invalid-resource-on-worker", f"{path} is no file")
-        if user is not None and not user.may_read(os.fstat(found)):
-            raise Unusable("file-not-readable-on-worker", f"{path} cannot be read")
         with open(found, "rb", closefd=False) as file:
             yield file
 
@@ -41,11 +37,14 @@ def files_below(folder: Path, path: str) -> list[str]:
     with resolved(folder, path) as found:
         if not stat.S_ISDIR(os.fstat(found).st_mode):
             raise Unusable("invalid-resource-on-worker", f"{path} is no directory")
-        names = [
-            str(PurePosixPath(path, parent, name))
-            for parent, _, files, _ in os.fwalk(".", dir_fd=found, follow_symlinks=False)
-            for name in files
-        ]
+        try:
+            names = [
+                str(PurePosixPath(path, parent, name))
+                for parent, _, files, _ in os.fwalk(".", dir_fd=found, follow_symlinks=False)
+                for name in files
+            ]
+        except (OSError, RecursionError):
+            raise Unusable("invalid-resource-on-worker", f"{path} is too deep") from None
     return sorted(names)
 
 

@@ -7,11 +7,13 @@ import contextlib
 import fcntl
 import logging
 import os
-import shutil
 import stat
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+
+from worker import descriptors
+from worker.users import User
 
 log = logging.getLogger("worker")
 
@@ -23,18 +25,26 @@ TRIES = 20
 class Folders:
     """The folders of runs. Several workers may share the work directory.
 
-    Beside each folder is a file that its worker has locked; the system gives the lock up when the worker dies.
+    Beside each folder is a file that its worker has locked. The guard of the run's processes has the lock as well
+    (process.py); the system gives it up when both have ended. A user's lock is of the same kind.
     """
 
     def __init__(self, work_dir: Path) -> None:
         self._work_dir = work_dir
         self._tasks = work_dir / TASKS
+        self._locks: dict[Path, Sequence[int]] = {}
 
-    def sweep(self) -> None:
-        """Makes the work directory, or removes what workers that have died have left in it. Raises OSError."""
+    def sweep(self, *, is_root_for_others: bool = False) -> None:
+        """Makes the work directory, or removes what workers that have died have left in it. Raises OSError.
+
+        `is_root_for_others`: tasks run as other users, none of whom may change the directory.
+        """
         self._work_dir.mkdir(mode=0o711, exist_ok=True)
-        if _may_be_anyones(self._work_dir) and self._work_dir.lstat().st_uid != os.getuid():
+        found = self._work_dir.lstat()
+        if (is_root_for_others or _may_be_anyones(self._work_dir)) and found.st_uid != os.getuid():
             raise PermissionError(f"{self._work_dir} belongs to another user")
+        if is_root_for_others and found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise PermissionError(f"{self._work_dir} can be changed by other users")
         self._tasks.mkdir(mode=0o711, exist_ok=True)
         for lock in self._tasks.glob(f"*{_LOCK}"):
             with contextlib.suppress(OSError), locked(lock):
@@ -45,35 +55,42 @@ class Folders:
                 lock.unlink()
 
     @asynccontextmanager
-    async def one(self, name: str) -> AsyncIterator[Path]:
-        """A fresh folder. Raises OSError."""
+    async def one(self, name: str, user: User | None = None) -> AsyncIterator[Path]:
+        """A fresh folder, for a run whose tasks are run as this user. Raises OSError.
+
+        A user of whom something is left of an earlier run is waited for, a second: another worker's, or one that died.
+        """
         folder = self._tasks / name
         lock = self._tasks / f"{name}{_LOCK}"
-        with await self._own(lock):
+        with ExitStack() as held:
+            locks = [await self._own(lock, held)]
+            if user is not None:
+                locks.append(await self._own(self._tasks / f"user-{user.uid}{_LOCK}", held))
             await asyncio.to_thread(remove, folder)
             folder.mkdir(mode=0o711)
+            self._locks[folder] = locks
             try:
                 yield folder
             finally:
+                del self._locks[folder]
                 await asyncio.to_thread(remove, folder)
                 lock.unlink()
 
+    def locks(self, folder: Path) -> Sequence[int]:
+        """Descriptors of the locks of a folder that is in use: who inherits them keeps the folder and the user."""
+        return self._locks[folder]
+
     @staticmethod
-    async def _own(lock: Path) -> ExitStack:
+    async def _own(lock: Path, held: ExitStack) -> int:
         """Holds a lock until the stack is closed. Another worker may be sweeping it away at this very moment.
 
         Raises OSError.
         """
-        held = ExitStack()
-        for attempt in range(TRIES):
-            try:
-                held.enter_context(locked(lock))
-                break
-            except (BlockingIOError, FileNotFoundError):
-                if attempt == TRIES - 1:
-                    raise
-                await asyncio.sleep(0.05)
-        return held
+        for _ in range(TRIES):
+            with contextlib.suppress(BlockingIOError, FileNotFoundError):
+                return held.enter_context(locked(lock))
+            await asyncio.sleep(0.05)
+        return held.enter_context(locked(lock))
 
 
 def _may_be_anyones(path: Path) -> bool:
@@ -82,30 +99,25 @@ def _may_be_anyones(path: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Removes a folder with all that is in it, also what was made read-only; a link itself, not its target."""
-    if path.is_symlink() or path.is_file():
-        path.unlink()
+    """Removes a folder with all that is in it, also what was made read-only; a link itself, not its target.
+
+    The folder that it is in must not be one that a task can change.
+    """
+    try:
+        with descriptors.opened(path.parent) as parent:
+            descriptors.remove(parent, path.name)
+    except FileNotFoundError:
         return
-    shutil.rmtree(path, ignore_errors=True)
-    if path.exists():
-        with contextlib.suppress(OSError):
-            path.chmod(0o700)
-        for parent, folders, _ in os.walk(path):
-            for name in folders:
-                inner = Path(parent, name)
-                with contextlib.suppress(OSError):
-                    if not inner.is_symlink():
-                        inner.chmod(0o700)
-        shutil.rmtree(path, ignore_errors=True)
-    if path.exists():
-        log.warning("%s cannot be removed", path)
+    except OSError as problem:
+        log.warning("%s cannot be removed: %s", path, problem.strerror)
 
 
 @contextmanager
-def locked(lock: Path) -> Iterator[None]:
-    """Holds the lock. Raises BlockingIOError when another process does, FileNotFoundError when it has been removed."""
+def locked(lock: Path) -> Iterator[int]:
+    """Holds the lock; its descriptor. Raises BlockingIOError when another process does, FileNotFoundError when it has
+    been removed."""
     with lock.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(file.fileno()).st_ino != lock.stat().st_ino:
             raise FileNotFoundError(lock)
-        yield
+        yield file.fileno()

@@ -2,14 +2,17 @@
 
 The worker runs this file, and writes orders to its standard input, one JSON object a line:
 
-* `{"run": ["program", …]}`: runs a command and answers how it ended, `{"exitCode": n}` (negative: the signal) or
-  `{"errno": n}` if it did not start, as a line on standard output. `"user"`: as another user, of whom every process is
-  then taken for one of the task.
+* `{"run": ["program", …], "env": {…}, "folder": "…"}`: runs a command and answers how it ended, `{"exitCode": n}`
+  (negative: the signal) or `{"errno": n}` if it did not start, as a line on standard output. `"user"`: as another user,
+  of whom every process is then taken for one of the task, and who gains no rights by any program.
 * `{"signal": n}`: sends a signal to every process of the task, and starts no command any more.
 
 When standard input ends, because the run is over or the worker has died, every process of the task is killed, and
-this one too. On Linux orphans become children of this process (it is a "child subreaper"), so that daemons, which leave
-their process group and session, are found as well. Elsewhere only the process group is.
+this one ends when none is left: not before, since what it holds locked goes to the next task then. On Linux orphans
+become children of this process (it is a "child subreaper"), so that daemons, which leave their process group and
+session, are found as well. Elsewhere only the process group is.
+
+It may be root: it looks at no file of the task, and its own environment is not the task's.
 """
 
 import contextlib
@@ -21,20 +24,26 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 Order = dict[str, Any]
 
 PR_SET_CHILD_SUBREAPER = 36
-PASSES = 100
-"""Times that processes are looked for and killed at the end: a process may start others meanwhile."""
+PR_SET_NO_NEW_PRIVS = 38
+MEMORY_ADJUSTMENT = "500"
+"""The system ends a task rather than its worker where memory runs out."""
+LONGEST_PAUSE = 0.1
+"""Seconds between two looks for processes at the end: killing one may take the system a moment."""
 
 
 def main() -> None:
     """Follows orders until there are no more."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text(MEMORY_ADJUSTMENT)
     # A signal to the group is not for this process. A handler, since children would inherit that it is ignored.
     signal.signal(signal.SIGTERM, lambda *_: None)
     commands: queue.SimpleQueue[Order] = queue.SimpleQueue()
@@ -47,11 +56,21 @@ def main() -> None:
 def _run(order: Order, starting: threading.Lock, sent: "list[int]") -> dict[str, int | None]:
     """`sent`: signals so far. `starting` is held so that none comes between the look at them and the start."""
     as_user = order.get("user", {})
+    if as_user and sys.platform == "linux":
+        # No sudo, no cron and at jobs, no file systems of the task's own: it would leave with them what is not ended.
+        ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     with starting:
         if sent:
             return {"exitCode": -sent[0]}
         try:
-            process = subprocess.Popen(order["run"], stdin=subprocess.DEVNULL, stdout=sys.stderr, **as_user)  # noqa: S603 - running it is the purpose
+            process = subprocess.Popen(  # noqa: S603 - running it is the purpose
+                order["run"],
+                stdin=subprocess.DEVNULL,
+                stdout=sys.stderr,
+                cwd=order["folder"],
+                env=order["env"],
+                **as_user,
+            )
         except OSError as error:
             return {"errno": error.errno}
     while True:
@@ -78,10 +97,42 @@ def _listen(commands: "queue.SimpleQueue[Order]", starting: threading.Lock, sent
                 with starting:
                     sent.append(order["signal"])
                     _send(order["signal"], user)
-    for _ in range(PASSES):
-        if not _send(signal.SIGKILL, user):
-            break
+    with starting:
+        sent.append(signal.SIGKILL)
+    pause = 0.001
+    while _is_any_left(user):
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
     os.killpg(0, signal.SIGKILL)
+
+
+def _is_any_left(user: "int | None") -> bool:
+    """Kills every process of the task; whether there was one that has not ended yet."""
+    if user is not None:
+        _kill_all_of(user)
+    found = _send(signal.SIGKILL, user)
+    if sys.platform != "linux":
+        return False
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:  # orphans that have ended: there may be thousands
+            pass
+    except ChildProcessError:
+        return found > 0
+    # One that always is another process may have been missed. It descends from this one all the same.
+    return True
+
+
+def _kill_all_of(user: int) -> None:
+    """In one go, so that none starts another one meanwhile, however many there are."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setreuid(user, user)
+            os.kill(-1, signal.SIGKILL)
+        finally:
+            os._exit(0)
+    with contextlib.suppress(ChildProcessError):  # the other thread has waited for it
+        os.waitpid(pid, 0)
 
 
 def _send(number: int, user: "int | None") -> int:
@@ -105,15 +156,23 @@ def _processes(ancestor: int, user: "int | None") -> list[int]:
         with contextlib.suppress(OSError):
             state, parent = Path(f"/proc/{name}/stat").read_bytes().rsplit(b")", 1)[1].split()[:2]
             children.setdefault(int(parent), []).append(int(name))
-            if state == b"Z":
+            if state in (b"Z", b"X"):
                 ended.add(int(name))
-            if user is not None and Path(f"/proc/{name}").stat().st_uid == user:
+            if user is not None and user in _users(name):
                 others.append(int(name))
     found, level = [], [ancestor]
     while level:
         level = [child for pid in level for child in children.get(pid, ())]
         found += level
     return [pid for pid in dict.fromkeys([*found, *others]) if pid not in ended]
+
+
+def _users(name: str) -> list[int]:
+    """The real, effective, saved and file system user of a process: the owner of its folder may be another one."""
+    for line in Path(f"/proc/{name}/status").read_bytes().splitlines():
+        if line.startswith(b"Uid:"):
+            return [int(each) for each in line.split()[1:]]
+    return []
 
 
 if __name__ == "__main__":

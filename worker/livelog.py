@@ -21,6 +21,7 @@ import aiohttp
 from yarl import URL
 
 from worker.claim import Claim
+from worker.hiding import shown
 from worker.logstore import LogStore
 from worker.queue import REFUSED, TROUBLE
 
@@ -70,7 +71,7 @@ class LiveLog:
             try:
                 await self._append()
             except (NotStored, *TROUBLE, *REFUSED) as problem:
-                log.warning("%s: the log is not shown yet: %s", self._claim, problem or type(problem).__name__)
+                log.warning("%s: the log is not shown yet: %s", self._claim, shown(problem))
 
     async def finish(self) -> bool:
         """Uploads the rest. Whether that worked; raises nothing, since no task fails for its log."""
@@ -81,10 +82,10 @@ class LiveLog:
                 await self._append()
                 await self._add_end()
             except REFUSED as refused:
-                log.warning("%s: the queue does not take the log: %s", self._claim, refused)
+                log.warning("%s: the queue does not take the log: %s", self._claim, shown(refused))
                 return False
             except (NotStored, *TROUBLE) as problem:
-                log.warning("%s: the log is not stored: %s", self._claim, problem or type(problem).__name__)
+                log.warning("%s: the log is not stored: %s", self._claim, shown(problem))
             else:
                 return True
         return False

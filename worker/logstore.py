@@ -7,6 +7,8 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+from worker.hiding import without_secrets
+
 CHUNK = 1 << 20
 
 
@@ -75,6 +77,8 @@ class LogStore:
 
 
 def said(text: str) -> bytes:
-    """Lines of the worker's own."""
+    """Lines of the worker's own: as everybody may read them who may read the log, no URL has its signature."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return "".join(f"[taskcluster {now}] {line}\n" for line in text.splitlines()).encode(errors="replace")
+    return "".join(f"[taskcluster {now}] {line}\n" for line in without_secrets(text).splitlines()).encode(
+        errors="replace"
+    )

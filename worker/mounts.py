@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack, asynccontextmanager
+import errno
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from worker.archives import BadContent, decompress, unpack
+from worker.archives import BadContent
 from worker.caches import Cache, Caches
 from worker.content import Contents, describe
+from worker.helper import Helper, helping
 from worker.payload import (
     ArtifactContent,
     FileMount,
@@ -20,6 +22,8 @@ from worker.payload import (
     ReadOnlyDirectory,
     WritableDirectoryCache,
 )
+from worker.shortage import is_shortage
+from worker.users import User
 
 CACHE_SCOPE = "generic-worker:cache:"
 
@@ -54,11 +58,12 @@ def _satisfied(scopes: Sequence[str], needed: str) -> bool:
 class Mounts:
     """The mounts of one task."""
 
-    def __init__(self, contents: Contents, caches: Caches, say: Callable[[str], None]) -> None:
-        """`say` adds a line to the task's log."""
+    def __init__(self, contents: Contents, caches: Caches, say: Callable[[str], None], user: User | None) -> None:
+        """`say` adds a line to the task's log. `user`: whose the files become; None: the worker's own."""
         self._contents = contents
         self._caches = caches
         self._say = say
+        self._user = user
         self._held: list[Cache] = []
 
     @asynccontextmanager
@@ -70,19 +75,14 @@ class Mounts:
         Raises MountFailed; NotReached when content cannot be fetched now; OSError.
         """
         with ExitStack() as caches:
-            for mount in mounts:
-                where = mount.file if isinstance(mount, FileMount) else mount.directory
-                _check_place(folder, where)
-                try:
-                    if isinstance(mount, WritableDirectoryCache):
-                        await self._place_cache(mount, home, folder / where, caches)
-                    else:
-                        await self._place(mount, home, folder / where)
-                except BadContent as problem:
-                    what = describe(mount.content) if mount.content is not None else "cache"
-                    raise MountFailed(f"{where} cannot be mounted, {what}: {problem}") from None
-                except (FileExistsError, NotADirectoryError, IsADirectoryError):
-                    raise MountFailed(f"{where} cannot be mounted: another mount is in its place") from None
+            if mounts:
+                async with helping(folder, self._user) as helper:
+                    for mount in mounts:
+                        with _failing(mount):
+                            if isinstance(mount, WritableDirectoryCache):
+                                await self._place_cache(mount, home, folder, helper, caches)
+                            else:
+                                await self._place(mount, home, helper)
             yield
 
     def purge(self) -> None:
@@ -90,42 +90,62 @@ class Mounts:
         for cache in self._held:
             cache.purge()
 
-    async def _place(self, mount: FileMount | ReadOnlyDirectory, home: Path, place: Path) -> None:
-        self._say(f"Mounting {place.name}: {describe(mount.content)}")
-        fetched = home / "mount"
-        await self._contents.fetch(mount.content, fetched)
-        if isinstance(mount, FileMount):
-            _make_way(place)
-            await asyncio.to_thread(decompress, fetched, mount.format, place)
-        else:
-            await asyncio.to_thread(unpack, fetched, mount.format, place)
-        fetched.unlink()
+    async def _place(self, mount: FileMount | ReadOnlyDirectory, home: Path, helper: Helper) -> None:
+        self._say(f"Mounting {_where(mount)}: {describe(mount.content)}")
+        with _fetched(home) as content:
+            await self._contents.fetch(mount.content, content)
+            if isinstance(mount, FileMount):
+                await helper.write(content, mount.format, mount.file)
+            else:
+                await helper.unpack(content, mount.format, mount.directory)
 
-    async def _place_cache(self, mount: WritableDirectoryCache, home: Path, place: Path, caches: ExitStack) -> None:
-        _make_way(place)
-        cache = caches.enter_context(self._caches.one(mount.cache_name))
+    async def _place_cache(
+        self, mount: WritableDirectoryCache, home: Path, folder: Path, helper: Helper, caches: ExitStack
+    ) -> None:
+        await helper.make_way(mount.directory)
+        cache = caches.enter_context(self._caches.one(mount.cache_name, self._user))
         self._say(f"Cache {mount.cache_name} at {mount.directory}: {'new' if cache.is_new else 'as it was left'}")
-        await asyncio.to_thread(cache.move_in, place)
+        await asyncio.to_thread(cache.move_in, folder / mount.directory)
         self._held.append(cache)
         if cache.is_new and mount.content is not None and mount.format is not None:
-            fetched = home / "mount"
             try:
-                await self._contents.fetch(mount.content, fetched)
-                await asyncio.to_thread(unpack, fetched, mount.format, place)
+                with _fetched(home) as content:
+                    await self._contents.fetch(mount.content, content)
+                    await helper.unpack(content, mount.format, mount.directory)
             except BaseException:
                 cache.purge()  # half of the content is none
                 raise
-            fetched.unlink()
 
 
-def _check_place(folder: Path, where: str) -> None:
-    """Raises MountFailed where a link leads out of the folder: a cache may hold some that an earlier task has made."""
-    if not Path(os.path.realpath(folder / where)).is_relative_to(os.path.realpath(folder)):
-        raise MountFailed(f"{where} cannot be mounted: a link leads out of the task's folder")
+def _where(mount: FileMount | WritableDirectoryCache | ReadOnlyDirectory) -> str:
+    return mount.file if isinstance(mount, FileMount) else mount.directory
 
 
-def _make_way(place: Path) -> None:
-    """Makes the directories above. Raises FileExistsError where there is something already."""
-    if place.exists():
-        raise FileExistsError(place)
-    place.parent.mkdir(parents=True, exist_ok=True)
+def _fetched(home: Path) -> BinaryIO:
+    """A file that has no name: other users could guess it."""
+    return tempfile.TemporaryFile(dir=home)
+
+
+@contextmanager
+def _failing(mount: FileMount | WritableDirectoryCache | ReadOnlyDirectory) -> Iterator[None]:
+    """Raises MountFailed for what is wrong with a mount; what the machine lacks remains an OSError."""
+    try:
+        yield
+    except BadContent as problem:
+        what = describe(mount.content) if mount.content is not None else "cache"
+        raise MountFailed(f"{_where(mount)} cannot be mounted, {what}: {problem}") from None
+    except OSError as problem:
+        if is_shortage(problem):
+            raise
+        reason = _REASONS.get(problem.errno or 0) or problem.strerror
+        raise MountFailed(f"{_where(mount)} cannot be mounted: {reason}") from None
+
+
+_TAKEN = "another mount is in its place"
+_REASONS = {
+    errno.EEXIST: _TAKEN,
+    errno.ENOTDIR: _TAKEN,
+    errno.EISDIR: _TAKEN,
+    errno.ENOTEMPTY: _TAKEN,
+    errno.ELOOP: "a link leads elsewhere",  # a cache may hold some that an earlier task has made
+}

@@ -14,15 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from worker.patience import to_the_end
+from worker.shortage import SHORTAGES
 from worker.users import User
 
-GUARD = Path(__file__).with_name("guard.py")
+GUARD_COMMAND = (sys.executable, "-I", "-S", "-W", "ignore", "-X", "utf8", str(Path(__file__).with_name("guard.py")))
 CHUNK = 256 * 1024
 END_SECONDS = 5.0
 """How long the guard may take to end the task's processes, and their last output to arrive."""
 
 _TASKS_FAULT = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.E2BIG, errno.EISDIR})
-_SHORTAGE = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC})
 
 
 class SpawnError(Exception):
@@ -32,7 +33,7 @@ class SpawnError(Exception):
         super().__init__(os.strerror(number) if number else "no reason given")
         if number in _TASKS_FAULT:
             self.reason = "malformed-payload"
-        elif number in _SHORTAGE:
+        elif number in SHORTAGES:
             self.reason = "resource-unavailable"
         else:
             self.reason = "internal-error"
@@ -49,13 +50,18 @@ class Processes:
         output: Callable[[bytes], object],
         grace: float,
         user: User | None = None,
+        locks: Sequence[int] = (),
     ) -> None:
-        """`output` is given all that the commands print. `grace`: seconds from SIGTERM to SIGKILL at an early end."""
+        """`output` is given all that the commands print. `grace`: seconds from SIGTERM to SIGKILL at an early end.
+
+        `locks`: descriptors that the guard holds as well, until no process of the task is left.
+        """
         self._folder = folder
         self._env = env
         self._output = output
         self._grace = grace
         self._user = user
+        self._locks = locks
         self._is_running = False
 
     async def __aenter__(self) -> Self:
@@ -63,9 +69,10 @@ class Processes:
         receiving, sending = os.pipe()
         try:
             self._guard = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", str(GUARD)),
-                cwd=self._folder,
-                env=dict(self._env),
+                *GUARD_COMMAND,
+                cwd="/",
+                env={},  # the task's may name libraries to load, and the guard may be root
+                pass_fds=self._locks,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=sending,
@@ -80,12 +87,22 @@ class Processes:
         return self
 
     async def run(self, command: Sequence[str]) -> int:
-        """Runs one command; returns its exit code, negative for a signal. Raises SpawnError."""
+        """Runs one command; returns its exit code, negative for a signal.
+
+        Raises SpawnError; OSError when its output cannot be kept.
+        """
         assert self._guard.stdout is not None, "it was asked for"
         self._is_running = True
-        as_user = {} if self._user is None else {"user": self._user.of_process()}
-        await self._order({"run": list(command), **as_user})
-        line = await self._guard.stdout.readline()
+        order = {"run": list(command), "env": dict(self._env), "folder": str(self._folder)}
+        await self._order(order if self._user is None else {**order, "user": self._user.of_process()})
+        answering = asyncio.create_task(self._guard.stdout.readline())
+        try:
+            await asyncio.wait((answering, self._reading), return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():
+                self._reading.result()
+            line = await answering
+        finally:
+            answering.cancel()
         self._is_running = False
         outcome = json.loads(line or b"{}")  # nothing: the command has killed its guard
         if "errno" in outcome:
@@ -95,7 +112,13 @@ class Processes:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.shield(asyncio.create_task(self._end()))
+        """However often this is cancelled: what the processes have goes to the next task.
+
+        Raises OSError when the last output could not be kept.
+        """
+        await to_the_end(self._end())
+        if error is None and not self._reading.cancelled() and (problem := self._reading.exception()) is not None:
+            raise problem
 
     async def _order(self, order: Mapping[str, Any]) -> None:
         assert self._guard.stdin is not None, "it was asked for"
@@ -111,11 +134,12 @@ class Processes:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._guard.stdout.readline(), self._grace)
         self._guard.stdin.close()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._guard.wait(), END_SECONDS)
-        if self._guard.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._guard.pid, signal.SIGKILL)
+        if self._user is None:  # a task of the same user may have stopped the guard
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._guard.wait(), END_SECONDS)
+            if self._guard.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._guard.pid, signal.SIGKILL)
         await self._guard.wait()
         # The output ends when nothing is left that could print; what has escaped is not waited for.
         await asyncio.wait([self._reading], timeout=END_SECONDS)

@@ -14,7 +14,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,6 +26,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from worker.claim import Claim
+from worker.hiding import shown, without_secrets
 from worker.queue import TROUBLE
 from worker.users import User
 
@@ -100,7 +101,7 @@ class Proxy:
             ) as answer:
                 return await _pass_on(request, answer, url)
         except TROUBLE as trouble:
-            log.info("%s: the proxy cannot reach %s: %s", self._claim, url, trouble)
+            log.info("%s: the proxy cannot reach %s: %s", self._claim, without_secrets(url), shown(trouble))
             return web.Response(status=502, text=f"{self._root_url} cannot be reached.\n")
 
     def _sign(self, method: str, url: str, content_type: str) -> str:
@@ -148,6 +149,8 @@ async def _pass_on(request: web.BaseRequest, answer: aiohttp.ClientResponse, url
 
 _ESTABLISHED = "01"
 """State of a connection in /proc/net/tcp."""
+_LOOPBACKS = {"/proc/net/tcp": "0100007F", "/proc/net/tcp6": "0000000000000000FFFF00000100007F"}
+"""Who calls 127.0.0.1 by a socket for IPv6, as Java does, is in the second table."""
 
 
 def _owner(request: web.BaseRequest) -> int | None:
@@ -156,9 +159,11 @@ def _owner(request: web.BaseRequest) -> int | None:
     if not peer or not here:
         return None
     # By both ends: the port may be in use for another address, or have been until a moment ago (then as root's).
-    connection = [f"0100007F:{peer[1]:04X}", f"0100007F:{here[1]:04X}", _ESTABLISHED]
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[1:4] == connection:
-            return int(fields[7])
+    for table, loopback in _LOOPBACKS.items():
+        connection = [f"{loopback}:{peer[1]:04X}", f"{loopback}:{here[1]:04X}", _ESTABLISHED]
+        with suppress(FileNotFoundError):  # of IPv6, where there is none
+            for line in Path(table).read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[1:4] == connection:
+                    return int(fields[7])
     return None

@@ -12,6 +12,8 @@ import aiohttp
 import taskcluster.aio
 from taskcluster.exceptions import TaskclusterAuthFailure, TaskclusterConnectionError, TaskclusterRestFailure
 
+from worker.hiding import shown
+
 log = logging.getLogger("worker")
 
 Json = dict[str, Any]
@@ -104,5 +106,5 @@ async def insist(call: Callable[[], Awaitable[T]]) -> T:
         try:
             return await call()
         except TROUBLE as trouble:
-            log.warning("the service is not available, trying again: %s", trouble)
+            log.warning("the service is not available, trying again: %s", shown(trouble))
         await asyncio.sleep(pause.next())

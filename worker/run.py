@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from worker.artifacts import Artifacts
 from worker.claim import Claim
 from worker.execution import Execution, Site, TaskException
+from worker.hiding import shown
 from worker.livelog import CONTENT_TYPE, LiveLog
 from worker.logstore import LogStore
 from worker.mounts import check
 from worker.payload import Logs, MalformedPayload, Payload, parse
 from worker.queue import REFUSED, insist
+from worker.shortage import is_shortage
 from worker.users import User
 
 log = logging.getLogger("worker")
@@ -41,9 +43,10 @@ class Run:
         claim, site = self._claim, self._site
         log.info("%s: claimed", claim)
         try:
-            async with site.folders.one(f"{claim.task_id}-{claim.run_id}") as home:
-                with site.users.one() as user, closing(LogStore(home, site.options.log_limit)) as store:
-                    await self._live(home, store, user, shutdown)
+            with site.users.one() as user:
+                async with site.folders.one(f"{claim.task_id}-{claim.run_id}", user) as home:
+                    with closing(LogStore(home, site.options.log_limit)) as store:
+                        await self._live(home, store, user, shutdown)
         except OSError as problem:
             log.error("%s: the worker's disk cannot be used: %s", claim, problem)
             await self._report_exception("resource-unavailable")
@@ -85,9 +88,14 @@ class Run:
             await self._end_exceptionally(problem.reason, str(problem))
         except REFUSED as problem:
             await self._end_exceptionally("internal-error", f"The queue has refused a call: {problem}")
-        except Exception:
-            log.exception("%s: the worker failed", claim)
-            await self._end_exceptionally("internal-error", "The worker failed; its own log says how.")
+        except Exception as problem:
+            if isinstance(problem, OSError) and is_shortage(problem):
+                log.warning("%s: the worker lacks what the task needs: %s", claim, problem.strerror)
+                text = f"The worker lacks what the task needs: {problem.strerror}"
+                await self._end_exceptionally("resource-unavailable", text)
+            else:
+                log.exception("%s: the worker failed", claim)
+                await self._end_exceptionally("internal-error", "The worker failed; its own log says how.")
         else:
             await self._finish_log(payload)
             await self._report(succeeded)
@@ -121,7 +129,7 @@ class Run:
             try:
                 await artifacts.link(payload.logs.backing, payload.logs.live, CONTENT_TYPE)
             except REFUSED as refused:
-                log.warning("%s: the log gets no second name: %s", self._claim, refused)
+                log.warning("%s: the log gets no second name: %s", self._claim, shown(refused))
 
     async def _report(self, succeeded: bool) -> None:
         queue, claim = self._claim.queue, self._claim
@@ -135,7 +143,8 @@ class Run:
 
     async def _end_exceptionally(self, reason: str, message: str) -> None:
         """First the report, then the log: a worker in trouble should not risk the report (contract 7.1)."""
-        self._store.say(message)
+        with suppress(OSError):  # the disk may be full
+            self._store.say(message)
         await self._report_exception(reason)
         await self._finish_log()
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import grp
-import os
 import pwd
-import stat
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+_NUMBERS = re.compile(r"(\d{1,10})(?:-(\d{1,10}))?")
+MOST = 1000
+"""Users that a range may name."""
 
 
 @dataclass(frozen=True)
@@ -23,46 +25,59 @@ class User:
 
     @classmethod
     def of(cls, name: str) -> User:
-        """The user of this name. Raises KeyError; ValueError for root."""
-        found = pwd.getpwnam(name)
-        if found.pw_uid == 0:
+        """The user of this name, or number: that need not be known to the system, its group then has the same number.
+
+        Raises KeyError; ValueError for root.
+        """
+        try:
+            found = pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)
+        except KeyError:
+            if not name.isdecimal():
+                raise
+            user = cls(name, int(name), int(name))
+        else:
+            user = cls(found.pw_name, found.pw_uid, found.pw_gid)
+        if user.uid == 0:
             raise ValueError("root is what tasks must not be")
-        return cls(name, found.pw_uid, found.pw_gid)
+        return user
 
     def of_process(self) -> dict[str, Any]:
         """What makes a subprocess belong to this user, by the names of its arguments."""
         groups = [group.gr_gid for group in grp.getgrall() if self.name in group.gr_mem]
         return {"user": self.uid, "group": self.gid, "extra_groups": groups}
 
-    def own(self, folder: Path) -> None:
-        """Gives a folder with all that is in it to the user: not what a link leads to, nor a file of several names."""
-        os.chown(folder, self.uid, self.gid, follow_symlinks=False)
-        for parent, folders, files in os.walk(folder):
-            for name in (*folders, *files):
-                path = Path(parent, name)
-                found = path.lstat()
-                if not stat.S_ISREG(found.st_mode) or found.st_nlink == 1:
-                    os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
-    def may_read(self, found: os.stat_result) -> bool:
-        """Whether the user itself may read a file: else it may be a second name of a file that is not the user's."""
-        if found.st_uid == self.uid:
-            return bool(found.st_mode & stat.S_IRUSR)
-        if found.st_gid == self.gid:
-            return bool(found.st_mode & stat.S_IRGRP)
-        return bool(found.st_mode & stat.S_IROTH)
+def listed(text: str) -> tuple[User, ...]:
+    """Users by their names and numbers, with commas between them, or by ranges of numbers as `10001-10032`.
+
+    Raises KeyError, ValueError.
+    """
+    names = dict[str, None]()
+    for part in text.split(","):
+        numbers = _NUMBERS.fullmatch(part)
+        if numbers is None:
+            names[part] = None
+            continue
+        first, last = int(numbers[1]), int(numbers[2] or numbers[1])
+        if not first <= last < first + MOST:
+            raise ValueError(f"{part} is no range of up to {MOST} users")
+        names |= {str(number): None for number in range(first, last + 1)}
+    return tuple(dict.fromkeys(User.of(name) for name in names))
 
 
 class Users:
     """Users to run tasks as: each has one task at a time."""
 
     def __init__(self, users: Sequence[User]) -> None:
-        self._free = list(users)
+        self._free = list(reversed(users))
         self._is_used = bool(users)
 
     @contextmanager
     def one(self) -> Iterator[User | None]:
-        """A user for the time of a task; None when tasks run as the worker's own. There must be one for each task."""
+        """A user for the time of a task; None when tasks run as the worker's own. There must be one for each task.
+
+        The one who was free last comes next, since that one's caches were used last.
+        """
         if not self._is_used:
             yield None
             return

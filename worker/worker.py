@@ -15,6 +15,7 @@ from worker.claim import Claim
 from worker.claimwork import ClaimWork
 from worker.execution import Site
 from worker.folders import Folders
+from worker.hiding import shown
 from worker.options import Options
 from worker.queue import TROUBLE, Advice, BackOff, Json, Queue, connect, open_session
 from worker.run import Run
@@ -55,7 +56,7 @@ class Worker:
         the work directory cannot be used."""
         advice = Advice()
         folders = Folders(self._options.work_dir)
-        await asyncio.to_thread(folders.sweep)
+        await asyncio.to_thread(folders.sweep, is_root_for_others=bool(self._options.task_users))
         async with open_session(advice) as session:
             self._site = Site(
                 options=self._options,
@@ -88,7 +89,7 @@ class Worker:
             try:
                 claims = await source.claims(int(free))
             except TROUBLE as trouble:
-                log.warning("no work can be asked for at %s, trying again: %s", self._options.root_url, trouble)
+                log.warning("no work can be asked for at %s, trying again: %s", self._options.root_url, shown(trouble))
                 claims, pause = [], trouble_pause.next()
             else:
                 trouble_pause.reset()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import io
 import lzma
 import os
+import posixpath
 import stat
 import tarfile
 import zipfile
@@ -16,6 +18,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from worker import archives
 from worker.archives import BadContent, decompress, unpack
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -93,6 +96,52 @@ EVIL = {
 }
 
 
+def slipping(name: str, up: int = 3) -> bytes:
+    """A link that leads inside when it is made, and outside when others have been made."""
+    deep = "/".join(f"n{number}" for number in range(up))
+    return zipped(
+        ("d/e/c", LINK, f"../../{deep}/{'../' * up}".encode()),
+        (deep, LINK, ("../" * (up - 1)).rstrip("/").encode() or b"."),
+        ("x", LINK, b"d/e"),
+        (name, stat.S_IFREG | 0o644, b"text"),
+    )
+
+
+def long_ways() -> bytes:
+    """A link whose target is longer than a path may be once it is resolved (CVE-2025-4517)."""
+    packed, path, steps = io.BytesIO(), "", "abcdefghijklmnop"
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for step in steps:
+            archive.addfile(member(posixpath.join(path, "d" * 247), tarfile.DIRTYPE, mode=0o755))
+            archive.addfile(member(posixpath.join(path, step), tarfile.SYMTYPE, "d" * 247))
+            path = posixpath.join(path, "d" * 247)
+        long = f"{'/'.join(steps)}/{'l' * 254}"
+        archive.addfile(member(long, tarfile.SYMTYPE, "../" * len(steps)))
+        archive.addfile(member("escape", tarfile.SYMTYPE, f"{long}/../../../../evil"))
+        archive.addfile(member("flag", tarfile.LNKTYPE, "escape"))
+        flag = member("flag")
+        flag.size = 4
+        archive.addfile(flag, io.BytesIO(b"text"))
+    return packed.getvalue()
+
+
+EVIL |= {
+    "zip: links that lead out together": ("zip", slipping("x/c/evil")),
+    "zip: links and steps upwards": ("zip", slipping("x/../c/evil")),
+    "tar: a long way": ("tar", long_ways()),
+    "tar: a file through a hard link to a link": (
+        "tar",
+        tarred(member("a", tarfile.SYMTYPE, "b/../../evil"), member("c", tarfile.LNKTYPE, "a"), member("c")),
+    ),
+    "tar: a pipe": ("tar", tarred(member("pipe", tarfile.FIFOTYPE))),
+    "tar: a hard link to a directory": ("tar", tarred(member("d", tarfile.DIRTYPE), member("l", tarfile.LNKTYPE, "d"))),
+    "tar: a directory in place of a link": (
+        "tar",
+        tarred(member("a", tarfile.SYMTYPE, "b/.."), member("a", tarfile.DIRTYPE), member("a/evil")),
+    ),
+}
+
+
 @pytest.mark.parametrize("name", EVIL)
 def test_what_leads_out_is_refused(tmp_path: Path, name: str) -> None:
     archive, content = EVIL[name]
@@ -123,3 +172,56 @@ def test_a_file_that_is_not_compressed_as_stated(tmp_path: Path, compression: st
     (tmp_path / "packed").write_bytes(b"text")
     with pytest.raises(BadContent, match=compression):
         decompress(tmp_path / "packed", compression, tmp_path / "file")
+
+
+def test_a_later_member_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
+    """And is not written through it."""
+    links = (member("a"), member("b", tarfile.LNKTYPE, "a"), member("c", tarfile.SYMTYPE, "a"))
+    target = unpacked(tarred(*links, member("c", mode=0o600)), "tar", tmp_path)
+    assert not (target / "c").is_symlink()
+    assert (target / "a").stat().st_ino == (target / "b").stat().st_ino != (target / "c").stat().st_ino
+
+
+def test_what_exists_outside_is_not_changed(tmp_path: Path) -> None:
+    """Whoever has made the link: a cache holds what its tasks have left."""
+    (tmp_path / "mine").write_text("mine")
+    target = tmp_path / "target" / "inner"
+    target.mkdir(parents=True)
+    (target / "file").symlink_to(tmp_path / "mine")
+    (target / "folder").symlink_to(tmp_path)
+    unpacked(tarred(member("file")), "tar", tmp_path)
+    assert (target / "file").read_text() == "text"
+    for archive, content in {"tar": tarred(member("folder/mine")), "zip": zipped(("folder/mine", 0, b"x"))}.items():
+        with pytest.raises(BadContent, match="a link is in the way"):
+            unpacked(content, archive, tmp_path)
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_rights_that_an_archive_gives_to_others_are_left_out(tmp_path: Path) -> None:
+    target = unpacked(tarred(member("a", mode=0o6777), member("b", mode=0o077)), "tar", tmp_path)
+    assert stat.S_IMODE((target / "a").stat().st_mode) == 0o755
+    assert stat.S_IMODE((target / "b").stat().st_mode) == 0o644
+    target = unpacked(zipped(("c", stat.S_IFREG | 0o6777, b"x")), "zip", tmp_path)
+    assert stat.S_IMODE((target / "c").stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize("archive", ["zip", "tar.gz"])
+def test_the_disk_is_never_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
+    """It is a shortage, not the content's fault: a larger machine may have room."""
+    content = zipped(("a", 0, b"x")) if archive == "zip" else gzip.compress(tarred(member("a")))
+    monkeypatch.setattr(archives, "KEPT_FREE", 1 << 62)
+    with pytest.raises(OSError, match="No space"):
+        unpacked(content, archive, tmp_path)
+    (tmp_path / "packed").write_bytes(gzip.compress(b"text"))
+    with pytest.raises(OSError, match="No space"):
+        decompress(tmp_path / "packed", "gz", tmp_path / "file")
+
+
+@pytest.mark.parametrize("archive", ["zip", "tar.gz"])
+def test_damaged_content_is_refused(tmp_path: Path, archive: str) -> None:
+    content = zipped(("a", 0, b"x" * 1000)) if archive == "zip" else gzip.compress(tarred(member("a")) * 20)
+    for place in range(10, len(content), 7):
+        damaged = content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :]
+        with contextlib.suppress(BadContent):
+            unpacked(damaged, archive, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["packed", "target"]

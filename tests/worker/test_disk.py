@@ -97,6 +97,46 @@ def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
 
 
+def test_no_depth_is_too_deep(tmp_path: Path) -> None:
+    """Paths that are longer than a path may be, names that are in the way, and directories that nobody may enter."""
+    folder = os.open(tmp_path, os.O_RDONLY)
+    for name in ["top", *["x" * 200] * 1500]:
+        os.mkdir(name, dir_fd=folder)
+        inner = os.open(name, os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.mkdir(".removed-1", dir_fd=folder)
+    os.fchmod(folder, 0o500)
+    os.close(folder)
+    for number in range(5):
+        (tmp_path / "top" / f".removed-{number}" / "closed").mkdir(parents=True)
+        (tmp_path / "top" / f".removed-{number}" / "closed").chmod(0)
+    os.mkfifo(tmp_path / "top" / "pipe")
+    remove(tmp_path / "top")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_that_appears_while_a_folder_is_removed_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").touch()
+    (tmp_path / "top" / "inner").mkdir(parents=True)
+    original = os.listdir
+
+    def swap(folder: int) -> list[str]:
+        found = original(folder)
+        if "inner" in found:
+            (tmp_path / "top" / "inner").rmdir()
+            (tmp_path / "top" / "inner").symlink_to(kept)
+        return found
+
+    monkeypatch.setattr(os, "listdir", swap)
+    remove(tmp_path / "top")
+    assert (kept / "file").exists()
+
+
 @pytest.fixture
 def caches(tmp_path: Path) -> Caches:
     return Caches(tmp_path, keep_free=0)
@@ -173,6 +213,36 @@ def test_a_cache_that_the_task_has_replaced_is_forgotten(
         spoil(tmp_path / "place")
     with caches.one("a") as cache:
         assert cache.is_new
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """A directory of somebody else, in place of which a task may put its cache."""
+    outside = tmp_path / "somebody" / "secrets"
+    outside.mkdir(parents=True)
+    (outside / "key").touch()
+    return outside
+
+
+@pytest.mark.parametrize("is_purged", [False, True], ids=["taken back", "purged"])
+def test_a_link_above_a_cache_is_not_followed(tmp_path: Path, caches: Caches, outside: Path, is_purged: bool) -> None:
+    folder = tmp_path / "tasks" / "A-0"
+    with caches.one("mine") as cache:
+        cache.move_in(folder / "x" / "secrets")
+        (folder / "x").rename(folder / "y")
+        (folder / "x").symlink_to(outside.parent)
+        if is_purged:
+            cache.purge()
+    assert (outside / "key").exists()
+    with caches.one("mine") as cache, pytest.raises(OSError, match="a link is in the way"):
+        cache.move_in(folder / "x" / "other")
+    assert [path.name for path in outside.parent.iterdir()] == ["secrets"]
+
+
+def test_nobody_else_reaches_a_cache(tmp_path: Path, caches: Caches) -> None:
+    (tmp_path / "caches").mkdir(mode=0o755)
+    with caches.one("a"):
+        assert (tmp_path / "caches").stat().st_mode & 0o777 == 0o700
 
 
 def test_caches_make_room_the_longest_unused_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

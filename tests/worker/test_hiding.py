@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 import subprocess
 import sys
@@ -10,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import worker.__main__ as command
+from worker.hiding import Formatter, shown, without_secrets
+from worker.logstore import said
 
 NOBODY = 65534
 READER = Path("/bin/cat")
@@ -53,3 +57,39 @@ def test_a_worker_hides_before_anything_else(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(SystemExit, match="parsed"):
         command.main()
     assert done == ["hidden"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("503, url='https://a.b/c?sv=1&sig=secret%3D'", "503, url='https://a.b/c?…'"),
+        ("https://a.b/c?secret and /d?sig=secret, <http://x/?bewit=secret>", "https://a.b/c?… and /d?… <http://x/?…>"),
+        ("https://me:secret@a.b/c", "https://a.b/c"),
+        ("is it there? yes=1", "is it there? yes=1"),
+    ],
+)
+def test_urls_are_shown_without_what_signs_them(text: str, wanted: str) -> None:
+    assert without_secrets(text) == wanted
+    assert shown(ValueError(text)) == wanted
+    assert wanted in said(text).decode()
+
+
+def test_an_error_without_words_is_shown_by_its_name() -> None:
+    assert shown(TimeoutError()) == "TimeoutError"
+
+
+def test_the_workers_log_has_no_signature_and_no_line_of_a_tasks_making() -> None:
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(Formatter("%(levelname)s %(message)s"))
+    log = logging.Logger("of this test")
+    log.addHandler(handler)
+    try:
+        raise ValueError("https://a.b/?sig=secret")
+    except ValueError:
+        log.exception("file %s", "a\nERROR forged\x1b[2J")
+    log.info("%s", "https://a.b/?sig=secret")
+    lines = written.getvalue().splitlines()
+    assert lines[0] == "ERROR file a\\nERROR forged\\x1b[2J"
+    assert lines[1].startswith("Traceback")
+    assert "secret" not in written.getvalue()

@@ -16,9 +16,15 @@ from pathlib import Path
 import pytest
 
 from tests.local.stacks import wait
-from worker.process import GUARD, Processes, SpawnError
+from worker.folders import locked
+from worker.process import GUARD_COMMAND, Processes, SpawnError
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
+
+
+def order(folder: Path, *command: str) -> dict[str, object]:
+    """What the worker tells the guard, to run a command."""
+    return {"run": command, "env": ENVIRONMENT, "folder": str(folder)}
 
 
 async def run(folder: Path, *commands: Sequence[str], grace: float = 0.2, env: Mapping[str, str] = ENVIRONMENT) -> int:
@@ -158,9 +164,9 @@ async def test_cancelling_kills_a_command_that_does_not_listen(tmp_path: Path) -
 
 def test_a_command_that_is_to_end_before_it_has_begun_does_not_begin(tmp_path: Path) -> None:
     """It would run for the whole grace period, since nothing of it was there to get the signal."""
-    orders = ({"signal": int(signal.SIGTERM)}, {"run": ["sleep", "10"]})
+    orders = ({"signal": int(signal.SIGTERM)}, order(tmp_path, "sleep", "10"))
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", str(GUARD)],
+        GUARD_COMMAND,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=tmp_path,
@@ -172,6 +178,51 @@ def test_a_command_that_is_to_end_before_it_has_begun_does_not_begin(tmp_path: P
         assert json.loads(guard.stdout.readline()) == {"exitCode": -signal.SIGTERM}
         guard.stdin.close()
         guard.wait(15)
+
+
+async def test_a_second_end_waits_for_the_processes_as_well(tmp_path: Path) -> None:
+    """A run that is lost in the grace period after its maxRunTime: what it has goes to the next task."""
+    running = asyncio.create_task(shell(tmp_path, "trap '' TERM; echo $$ > child; while :; do sleep 0.02; done", 1))
+    await until(written(tmp_path / "child"))
+    pid = int((tmp_path / "child").read_text())
+    for _ in range(3):
+        running.cancel()
+        await asyncio.wait([running], timeout=0.05)
+        assert not running.done()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert has_ended(pid)
+
+
+async def test_what_is_locked_stays_so_until_the_guard_has_ended(tmp_path: Path) -> None:
+    """Also when the worker dies meanwhile, and another one begins."""
+    with locked(tmp_path / "of-the-guard") as lock:
+        processes = Processes(folder=tmp_path, env=ENVIRONMENT, output=lambda _: None, grace=0.2, locks=[lock])
+        await processes.__aenter__()
+    with pytest.raises(BlockingIOError), locked(tmp_path / "of-the-guard"):
+        pass
+    assert await processes.run(["sh", "-c", "ls -l /proc/self/fd > seen"]) == 0
+    assert "of-the-guard" not in (tmp_path / "seen").read_text()
+    await processes.__aexit__(None, None, None)
+    with locked(tmp_path / "of-the-guard"):
+        pass
+
+
+async def test_the_guard_has_nothing_of_the_tasks_environment(tmp_path: Path) -> None:
+    env = {**ENVIRONMENT, "MARK": "of-the-task"}
+    script = "tr '\\0' '\\n' < /proc/$PPID/environ > seen; echo $MARK >> seen"
+    assert await run(tmp_path, ("sh", "-c", script), env=env) == 0
+    assert (tmp_path / "seen").read_text() == "of-the-task\n"
+
+
+@pytest.mark.parametrize("script", ["echo x; sleep 60", "echo x"], ids=["while it runs", "at its end"])
+async def test_output_that_cannot_be_kept_ends_the_task(tmp_path: Path, script: str) -> None:
+    def full(_: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        async with Processes(folder=tmp_path, env=ENVIRONMENT, output=full, grace=0.1) as processes:
+            await processes.run(["sh", "-c", script])
 
 
 async def test_a_command_that_kills_its_guard_is_ended(tmp_path: Path) -> None:
@@ -187,14 +238,14 @@ def test_a_command_does_not_outlive_its_worker(tmp_path: Path) -> None:
     """The guard's standard input ends when the worker dies, however it dies."""
     script = "sleep 60 & echo $! > child; echo $$ > shell; wait"
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", str(GUARD)],
+        GUARD_COMMAND,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=tmp_path,
         start_new_session=True,
     ) as guard:
         assert guard.stdin is not None
-        guard.stdin.write(json.dumps({"run": ["sh", "-c", script]}).encode() + b"\n")
+        guard.stdin.write(json.dumps(order(tmp_path, "sh", "-c", script)).encode() + b"\n")
         guard.stdin.flush()
         wait(written(tmp_path / "shell"))
         guard.stdin.close()

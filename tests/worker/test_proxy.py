@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -19,6 +21,7 @@ from yarl import URL
 
 from worker.claim import Claim
 from worker.proxy import Proxy
+from worker.users import User
 
 SIZE = 3_000_000
 
@@ -213,3 +216,32 @@ def test_it_is_reached_by_its_own_address_alone(proxy: str) -> None:
 async def test_a_deployment_that_is_down(proxy: str, session: aiohttp.ClientSession, claim: FakeClaim) -> None:
     async with Proxy(cast(Claim, claim), "http://127.0.0.1:1", session).serving() as url:
         assert (await call(session, "GET", f"{url}/api/queue/v1/x"))[0] == 502
+
+
+CALL = """
+import socket, sys
+family, address = (socket.AF_INET6, "::ffff:127.0.0.1") if sys.argv[1] == "6" else (socket.AF_INET, "127.0.0.1")
+with socket.socket(family) as connection:
+    connection.connect((address, int(sys.argv[2])))
+    connection.sendall(b"GET /api/queue/v1/ping HTTP/1.0\\r\\n\\r\\n")
+    print(connection.recv(100).split()[1].decode())
+"""
+
+
+@pytest.mark.skipif(not os.access("/usr/bin/python3", os.X_OK), reason="it needs a Python that every user may run")
+@pytest.mark.parametrize("version", ["4", "6"], ids=["IPv4", "a socket for IPv6, as Java has them"])
+async def test_it_serves_its_user_alone(
+    deployment: Deployment, session: aiohttp.ClientSession, claim: FakeClaim, user: User, version: str
+) -> None:
+    other = User.of(str(user.uid - 1))
+    async with Proxy(cast(Claim, claim), deployment.url, session, user).serving() as url:
+        for caller, status in ((user, b"200\n"), (other, b"403\n")):
+            calling = await asyncio.create_subprocess_exec(
+                *("/usr/bin/python3", "-I", "-c", CALL, version, str(urlsplit(url).port)),
+                stdout=asyncio.subprocess.PIPE,
+                user=caller.uid,
+                group=caller.gid,
+                extra_groups=[],
+                cwd="/",
+            )
+            assert (await calling.communicate())[0] == status
