@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from worker.payload import schema
-from worker.users import User
+from worker.token import VARIABLE as TOKEN
+from worker.token import access_token
+from worker.users import User, listed
 
 POLL_MODES = ("signed", "claim-work")
 MIB = 1 << 20
@@ -77,6 +79,11 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
     """The options. Ends the program with exit code 2 and a clear message when they cannot be used."""
     parser = _parser(environment.get("STARTED_AS", "python -m worker"))
     given = parser.parse_args([*_from_environment(parser, environment), *arguments])
+    try:
+        token = access_token(environment, is_user_shared="task_users" not in given)
+    except ValueError as problem:
+        parser.error(str(problem))
+    environment = {**environment, TOKEN: token}
     missing = [name for name in _NEEDED if not environment.get(name)]
     if missing:
         parser.error(
@@ -91,7 +98,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
     }  # fmt: skip
     options = Options(root_url=root_url, credentials=credentials, **vars(given))
     if options.task_users and os.getuid() != 0:
-        parser.error("--task-users needs a worker that runs as root")
+        parser.error("--task-users needs a worker that runs as root; without them tasks run as the worker's own user")
     if options.task_users and len(options.task_users) < options.capacity:
         parser.error(f"--task-users must name as many users as there are tasks at a time: {options.capacity}")
     return options
@@ -99,10 +106,10 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
 
 _CREDENTIALS = {
     "TASKCLUSTER_CLIENT_ID": "clientId",
-    "TASKCLUSTER_ACCESS_TOKEN": "accessToken",
+    TOKEN: "accessToken",
     "TASKCLUSTER_CERTIFICATE": "certificate",
 }
-_NEEDED = ("TASKCLUSTER_ROOT_URL", "TASKCLUSTER_CLIENT_ID", "TASKCLUSTER_ACCESS_TOKEN")
+_NEEDED = ("TASKCLUSTER_ROOT_URL", "TASKCLUSTER_CLIENT_ID", TOKEN)
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
@@ -110,8 +117,9 @@ def _parser(program: str) -> argparse.ArgumentParser:
         prog=program,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         description="Claims tasks of a task queue and runs their commands. "
-        "TASKCLUSTER_ROOT_URL, TASKCLUSTER_CLIENT_ID, TASKCLUSTER_ACCESS_TOKEN and, for temporary credentials, "
-        "TASKCLUSTER_CERTIFICATE come from the environment. --some-option may come from WORKER_SOME_OPTION.",
+        "TASKCLUSTER_ROOT_URL, TASKCLUSTER_CLIENT_ID, TASKCLUSTER_ACCESS_TOKEN (or the name of a file with it, "
+        "TASKCLUSTER_ACCESS_TOKEN_FILE) and, for temporary credentials, TASKCLUSTER_CERTIFICATE come from the "
+        "environment. --some-option may come from WORKER_SOME_OPTION.",
     )
     add = parser.add_argument
     add("--payload-schema", action=_PrintSchema, help="print the JSON schema of tasks' payloads, and end")
@@ -147,7 +155,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         metavar="MIB",
         help="leave out the middle of longer logs",
     )
-    users = "users that tasks run as, with commas; the worker must be root (default: the worker's own)"
+    users = "users that tasks run as: names or numbers with commas, or 10001-10032; the worker must be root"
     add("--task-users", type=_users, default=argparse.SUPPRESS, help=users)
     return parser
 
@@ -225,7 +233,7 @@ def _mib(text: str) -> int:
 
 def _users(text: str) -> tuple[User, ...]:
     try:
-        return tuple(User.of(name) for name in dict.fromkeys(text.split(",")))
+        return listed(text)
     except (KeyError, ValueError) as problem:
         _refuse(str(problem.args[0]))
 

@@ -182,6 +182,8 @@ resource job 'Microsoft.App/jobs@2025-01-01' = {
               name: 'TASKCLUSTER_CLIENT_ID'
               value: 'worker/${taskQueueId}'
             }
+            // The image's processes are root's, and tasks other users', who cannot read their environment. A file of a
+            // secret volume every user of the container could read.
             {
               name: 'TASKCLUSTER_ACCESS_TOKEN'
               secretRef: 'access-token'

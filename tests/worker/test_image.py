@@ -19,6 +19,8 @@ from local.state import ROOT
 from tests.local.stacks import wait
 from tests.worker.dockerfile import Stage, stages
 from worker import health
+from worker.options import MOST_AT_ONCE
+from worker.users import listed
 
 FOLDER = ROOT / "worker"
 DOCKERFILE = FOLDER / "Dockerfile"
@@ -44,11 +46,14 @@ def test_a_team_brings_any_base() -> None:
     assert not [stage for stage in STAGES if stage.all("ADD")]
 
 
-def test_nothing_runs_as_root_and_tasks_cannot_change_the_worker() -> None:
-    (user,) = LAST.all("USER")
-    assert re.fullmatch(r"[1-9]\d{3,}:[1-9]\d{3,}", user), "by number: the base does not know the name"
-    owned = {line.split()[-1] for line in LAST.all("COPY") if f"--chown={user}" in line}
-    assert owned == {LAST.environment["WORKER_WORK_DIR"]} == {LAST.environment["HOME"]}
+def test_tasks_are_not_root_and_cannot_change_the_worker() -> None:
+    """The worker is, so that no task reads its environment (test_token.py)."""
+    assert LAST.all("USER") == ["0:0"], "by number: the base does not know the name"
+    users = listed(LAST.environment["WORKER_TASK_USERS"])
+    assert len(users) == MOST_AT_ONCE
+    assert all(user.uid >= 1000 and user.gid >= 1000 for user in users)
+    assert not [line for line in LAST.all("COPY") if "--chown" in line]
+    assert LAST.environment["WORKER_WORK_DIR"] == LAST.environment["HOME"]
 
 
 def test_signals_reach_the_worker() -> None:
