@@ -7,9 +7,8 @@ from datetime import datetime
 
 from shared.domain.artifacts import Artifact
 from shared.domain.events import ArtifactEvent, Exchange, TaskEvent
-from shared.domain.priority import Priority
 from shared.domain.protocol import REPEATS_RECOGNISED
-from shared.domain.task import MAX_RUNS, RETRY_OF, Created, Resolved, State, Task
+from shared.domain.task import MAX_RUNS, RETRY_OF, Created, PriorityChange, Resolved, State, Task
 
 
 def defined(task: Task) -> TaskEvent:
@@ -95,17 +94,24 @@ def exception(task: Task, run_id: int) -> TaskEvent:
     )
 
 
-def priority_changed(task: Task, old: Priority) -> TaskEvent:
+def priority_changed(task: Task, change: PriorityChange) -> TaskEvent:
     """taskPriorityChanged: may happen more than once a run, so the sequence number distinguishes occasions."""
     return TaskEvent(
         exchange=Exchange.TASK_PRIORITY_CHANGED,
         task_id=task.task_id,
         run_id=None,
         retries_left=task.retries_left,
-        old_priority=old,
+        old_priority=change.old,
         new_priority=task.priority,
-        sequence=task.sequence,
+        sequence=change.sequence,
     )
+
+
+def priority_changed_again(task: Task, now: datetime) -> tuple[TaskEvent, ...]:
+    """The latest change of the priority, for whoever meets the task afterwards: the call that made it may have died
+    before it announced it. Only while a repeat of the event is recognised."""
+    change = task.priority_change
+    return () if change is None or now - change.at >= REPEATS_RECOGNISED else (priority_changed(task, change),)
 
 
 def artifact_created(task: Task, run_id: int, artifact: Artifact) -> TaskEvent:

@@ -11,7 +11,7 @@ from datetime import datetime
 from shared.domain.events import TaskEvent
 from shared.domain.priority import Priority
 from shared.domain.task import MessageHandle, Run, State, Task
-from shared.errors import ServiceError
+from shared.errors import ApiError, ServiceError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -203,6 +203,8 @@ class Decision:
     after: tuple[tuple[After, ...], ...] = ()
     """Steps: what is in one runs in parallel, and each starts when the one before is done."""
     events: tuple[TaskEvent, ...] = field(default=())
+    refusal: ApiError | None = None
+    """Raised when all is done: the call is refused, but what it finds done may have yet to be announced."""
 
 
 class NoDecision(ServiceError):

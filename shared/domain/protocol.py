@@ -49,6 +49,12 @@ REPEATS_RECOGNISED = timedelta(hours=1)
 LATE_TIMERS = timedelta(hours=6)
 """For so long an expired task that is not resolved waits for its deadline message: that one is late."""
 
+OVERDUE = timedelta(hours=1)
+"""A task is resolved at its deadline: one that is not, so much later, has lost its deadline message.
+
+Longer than the delay of deadline messages, and than a function takes whose first try has died.
+"""
+
 CLIENT_CLOCK_SKEW = timedelta(minutes=15)
 """How far a date that a client sends may be off: `created`, a deadline beyond its limit, `expires` (contract 3.3)."""
 

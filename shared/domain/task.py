@@ -140,6 +140,16 @@ class MessageHandles:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PriorityChange:
+    """The latest change of a task's priority, to be announced again where the call may have died before it did."""
+
+    old: Priority
+    at: datetime
+    sequence: int
+    """The task's, right before it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Task:
     """Everything that can change about a task, and what listings need of the rest."""
 
@@ -164,6 +174,8 @@ class Task:
     """The dependencies that are satisfied, as a bitmap over the definition's list."""
     prioritised: datetime | None = None
     """When the latest change of the priority was asked for, though it may have changed nothing; None before."""
+    priority_change: PriorityChange | None = None
+    """None before, and where older code has replaced the row since."""
     hint_id: str = ""
     """Names the pending message that counts; "" before there has been one."""
     handles: MessageHandles = field(default_factory=MessageHandles)

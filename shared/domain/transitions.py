@@ -28,7 +28,18 @@ from shared.domain.effects import (
     row_of,
 )
 from shared.domain.priority import Priority
-from shared.domain.task import MAX_RUNS, RETRY_OF, Created, MessageHandle, MessageHandles, Resolved, Run, State, Task
+from shared.domain.task import (
+    MAX_RUNS,
+    RETRY_OF,
+    Created,
+    MessageHandle,
+    MessageHandles,
+    PriorityChange,
+    Resolved,
+    Run,
+    State,
+    Task,
+)
 from shared.errors import RequestConflict, ResourceNotFound
 
 
@@ -243,15 +254,19 @@ def renew_message(task: Task, run_id: int, hint_id: str) -> Decision:
 def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str) -> Decision:
     """changeTaskPriority: a pending run's message moves to the new band; a running one's stays (contract 2.4).
 
-    Not for a task that was ever resolved, nor without a change.
+    Not for a task that was ever resolved, nor without a change: that is refused, and the change announced again, since
+    this may be the repeat of a call that died before it did.
     """
     refuse_after_deadline(task, now)
     if task.is_resolved or task.generation > 0:
         raise RequestConflict(f"task {task.task_id} has been resolved")
+    again = announcements.priority_changed_again(task, now)
     if task.priority == priority:
-        raise RequestConflict(f"task {task.task_id} has priority {priority} already")
-    after = replace(task, priority=priority, prioritised=now)
-    events = (announcements.priority_changed(after, task.priority),)
+        refusal = RequestConflict(f"task {task.task_id} has priority {priority} already")
+        return Decision(task=None, events=again, refusal=refusal)
+    change = PriorityChange(old=task.priority, at=now, sequence=task.sequence)
+    after = replace(task, priority=priority, prioritised=now, priority_change=change)
+    events = (*again, announcements.priority_changed(after, change))
     if task.state is State.RUNNING:
         return Decision(task=after, events=events)
     rewritten = rewrite_member(task)
@@ -277,9 +292,10 @@ def set_priority(task: Task, priority: Priority, asked: datetime, now: datetime,
         decision = change_priority(task, priority, now, hint_id)
         assert decision.task is not None, "another priority is a change"
         return replace(decision, task=replace(decision.task, prioritised=asked))
+    again = announcements.priority_changed_again(task, now)
     if task.is_resolved or task.generation > 0 or task.deadline <= now or task.prioritised == asked:
-        return Decision(task=None)
-    return Decision(task=replace(task, prioritised=asked))
+        return Decision(task=None, events=again)
+    return Decision(task=replace(task, prioritised=asked), events=again)
 
 
 def hold_pending(task: Task, run_id: int, spare_hint_id: str, visible: datetime | None) -> HoldPending:

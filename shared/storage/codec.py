@@ -13,7 +13,7 @@ from typing import Any, cast
 from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Definition
 from shared.domain.priority import Priority
-from shared.domain.task import Created, MessageHandle, MessageHandles, Resolved, Run, State, Task
+from shared.domain.task import Created, MessageHandle, MessageHandles, PriorityChange, Resolved, Run, State, Task
 from shared.jsontext import memory_of, write
 from shared.storage.interface import Row, StorageUnavailable, Value
 
@@ -119,6 +119,7 @@ TASK_COLUMNS = (
     "taskGroupId",
     "priority",
     "prioritised",
+    "priorityChange",
     "retries",
     "retriesLeft",
     "deadline",
@@ -147,6 +148,7 @@ def encode_task(task: Task) -> dict[str, Value]:
         "taskGroupId": task.task_group_id,
         "priority": task.priority,
         "prioritised": "" if task.prioritised is None else format_date(task.prioritised),
+        "priorityChange": _encode_priority_change(task.priority_change),
         "retries": task.retries,
         "retriesLeft": task.retries_left,
         "deadline": format_date(task.deadline),
@@ -175,6 +177,7 @@ def decode_task(row: Row) -> Task:
         task_group_id=str(values["taskGroupId"]),
         priority=cast("Priority", values["priority"]),
         prioritised=parse_date(str(values["prioritised"])) if values["prioritised"] else None,
+        priority_change=_decode_priority_change(str(values.get("priorityChange", ""))),
         retries=cast("int", values["retries"]),
         retries_left=cast("int", values["retriesLeft"]),
         deadline=parse_date(str(values["deadline"])),
@@ -194,6 +197,17 @@ def decode_task(row: Row) -> Task:
 def compact(value: Any) -> bytes:
     """JSON without spaces, in UTF-8."""
     return write(value)
+
+
+def _encode_priority_change(change: PriorityChange | None) -> str:
+    return "" if change is None else f"{change.sequence} {format_date(change.at)} {change.old}"
+
+
+def _decode_priority_change(text: str) -> PriorityChange | None:
+    if not text:
+        return None
+    sequence, at, old = text.split(" ")
+    return PriorityChange(old=cast("Priority", old), at=parse_date(at), sequence=int(sequence))
 
 
 _RUN_DATES = ("takenUntil", "started", "resolved")

@@ -14,7 +14,7 @@ from shared.domain.claim_ends import UndeliveredClaim
 from shared.domain.dates import format_date
 from shared.domain.priority import PRIORITIES, Priority
 from shared.domain.protocol import LONGEST_TIMER, RESOLVED_DELAY
-from shared.domain.task import MessageHandle
+from shared.domain.task import MessageHandle, Task
 from shared.runtime import Runtime
 from shared.storage.interface import Message, Receipt, ReceiptLost, Storage, StorageUnavailable
 from shared.storage.internal_messages import (
@@ -194,6 +194,10 @@ class Messages:
             put=format_date(put or self._now()),
         )
         return await self._put(body, self._delay(deadline + self._deadline_delay))
+
+    async def put_lost_deadline(self, task: Task) -> MessageHandle:
+        """Puts the deadline message of a task once more that should have had it long ago."""
+        return await self.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline)
 
     async def put_resolved(self, task_id: str, run_id: int) -> MessageHandle:
         """Puts a resolved message, ahead of its commit."""

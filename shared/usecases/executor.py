@@ -86,6 +86,8 @@ class Executor:
         """As `run`, for a task that was read already. With `patience` lost races are tried again for so long."""
         committed, decision = await self.commit(read, decide, ahead, patience=patience)
         await self.follow_up(committed, decision)
+        if decision.refusal is not None:
+            raise decision.refusal
         return committed
 
     async def commit(

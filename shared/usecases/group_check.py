@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from shared.domain.events import Exchange, GroupEvent
-from shared.domain.protocol import ORPHAN_AFTER
+from shared.domain.protocol import ORPHAN_AFTER, OVERDUE
 from shared.domain.task import Task
 from shared.errors import ServiceUnavailable
 from shared.runtime import attempts
@@ -40,6 +40,7 @@ class GroupCheck:
                     task = None  # a call that was refused, or died, has named a task of another group
                 if task is not None and task.generation == row.generation:
                     if not task.is_resolved:
+                        await self._ensure_its_deadline(task)
                         return None
                     if not await self._stores.groups.is_settled(task_group_id, row.task_id, row.generation):
                         await self._ensure_its_handler(task, row)
@@ -65,6 +66,11 @@ class GroupCheck:
             await self._stores.groups.remove_orphan(task_group_id, row)
         else:
             await self._stores.groups.remove_active(task_group_id, row.task_id, row.generation, row.etag)
+
+    async def _ensure_its_deadline(self, task: Task) -> None:
+        """The task is unresolved; at its deadline that ends."""
+        if self._stores.runtime.now() - task.deadline > OVERDUE:
+            await self._stores.messages.put_lost_deadline(task)
 
     async def _ensure_its_handler(self, task: Task, row: Active) -> None:
         """The task is resolved and not settled: its own handler is to come and will check.

@@ -5,6 +5,7 @@ A job message that was put first carries on when the call dies or runs out of ti
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,12 +17,15 @@ from shared.domain.dates import format_date
 from shared.domain.effects import Decision, NoDecision
 from shared.domain.priority import Priority
 from shared.domain.protocol import ORPHAN_AFTER, STORAGE_CLOCK_SKEW
-from shared.errors import RequestConflict, ResourceNotFound
+from shared.errors import ApiError, RequestConflict, ResourceNotFound
 from shared.storage.group_rows import Active
+from shared.storage.interface import StorageUnavailable
 from shared.storage.internal_messages import GroupJobBody
 from shared.storage.partitions import PageReader
 from shared.storage.tasks import Loaded
 from shared.usecases.executor import Decide, Executor, Stores
+
+log = logging.getLogger("taskcluster.groups")
 
 WIDTH = 32
 """Tasks at a time."""
@@ -53,6 +57,8 @@ class Progress:
 
     changed: list[str]
     again: float | None
+    failure: Exception | None = None
+    """Why one of them could not be changed."""
 
 
 class GroupJobs:
@@ -81,12 +87,17 @@ class GroupJobs:
             groups.note_job(job.task_group_id, job.kind, asked), groups.active_page(job.task_group_id, None)
         )
         progress = await self._work(job, asked, CALL_SECONDS, first, in_call=True)
+        if progress.failure is not None:
+            raise progress.failure
         if progress.again is None:
             await self._stores.messages.remove(handle)
         return progress.changed
 
     async def job_due(self, job: GroupJob, asked: datetime) -> None:
-        """Handles a job message: does the rest of a call that was made at `asked`."""
+        """Handles a job message: does the rest of a call that was made at `asked`.
+
+        Raises what has kept one of the tasks from being changed, once all others were tried.
+        """
         groups = self._stores.groups
         latest, first = await both(
             groups.latest_job(job.task_group_id, job.kind), groups.active_page(job.task_group_id, None)
@@ -96,6 +107,8 @@ class GroupJobs:
         progress = await self._work(job, asked, JOB_SECONDS, first, in_call=False)
         if progress.again is not None:
             await self._stores.messages.put_group_job(_body(job, asked), progress.again)
+        elif progress.failure is not None:
+            raise progress.failure
 
     async def size(self, task_group_id: str) -> int:
         """How many tasks the group has: one request per thousand."""
@@ -113,6 +126,7 @@ class GroupJobs:
         until = self._stores.runtime.now() + timedelta(seconds=seconds)
         changed: list[str] = []
         young = False
+        failure: Exception | None = None
 
         async def read(start: str | None) -> tuple[list[Active], str | None]:
             return first if start is None else await self._stores.groups.active_page(job.task_group_id, start)
@@ -121,11 +135,12 @@ class GroupJobs:
             meant = [row for row in rows if in_call or row.since <= asked + 2 * STORAGE_CLOCK_SKEW]
             for at in range(0, len(meant), WIDTH):
                 if self._stores.runtime.now() >= until:
-                    return Progress(changed=changed, again=0)
+                    return Progress(changed=changed, again=0, failure=failure)
                 for outcome in await in_waves(WIDTH, self._one(job, asked), meant[at : at + WIDTH]):
                     changed.extend(outcome.changed)
                     young = young or outcome.again is not None
-        return Progress(changed=changed, again=YOUNG_AGAIN if young else None)
+                    failure = failure or outcome.failure
+        return Progress(changed=changed, again=YOUNG_AGAIN if young else None, failure=failure)
 
     def _one(self, job: GroupJob, asked: datetime) -> Callable[[Active], Awaitable[Progress]]:
         async def change(row: Active) -> Progress:
@@ -136,6 +151,11 @@ class GroupJobs:
                 return Progress(changed=[], again=YOUNG_AGAIN if age < ORPHAN_AFTER else None)
             except (RequestConflict, _NotMeant):
                 return Progress(changed=[], again=None)
+            except (StorageUnavailable, ApiError) as failure:
+                return Progress(changed=[], again=None, failure=failure)
+            except Exception as defect:
+                log.exception("task %s of a group was not changed", row.task_id, extra={"taskId": row.task_id})
+                return Progress(changed=[], again=None, failure=defect)
             return Progress(changed=[row.task_id] if changed else [], again=None)
 
         return change
@@ -160,7 +180,8 @@ class GroupJobs:
             if task.generation < row.generation:
                 raise ResourceNotFound(f"task {task.task_id} has not been opened again")
             decision = decide(read, now)
-            changed = decision.task is not None and bool(decision.events)  # what is only noted is not announced
+            after = decision.task
+            changed = after is not None and (after.is_resolved or after.priority != task.priority)
             return decision
 
         await self._executor.run(row.task_id, deciding)

@@ -14,7 +14,7 @@ from shared.concurrency import in_waves
 from shared.domain import transitions
 from shared.domain.effects import NoDecision, row_of
 from shared.domain.priority import Priority
-from shared.domain.protocol import MESSAGE_LOST_AFTER, ORPHAN_AFTER
+from shared.domain.protocol import MESSAGE_LOST_AFTER, ORPHAN_AFTER, OVERDUE
 from shared.domain.task import State
 from shared.errors import ResourceNotFound
 from shared.recent import Recent
@@ -32,8 +32,6 @@ ROWS = 1000
 """Index rows that one request reads."""
 PAGES = 10
 """Pages of a pool that one check of all pools reads: the oldest rows, then on from where the last check ended."""
-OVERDUE = timedelta(hours=1)
-"""A task is resolved at its deadline, and its index rows go: one that is there so much later was left over."""
 CLAIMED_EVERY = timedelta(hours=1)
 """How often one process looks for such rows among the claimed ones of a pool."""
 WIDTH = 8
@@ -186,10 +184,13 @@ class Reconciler:
             await self._stores.pools.remove_read(task_queue_id, row)
 
     async def _remove_overdue(self, task_queue_id: str, row: IndexRow) -> None:
-        """A task that is not resolved has its deadline message, or is given up when it expires."""
+        """A row so long after the deadline was left over, unless its task is not resolved: then that one has lost its
+        deadline message."""
         task = await self._stores.tasks.status(row.task_id)
         if task is None or task.is_resolved or task.task_queue_id != task_queue_id:
             await self._stores.pools.remove_read(task_queue_id, row)
+        else:
+            await self._stores.messages.put_lost_deadline(task)
 
     async def _renew(self, task_queue_id: str, row: IndexRow) -> None:
         hint_id = self._stores.runtime.slugid()

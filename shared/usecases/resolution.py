@@ -282,8 +282,13 @@ class Resolution:
         return False
 
     async def _announce(self, read: Loaded, message: ResolvedMessage) -> bool:
-        """Announces the resolution in place of a call that died, or was stopped, after its commit."""
-        events = announcements.resolved_again(read.task, message.run_id, self._stores.runtime.now())
+        """Announces the resolution in place of a call that died, or was stopped, after its commit; before it the latest
+        change of the priority, since no later call would."""
+        now = self._stores.runtime.now()
+        events = (
+            *announcements.priority_changed_again(read.task, now),
+            *announcements.resolved_again(read.task, message.run_id, now),
+        )
         await self._stores.announcer.announce_again(events, read)
         return False
 

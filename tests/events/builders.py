@@ -13,7 +13,7 @@ from shared.domain.definition import Definition
 from shared.domain.effects import Decision
 from shared.domain.events import ArtifactEvent, Exchange, GroupEvent, TaskEvent
 from shared.domain.priority import Priority
-from shared.domain.task import MessageHandle, Resolved, Task
+from shared.domain.task import MessageHandle, PriorityChange, Resolved, Task
 from shared.events.messages import EventMessage, render
 
 TASK_ID = "AAAAAAAAQACAAAAAAAAAAA"
@@ -120,7 +120,8 @@ class Life:
     def change_priority(self, priority: Priority) -> list[EventMessage]:
         old = self.task.priority
         self.task = replace(self.task, priority=priority, sequence=self.task.sequence + 1)
-        return self.messages([announcements.priority_changed(self.task, old)])
+        change = PriorityChange(old=old, at=self.task.deadline, sequence=self.task.sequence)
+        return self.messages([announcements.priority_changed(self.task, change)])
 
 
 def group_event(exchange: Exchange, **changes: Any) -> GroupEvent:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from shared.domain.events import Exchange, GroupEvent, TaskEvent
@@ -143,8 +145,25 @@ def check_groups(world: World) -> None:
         assert header.values["due"] == "", f"{task_group_id} is still to be checked"
 
 
+CHECKED_AS_ANNOUNCED = {
+    Exchange.TASK_DEFINED: "check_announced",
+    Exchange.TASK_PENDING: "check_announced",
+    Exchange.TASK_RUNNING: "check_announced",
+    Exchange.TASK_COMPLETED: "check_announced",
+    Exchange.TASK_FAILED: "check_announced",
+    Exchange.TASK_EXCEPTION: "check_announced",
+    Exchange.TASK_PRIORITY_CHANGED: "check_announced",
+    Exchange.TASK_GROUP_SEALED: "check_announced",
+    Exchange.TASK_GROUP_PRIORITY_CHANGED: "check_announced",
+    Exchange.TASK_GROUP_RESOLVED: "check_groups",
+    Exchange.ARTIFACT_CREATED: "artifact_invariants.check",
+}
+"""Where it is checked that nothing is left out of a topic: none may be missing here."""
+assert set(CHECKED_AS_ANNOUNCED) == set(Exchange), "a topic that no invariant knows"
+
+
 def check_announced(world: World) -> None:
-    """Every run's transitions have been announced, each under one MessageId."""
+    """Every transition of a task, and every change of a group, has been announced, each under one MessageId."""
     kinds = {
         State.COMPLETED: "task-completed",
         State.FAILED: "task-failed",
@@ -166,6 +185,31 @@ def check_announced(world: World) -> None:
                 wanted.append("task-running")
             for kind in wanted:
                 assert (task.task_id, run_id, kind) in sent, f"{kind} of run {run_id} of {task.task_id}"
+    _changes_of_priority_are_announced(world)
+    _groups_are_announced(world)
+
+
+def _changes_of_priority_are_announced(world: World) -> None:
+    """Each one, under a MessageId of its own, with the priorities before and after it."""
+    bodies = world.topics.of(Exchange.TASK_PRIORITY_CHANGED.value)
+    announced = Counter((body["status"]["taskId"], body["oldPriority"], body["newPriority"]) for body in bodies)
+    happened: Counter[tuple[str, str, str]] = Counter()
+    for task_id, states in world.history.states.items():
+        for before, after in pairwise(states):
+            if after.sequence > 0 and before.priority != after.priority:
+                happened[task_id, before.priority, after.priority] += 1
+    assert announced == happened, "changes of priority that were announced, and those that happened"
+
+
+def _groups_are_announced(world: World) -> None:
+    """That a group was sealed; and that a call has changed the priority of all, of which its note remains."""
+    sealed = {body["taskGroupId"] for body in world.topics.of(Exchange.TASK_GROUP_SEALED.value)}
+    changed = {body["taskGroupId"] for body in world.topics.of(Exchange.TASK_GROUP_PRIORITY_CHANGED.value)}
+    for row in world.rows(keys.GROUPS):
+        if row.key == keys.GROUP and row.values["sealed"]:
+            assert row.partition in sealed, f"{row.partition} is sealed in silence"
+        if row.key == keys.job("priority"):
+            assert row.partition in changed, f"the priority of {row.partition} has changed in silence"
 
 
 def check_claims_announced(world: World) -> None:

@@ -6,8 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
+import pytest
+
+from shared.domain.dates import parse_date
 from shared.domain.task import Resolved
-from shared.storage.internal_messages import RESOLVED_QUEUE
+from shared.errors import RequestConflict
+from shared.storage.internal_messages import GROUP_QUEUE, RESOLVED_QUEUE
+from shared.usecases import group_jobs
 from shared.usecases.group_jobs import GroupJob
 from tests.simulator.situations import (
     GROUP,
@@ -274,8 +279,10 @@ async def rerun_unscheduled(world: World) -> None:
 async def raise_priority(world: World) -> None:
     """A pending run's message moves to another band."""
     read = await world.services.lifecycle.known(A)
-    if read.task.priority != "high":
+    try:
         await world.services.lifecycle.change_priority(read, "high")
+    except RequestConflict:  # the answer to a repeat, which says that it is in force
+        assert world.tasks()[A].priority == "high"
 
 
 @_scenario(a_runs_b_waits)
@@ -294,7 +301,20 @@ async def cancel_group(world: World) -> None:
 async def raise_group_priority(world: World) -> None:
     """All three of it."""
     job = GroupJob(task_group_id=GROUP, kind="priority", new_priority="high")
-    await world.services.group_jobs.call(job)
+    changed = await world.services.group_jobs.call(job)
+    await world.services.groups.announce_priority(await world.services.groups.known(GROUP), "high", len(changed))
+
+
+@_scenario(sealed)
+async def raise_group_priority_by_job(world: World) -> None:
+    """The call has no time, and the job does all of it."""
+    job = GroupJob(task_group_id=GROUP, kind="priority", new_priority="high")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(group_jobs, "CALL_SECONDS", -1.0)
+        changed = await world.services.group_jobs.call(job)
+        await world.services.groups.announce_priority(await world.services.groups.known(GROUP), "high", len(changed))
+    for body, _ in world.messages(GROUP_QUEUE):
+        await world.services.group_jobs.job_due(job, parse_date(body["asked"]))
 
 
 @_scenario(running)

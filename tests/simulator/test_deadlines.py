@@ -9,9 +9,10 @@ import pytest
 from shared.domain.dates import format_date
 from shared.domain.protocol import LATEST_COMMIT, LONGEST_TIMER
 from shared.domain.task import Resolved, State
-from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE
+from shared.storage.interface import Receipt
+from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, decode_body
 from tests.simulator import world as worlds
-from tests.simulator.situations import GROUP, A
+from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 
@@ -150,3 +151,31 @@ def test_claim_message_whose_claim_never_comes_is_looked_at_for_two_minutes() ->
     world.run(story())
     assert world.messages(CLAIM_QUEUE) == []
     assert 10 < world.handled[CLAIM_QUEUE, A, "0", "", format_date(put[0])] <= 62
+
+
+@pytest.mark.parametrize("state", [State.PENDING, State.RUNNING, State.UNSCHEDULED])
+def test_a_lost_deadline_message_is_put_again_soon_after_the_deadline(state: State) -> None:
+    """By the reconciler, which meets the index row; by a check of the group where there is none."""
+    world = _world()
+
+    async def story() -> None:
+        expires = format_date(world.clock.now() + timedelta(days=365))
+        await world.create(A, taskGroupId=GROUP, expires=expires)
+        if state is State.RUNNING:
+            assert await world.claim()
+        if state is State.UNSCHEDULED:
+            deadline = format_date(world.clock.now() + timedelta(hours=5))
+            await world.create(B, taskGroupId=GROUP, expires=expires, deadline=deadline)
+            await world.create(C, taskGroupId=GROUP, expires=expires, dependencies=[B])
+        lost = C if state is State.UNSCHEDULED else A
+        for message in world.account.messages(DEADLINE_QUEUE):
+            if decode_body(message.text)["taskId"] == lost:
+                receipt = Receipt(
+                    message_id=message.message_id, pop_receipt=message.pop_receipt, visible=message.visible
+                )
+                await world.memory.storage.queues.delete(DEADLINE_QUEUE, receipt)
+        for _ in range(8):
+            await world.drain(3600)
+        assert world.tasks()[lost].last_run.reason_resolved is Resolved.DEADLINE_EXCEEDED
+
+    world.run(story())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -14,10 +14,10 @@ from shared.domain.task import Resolved, State
 from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.group_rows import active_values
-from shared.storage.interface import MAX_OPERATIONS, Create, Operation
+from shared.storage.interface import MAX_OPERATIONS, Create, Operation, StorageUnavailable
 from shared.storage.internal_messages import GROUP_QUEUE
 from shared.usecases import group_jobs
-from shared.usecases.group_jobs import GroupJob
+from shared.usecases.group_jobs import WIDTH, GroupJob
 from tests.simulator import world as worlds
 from tests.simulator.running import VICTIM
 from tests.simulator.situations import GROUP, A, B, C
@@ -299,3 +299,41 @@ def test_job_that_runs_out_of_time_goes_on_as_of_its_call(monkeypatch: pytest.Mo
 
     world.run(story())
     assert {task_id: task.state for task_id, task in world.tasks().items()} == {A: State.EXCEPTION, B: State.PENDING}
+
+
+@pytest.mark.parametrize("kind", ["cancel", "priority"])
+@pytest.mark.parametrize("error", [StorageUnavailable, KeyError])
+@pytest.mark.parametrize("broken", [0, WIDTH + 7], ids=["the first", "the last"])
+def test_a_task_that_fails_keeps_no_other_from_its_change(
+    broken: int, error: type[Exception], kind: Literal["cancel", "priority"]
+) -> None:
+    """The call fails, since it has not done all; its job comes again until that one is done, too."""
+    victims: list[str] = []
+
+    async def fail(call: Call, phase: Phase) -> None:
+        is_read = phase is Phase.BEFORE and call.kind is Kind.TABLE_READ and call.target == keys.TASKS
+        if is_read and call.subject in victims:
+            raise error
+
+    world = World(None, fail)
+    job = GroupJob(task_group_id=GROUP, kind=kind, new_priority="high" if kind == "priority" else None)
+
+    def left() -> list[str]:
+        return [
+            each.task_id
+            for each in world.tasks().values()
+            if not each.is_resolved and each.priority != job.new_priority
+        ]
+
+    async def story() -> None:
+        created = sorted([await world.create(taskGroupId=GROUP) for _ in range(WIDTH + 8)])
+        victims.append(created[broken])
+        with pytest.raises(error):
+            await world.services.group_jobs.call(job)
+        assert left() == victims
+        unharmed, victims[:] = victims[:], []
+        assert left() == unharmed
+        await world.drain(3600)
+        assert left() == []
+
+    world.run(story())

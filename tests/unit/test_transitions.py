@@ -21,7 +21,7 @@ from shared.domain.effects import (
     SetRowPriority,
 )
 from shared.domain.events import Exchange
-from shared.domain.task import MAX_RUNS, Created, MessageHandles, Resolved, Run, State, Task
+from shared.domain.task import MAX_RUNS, Created, MessageHandles, PriorityChange, Resolved, Run, State, Task
 from shared.errors import RequestConflict
 from tests.unit.decisions import PENDING, RESOLVED, RETRIED, RUNNING, UNSCHEDULED, after, announced, kinds, steps
 from tests.unit.tasks import NOW, SECOND, a_task, handle, resolved_run, running_run
@@ -215,14 +215,21 @@ def test_the_priority_of_a_pending_run() -> None:
 @pytest.mark.parametrize("task", [UNSCHEDULED, RUNNING])
 def test_the_priority_of_others_is_only_noted(task: Task) -> None:
     decision = change_priority(task)
-    assert decision.task == replace(task, priority="high", prioritised=NOW)
+    change = PriorityChange(old="medium", at=NOW, sequence=task.sequence)
+    assert decision.task == replace(task, priority="high", prioritised=NOW, priority_change=change)
     assert decision.ahead == ()
     assert steps(decision) == ([] if task is RUNNING else [["RewriteMember"]])
 
 
-@pytest.mark.parametrize(
-    "task", [*RESOLVED, replace(PENDING, generation=1), replace(PENDING, priority="high")], ids=lambda task: task.state
-)
+def test_a_repeated_change_of_the_priority_is_refused_and_announced_again() -> None:
+    changed = change_priority(replace(PENDING, deadline=NOW + timedelta(hours=2)))
+    for now, events in ((NOW + SECOND, changed.events), (NOW + timedelta(hours=1), ())):
+        decision = transitions.change_priority(after(changed), "high", now, "newer")
+        assert (decision.task, decision.ahead, decision.after, decision.events) == (None, (), (), events)
+        assert isinstance(decision.refusal, RequestConflict)
+
+
+@pytest.mark.parametrize("task", [*RESOLVED, replace(PENDING, generation=1)], ids=lambda task: task.state)
 def test_priorities_that_do_not_change(task: Task) -> None:
     with pytest.raises(RequestConflict):
         change_priority(task)

@@ -17,7 +17,7 @@ from shared.domain.effects import (
     RewriteMember,
     SetRowPriority,
 )
-from shared.domain.task import Created, MessageHandles, Resolved, Run, State
+from shared.domain.task import Created, MessageHandles, PriorityChange, Resolved, Run, State
 from tests.unit.effects import (
     FIRST,
     POOL,
@@ -147,7 +147,8 @@ def test_renewal_of_a_message() -> None:
 def test_change_of_the_priority_of_a_task_that_waits() -> None:
     waits = pending_run()
     task = a_task(FIRST, waits)
-    after = replace(task, priority="high", prioritised=NOW, hint_id="new")
+    change = PriorityChange(old="medium", at=NOW, sequence=task.sequence)
+    after = replace(task, priority="high", prioritised=NOW, priority_change=change, hint_id="new")
     assert transitions.change_priority(task, "high", NOW, "new") == Decision(
         task=after,
         ahead=(
@@ -155,5 +156,5 @@ def test_change_of_the_priority_of_a_task_that_waits() -> None:
             SetRowPriority(task_queue_id=POOL, row=pending_row(task, 1, waits.scheduled), priority="high"),
         ),
         after=((RemoveMessage(handle=handle("pending")), RewriteMember(task_group_id=OTHER, task_id=ID)),),
-        events=(announcements.priority_changed(replace(after, hint_id="hint"), "medium"),),
+        events=(announcements.priority_changed(after, change),),
     )
