@@ -83,7 +83,7 @@ def assemble(
         index=parts.index,
         expiration=_expiration(parts),
         keyring=parts.keyring,
-        sign_in=_sign_in(settings),
+        sign_in=_sign_in(parts),
         workload_sign_in=_workload_sign_in(settings),
         clients=ClientAccounts(parts.clients, parts.keyring, parts.vault, parts.expiry, runtime),
         roles=RoleAccounts(parts.roles, parts.keyring, runtime),
@@ -116,7 +116,8 @@ def _expiration(parts: Parts) -> Expiration:
     )
 
 
-def _sign_in(settings: Settings) -> SignIn | None:
+def _sign_in(parts: Parts) -> SignIn | None:
+    settings = parts.settings
     if not settings.openid_issuer:
         return None
     provider = Provider(
@@ -127,7 +128,7 @@ def _sign_in(settings: Settings) -> SignIn | None:
         user_claim=settings.openid_user_claim,
         roles=settings.openid_role_pairs,
     )
-    return SignIn(provider, fetch, time.monotonic)
+    return SignIn(provider, fetch, time.monotonic, parts.expiry.id_token, parts.runtime.now)
 
 
 def _workload_sign_in(settings: Settings) -> WorkloadSignIn | None:

@@ -12,12 +12,13 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import aiohttp
 
+from shared.domain.artifacts import digest
 from shared.errors import AuthenticationFailed, ServiceUnavailable
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 Fetch = Callable[[str], Awaitable[bytes]]
 """The content at a URL. Raises OSError, TimeoutError, aiohttp.ClientError or ValueError when it cannot be had."""
+
+FirstExchange = Callable[[str, datetime], Awaitable[datetime]]
+"""When an ID token was exchanged first: now, unless it was before. Given are what stands for the token, and until when
+it is valid. Raises StorageUnavailable."""
 
 ALGORITHMS: Mapping[str, tuple[str, str]] = {"RS256": ("kty", "RSA"), "ES256": ("crv", "P-256")}
 """Signatures that count, with what their keys have to say of themselves."""
@@ -38,9 +43,13 @@ FAILURE_RESTS = timedelta(seconds=5)
 """How long a failed reading of them answers all who would read them."""
 MOST_WAITING = 8
 """Sign-ins that wait for a provider's keys at a time. Each of them is one of the calls that a process works on."""
+AGAIN_WITHIN = timedelta(minutes=1)
+"""How long after its first exchange an ID token of a person may be exchanged again: the answer may have been lost."""
 EVERYBODY = "*"
 """Stands for all who can sign in, in the mapping from groups to roles."""
 _FETCH_SECONDS = 5.0
+_LATEST = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
+"""Seconds of the latest time at which a token ends for us."""
 _MOST_BYTES = 1024 * 1024
 _CLAIMS = ("groups", "roles")
 _SUBJECT = re.compile(r"[\x21-\x29\x2b-\x7e]{1,500}")
@@ -73,14 +82,25 @@ class Identity:
 
 
 class SignIn:
-    """Verifies ID tokens of people, of one provider."""
+    """Verifies ID tokens of people, of one provider. Each is good for one sign-in."""
 
-    def __init__(self, provider: Provider, fetch: Fetch, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        fetch: Fetch,
+        monotonic: Callable[[], float],
+        first_exchange: FirstExchange,
+        now: Callable[[], datetime],
+    ) -> None:
         self.provider = provider
         self._tokens = IdTokens(provider.issuer, provider.client_id, fetch, monotonic)
+        self._first_exchange = first_exchange
+        self._now = now
 
     async def identity(self, id_token: str, nonce: str) -> Identity:
-        """Who the token is about. Raises AuthenticationFailed, ServiceUnavailable if the provider does not answer."""
+        """Who the token is about. Raises AuthenticationFailed, also for one that was exchanged more than a minute ago,
+        ServiceUnavailable if the provider does not answer, StorageUnavailable.
+        """
         claims = await self._tokens.claims(id_token, "nonce")
         if not hmac.compare_digest(str(claims["nonce"]).encode(), nonce.encode()):
             raise AuthenticationFailed("the ID token belongs to another sign-in")
@@ -89,13 +109,24 @@ class SignIn:
             raise AuthenticationFailed(f"the ID token has no claim {self.provider.user_claim}")
         held = {EVERYBODY, *(value for name in _CLAIMS for value in _words(claims.get(name)))}
         roles = dict.fromkeys(role for value, role in self.provider.roles if value in held)
+        await self._exchange(id_token, int(claims["exp"]))
         return Identity(
             client_id=f"login/{self.provider.name}/{_escaped(user)}", scopes=[f"assume:{role}" for role in roles]
         )
 
+    async def _exchange(self, id_token: str, expires: int) -> None:
+        """Raises AuthenticationFailed for a token that was exchanged before. The signature does not count: there may
+        be others for the same content."""
+        until = datetime.fromtimestamp(min(expires, _LATEST), UTC) + LEEWAY
+        first = await self._first_exchange(digest(id_token.rpartition(".")[0]), until)
+        if self._now() - first > AGAIN_WITHIN:
+            raise AuthenticationFailed("the ID token was exchanged before; sign in again")
+
 
 class WorkloadSignIn:
     """Verifies ID tokens of workloads, such as jobs of GitHub Actions, which get them without a browser.
+
+    A token may be exchanged for as long as it is valid: many platforms give a workload the same one until it ends.
 
     The subject says what runs, such as `repo:my-org/my-repo:ref:refs/heads/main`. It gives the role of the same name
     after `<name>:`, so that roles, also those that end with `*`, decide which subject may do what.

@@ -7,10 +7,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from shared.domain.artifacts import digest
+from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Definition
 from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.storage import keys
-from shared.storage.interface import Create, Delete, Merge, Row, Storage, TransactionRefused, Upsert, Value
+from shared.storage.interface import (
+    Create,
+    Delete,
+    Merge,
+    Row,
+    Storage,
+    StorageUnavailable,
+    TransactionRefused,
+    Upsert,
+    Value,
+)
 from shared.storage.partitions import delete_unchanged
 
 FIRST_LOOK_BACK = timedelta(days=1)
@@ -26,6 +37,7 @@ _HOUR = "hour"
 _FAILURES = "failures"
 _DEATHS = "deaths"
 _RESUME = "resume"
+_EXCHANGED = "exchanged"
 _NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 """Nothing can be added to the last moments that a date can express."""
 
@@ -139,6 +151,19 @@ class ExpiryStore:
     async def upload(self, task_id: str, run_id: int, name: str, until: datetime) -> None:
         """An upload that no resolution may commit in time: not to delete, but to commit once its URL has expired."""
         await self.write(until, "upload", (task_id, str(run_id), digest(name)), {"name": name})
+
+    async def id_token(self, fingerprint: str, expires: datetime) -> datetime:
+        """When an ID token that is still valid was exchanged first: now, unless its row says otherwise.
+
+        There is nothing else to delete. Raises StorageUnavailable.
+        """
+        now, words = self._now(), (fingerprint,)
+        if await self._create(expires, keys.EXCHANGED, words, {_EXCHANGED: format_date(now)}) is not None:
+            return now
+        row = await self._tables.get(keys.EXPIRY, self.bucket(expires), keys.expiring(keys.EXCHANGED, *words))
+        if row is None:
+            raise StorageUnavailable("the row of an ID token has just been deleted")
+        return parse_date(str(row.values[_EXCHANGED]))
 
     async def write(self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]) -> None:
         """Schedules a deletion for the hour in which it may happen."""

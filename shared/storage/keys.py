@@ -248,6 +248,8 @@ ARTIFACTS = ("artifact~", "artifact\x7f")
 """The range of all runs' artifacts."""
 
 
+EXCHANGED = "idToken"
+"""The kind of expiry row that says that an ID token was exchanged, and is all that there is of it."""
 INDEX_SWEEP = "index"
 """The kind of expiry row that is about a namespace of the index."""
 INDEX_TASKS = ("task~", "task\x7f")

@@ -103,6 +103,7 @@ class Expiration:
             "artifact": artifacts.artifact,
             "upload": artifacts.upload,
             keys.INDEX_SWEEP: index.sweep,
+            keys.EXCHANGED: self._row_alone,
         }
         """Each deletes one thing, if it can before the given time. Returns when it is due again, None if never; a task
         is deleted in two steps.
@@ -247,6 +248,9 @@ class Expiration:
 
     async def _provisioner(self, expiring: Expiring, until: datetime) -> datetime | None:
         return await self._directory.expire(Kind.PROVISIONER, expiring.words[0])
+
+    async def _row_alone(self, expiring: Expiring, until: datetime) -> None:
+        """The row itself is all that there is."""
 
     async def _client(self, expiring: Expiring, until: datetime) -> None:
         """A client that asked for it; one that was prolonged has a row of its own."""

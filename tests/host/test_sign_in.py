@@ -125,6 +125,8 @@ def test_from_the_providers_page_to_a_call(signing_in: Running, issuer: str) -> 
         assert credentials["clientId"] == f"login/local/{user}"
         certificate = json.loads(credentials["certificate"])
         assert certificate["expiry"] - certificate["start"] == 3_600_000
+        again = auth._makeHttpRequest("POST", "sign-in", {"idToken": token, "nonce": NONCE})
+        assert again["clientId"] == credentials["clientId"], "the answer may have been lost"
         answers[user] = set(auth_of(signing_in, credentials).currentScopes()["scopes"])
         with pytest.raises(TaskclusterAuthFailure, match="another sign-in"):
             auth._makeHttpRequest("POST", "sign-in", {"idToken": token, "nonce": NONCE[::-1]})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import jwt
@@ -12,8 +13,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from shared.auth.openid import Identity, Provider, SignIn, WorkloadSignIn
+from shared.auth.openid import FirstExchange, Identity, Provider, SignIn, WorkloadSignIn
 from shared.errors import AuthenticationFailed, ServiceUnavailable
+from shared.runtime import utc_now
 from shared.settings import Settings
 from tests.azurite.budgets import settings
 
@@ -37,6 +39,11 @@ def published(key_id: str, key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey, 
     return {**jwk, "kid": key_id, **more}
 
 
+async def never_before(fingerprint: str, expires: datetime) -> datetime:
+    """No token was exchanged before."""
+    return utc_now()
+
+
 class Issuer:
     """Publishes keys as a provider does, and counts who reads them."""
 
@@ -56,10 +63,17 @@ class Issuer:
         self.reads += 1
         return json.dumps({"keys": self.keys}).encode()
 
-    def sign_in(self, roles: str = "*=everyone admins=admin Task.Read=reader", **changes: str) -> SignIn:
+    def sign_in(
+        self,
+        roles: str = "*=everyone admins=admin Task.Read=reader",
+        first_exchange: FirstExchange = never_before,
+        now: Callable[[], datetime] = utc_now,
+        **changes: str,
+    ) -> SignIn:
         pairs = settings(openid_issuer=ISSUER, openid_client_id=CLIENT, openid_roles=roles).openid_role_pairs
         given = {"issuer": ISSUER, "client_id": CLIENT, "name": "entra", "scopes": "openid", "user_claim": "sub"}
-        return SignIn(Provider(roles=pairs, **{**given, **changes}), self.fetch, lambda: self.clock)
+        provider = Provider(roles=pairs, **{**given, **changes})
+        return SignIn(provider, self.fetch, lambda: self.clock, first_exchange, now)
 
 
 def token(key: Any = RSA, algorithm: str = "RS256", headers: dict[str, Any] | None = None, **changes: Any) -> str:
