@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import azure.functions as func
@@ -30,14 +32,20 @@ from shared.api.answer import (
     json_answer,
     not_found,
 )
-from shared.api.endpoint import Authenticate, Call, Endpoint
+from shared.api.endpoint import Authenticate, Call
 from shared.api.router import Match, Router
 from shared.api.validation import check_size, is_json, validate_params, validate_payload, validate_query
 from shared.auth.authenticate import Authenticator, Caller
 from shared.auth.hawk import MacMismatch
 from shared.auth.targets import is_ambiguous, raw_target, signed_targets, target_of
 from shared.endpoints import ENDPOINTS, PREFIX, accounts, index, objects, relay
-from shared.errors import ApiError, InputError, InsufficientScopes, InternalServerError, ServiceUnavailable
+from shared.errors import (
+    ApiError,
+    InputError,
+    InsufficientScopes,
+    InternalServerError,
+    ServiceUnavailable,
+)
 from shared.reference import endpoints as references
 from shared.services import Services
 from shared.storage.interface import StorageUnavailable
@@ -123,20 +131,25 @@ async def _observed_answer(
     fields |= {name: value for name, value in match.params.items() if name in _LOGGED}
     parent = context.trace_context.trace_parent or headers.get("traceparent")
     with observed(services.runtime, match.endpoint.name, "server", fields, parent=parent) as seen:
-        answer = await _answer(services, call, request, query)
+        answer = await _answer(services, call, request, query, seen.fields)
         seen.outcome, seen.failed = str(answer.status), answer.status >= 500
         if call.known_caller is not None:
             seen.fields["clientId"] = call.known_caller.client_id or "anonymous"
     return answer
 
 
-async def _answer(services: Services, call: Call, request: func.HttpRequest, query: str) -> Answer:
+async def _answer(
+    services: Services, call: Call, request: func.HttpRequest, query: str, noted: dict[str, str | int]
+) -> Answer:
     """Answers one call. What the URL and the headers tell is checked before the body is looked at (contract 1.5)."""
     endpoint, body = call.endpoint, request.get_body()
     async with AsyncExitStack() as held:
         try:
-            held.enter_context(_place(services, endpoint))
-            await _check_ahead(services, call, query, body)
+            arrival = _Arrival(call, body)
+            await held.enter_async_context(_place(services, arrival, noted))
+            if arrival.refusal is not None:
+                raise await _in_full(arrival.refusal, services, call, query, body)
+            call.may_wait = not endpoint.waits or await LOAD.falls()
             outcome = await _handled(services, call, query, body, held)
         except ApiError as error:
             return await _refusal(error, call, body, services)
@@ -151,27 +164,60 @@ async def _answer(services: Services, call: Call, request: func.HttpRequest, que
         return outcome if isinstance(outcome, Answer) else json_answer(outcome)
 
 
-def _place(services: Services, endpoint: Endpoint) -> AbstractContextManager[None]:
-    """The call's place among those under way. Entering raises ServiceUnavailable."""
-    if endpoint.takes_any_load:
-        return nullcontext()
-    return LOAD.poll() if endpoint.waits else LOAD.call(services.end_polls)
+@dataclass
+class _Arrival:
+    """A call as the load sees it."""
 
+    call: Call
+    body: bytes
+    refusal: InsufficientScopes | None = None
+    """Why it will be refused, once its short body has been looked at for a better message."""
 
-async def _check_ahead(services: Services, call: Call, query: str, body: bytes) -> None:
-    """Checks the body's size, who calls, and the scopes as far as they follow from the URL."""
-    endpoint = call.endpoint
-    if not endpoint.takes_content:
-        check_size(len(body))
-    if endpoint.authorised_by_url:
-        await call.authorise()
-    elif _is_parsed(call, body):
+    @property
+    def size(self) -> int:
+        return len(self.body)
+
+    async def check(self) -> None:
+        """Checks the body's size, who calls, and the scopes as far as they follow from the URL."""
+        endpoint = self.call.endpoint
+        if not endpoint.takes_content:
+            check_size(self.size)
+        if endpoint.authorised_by_url:
+            await self.call.authorise()
+        elif _is_parsed(self.call, self.body):
+            try:
+                await self.call.authorise_ahead()
+            except InsufficientScopes as refusal:
+                if self.size > READ_AT_ONCE:
+                    raise
+                self.refusal = refusal
+
+    async def client_id(self) -> str | None:
+        """Credentials that do not hold are refused where they are needed; until then the call has no name."""
+        if self.call.endpoint.scopes is None:
+            return None
         try:
-            await call.authorise_ahead()
-        except InsufficientScopes as refusal:
-            if len(body) > READ_AT_ONCE:
-                raise
-            raise await _in_full(refusal, services, call, query, body) from None
+            return (await self.call.caller()).client_id
+        except ApiError:
+            return None
+
+
+@asynccontextmanager
+async def _place(services: Services, arrival: _Arrival, noted: dict[str, str | int]) -> AsyncIterator[None]:
+    """The place of a call that has been checked among those under way. Raises ApiError, StorageUnavailable."""
+    endpoint = arrival.call.endpoint
+    if endpoint.takes_any_load:
+        await arrival.check()
+        yield
+    elif endpoint.waits:
+        async with LOAD.poll(arrival):
+            yield
+    else:
+        begun = time.monotonic()
+        async with LOAD.call(arrival, services.end_polls) as waited:
+            if waited:
+                noted["waitedMilliseconds"] = round((time.monotonic() - begun) * 1000)
+            yield
 
 
 async def _in_full(

@@ -1,7 +1,7 @@
-"""What one process takes on at a time: calls, long polls, uploads and large bodies. What is more is refused at once.
+"""What one process takes on at a time: calls, long polls, uploads and large bodies. More calls wait for their turn.
 
-A call that waits without end for its turn is worse than one that is refused: its client times out and sends it again,
-while the process still works on what no client waits for.
+A call that waits longer than its client does is worse than one that is refused: the client sends it again, while the
+process still works on what nobody waits for.
 """
 
 from __future__ import annotations
@@ -10,11 +10,22 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, Protocol
 
+from functions.room import Room, Visit, share_of
 from shared.api.validation import measure_body, parse_body
+from shared.concurrency import comes_within
 from shared.errors import ServiceUnavailable
 from shared.jsontext import Measure
+
+LONGEST_WAIT = 15.0
+"""Seconds that a call waits for its turn. The JavaScript client gives up after 30, and the call itself takes some."""
+POLL_PAUSE = 5.0
+"""Seconds that a long poll waits while the load is high, before it looks for work once."""
+WAITING_FOR_EACH = 20
+"""Calls that may wait for each one in hand: as many as have their turn within LONGEST_WAIT if a call takes 0.75 s."""
+MOST_BYTES_WAITING = 32 * 1024 * 1024
+"""Bytes of the bodies of calls that wait for their turn."""
 
 READ_AT_ONCE = 16 * 1024
 """Bytes: bodies up to this size are parsed at once, since that takes no more than a few milliseconds."""
@@ -23,47 +34,142 @@ MOST_HELD = 48 * 1024 * 1024
 MOST_WAITING = 32 * 1024 * 1024
 """Bytes of the bodies that wait for room."""
 
+TOO_MANY = "this process is handling as many calls as it can; send the call again"
+
+
+class Arrival(Protocol):
+    """A call that asks to be worked on."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its body."""
+        ...
+
+    async def check(self) -> None:
+        """Refuses it for what its URL and its headers say. Raises ApiError, StorageUnavailable."""
+        ...
+
+    async def client_id(self) -> str | None:
+        """The verified clientId; None if there is none. Raises StorageUnavailable."""
+        ...
+
 
 class Load:
-    """How many calls this process works on and how many long polls it holds."""
+    """How many calls this process works on, how many wait for their turn, and how many long polls it holds."""
 
-    def __init__(self, most_calls: int, most_polls: int) -> None:
-        """From three quarters of `most_calls` on there are no long polls, and beyond `most_calls` no calls at all."""
+    def __init__(
+        self,
+        most_calls: int,
+        most_polls: int,
+        *,
+        longest_wait: float = LONGEST_WAIT,
+        poll_pause: float = POLL_PAUSE,
+        most_bytes: int = MOST_BYTES_WAITING,
+    ) -> None:
+        """From three quarters of `most_calls` on no long poll waits for work; beyond `most_calls` calls take turns."""
         self._most_calls = most_calls
         self._most_polls = most_polls
+        self._longest_wait = longest_wait
+        self._poll_pause = poll_pause
+        self._room = Room(most_calls * WAITING_FOR_EACH, most_bytes)
+        self._calm = asyncio.Event()
+        self._calm.set()
         self.calls = 0
         """Calls under way, without long polls."""
         self.polls = 0
         """Long polls under way."""
 
     @property
+    def waiting(self) -> int:
+        """Calls that wait for their turn."""
+        return self._room.calls
+
+    @property
     def is_high(self) -> bool:
         """Whether long polls are given up, so that other calls go on."""
         return self.calls * 4 >= self._most_calls * 3
 
-    @contextmanager
-    def call(self, end_polls: Callable[[], None]) -> Iterator[None]:
-        """One call under way; `end_polls` lets all long polls end now. Raises ServiceUnavailable."""
-        if self.calls >= self._most_calls:
-            raise ServiceUnavailable("this process is handling as many calls as it can; send the call again")
-        self.calls += 1
+    @asynccontextmanager
+    async def call(self, arrival: Arrival, end_polls: Callable[[], None]) -> AsyncIterator[bool]:
+        """A call under way, once it has been checked and has its turn; whether it had to wait for that.
+
+        `end_polls` lets all long polls end now.
+
+        A call that has to wait is checked first: what is refused in any case waits for nothing, and who calls is known.
+        Raises what the checks raise, and ServiceUnavailable when the turn does not come in time.
+        """
+        visit = Visit(size=arrival.size)
+        waits = self.calls >= self._most_calls or self.waiting > 0
         try:
+            if not waits:
+                self._take(visit)
             if self.is_high and self.polls:
                 end_polls()
-            yield
+            if waits:
+                await self._wait_for_turn(visit, arrival)
+            else:
+                await arrival.check()
+            yield waits
         finally:
-            self.calls -= 1
+            if visit.has_place:
+                self._give_back()
 
-    @contextmanager
-    def poll(self) -> Iterator[None]:
-        """One long poll under way. Raises ServiceUnavailable."""
-        if self.is_high or self.polls >= self._most_polls:
+    @asynccontextmanager
+    async def poll(self, arrival: Arrival) -> AsyncIterator[None]:
+        """A long poll under way, once it has been checked. Raises what the checks raise, and ServiceUnavailable."""
+        if self.polls >= self._most_polls:
             raise ServiceUnavailable("this process holds as many long polls as it can; send the call again")
         self.polls += 1
         try:
+            await arrival.check()
             yield
         finally:
             self.polls -= 1
+
+    async def falls(self) -> bool:
+        """Whether long polls may wait for work: while the load is high, they look for it once.
+
+        Before that they wait a moment for the load to fall: answered at once, their clients would call again at once.
+        """
+        return await comes_within(self._calm, self._poll_pause)
+
+    async def _wait_for_turn(self, visit: Visit, arrival: Arrival) -> None:
+        try:
+            async with asyncio.timeout(self._longest_wait) as visit.patience:
+                self._make_room(visit)
+                await arrival.check()
+                self._room.move(visit, share_of(await arrival.client_id()))
+                self._admit()
+                await visit.turn.wait()
+        except TimeoutError:
+            if not visit.has_place:  # else its turn came in the last moment
+                raise ServiceUnavailable(TOO_MANY) from None
+        finally:
+            self._room.leave(visit)
+
+    def _make_room(self, visit: Visit) -> None:
+        for gone in self._room.enter(visit):
+            if gone is visit:
+                raise ServiceUnavailable(TOO_MANY)
+            if gone.patience is not None and not gone.patience.expired():
+                gone.patience.reschedule(asyncio.get_running_loop().time())
+
+    def _take(self, visit: Visit) -> None:
+        visit.has_place = True
+        visit.turn.set()
+        self.calls += 1
+        if self.is_high:
+            self._calm.clear()
+
+    def _give_back(self) -> None:
+        self.calls -= 1
+        self._admit()
+        if not self.is_high:
+            self._calm.set()
+
+    def _admit(self) -> None:
+        while self.calls < self._most_calls and (visit := self._room.next()) is not None:
+            self._take(visit)
 
 
 class Contents:

@@ -175,8 +175,9 @@ class Settings(BaseSettings):
     max_concurrent_calls: int = Field(
         default=100,
         ge=4,
-        description="Calls that a process handles at a time, long polls not counted; beyond that the answer is 503 "
-        "with `Retry-After` at once. From three quarters of it on, long polls end early and new ones are answered 503.",
+        description="Calls that a process handles at a time, long polls not counted. Up to twenty times as many wait "
+        "for their turn, 15 seconds at most; what is more gets 503 with `Retry-After`. From three quarters of it on, "
+        "long polls end early, and new ones look for work only once, after 5 seconds.",
     )
     max_long_polls: int = Field(
         default=200, ge=1, description="Long polls that a process holds at a time; beyond that the answer is 503."

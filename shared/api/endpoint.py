@@ -125,6 +125,8 @@ class Call:
     content: bytes = field(default=b"", repr=False)
     """The body of an endpoint that takes content."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    may_wait: bool = True
+    """Whether a long poll may wait; else it looks once, since the process has much to do."""
     _caller: Caller | None = None
 
     def payload(self, model: type[Model]) -> Model:

@@ -18,11 +18,15 @@ class StaleCache(Generic[T]):
     def __init__(
         self, now: Callable[[], datetime], capacity: int, staleness: timedelta, absence: timedelta | None = None
     ) -> None:
-        """`absence` is how long a None is kept, if that differs from `staleness`."""
+        """`absence` is how long a None is kept, if that differs from `staleness`.
+
+        Each kind has the capacity for itself: names that nobody has push out none that somebody has.
+        """
         self._now = now
         self._staleness = staleness
         self._absence = staleness if absence is None else absence
         self._entries: Recent[str, tuple[T, datetime]] = Recent(capacity)
+        self._absent: Recent[str, tuple[T, datetime]] = Recent(capacity)
         self._reads: dict[str, asyncio.Future[T]] = {}
         self._changes = 0
 
@@ -34,7 +38,7 @@ class StaleCache(Generic[T]):
     async def get(self, key: str, read: Callable[[], Awaitable[T]]) -> T:
         """What is kept, or what is read now, by this caller or by one before it. Raises what the read raises."""
         while True:
-            entry = self._entries.get(key)
+            entry = self._entries.get(key) or self._absent.get(key)
             if entry is not None and self._is_fresh(*entry):
                 return entry[0]
             reading = self._reads.get(key)
@@ -67,12 +71,15 @@ class StaleCache(Generic[T]):
         """Keeps what was read or written, unless something was forgotten since `changes` was `since`."""
         if since != self._changes:
             return  # it may be from before the change
-        self._entries[key] = (value, read or self._now())
+        kept, other = (self._absent, self._entries) if value is None else (self._entries, self._absent)
+        kept[key] = (value, read or self._now())
+        other.pop(key)
 
     def forget(self, key: str) -> None:
         """Drops an entry that has just been changed, or may have been."""
         self._changes += 1
         self._entries.pop(key)
+        self._absent.pop(key)
         self._reads.pop(key, None)
 
     def _is_fresh(self, value: T, read: datetime) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ ABSENCE_STALENESS = timedelta(seconds=5)
 """The same for a client that does not exist: it may be one that is just being created."""
 USE_NOTED_EVERY = timedelta(hours=1)
 _MAX_CLIENTS = 2000
+_READS_AT_ONCE = 16
+"""Clients that are read at a time: anyone can send names that do not exist."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +53,7 @@ class TableKeyring:
         self._known: StaleCache[_Known | None] = StaleCache(now, _MAX_CLIENTS, STALENESS, ABSENCE_STALENESS)
         self._snapshot: StaleCache[RoleSnapshot] = StaleCache(now, 1, STALENESS)
         self._noting: set[str] = set()
+        self._reads = asyncio.Semaphore(_READS_AT_ONCE)
 
     @property
     def static(self) -> Iterable[Client]:
@@ -108,7 +112,8 @@ class TableKeyring:
         self._snapshot.forget("")
 
     async def _read(self, client_id: str) -> _Known | None:
-        record = await self._clients.load(client_id)
+        async with self._reads:
+            record = await self._clients.load(client_id)
         if record is None:
             return None
         try:

@@ -99,7 +99,7 @@ async def claim_work(services: Services, call: Call) -> Answer:
     await call.authorise({"workerGroup": request.workerGroup, "workerId": request.workerId})
     task_queue_id, count = call.params["taskQueueId"], request.tasks
     worker = Worker(worker_group=request.workerGroup, worker_id=request.workerId)
-    wait = services.settings.long_poll_seconds
+    wait = services.settings.long_poll_seconds if call.may_wait else 0.0
     if "xmlMessage" not in request.model_fields_set:
         claims = await services.work.claim_work(task_queue_id, worker, count, wait)
     else:

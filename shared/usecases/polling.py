@@ -73,6 +73,7 @@ class PollIntervals:
 @dataclass(eq=False)
 class _Waiter:
     count: int
+    looks_once: bool
     served: asyncio.Future[None]
     messages: list[PendingMessage] = field(default_factory=list)
 
@@ -112,11 +113,11 @@ class Poller:
     async def take(self, task_queue_id: str, count: int, wait: float, ended: asyncio.Event) -> list[PendingMessage]:
         """Up to `count` messages as soon as there are any, or none after `wait` seconds or when `ended` is set.
 
-        Nothing is left running when it returns: the last one to leave waits for the poll under way. Cancelled, it
-        releases what it was given. Raises StorageUnavailable.
+        With no seconds to wait, it is one look at the pool. Nothing is left running when it returns: the last one to
+        leave waits for the poll under way. Cancelled, it releases what it was given. Raises StorageUnavailable.
         """
         pool = self._pools.setdefault(task_queue_id, _Pool(last_found=self._monotonic()))
-        waiter = _Waiter(count=count, served=asyncio.get_running_loop().create_future())
+        waiter = _Waiter(count=count, looks_once=wait <= 0, served=asyncio.get_running_loop().create_future())
         pool.waiters.append(waiter)
         pool.wake.set()
         if pool.loop is None:
@@ -124,7 +125,8 @@ class Poller:
         ending = asyncio.ensure_future(ended.wait())
         either: list[asyncio.Future[Any]] = [waiter.served, ending]
         try:
-            await asyncio.wait(either, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+            timeout = None if waiter.looks_once else wait
+            await asyncio.wait(either, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             await self._leave(pool, waiter)
             await together(*(self._messages.delay_pending(message.handle, 0) for message in waiter.messages))
@@ -163,7 +165,10 @@ class Poller:
         try:
             while pool.waiters:
                 pool.wake.clear()
-                if not await self._look(task_queue_id, pool) and pool.waiters:
+                looking = [waiter for waiter in pool.waiters if waiter.looks_once]
+                found = await self._look(task_queue_id, pool)
+                self._serve(pool, looking)
+                if not found and pool.waiters:
                     await self._pause(pool)
         except Exception as error:  # every waiter gets it; no one would see it in this task
             self._serve_begun(pool)
@@ -204,6 +209,14 @@ class Poller:
                 break
             pool.waiters.popleft().served.set_result(None)
         await together(*(self._messages.delay_pending(message.handle, 0) for message in remaining))
+
+    @staticmethod
+    def _serve(pool: _Pool, waiters: Sequence[_Waiter]) -> None:
+        """These get what they have, if they still wait."""
+        for waiter in waiters:
+            if waiter in pool.waiters:
+                pool.waiters.remove(waiter)
+                waiter.served.set_result(None)
 
     @staticmethod
     def _serve_begun(pool: _Pool) -> None:

@@ -48,7 +48,8 @@ What a program that was written for Taskcluster may notice, in one place.
   400 InputError.
 * **Errors** repeat a body of up to 4 KiB in `requestInfo.payload`, of a longer one the beginning as text; no error is
   longer than 64 KiB. A body of more than 10 MiB is answered 413, not 500.
-* **503** with `Retry-After` while a process has more to do than it can answer, and while storage does not answer.
+* **503** with `Retry-After` while a process has more to do than it can answer in 15 seconds, for which calls wait, each
+  client's in its turn; and while storage does not answer.
 * **Values of 2019** that Taskcluster has dropped since are refused here, too: the priority `normal`, the reason
   `superseded`, and scopes from before tasks had credentials of their own (contract [2.2](contract.md#contract-2-2)).
 * **JSON is compact**, without line breaks and indentation.

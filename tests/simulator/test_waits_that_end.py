@@ -58,6 +58,27 @@ def test_waits_of_other_workers_and_in_other_pools_go_on() -> None:
     assert all(seconds >= WAIT for seconds in waited)
 
 
+@pytest.mark.parametrize("beside", [True, False], ids=["beside one that waits", "alone"])
+def test_a_worker_that_does_not_wait_gets_what_is_there(beside: bool) -> None:
+    world = a_world()
+
+    async def wait() -> None:
+        if beside:
+            await world.services.work.claim_work(POOL, ANOTHER, 1, 5)
+
+    async def look() -> None:
+        await world.clock.sleep(1)
+        began = world.clock.elapsed
+        assert await world.services.work.claim_work(POOL, WORKER, 1, 0) == []
+        assert world.clock.elapsed - began < 1
+        await world.clock.sleep(8)
+        await world.create(A)
+        (claim,) = await world.services.work.claim_work(POOL, WORKER, 2, 0)
+        assert claim.task.task_id == A
+
+    world.run(wait(), look())
+
+
 @pytest.mark.parametrize("known", [True, False], ids=["known", "new"])
 def test_a_wait_in_another_process_is_given_nothing_once_the_worker_waits_here(known: bool) -> None:
     """The older process polls first, so that it is the one that takes the message."""

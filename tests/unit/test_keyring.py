@@ -53,6 +53,29 @@ async def test_a_client_that_is_made_is_found_elsewhere_soon(twin: MemoryStorage
     assert await there.keyring.client("x") is not None
 
 
+async def test_names_that_nobody_has_push_out_no_client(here: Deployment, twin: MemoryStorage) -> None:
+    await here.clients.create("x", client(twin), ANYTHING)
+    await here.keyring.client("x")
+    for number in range(3000):
+        assert await here.keyring.client(f"forged/{number}") is None
+    twin.gate = Fail(lambda call: call.target == CLIENTS, times=100)
+    assert await here.keyring.client("x") is not None
+
+
+async def test_names_that_nobody_has_ask_storage_few_at_a_time(here: Deployment, twin: MemoryStorage) -> None:
+    asking, most = 0, 0
+
+    async def count(call: Call, phase: Phase) -> None:
+        nonlocal asking, most
+        asking += 1 if phase is Phase.BEFORE else -1
+        most = max(most, asking)
+        await asyncio.sleep(0)
+
+    twin.gate = count
+    await asyncio.gather(*(here.keyring.client(f"forged/{number}") for number in range(200)))
+    assert 1 < most <= 16
+
+
 async def test_use_is_noted_at_most_once_an_hour_of_all_processes(twin: MemoryStorage) -> None:
     processes = [process(twin), process(twin)]
     await processes[0].clients.create("x", client(twin), ANYTHING)

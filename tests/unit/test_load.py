@@ -5,45 +5,219 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from functions.load import READ_AT_ONCE, Bodies, Contents, Load
-from shared.errors import InputError, MalformedPayload, ServiceUnavailable
+from functions.load import READ_AT_ONCE, WAITING_FOR_EACH, Bodies, Contents, Load
+from shared.errors import ApiError, InputError, InsufficientScopes, MalformedPayload, ServiceUnavailable
 
 MEGABYTE = 1024 * 1024
 
 
-class Polls:
-    """Counts how often long polls were asked to end."""
+@dataclass
+class Arriving:
+    """A call of a client, as the load sees it."""
 
-    ended = 0
+    client: str | None = "somebody"
+    size: int = 0
+    refused: ApiError | None = None
+    checks: asyncio.Event | None = None
+    """Set once the checks may end."""
 
-    def end(self) -> None:
-        self.ended += 1
+    async def check(self) -> None:
+        if self.checks is not None:
+            await self.checks.wait()
+        if self.refused is not None:
+            raise self.refused
 
-
-def test_call_beyond_the_limit_is_refused_at_once() -> None:
-    load, polls = Load(4, 10), Polls()
-    with ExitStack() as held:
-        for _ in range(4):
-            held.enter_context(load.call(polls.end))
-        with pytest.raises(ServiceUnavailable), load.call(polls.end):
-            pass
-        assert load.calls == 4
-    assert load.calls == 0
-    with load.call(polls.end):
-        pass
+    async def client_id(self) -> str | None:
+        return self.client
 
 
-def test_call_that_fails_gives_its_place_back() -> None:
+@dataclass
+class Door:
+    """Calls that a load has to do with, each under way until it is told to end."""
+
+    load: Load
+    admitted: list[str | None] = field(default_factory=list)
+    """Whose calls had their turn, in this order."""
+    refused: list[str | None] = field(default_factory=list)
+    """Whose calls got no turn."""
+    ended_polls: int = 0
+    under_way: list[asyncio.Event] = field(default_factory=list)
+    """What ends each of them, in the order of their turns."""
+
+    async def call(self, *arrivals: Arriving) -> list[asyncio.Task[None]]:
+        """Calls that arrive in this order, each as far as it gets now."""
+        begun = [asyncio.create_task(self._handled(arrival)) for arrival in arrivals]
+        await settled()
+        return begun
+
+    async def end(self, count: int) -> None:
+        """Ends so many of the calls under way, one after the other."""
+        for _ in range(count):
+            self.under_way.pop(0).set()
+            await settled()
+
+    async def _handled(self, arrival: Arriving) -> None:
+        try:
+            async with self.load.call(arrival, self._end_polls):
+                self.admitted.append(arrival.client)
+                over = asyncio.Event()
+                self.under_way.append(over)
+                await over.wait()
+        except ServiceUnavailable:
+            self.refused.append(arrival.client)
+
+    def _end_polls(self) -> None:
+        self.ended_polls += 1
+
+
+async def settled() -> None:
+    """Everything that can go on has gone on."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_a_call_beyond_the_limit_waits_for_its_turn() -> None:
+    door = Door(Load(4, 10))
+    await door.call(*[Arriving("first")] * 4, *[Arriving("later")] * 3)
+    assert (door.load.calls, door.load.waiting, len(door.admitted)) == (4, 3, 4)
+    await door.end(2)
+    assert (door.load.calls, door.load.waiting, len(door.admitted)) == (4, 1, 6)
+    await door.end(5)
+    assert (door.load.calls, door.load.waiting, len(door.admitted)) == (0, 0, 7)
+
+
+async def test_clients_take_turns_however_many_calls_one_of_them_sends() -> None:
+    door = Door(Load(4, 10))
+    await door.call(*[Arriving("a")] * 40, *[Arriving("b")] * 2, Arriving("c"), *[Arriving(None)] * 5)
+    await door.end(12)
+    assert door.admitted[4:12] == ["a", "b", "c", None, "a", "b", None, "a"]
+
+
+async def test_a_call_that_comes_while_others_wait_does_not_pass_them() -> None:
+    door = Door(Load(4, 10))
+    await door.call(*[Arriving("a")] * 5, Arriving("b"))
+    await door.end(1)
+    await door.call(Arriving("c"))
+    await door.end(2)
+    assert door.admitted[4:] == ["a", "b", "c"]
+
+
+async def test_a_call_whose_turn_does_not_come_in_time_is_refused() -> None:
+    door = Door(Load(4, 10, longest_wait=0.01))
+    await door.call(*[Arriving()] * 4)
+    (late,) = await door.call(Arriving("late"))
+    await late
+    assert door.refused == ["late"]
+    assert (door.load.calls, door.load.waiting) == (4, 0)
+
+
+async def test_a_call_that_is_refused_anyway_does_not_wait() -> None:
+    door = Door(Load(4, 10))
+    await door.call(*[Arriving()] * 4)
+    (refused,) = await door.call(Arriving(refused=InsufficientScopes("no")))
+    assert refused.done()
+    assert isinstance(refused.exception(), InsufficientScopes)
+    assert door.load.waiting == 0
+
+
+async def test_a_call_that_is_still_being_checked_keeps_nobody_from_a_place() -> None:
+    """A name that is not known yet costs a request to storage, which may last."""
+    door, checked = Door(Load(4, 10)), asyncio.Event()
+    await door.call(*[Arriving("a")] * 4)
+    slow = await door.call(Arriving("slow", checks=checked), Arriving("b"))
+    await door.end(2)
+    assert door.admitted[4:] == ["b"]
+    assert (door.load.calls, door.load.waiting) == (3, 1)
+    checked.set()
+    await settled()
+    assert door.admitted[4:] == ["b", "slow"]
+    assert not slow[0].done()
+
+
+@pytest.mark.parametrize("ends", ["waiting", "checked", "under way"])
+async def test_a_call_that_is_cancelled_gives_back_what_it_had(ends: str) -> None:
+    door = Door(Load(4, 10))
+    under_way = await door.call(*[Arriving()] * 4)
+    arrival = Arriving(checks=asyncio.Event() if ends == "checked" else None)
+    (waiting,) = await door.call(arrival)
+    cancelled = under_way[0] if ends == "under way" else waiting
+    cancelled.cancel()
+    await settled()
+    assert cancelled.cancelled()
+    assert (door.load.calls, door.load.waiting) == (4, 0)
+
+
+async def test_a_call_that_is_cancelled_in_its_turn_passes_it_on() -> None:
+    door = Door(Load(4, 10))
+    await door.call(*[Arriving()] * 3)
+    async with door.load.call(Arriving(), lambda: None):
+        waiting, other = await door.call(Arriving("a"), Arriving("b"))
+    # It is the turn of the first that waits, which does not know it yet.
+    waiting.cancel()
+    await settled()
+    assert (door.load.calls, door.load.waiting) == (4, 0)
+    assert door.admitted[3:] == ["b"]
+    assert not other.done()
+
+
+async def test_the_share_that_fills_the_room_pays_for_it() -> None:
+    door = Door(Load(4, 10))
+    await door.call(*[Arriving("a")] * 4, Arriving("b"))
+    await door.call(*[Arriving("a")] * (4 * WAITING_FOR_EACH))
+    assert (door.load.waiting, door.refused) == (4 * WAITING_FOR_EACH, ["a"])
+    await door.call(Arriving("c"))
+    assert (door.load.waiting, door.refused) == (4 * WAITING_FOR_EACH, ["a", "a"])
+    await door.end(3)
+    assert sorted(map(str, door.admitted[4:7])) == ["a", "b", "c"]
+
+
+async def test_a_flood_of_unknown_names_does_not_push_out_a_client_that_is_known() -> None:
+    """While storage is asked for names that do not exist, all room is theirs: who is known passes them."""
+    door = Door(Load(4, 10))
+    await door.call(*[Arriving("a")] * 4)
+    await door.call(*(Arriving(None, checks=asyncio.Event()) for _ in range(8 * WAITING_FOR_EACH)))
+    assert door.load.waiting == 4 * WAITING_FOR_EACH
+    await door.call(Arriving("b"))
+    await door.end(1)
+    assert door.admitted[4:] == ["b"]
+    assert set(door.refused) == {None}
+
+
+async def test_the_bodies_that_wait_are_bounded_and_the_share_with_the_most_bytes_pays() -> None:
+    door = Door(Load(4, 10, most_bytes=100))
+    await door.call(*[Arriving("a")] * 4)
+    (large,) = await door.call(Arriving("a", size=70))
+    await door.call(Arriving("a", size=1), *[Arriving("b", size=20)] * 2)
+    assert large.done()
+    assert (door.load.waiting, door.refused) == (3, ["a"])
+
+
+async def test_a_body_larger_than_the_room_waits_only_alone() -> None:
+    door = Door(Load(4, 10, most_bytes=100))
+    await door.call(*[Arriving("a")] * 4)
+    await door.call(Arriving("b", size=1000))
+    assert (door.load.waiting, door.refused) == (1, [])
+    await door.call(Arriving("c", size=1))
+    assert (door.load.waiting, door.refused) == (1, ["b"])
+
+
+async def test_call_that_fails_gives_its_place_back() -> None:
     load = Load(4, 10)
     for _ in range(10):
-        with pytest.raises(KeyError), load.call(lambda: None):
-            raise KeyError
-        with pytest.raises(KeyError), load.poll():
-            raise KeyError
+        with pytest.raises(KeyError):
+            async with load.call(Arriving(), lambda: None):
+                raise KeyError
+        with pytest.raises(KeyError):
+            async with load.poll(Arriving()):
+                raise KeyError
+        with pytest.raises(InsufficientScopes):
+            async with load.call(Arriving(refused=InsufficientScopes("no")), lambda: None):
+                pass
     assert (load.calls, load.polls) == (0, 0)
 
 
@@ -68,32 +242,38 @@ def test_an_upload_larger_than_the_memory_for_all_is_taken_alone() -> None:
         pass
 
 
-def test_long_polls_are_given_up_before_calls_are_refused() -> None:
-    load, polls = Load(8, 10), Polls()
-    with ExitStack() as held:
-        held.enter_context(load.poll())
-        for _ in range(5):
-            held.enter_context(load.call(polls.end))
-        assert polls.ended == 0
-        held.enter_context(load.call(polls.end))
-        assert polls.ended == 1
-        with pytest.raises(ServiceUnavailable), load.poll():
-            pass
-        held.enter_context(load.call(polls.end))
-        assert load.calls == 7
-    with load.poll():
-        pass
+async def test_long_polls_are_ended_before_calls_wait_and_new_ones_do_not_wait_for_work() -> None:
+    door = Door(Load(8, 10, poll_pause=0.01))
+    async with door.load.poll(Arriving()):
+        assert await door.load.falls()
+        await door.call(*[Arriving()] * 5)
+        assert door.ended_polls == 0
+        await door.call(Arriving())
+        assert door.ended_polls == 1
+        assert not await door.load.falls()
+    await door.end(1)
+    assert await door.load.falls()
 
 
-def test_long_polls_beyond_their_limit_are_refused_and_take_no_place_of_calls() -> None:
-    load = Load(4, 3)
-    with ExitStack() as held:
+async def test_a_long_poll_waits_for_the_load_to_fall() -> None:
+    door = Door(Load(8, 10, poll_pause=60))
+    await door.call(*[Arriving()] * 6)
+    falling = asyncio.create_task(door.load.falls())
+    await settled()
+    assert not falling.done()
+    await door.end(1)
+    assert await falling
+
+
+async def test_long_polls_beyond_their_limit_are_refused_and_take_no_place_of_calls() -> None:
+    door = Door(Load(4, 3))
+    async with AsyncExitStack() as held:
         for _ in range(3):
-            held.enter_context(load.poll())
-        with pytest.raises(ServiceUnavailable), load.poll():
-            pass
-        for _ in range(4):
-            held.enter_context(load.call(lambda: None))
+            await held.enter_async_context(door.load.poll(Arriving()))
+        with pytest.raises(ServiceUnavailable):
+            await held.enter_async_context(door.load.poll(Arriving()))
+        await door.call(*[Arriving()] * 4)
+        assert door.load.calls == 4
 
 
 def body_of(size: int) -> bytes:
