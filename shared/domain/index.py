@@ -55,12 +55,15 @@ def joined(namespace: str, name: str) -> str:
     return f"{namespace}.{name}" if namespace else name
 
 
-def replaces(new: Entry, stored: Entry | None, now: datetime) -> bool:
+def replaces(new: Entry, stored: Entry | None, deleted: datetime | None, now: datetime) -> bool:
     """Whether an entry takes the place of the stored one (contract 18.3).
 
     The higher rank wins, of equal ranks what was asked for later: a completion whose message is handled twice, or
-    late, does not take the path back from what came after it. An expired entry blocks none.
+    late, does not take the path back from what came after it, or from the latest deletion. A deleted or expired entry
+    blocks none.
     """
+    if deleted is not None and new.at <= deleted:
+        return False
     if stored is None or stored.expires <= now:
         return True
     return (new.rank, new.at) >= (stored.rank, stored.at)

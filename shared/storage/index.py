@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 
 from shared.domain.dates import format_date, parse_date
@@ -19,7 +19,7 @@ from shared.runtime import Runtime, attempts
 from shared.storage import keys
 from shared.storage.codec import compact
 from shared.storage.expiry import ExpiryStore, is_over
-from shared.storage.interface import Create, Delete, Operation, Replace, Row, Storage, TransactionRefused, Value
+from shared.storage.interface import Create, Merge, Operation, Replace, Row, Storage, TransactionRefused, Value
 from shared.storage.partitions import rows_of, sweep
 
 _REMEMBERED = 50_000
@@ -43,22 +43,27 @@ class IndexStore:
         self._listed: Recent[str, datetime] = Recent(_REMEMBERED)
         """Until when this process knows a namespace to be listed at least."""
 
-    async def insert(self, entry: Entry) -> Entry:
-        """Stores an entry unless a better one is there; returns what is stored then.
+    async def insert(self, entry: Entry, *, is_call: bool) -> Entry:
+        """Stores an entry unless a better one is there; returns what is stored then, or the entry where it was deleted.
 
-        The namespaces above it come first, so that no entry is ever without them. Raises StorageUnavailable,
-        ServiceUnavailable.
+        A call's comes after every deletion that was acknowledged, whatever the clocks say; a completion that is handled
+        late, or once more, does not. The namespaces above it come first, so that no entry is ever without them.
+        Raises StorageUnavailable, ServiceUnavailable.
         """
         namespace, name = split(entry.path)
         partition, key = keys.index_partition(namespace), keys.index_task(name)
         async for _ in attempts(self._runtime):
             row = await self._tables.get(keys.INDEX, partition, key)
+            deleted = None if row is None else _deleted(row)
+            if is_call and deleted is not None and entry.at <= deleted:
+                entry = replace(entry, at=deleted + timedelta(milliseconds=1))
             stored = None if row is None else _entry(row)
-            if not replaces(entry, stored, self._runtime.now()):
-                assert stored is not None, "nothing wins against nothing"
-                return stored
+            if not replaces(entry, stored, deleted, self._runtime.now()):
+                return stored or entry
             await self._list_namespaces(entry)
             values = _values(entry)
+            if row is not None:
+                values |= _remembered(row, entry)
             operation: Operation = Create(key, values) if row is None else Replace(key, values, row.etag)
             try:
                 await self._tables.transact(keys.INDEX, partition, [operation])
@@ -75,10 +80,14 @@ class IndexStore:
         return entry if entry is not None and entry.expires > self._runtime.now() else None
 
     async def remove(self, path: str) -> None:
-        """Removes an entry, if there is one; namespaces stay until they expire. Raises StorageUnavailable."""
+        """Removes an entry, if there is one; namespaces stay until they expire. Raises StorageUnavailable.
+
+        The row stays until it expires, and says when that was: its task's completion may be handled once more.
+        """
         namespace, name = split(path)
+        gone = Merge(keys.index_task(name), {_DELETED: format_date(self._runtime.now()), _IS_GONE: True})
         try:
-            await self._tables.transact(keys.INDEX, keys.index_partition(namespace), [Delete(keys.index_task(name))])
+            await self._tables.transact(keys.INDEX, keys.index_partition(namespace), [gone])
         except TransactionRefused:
             return
 
@@ -86,7 +95,8 @@ class IndexStore:
         """A page of the entries right in a namespace that have not expired, by name, and where the next one starts."""
         rows, resume = await self._page(namespace, keys.INDEX_TASKS, start, limit)
         now = self._runtime.now()
-        return [entry for row in rows if (entry := _entry(row)).expires > now], resume
+        found = [entry for row in rows if (entry := _entry(row)) is not None]
+        return [entry for entry in found if entry.expires > now], resume
 
     async def namespaces(self, namespace: str, start: str, limit: int) -> tuple[list[Namespace], str | None]:
         """As `entries`, of the namespaces right in a namespace."""
@@ -106,8 +116,8 @@ class IndexStore:
         some_stay = await sweep(
             self._tables,
             keys.INDEX,
-            rows_of(self._tables, keys.INDEX, partition, start=start or "", select=("expires",)),
-            is_over=lambda row: is_over(parse_date(str(row.values["expires"])), now),
+            rows_of(self._tables, keys.INDEX, partition, start=start or "", select=("expires", _KEPT)),
+            is_over=lambda row: is_over(_kept(row), now),
             has_time=lambda: self._runtime.now() < until,
         )
         if some_stay or start is not None or not namespace or await self._is_listed(namespace):
@@ -207,16 +217,53 @@ def _values(entry: Entry) -> dict[str, Value]:
     }
 
 
-def _entry(row: Row) -> Entry:
+_DELETED = "deleted"
+"""Property of an entry's row: when the path was deleted last."""
+_IS_GONE = "gone"
+"""Set in the row of an entry that was deleted, and not stored again since."""
+_KEPT = "kept"
+"""Until when the row is kept, if that is later than its entry expires: what it remembers may be needed for so long."""
+
+
+def _entry(row: Row) -> Entry | None:
+    """The entry of a row; None of one that was deleted."""
     values = row.values
+    if values.get(_IS_GONE):
+        return None
     return Entry(
         path=str(values["path"]),
         task_id=str(values["taskId"]),
         rank=int(values["rank"]),
         data=json.loads(str(values["data"])),
         expires=parse_date(str(values["expires"])),
-        at=parse_date(str(values["at"])),
+        at=_at(row),
     )
+
+
+def _at(row: Row) -> datetime:
+    return parse_date(str(row.values["at"]))
+
+
+def _deleted(row: Row) -> datetime | None:
+    """When the path was deleted last: after all that had been stored by then, whatever the clocks say."""
+    if _DELETED not in row.values:
+        return None
+    deleted = parse_date(str(row.values[_DELETED]))
+    return max(deleted, _at(row)) if row.values.get(_IS_GONE) else deleted
+
+
+def _kept(row: Row) -> datetime:
+    return parse_date(str(row.values.get(_KEPT) or row.values["expires"]))
+
+
+def _remembered(row: Row, entry: Entry) -> dict[str, Value]:
+    """What an entry's row keeps of the one that it replaces: the latest deletion, and until when an earlier completion
+    may be handled once more."""
+    deleted = _deleted(row)
+    remembered: dict[str, Value] = {} if deleted is None else {_DELETED: format_date(deleted)}
+    if _kept(row) > entry.expires:
+        remembered[_KEPT] = format_date(_kept(row))
+    return remembered
 
 
 def _namespace(row: Row) -> Namespace:

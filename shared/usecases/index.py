@@ -44,7 +44,7 @@ class Index:
         """
         if len(compact(entry.data)) > MOST_DATA:
             raise InputError(f"`data` may have {MOST_DATA} bytes as JSON")
-        return await self._store.insert(entry)
+        return await self._store.insert(entry, is_call=True)
 
     async def find(self, path: str) -> Entry:
         """The entry of a path. Raises ResourceNotFound."""
@@ -82,14 +82,16 @@ class Index:
         return await self._store.namespaces(namespace, start, limit)
 
     async def task_completed(self, definition: Definition, resolved: datetime) -> None:
-        """Indexes a task by its routes. May be repeated. Raises StorageUnavailable, ServiceUnavailable."""
+        """Indexes a task by its routes. May be repeated: what was deleted since stays deleted.
+
+        Raises StorageUnavailable, ServiceUnavailable."""
         entries = entries_of(definition, resolved)
         if not entries and paths_of(definition):
             log.info("a value of extra.index cannot be used", extra={"action": "not_indexed"})
         if entries and len(compact(entries[0].data)) > MOST_DATA:
             log.info("the data of a task is too large to be indexed", extra={"action": "not_indexed"})
             return
-        await together(*(self._store.insert(entry) for entry in entries))
+        await together(*(self._store.insert(entry, is_call=False) for entry in entries))
 
     async def sweep(self, expiring: Expiring, until: datetime) -> datetime | None:
         """The expiry job's part: one namespace. Raises OutOfTime."""

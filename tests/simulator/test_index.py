@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from shared.errors import ResourceNotFound
 from shared.services import Services
 from shared.storage import keys
 from shared.storage.counting import Operations, counting
-from tests.simulator.indexing import complete, entry
+from tests.simulator.indexing import complete, entry, expire_for
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 
@@ -182,3 +184,79 @@ def test_a_rerun_that_completes_is_indexed_again() -> None:
         assert (await world.services.index.find("demo.v2.app")).task_id == task_id
 
     world.run(story())
+
+
+PATH = "demo.v2.app"
+
+
+async def is_found(world: World) -> str | None:
+    try:
+        return (await world.services.index.find(PATH)).task_id
+    except ResourceNotFound:
+        return None
+
+
+@pytest.mark.parametrize("between", ["nothing", "another entry", "another entry, expired", "another deletion"])
+def test_a_deleted_entry_stays_deleted_however_often_its_task_s_completion_is_handled(between: str) -> None:
+    world = World()
+
+    async def story() -> None:
+        task_id = await complete(world, rank=7)
+        await world.drain(60)
+        index = world.services.index
+        other: str | None = None
+        if between == "another entry, expired":
+            await index.insert(entry(world, PATH, rank=9, days=0.01, task_id="other"))
+            await world.clock.sleep(900)
+        await index.remove(PATH)
+        if between == "another entry":
+            other = (await index.insert(entry(world, PATH, task_id="other"))).task_id
+        elif between == "another deletion":
+            await index.insert(entry(world, PATH))
+            await index.remove(PATH)
+        assert await is_found(world) == other
+        await expire_for(world, 1)
+        for _ in range(2):  # the worker reports once more
+            await world.services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
+            await world.drain(60)
+            entries, _ = await index.entries("demo.v2", "", 10)
+            assert await is_found(world) in (other, None)
+            assert task_id not in {each.task_id for each in entries}
+
+    world.run(story())
+
+
+def test_a_path_that_was_deleted_takes_what_comes_after() -> None:
+    """Another completion, or a call, whose clock may be behind; and the run of a task that was run again."""
+    world = World()
+
+    async def story() -> None:
+        task_id = await complete(world, rank=7)
+        await world.drain(60)
+        index = world.services.index
+        await index.remove(PATH)
+        await world.clock.sleep(1)
+        await world.services.lifecycle.rerun(await world.services.lifecycle.known(task_id))
+        (claim,) = await world.claim()
+        await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
+        await world.drain(60)
+        assert await is_found(world) == task_id
+        await index.remove(PATH)
+        behind = entry(world, PATH, task_id="behind")
+        await index.insert(replace(behind, at=behind.at - timedelta(seconds=5)))
+        assert await is_found(world) == "behind"
+
+    world.run(story())
+
+
+def test_the_row_of_a_deleted_entry_goes_when_the_entry_would_have_expired() -> None:
+    world = World()
+
+    async def story() -> None:
+        await complete(world)
+        await world.drain(60)
+        await world.services.index.remove(PATH)
+        await expire_for(world, 5)
+
+    world.run(story())
+    assert world.rows(keys.INDEX) == []

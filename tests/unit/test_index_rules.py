@@ -55,21 +55,28 @@ def test_texts_that_are_no_paths(path: str) -> None:
 
 
 def test_the_higher_rank_wins() -> None:
-    assert replaces(entry(rank=2), entry(rank=1, at=NOW + timedelta(hours=1)), NOW)
-    assert not replaces(entry(rank=1, at=NOW + timedelta(hours=1)), entry(rank=2), NOW)
+    assert replaces(entry(rank=2), entry(rank=1, at=NOW + timedelta(hours=1)), None, NOW)
+    assert not replaces(entry(rank=1, at=NOW + timedelta(hours=1)), entry(rank=2), None, NOW)
 
 
 def test_of_equal_ranks_the_later_wins_and_a_repeat_of_an_earlier_one_does_not() -> None:
     first, second = entry(at=NOW - timedelta(minutes=5)), entry(at=NOW)
-    assert replaces(second, first, NOW)
-    assert not replaces(first, second, NOW)
-    assert replaces(second, second, NOW)
+    assert replaces(second, first, None, NOW)
+    assert not replaces(first, second, None, NOW)
+    assert replaces(second, second, None, NOW)
+
+
+def test_what_was_deleted_comes_back_only_by_what_came_after() -> None:
+    before, after = entry(at=NOW - timedelta(minutes=5), rank=5), entry(at=NOW + timedelta(minutes=5))
+    for stored in (None, before):
+        assert not replaces(before, stored, NOW, NOW)
+    assert replaces(after, None, NOW, NOW)
 
 
 def test_an_expired_entry_is_replaced_by_any_rank() -> None:
     over = entry(rank=HIGHEST_RANK, expires=NOW)
-    assert replaces(entry(rank=LOWEST_RANK), over, NOW)
-    assert not replaces(entry(rank=LOWEST_RANK), over, NOW - timedelta(milliseconds=1))
+    assert replaces(entry(rank=LOWEST_RANK), over, None, NOW)
+    assert not replaces(entry(rank=LOWEST_RANK), over, None, NOW - timedelta(milliseconds=1))
 
 
 @given(
@@ -83,7 +90,7 @@ def test_the_winner_does_not_depend_on_the_order_of_arrival(entries: list[Entry]
     def winner(order: list[Entry]) -> tuple[int, datetime]:
         stored: Entry | None = None
         for one in order:
-            if replaces(one, stored, NOW - timedelta(days=1)):
+            if replaces(one, stored, None, NOW - timedelta(days=1)):
                 stored = one
         assert stored is not None
         return stored.rank, stored.at
