@@ -123,16 +123,24 @@ def _is_any_left(user: "int | None") -> bool:
 
 
 def _kill_all_of(user: int) -> None:
-    """In one go, so that none starts another one meanwhile, however many there are."""
-    pid = os.fork()
+    """In one go, so that none starts another one meanwhile, however many there are.
+
+    A task that has taken all processes, or that stops each one of its user's, prevents it: then they are killed singly.
+    """
+    try:
+        pid = os.fork()
+    except OSError:
+        return
     if pid == 0:
         try:
             os.setreuid(user, user)
             os.kill(-1, signal.SIGKILL)
         finally:
             os._exit(0)
+    give_up = time.monotonic() + LONGEST_PAUSE
     with contextlib.suppress(ChildProcessError):  # the other thread has waited for it
-        os.waitpid(pid, 0)
+        while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < give_up:
+            time.sleep(0.001)
 
 
 def _send(number: int, user: "int | None") -> int:

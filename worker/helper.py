@@ -63,7 +63,10 @@ class Helper:
 
     async def files_below(self, path: str) -> list[str]:
         """All files below a directory, by their paths in the folder, sorted. Raises Unusable."""
-        names: list[str] = (await self._ask({"do": "list", "path": path}))[0]
+        try:
+            names: list[str] = (await self._ask({"do": "list", "path": path}))[0]
+        except BadContent as problem:
+            raise Unusable("invalid-resource-on-worker", f"{path} has too many files: {problem}") from None
         return names
 
     async def open(self, path: str) -> BinaryIO:

@@ -14,6 +14,7 @@ from worker.archives import BadContent
 from worker.caches import Cache, Caches
 from worker.content import Contents, describe
 from worker.helper import Helper, helping
+from worker.patience import to_the_end
 from worker.payload import (
     ArtifactContent,
     FileMount,
@@ -105,7 +106,7 @@ class Mounts:
         await helper.make_way(mount.directory)
         cache = caches.enter_context(self._caches.one(mount.cache_name, self._user))
         self._say(f"Cache {mount.cache_name} at {mount.directory}: {'new' if cache.is_new else 'as it was left'}")
-        await asyncio.to_thread(cache.move_in, folder / mount.directory)
+        await to_the_end(asyncio.to_thread(cache.move_in, folder / mount.directory))  # or it could not be taken back
         self._held.append(cache)
         if cache.is_new and mount.content is not None and mount.format is not None:
             try:

@@ -113,6 +113,13 @@ def test_it_is_touched_again_and_again(tmp_path: Path) -> None:
     thread_loop.close()
 
 
+def test_a_link_of_its_name_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "alive").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic"):
+        asyncio.run(asyncio.wait_for(health.beat(tmp_path / "alive", 0.001), 30))
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_the_check_says_how_the_worker_is(tmp_path: Path) -> None:
     path = tmp_path / "alive"
     path.touch()

@@ -202,6 +202,23 @@ async def test_a_process_that_always_is_another_one_is_ended(ran: Ran) -> None:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+STOPPER = """
+import os, signal, time
+end = time.monotonic() + 30
+if os.fork() == 0:
+    os.setsid()
+    while time.monotonic() < end:
+        os.kill(-1, signal.SIGSTOP)
+"""
+
+
+@pytest.mark.skipif(not os.access(PYTHON, os.X_OK), reason="it needs a Python that every user may run")
+async def test_a_process_that_stops_all_others_is_ended(ran: Ran) -> None:
+    (ran.out / "stopper.py").write_text(STOPPER)
+    assert "completed" not in await ran.run(f"{PYTHON} $OUT/stopper.py; sleep 600", maxRunTime=1)
+    assert await ran.run("true") == ["completed"]
+
+
 async def test_a_work_directory_that_a_task_could_change_is_refused(open_folder: Path, user: User) -> None:
     work = open_folder / "work"
     work.mkdir()
