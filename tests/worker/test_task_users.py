@@ -195,9 +195,16 @@ if os.fork() == 0:
 
 
 @pytest.mark.skipif(not os.access(PYTHON, os.X_OK), reason="it needs a Python that every user may run")
-async def test_a_process_that_always_is_another_one_is_ended(ran: Ran) -> None:
+@pytest.mark.parametrize("is_the_tasks", [True, False], ids=["the task's", "its user's"])
+async def test_a_process_that_always_is_another_one_is_ended(ran: Ran, user: User, is_the_tasks: bool) -> None:
     (ran.out / "chain.py").write_text(CHAIN)
-    assert await ran.run(f"cd $OUT; {PYTHON} chain.py") == ["completed"]
+    script = "true"
+    if is_the_tasks:
+        script = f"cd $OUT; {PYTHON} chain.py"
+    else:
+        more: dict[str, Any] = {"user": user.uid, "group": user.gid, "extra_groups": [], "cwd": ran.out}
+        await (await asyncio.create_subprocess_exec(PYTHON, "chain.py", **more)).wait()
+    assert await ran.run(script) == ["completed"]
     with (ran.out / "held").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
