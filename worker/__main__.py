@@ -14,6 +14,7 @@ from worker.health import beat
 from worker.hiding import Formatter, hide, shown
 from worker.options import Options, parse
 from worker.queue import REFUSED
+from worker.token import FILE_VARIABLE, shown_by
 from worker.worker import Worker
 
 log = logging.getLogger("worker")
@@ -43,6 +44,8 @@ async def work(options: Options) -> int:
         options.root_url,
         options.poll_mode,
     )
+    if not options.task_users:
+        _warn(options)
     beating = asyncio.create_task(beat(Path(name))) if (name := os.environ.get(health.VARIABLE)) else None
     try:
         await worker.run()
@@ -56,6 +59,19 @@ async def work(options: Options) -> int:
         if beating is not None:
             beating.cancel()
     return 0
+
+
+def _warn(options: Options) -> None:
+    """Says what tasks can do that run as the worker's own user."""
+    if os.getuid() == 0:
+        log.warning("tasks run as root, as the worker does: name users for them with --task-users")
+    if (pid := shown_by(options.credentials["accessToken"])) is not None:
+        log.warning(
+            "tasks can read the worker's token in the environment of process %d: name users for them (--task-users), "
+            "or a file in %s",
+            pid,
+            FILE_VARIABLE,
+        )
 
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -7,6 +7,7 @@ worker's own user, only a file that no longer exists, or a descriptor that has b
 from __future__ import annotations
 
 import contextlib
+import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,3 +41,17 @@ def access_token(environment: Mapping[str, str], *, is_user_shared: bool) -> str
         if stat.S_ISREG(found.st_mode) and (is_user_shared or found.st_mode & (stat.S_IRGRP | stat.S_IROTH)):
             raise ValueError(f"{FILE_VARIABLE}: {name} cannot be removed, and tasks could read it")
     return token
+
+
+def shown_by(token: str) -> int | None:
+    """A process that has started this one, directly or not, and whose environment shows the token; None: there is none.
+
+    It is looked for where processes are files (Linux), as a task would.
+    """
+    pid = os.getppid()
+    with contextlib.suppress(OSError, ValueError):
+        while pid > 0:
+            if token.encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                return pid
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return None

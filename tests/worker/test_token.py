@@ -79,6 +79,21 @@ def test_one_way_is_enough(tmp_path: Path) -> None:
         access_token({FILE: str(tmp_path), "TASKCLUSTER_ACCESS_TOKEN": TOKEN}, is_user_shared=True)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes are no files")
+def test_a_process_that_shows_it_is_found() -> None:
+    """As tini is in a container, or a shell with the variable."""
+    code = "import os; from worker.token import shown_by; print(shown_by('shown'), shown_by('other'), os.getppid())"
+    found = subprocess.run(
+        ["sh", "-c", '"$@"; true', "sh", sys.executable, "-c", code],
+        env={"TASKCLUSTER_ACCESS_TOKEN": "shown"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert found == [found[2], "None", found[2]]
+
+
 # In a container
 
 
@@ -147,4 +162,5 @@ def test_what_a_task_reads_of_it(open_folder: Path, way: str, users: str | None,
         )
     assert queue.reported == ["completed"], done.stderr
     assert (TOKEN in (out / "seen").read_text()) == is_read
+    assert ("tasks can read the worker's token" in done.stderr) == is_read
     assert ((out / "user").read_text() == "0\n") == (users == "")
