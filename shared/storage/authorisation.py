@@ -6,7 +6,6 @@ queues all headers that they have in common with blobs.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hmac
 import random
@@ -21,6 +20,7 @@ from urllib.parse import unquote
 from azure.core.credentials import AccessToken, AccessTokenInfo, AzureNamedKeyCredential, TokenRequestOptions
 from azure.core.credentials_async import AsyncSupportsTokenInfo, AsyncTokenCredential
 
+from shared.joint import OneByOne
 from shared.storage.wire import Answer, Authorisation, Request
 
 TOKEN_SCOPE = "https://storage.azure.com/.default"  # noqa: S105 - a scope, not a secret
@@ -98,7 +98,7 @@ class Bearer:
         """`jitter` gives numbers in [0, 1)."""
         self._credential = credential
         self._jitter = jitter
-        self._lock = asyncio.Lock()
+        self._renewals = OneByOne()
         self._token: AccessToken | AccessTokenInfo | None = None
         self._renew_at = 0.0
 
@@ -106,10 +106,8 @@ class Bearer:
         """Add the token. Raises ValueError for a service that does not speak TLS: anyone who listens could use it."""
         if not request.endpoint.origin.startswith("https://"):
             raise ValueError("a token is sent over HTTPS only")
-        if self._token is None or time.time() >= self._renew_at:
-            async with self._lock:
-                if self._token is None or time.time() >= self._renew_at:
-                    await self._renew(None)
+        if self._is_due():
+            await self._renewals.run(self._renew_if_due)
         assert self._token is not None, "it was just asked for"
         request.headers["Authorization"] = f"Bearer {self._token.token}"
 
@@ -120,9 +118,16 @@ class Bearer:
         claims = _CLAIMS.search(challenge)
         if claims is None or 'error="insufficient_claims"' not in challenge:
             return False
-        async with self._lock:
-            await self._renew(base64.urlsafe_b64decode(claims[1] + "=" * (-len(claims[1]) % 4)).decode())
+        wanted = base64.urlsafe_b64decode(claims[1] + "=" * (-len(claims[1]) % 4)).decode()
+        await self._renewals.run(lambda: self._renew(wanted))
         return True
+
+    def _is_due(self) -> bool:
+        return self._token is None or time.time() >= self._renew_at
+
+    async def _renew_if_due(self) -> None:
+        if self._is_due():
+            await self._renew(None)
 
     async def _renew(self, claims: str | None) -> None:
         token = self._token = await self._ask(claims)

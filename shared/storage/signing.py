@@ -6,13 +6,13 @@ Signed with the account's key where there is one, else with a key that Azure del
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
+from shared.joint import OneByOne
 from shared.storage.interface import SignedQueue
 from shared.storage.names import Names
 
@@ -54,15 +54,18 @@ class DelegatedKey(Generic[Delegated]):
     def __init__(self, fetch: Callable[[datetime, datetime], Awaitable[Delegated]]) -> None:
         """`fetch` asks Azure for a key that is valid from the first time to the second."""
         self._fetch = fetch
-        self._lock = asyncio.Lock()
+        self._renewals = OneByOne()
         self._key: tuple[datetime, Delegated] | None = None
 
     async def current(self, start: datetime, expiry: datetime) -> Delegated:
         """The key at hand, or a fresh one when it would not outlast the expiry by half its life."""
-        async with self._lock:
+
+        async def renewed() -> Delegated:
             if self._key is None or not self._key[0] <= start or expiry > self._key[0] + DELEGATED_FOR / 2:
                 self._key = start, await self._fetch(start, start + DELEGATED_FOR)
             return self._key[1]
+
+        return await self._renewals.run(renewed)
 
 
 @dataclass(frozen=True, kw_only=True)

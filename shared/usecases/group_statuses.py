@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -10,11 +9,11 @@ from datetime import datetime, timedelta
 from shared.concurrency import in_waves
 from shared.domain.protocol import LATEST_COMMIT, STORAGE_CLOCK_SKEW
 from shared.domain.task import State, Task
+from shared.joint import OneByOne
 from shared.recent import Recent
 from shared.runtime import Runtime
 from shared.storage.group_rows import Member
 from shared.storage.groups import GroupStore
-from shared.storage.interface import StorageUnavailable
 from shared.storage.known import FRESH, VOUCHED_FOR, Known, KnownStatuses, Moment
 from shared.storage.pool_vouchers import PoolVouchers, Vouchers
 
@@ -37,10 +36,8 @@ _POOLS = 1000
 
 @dataclass(eq=False)
 class _Pool:
-    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    readings: OneByOne = field(default_factory=OneByOne)
     latest: Vouchers | None = None
-    failed: tuple[int, str] | None = None
-    """Which of all moments the latest reading that failed began at, and why it did."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,24 +133,19 @@ class GroupStatuses:
         pool = self._pools.get(task_queue_id)
         if pool is None:
             pool = self._pools[task_queue_id] = _Pool()
-        asked = self._known.begin().order
-        async with pool.reading:
-            if pool.failed is not None and pool.failed[0] > asked:
-                raise StorageUnavailable(pool.failed[1])  # they would try one after the other
-            latest = pool.latest
+
+        async def read() -> Vouchers:
+            earliest, latest = since, pool.latest
             most = max(1, len(tasks) // TASKS_A_PAGE)
             if latest is not None and self._now() - latest.begun.at <= REMEMBERED:
                 if self._serves(latest, since, with_claimed=with_claimed):
                     return latest
                 if latest.is_complete and len(latest.pending) < most * ROWS_A_PAGE:
-                    since = min(since, latest.since)  # so that pages of a group, read in turn, share one reading
-            began = self._known.begin().order
-            try:
-                pool.latest = await self._vouchers.read(task_queue_id, since, most, with_claimed=with_claimed)
-            except StorageUnavailable as failure:
-                pool.failed = began, str(failure)
-                raise
+                    earliest = min(since, latest.since)  # so that pages of a group, read in turn, share one reading
+            pool.latest = await self._vouchers.read(task_queue_id, earliest, most, with_claimed=with_claimed)
             return pool.latest
+
+        return await pool.readings.run(read)
 
     def _serves(self, latest: Vouchers, since: datetime, *, with_claimed: bool) -> bool:
         if self._now() - latest.begun.at > FRESH or latest.since > since:

@@ -7,10 +7,15 @@ import gc
 import weakref
 
 import pytest
+from azure.core.credentials import AccessToken
 
 from shared.concurrency import Turns
 from shared.errors import ServiceUnavailable
-from shared.joint import Joint
+from shared.joint import Joint, OneByOne
+from shared.storage.authorisation import Bearer
+from shared.storage.signing import DelegatedKey
+from tests.unit.test_signing import NOW
+from tests.unit.test_tokens_of_hot_requests import request_of
 
 
 async def settled() -> None:
@@ -114,3 +119,59 @@ async def test_a_failure_keeps_nothing_in_memory() -> None:
         assert not [each for each in kept[:-1] if each() is not None]
     finally:
         gc.enable()
+
+
+async def test_attempts_are_each_callers_own_and_a_failure_is_that_of_all_who_wait() -> None:
+    attempts, reading = OneByOne(), Reading()
+    reading.fails = True
+    calls = [asyncio.create_task(attempts.run(reading)) for _ in range(10)]
+    await settled()
+    reading.goes_on.set()
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert [str(outcome) for outcome in outcomes] == ["reading 1"] + ["reading 2"] * 9
+    reading.fails = False
+    assert await asyncio.gather(*(attempts.run(reading) for _ in range(3))) == [3, 4, 5]
+
+
+class Silent:
+    """An identity that gives no token, and a storage that gives no delegated key, after a long time."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.goes_on = asyncio.Event()
+
+    async def get_token(self, *scopes: str, **options: object) -> AccessToken:
+        return AccessToken(await self.ask(), 0)
+
+    async def close(self) -> None:
+        pass
+
+    async def __aenter__(self) -> Silent:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        pass
+
+    async def ask(self, *arguments: object) -> str:
+        self.asked += 1
+        await self.goes_on.wait()
+        raise TimeoutError
+
+
+@pytest.mark.parametrize("kind", ["token", "delegated key"])
+async def test_what_nobody_gives_is_not_asked_for_by_one_call_after_the_other(kind: str) -> None:
+    silent = Silent()
+    bearer, key = Bearer(silent), DelegatedKey(silent.ask)
+
+    async def call() -> None:
+        if kind == "token":
+            await bearer.authorise(request_of("https://account.example"))
+        else:
+            await key.current(NOW, NOW)
+
+    calls = [asyncio.create_task(call()) for _ in range(20)]
+    await settled()
+    silent.goes_on.set()
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(outcome, TimeoutError) for outcome in outcomes)
+    assert silent.asked == 2
