@@ -15,12 +15,13 @@ CALLS: Mapping[str, Cost] = {
     "reportCompleted": {"R": 1, "P": 1, "W": 1, "D": 2},
     "resolved message": {"R": 4, "W": 2, "D": 1},
     "createArtifact": {"W": 1},
+    "relay PUT": {"R": 2, "BW": 1, "W": 1},
     "status": {"R": 1},
 }
 """Of our own code, in the happy case of a warm process."""
 
 UPLOAD: Cost = {"BW": 2, "W": 1}
-"""The worker's own upload of an artifact's block, and its commit."""
+"""The worker's own upload of an artifact's block straight into storage, and its commit."""
 HOST: Cost = {"G": 1, "D": 1}
 """What the Functions host asks for each message that wakes a function."""
 EXPIRY: Cost = {"R": 1, "W": 3}
@@ -36,8 +37,11 @@ GAUGES_A_POOL: Cost = {"R": 1}
 """And of a task queue."""
 
 
-def life_of_a_task(artifacts: float, reads: float) -> Cost:
-    """All requests of an ordinary task: created, claimed, renewed once, completed, followed up, deleted."""
+def life_of_a_task(artifacts: float, reads: float, relayed: float) -> Cost:
+    """All requests of an ordinary task: created, claimed, renewed once, completed, followed up, deleted.
+
+    `relayed` of its `artifacts` come by the relay, the others straight into storage.
+    """
     total: dict[str, float] = defaultdict(float)
     calls = ("createTask", "claimWork", "reclaimTask", "reportCompleted", "resolved message")
     for cost, times in (
@@ -45,7 +49,8 @@ def life_of_a_task(artifacts: float, reads: float) -> Cost:
         (HOST, 1.0),
         (EXPIRY, 1.0),
         (CALLS["createArtifact"], artifacts),
-        (UPLOAD, artifacts),
+        (CALLS["relay PUT"], relayed),
+        (UPLOAD, artifacts - relayed),
         (READ, reads),
     ):
         for kind, number in cost.items():

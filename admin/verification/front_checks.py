@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,8 @@ IDLE_POOL = f"{POOL}-idle"
 SKEW = 30
 """Seconds that clocks may differ; Hawk allows a minute and more, signed URLs start in the past."""
 CONTENT = b"what verify uploads\n"
+MORE_THAN_RELAYED = 1 << 30
+"""Bytes of an artifact that comes straight into storage, if `ARTIFACT_UPLOAD_MODE` allows for that."""
 
 
 def answers(deployment: Deployment) -> str:
@@ -105,20 +108,21 @@ def poll_rights(deployment: Deployment) -> str:
 
 
 def one_task(deployment: Deployment) -> str:
-    """A task is created, claimed, uploads and downloads an artifact by signed URLs, and is resolved."""
+    """A task is created, claimed, uploads and downloads artifacts by signed URLs, and is resolved."""
     queue, task_id = deployment.api("Queue"), taskcluster.slugId()
     task = _task()
     queue.createTask(task_id, task)
     claimed = _claimed(queue, task_id)
     try:
-        size = _artifact(deployment, queue, task_id, task["expires"])
+        for stated in (len(CONTENT), MORE_THAN_RELAYED):
+            _artifact(deployment, queue, task_id, task["expires"], stated)
     finally:
         worker = taskcluster.Queue(
             {"rootUrl": deployment.root_url, "credentials": claimed["credentials"], "maxRetries": 0}, deployment.session
         )
         state = worker.reportCompleted(task_id, 0)["status"]["state"]
     expect(state == "completed", f"the task is {state}")
-    return f"{task_id}, {size} bytes"
+    return f"{task_id}, 2 artifacts"
 
 
 def _task() -> dict[str, Any]:
@@ -145,19 +149,16 @@ def _claimed(queue: Any, task_id: str) -> Any:
     raise Differs(f"no worker is given the task {task_id} within {SECONDS} s")
 
 
-def _artifact(deployment: Deployment, queue: Any, task_id: str, expires: str) -> int:
-    made = queue.createArtifact(
-        task_id,
-        0,
-        "public/verify.txt",
-        {"storageType": "s3", "contentType": "text/plain", "contentLength": len(CONTENT), "expires": expires},
-    )
-    put = deployment.session.put(made["putUrl"], data=CONTENT, headers={"Content-Type": "text/plain"}, timeout=SECONDS)
+def _artifact(deployment: Deployment, queue: Any, task_id: str, expires: str, stated: int) -> None:
+    name, packed = f"public/verify-{stated}.txt", gzip.compress(CONTENT)
+    request = {"storageType": "s3", "contentType": "text/plain", "contentLength": stated, "expires": expires}
+    url = queue.createArtifact(task_id, 0, name, request)["putUrl"]
+    headers = {"Content-Type": "text/plain", "Content-Encoding": "gzip"}
+    put = deployment.session.put(url, data=packed, headers=headers, timeout=SECONDS)
     expect(put.status_code in (200, 201), f"the upload is answered with {put.status_code}: {put.text[:200]}")
-    url = queue.buildSignedUrl("getArtifact", task_id, "0", "public/verify.txt")
-    got = deployment.session.get(url, timeout=SECONDS)
+    got = deployment.session.get(queue.buildSignedUrl("getArtifact", task_id, "0", name), timeout=SECONDS)
     expect(got.content == CONTENT, f"the download is answered with {got.status_code} and other content")
-    return len(got.content)
+    expect(got.headers.get("content-encoding") == "gzip", "what was sent as gzip is not stored as gzip")
 
 
 CHECKS = (

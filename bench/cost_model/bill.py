@@ -160,9 +160,10 @@ class Bill:
         model = self.model
         sku, task = model.profile["storageSku"], model.task()
         price = {name: value[sku] if isinstance(value, dict) else value for name, value in model.prices.items()}
-        calls = 4 + model.load["artifacts_a_task"] + model.load["artifact_reads_a_task"] + 1
+        calls = model.calls_a_task() + 1
         requests = budgets.tables(task) + budgets.queues(task)
         cpu = (calls * model.assume["cpu_ms_a_call"] + requests * model.assume["cpu_ms_a_storage_request"]) / 1000
+        cpu += model.relay_cpu()
         events = 0.0
         if model.profile["serviceBusSku"] == "Standard":
             events = EVENTS_A_TASK * (1 + model.load["subscribers_an_event"]) * price["servicebus_standard_million"]

@@ -63,16 +63,26 @@ class Model:
         return a_second * float(self.assume["seconds_a_month"]) / 1e6
 
     def task(self) -> Mapping[str, float]:
-        return budgets.life_of_a_task(self.load["artifacts_a_task"], self.load["artifact_reads_a_task"])
+        return budgets.life_of_a_task(
+            self.load["artifacts_a_task"], self.load["artifact_reads_a_task"], self.load["relayed_artifacts_a_task"]
+        )
+
+    def calls_a_task(self) -> float:
+        """HTTP calls of the life of a task."""
+        artifacts, reads = (float(self.load[f"{name}_a_task"]) for name in ("artifacts", "artifact_reads"))
+        return 4 + artifacts + float(self.load["relayed_artifacts_a_task"]) + reads
+
+    def relay_cpu(self) -> float:
+        """Seconds of CPU for the bytes of a task's artifacts that come by the relay."""
+        return float(self.load["relayed_megabytes_a_task"] * self.assume["cpu_ms_a_relayed_megabyte"]) / 1000
 
     def calls(self, *, peak: bool = False) -> float:
         """HTTP calls: the life of tasks, statuses, everything else."""
         prefix = "peak_" if peak else ""
-        a_task = 4 + self.load["artifacts_a_task"] + self.load["artifact_reads_a_task"]
         tasks, statuses, others = (
             float(self.load[f"{prefix}{name}_a_second"]) for name in ("tasks", "status_calls", "other_calls")
         )
-        return float(tasks * a_task + statuses + others)
+        return float(tasks * self.calls_a_task() + statuses + others)
 
     def http_cpu(self, *, peak: bool) -> float:
         """CPUs that HTTP calls keep busy."""
@@ -80,10 +90,11 @@ class Model:
         tasks = float(self.load[f"{prefix}tasks_a_second"])
         names = ("createTask", "claimWork", "reclaimTask", "reportCompleted")
         requests = sum(sum(budgets.CALLS[name].values()) for name in names) + self.load["artifacts_a_task"]
+        requests += self.load["relayed_artifacts_a_task"] * sum(budgets.CALLS["relay PUT"].values())
         storage = tasks * requests + float(self.load[f"{prefix}status_calls_a_second"])
         storage += 3 * float(self.load[f"{prefix}other_calls_a_second"]) + self.idle_polls(1)
         a_call, a_request = self.assume["cpu_ms_a_call"], self.assume["cpu_ms_a_storage_request"]
-        return float(self.calls(peak=peak) * a_call + storage * a_request) / 1000
+        return float(self.calls(peak=peak) * a_call + storage * a_request) / 1000 + tasks * self.relay_cpu()
 
     def idle_polls(self, instances: int) -> float:
         """Gets of processes whose callers wait in vain: a band, a pool and a process at a time."""

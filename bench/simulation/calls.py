@@ -10,6 +10,8 @@ Call = tuple[RoundTrip, ...]
 
 PENDING = "pending"
 """Any queue of a band of a pool."""
+BLOBS = "blobs"
+"""Any container."""
 
 CALLS: Mapping[str, Call] = {
     "createTask": (("W Groups", "W Expiry", "P deadline", "P pending", "W Pools"), ("W Tasks",)),
@@ -17,6 +19,7 @@ CALLS: Mapping[str, Call] = {
     "reclaimTask": (("R Tasks",), ("U claim", "U pending"), ("W Tasks",)),
     "reportCompleted": (("R Tasks", "P resolved"), ("W Tasks",), ("D claim", "D pending")),
     "createArtifact": (("W Tasks",),),
+    "relay PUT": (("R Tasks", "R Tasks"), ("BW blobs",), ("W Tasks",)),
     "status": (("R Tasks",),),
     "resolved": (
         ("R Tasks",),

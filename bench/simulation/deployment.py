@@ -132,13 +132,13 @@ class Deployment:
 
     # What clients do
 
-    def client(self, name: str, call: Call, partition: int = 0) -> Generator[simpy.Event, None, bool]:
-        """A call, tried again as Taskcluster's client does. False if it never succeeded."""
+    def client(self, name: str, call: Call, partition: int = 0, cpu: float = 0.0) -> Generator[simpy.Event, None, bool]:
+        """A call, with `cpu` seconds for its content, tried again as Taskcluster's client does. False if it failed."""
         began = self.env.now
         self.counts["calls"] += 1
         for attempt in range(CLIENT_RETRIES + 1):
             self.counts["executions"] += 1
-            if (yield from self.front.call(call, partition)):
+            if (yield from self.front.call(call, partition, cpu)):
                 self.measured("call", self.env.now - began)
                 return True
             if attempt < CLIENT_RETRIES:
@@ -162,9 +162,14 @@ class Deployment:
             return
         yield self.env.timeout(self.dice.expovariate(2 / self.load.run_seconds))
         yield from self.client("reclaimTask", CALLS["reclaimTask"], partition)
+        count = float(self.model.load["relayed_artifacts_a_task"])
+        relayed = count / float(self.model.load["artifacts_a_task"])
         for _ in range(self._artifacts()):
             yield from self.client("createArtifact", CALLS["createArtifact"], partition)
-            yield from self.account.round_trip(UPLOAD, partition)
+            if self.dice.random() < relayed:
+                yield from self.client("relay PUT", CALLS["relay PUT"], partition, self.model.relay_cpu() / count)
+            else:
+                yield from self.account.round_trip(UPLOAD, partition)
         yield self.env.timeout(self.dice.expovariate(2 / self.load.run_seconds))
         if (yield from self.client("reportCompleted", CALLS["reportCompleted"], partition)):
             self.counts["resolved"] += 1

@@ -49,10 +49,10 @@ class Instance:
         self.free_at = max(self.env.now, self.free_at) + took
         return self.env.timeout(self.free_at - self.env.now)
 
-    def run(self, call: Call, partition: int) -> Steps:
-        """A call: False if storage refuses for too long, or if the instance dies."""
+    def run(self, call: Call, partition: int, cpu: float = 0.0) -> Steps:
+        """A call, with `cpu` seconds for its content: False if storage refuses for too long, or the instance dies."""
         self.open += 1
-        cpu = self.size.call_cpu
+        cpu += self.size.call_cpu
         for level in call:
             yield self.compute(cpu + self.size.request_cpu * len(level))
             cpu = 0.0
@@ -133,15 +133,15 @@ class Front(Group):
         for _ in range(self.size.concurrency):
             self._next()
 
-    def call(self, call: Call, partition: int) -> Steps:
-        """A call of a client: waits for a place, then runs."""
+    def call(self, call: Call, partition: int, cpu: float = 0.0) -> Steps:
+        """A call of a client: waits for a place, then runs, with `cpu` seconds for its content."""
         while (instance := self._choose()) is None:
             place = self.env.event()
             self.waiting.append(place)
             if not self.instances and not self.starting:
                 self.add()
             yield place
-        done = yield from instance.run(call, partition)
+        done = yield from instance.run(call, partition, cpu)
         self._next()
         return done
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import http.client
 import json
 import re
@@ -96,7 +97,11 @@ class Front:
         connection = http.client.HTTPConnection("127.0.0.1", self.target, timeout=30)
         with contextlib.closing(connection):
             body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
-            connection.request(handler.command, path, body, dict(handler.headers))
+            sent = dict(handler.headers)
+            if plant in ("drops encodings", "unpacks bodies") and sent.pop("Content-Encoding", None):
+                body = gzip.decompress(body) if plant == "unpacks bodies" else body
+                sent["Content-Length"] = str(len(body))
+            connection.request(handler.command, path, body, sent)
             got = connection.getresponse()
             content = got.read()
         status, headers = got.status, dict(got.getheaders())
@@ -148,6 +153,8 @@ def _listening(front: Front) -> Iterator[None]:
 FRONT_PLANTS = (
     ("is down", "answers"),
     ("is down", "one-task"),
+    ("unpacks bodies", "one-task"),
+    ("drops encodings", "one-task"),
     ("is down", "poll-rights"),
     ("encodes paths again", "raw-paths"),
     ("rewrites queries", "raw-queries"),

@@ -12,20 +12,22 @@ from local.state import ROOT
 from shared.concurrency import together
 from shared.domain.artifacts import StorageType, Upload
 from shared.domain.task import Resolved
-from shared.storage.artifacts import ArtifactStore
 from shared.storage.counting import counting
 from shared.storage.interface import Storage
-from shared.usecases.uploads import BLOCK
 from tests.azurite.budget_table import evaluated, figures, table
 from tests.azurite.budgets import BUDGETS, POOL, WORKER, Bench, Budget
 from tests.azurite.calls import artifacts, handlers
+from tests.simulator.artifact_scenarios import relay_to
 
 ELSEWHERE = {
     "createTask … 10,000 dependencies": "tests/simulator/test_dependency_costs.py",
     "createArtifact … that expires in an earlier hour than its task": "tests/simulator/test_artifact_budgets.py",
     "relay PUT": "tests/simulator/test_artifact_budgets.py",
+    "getArtifact": "tests/simulator/test_artifact_budgets.py",
+    "getArtifact … the first after a direct PUT": "tests/simulator/test_artifact_budgets.py",
+    "getArtifact … the first after a direct PUT of gzip": "tests/simulator/test_artifact_budgets.py",
     "history … a sample every 5 minutes, n for its gauges and for each 100 counts": "tests/simulator/test_history.py",
-    "life of an ordinary task, everything included": "tests/azurite/test_budgets.py",
+    "life of an ordinary task, 2.4 artifacts by relay, everything included": "tests/azurite/test_budgets.py",
 }
 """Rows of the table that other tests measure."""
 
@@ -83,8 +85,8 @@ async def test_dependents_of_messages_that_are_handled_together_share_a_commit(b
 
 
 async def test_the_whole_life_of_an_ordinary_task(bench: Bench) -> None:
-    """Create, claim, a reclaim, 2.4 artifacts, complete, the handler with its commits, expiry; with the host's own
-    requests for the resolved message, and without what workers send straight to storage."""
+    """Create, claim, a reclaim, 2.4 artifacts by relay, complete, the handler, expiry; with the host's own requests for
+    the resolved message."""
     count, uploads = 20, 48
     ordinary = bench.definition(expires=timedelta(hours=4))
     await bench.calls.expiration.run(60)
@@ -104,11 +106,10 @@ async def test_the_whole_life_of_an_ordinary_task(bench: Bench) -> None:
         await step("reclaimTask", bench.calls.work.reclaim_task(claim.task.task_id, 0))
     for number in range(uploads):
         task = claims[number % count].task
-        wanted = artifacts.artifact(StorageType.S3, task.expires, upload=Upload.DIRECT)
-        await step("createArtifact", bench.calls.artifacts.creation.create(task.task_id, 0, wanted))
-        stored = await ArtifactStore(bench.storage).get(task.task_id, 0, wanted.name)
-        assert stored
-        await bench.storage.blobs.put_block(stored.container, stored.path, BLOCK, b"content")
+        wanted = artifacts.artifact(StorageType.S3, task.expires, upload=Upload.RELAY)
+        created = await step("createArtifact", bench.calls.artifacts.creation.create(task.task_id, 0, wanted))
+        url = bench.calls.artifacts.relay.url(task.task_id, 0, created.artifact, created.upload_until)
+        await step("relay PUT", relay_to(bench.calls, url))
     for claim in claims:
         await step("reportCompleted", bench.complete(claim))
         await step("the resolved message's handler", bench.resolved_due(claim.task.task_id))
@@ -120,7 +121,7 @@ async def test_the_whole_life_of_an_ordinary_task(bench: Bench) -> None:
         print(f"{name}: {total / count:.2f}")
     each = sum(steps.values()) / count
     print(f"in all: {each:.2f}")
-    assert each <= figures("life of an ordinary task, everything included").operations
+    assert each <= figures("life of an ordinary task, 2.4 artifacts by relay, everything included").operations
 
 
 def test_every_scenario_has_a_name_of_its_own() -> None:

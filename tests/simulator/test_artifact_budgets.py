@@ -22,6 +22,9 @@ from tests.twin.driver import Simulation
 
 Step = Callable[[World], Coroutine[Any, Any, Any]]
 RELAY_PUT = figures("relay PUT")
+READ = figures("getArtifact")
+FIRST_READ = figures("getArtifact … the first after a direct PUT")
+FIRST_READ_OF_GZIP = figures("getArtifact … the first after a direct PUT of gzip")
 EARLY = figures("createArtifact … that expires in an earlier hour than its task")
 
 
@@ -121,10 +124,10 @@ async def listing(world: World) -> None:
         (scenes.relayed, scenes.put_to_relay, RELAY_PUT.operations, RELAY_PUT.depth),
         (scenes.blob_uploaded, scenes.complete_blob, 4, 3),
         (scenes.object_uploaded, scenes.finish_object, 3, 2),
-        (scenes.uploaded, read, 5, 5),
-        (uploaded_as_gzip, read, 6, 6),
-        (encoded, read, 6, 6),
-        (settled, read, 1, 1),
+        (scenes.uploaded, read, FIRST_READ.operations, FIRST_READ.depth),
+        (uploaded_as_gzip, read, FIRST_READ_OF_GZIP.operations, FIRST_READ_OF_GZIP.depth),
+        (encoded, read, FIRST_READ_OF_GZIP.operations, FIRST_READ_OF_GZIP.depth),
+        (settled, read, READ.operations, READ.depth),
         (settled, read_latest, 2, 1),
         (settled, info, 1, 1),
         (settled, listing, 2, 1),

@@ -7,13 +7,13 @@ from collections.abc import Awaitable
 from datetime import timedelta
 from typing import Any
 
-from bench.simulation.calls import CALLS, PENDING, Call
+from bench.simulation.calls import BLOBS, CALLS, PENDING, Call
 from shared.domain.artifacts import Upload
 from shared.domain.dates import parse_date
 from shared.domain.task import Resolved
-from shared.storage.counting import Operations, counting
+from shared.storage.counting import Kind, Operations, counting
 from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE
-from tests.simulator.artifact_scenarios import artifact
+from tests.simulator.artifact_scenarios import artifact, relay
 from tests.simulator.situations import A, running
 from tests.simulator.world import CLAIM_TIMEOUT, World
 
@@ -23,6 +23,7 @@ def _round_trips(operations: Operations) -> list[Counter[str]]:
     levels: list[Counter[str]] = [Counter() for _ in range(operations.depth)]
     for request in operations.requests:
         target = PENDING if request.target.startswith("pending-") else request.target
+        target = BLOBS if request.kind in (Kind.BLOB_READ, Kind.BLOB_WRITE) else target
         levels[request.level - 1][f"{request.kind.value} {target}"] += 1
     return levels
 
@@ -112,5 +113,6 @@ def test_an_artifact_is_recorded_as_it_is_modelled() -> None:
         await running(world)
         upload = artifact(world, "s3", upload=Upload.RELAY)
         _same("createArtifact", await _recorded(world.services.artifacts.creation.create(A, 0, upload)))
+        _same("relay PUT", await _recorded(relay(world)))
 
     world.run(story())
