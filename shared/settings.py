@@ -109,7 +109,7 @@ class Settings(BaseSettings):
         le=86_400,
         description="How long a claim lasts until it is renewed for the first time; CLAIM_TIMEOUT_SECONDS if not set. "
         "If shorter, a task that was given to a dead worker is retried sooner, and every other worker renews "
-        "once more. 210 s is the least for generic-worker, too.",
+        "once more. At least 240 s for generic-worker and 360 s for scriptworker: docs/workers.md.",
     )
     deadline_delay_seconds: float = Field(
         default=60, ge=0, le=3600, description="How long after its deadline a task is resolved by it."

@@ -37,11 +37,17 @@ class BodyTooLarge(Exception):
     """The request's body exceeds the limit."""
 
 
+class ClientGone(Exception):
+    """The connection was cut before the request was there as a whole."""
+
+
 class HttpApp:
     """Serves the HTTP functions of an app.
 
     As the Functions host does: 404 for a path or method without a function (there is no 405), 413 for a body that is
-    too large, 500 without a body when a function fails. A client that goes away does not cancel its function.
+    too large, 500 without a body when a function fails. A request that was cut before it was there as a whole reaches
+    no function. A client that goes away later does not end its function, which is told nothing, and the answer is lost:
+    the host tells only workers that say they handle it, and the Python worker does not.
     """
 
     def __init__(
@@ -94,6 +100,8 @@ class HttpApp:
             _log.warning("Function %s: a request body exceeds the limit of %d bytes", function.name, self._body_limit)
             await _answer(send, 413, [(b"connection", b"close")])
             return
+        except ClientGone:
+            return
         if self._path_mode == "azure":
             raw = scope["raw_path"].decode("ascii") + _query(scope)
             headers |= dict.fromkeys(RAW_URL_HEADERS, raw)
@@ -119,6 +127,8 @@ class HttpApp:
         more = True
         while more:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
             more = message.get("more_body", False)

@@ -60,6 +60,14 @@ MOST_AT_ONCE = 32
 """Messages that one Get may take."""
 IDLE_AFTER = 30.0
 """Seconds without work after which a pool is polled less often."""
+FRESH = 5.0
+"""Seconds without a new wait after which one of several workers that wait is asked to call again.
+
+A client may have gone without a word. So somebody was there this lately, whom the next work goes to. It costs a call in
+that time for each task queue at the most, and none where so many workers wait that they call as often anyway.
+"""
+CALLS_AGAIN = 1.0
+"""Seconds in which a client calls again; if none has, the next one is asked."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +82,7 @@ class PollIntervals:
 class _Waiter:
     count: int
     looks_once: bool
+    came: float
     served: asyncio.Future[None]
     messages: list[PendingMessage] = field(default_factory=list)
 
@@ -85,13 +94,20 @@ class _Waiter:
 @dataclass(eq=False)
 class _Pool:
     waiters: deque[_Waiter] = field(default_factory=deque)
+    """In the order in which they came."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     loop: asyncio.Task[None] | None = None
     last_found: float = 0.0
+    last_ended: float = 0.0
+    """When a wait was ended so that its client calls again."""
 
 
 class Poller:
-    """Takes pending messages for those who wait, highest band first, first come first served."""
+    """Takes pending messages for those who wait, highest band first.
+
+    Who came last is served first: a client that has gone is not seen to have gone (contract 5.1), and who came last is
+    the most likely to be there. Where several wait, they are asked in turn to call again (`FRESH`).
+    """
 
     def __init__(
         self,
@@ -117,7 +133,8 @@ class Poller:
         leave waits for the poll under way. Cancelled, it releases what it was given. Raises StorageUnavailable.
         """
         pool = self._pools.setdefault(task_queue_id, _Pool(last_found=self._monotonic()))
-        waiter = _Waiter(count=count, looks_once=wait <= 0, served=asyncio.get_running_loop().create_future())
+        served = asyncio.get_running_loop().create_future()
+        waiter = _Waiter(count=count, looks_once=wait <= 0, came=self._monotonic(), served=served)
         pool.waiters.append(waiter)
         pool.wake.set()
         if pool.loop is None:
@@ -168,6 +185,7 @@ class Poller:
                 looking = [waiter for waiter in pool.waiters if waiter.looks_once]
                 found = await self._look(task_queue_id, pool)
                 self._serve(pool, looking)
+                self._refresh(pool)
                 if not found and pool.waiters:
                     await self._pause(pool)
         except Exception as error:  # every waiter gets it; no one would see it in this task
@@ -203,11 +221,11 @@ class Poller:
     async def _hand_out(self, pool: _Pool, messages: list[PendingMessage]) -> None:
         remaining = deque(messages)
         while remaining and pool.waiters:
-            waiter = pool.waiters[0]
+            waiter = pool.waiters[-1]
             waiter.messages.extend(remaining.popleft() for _ in range(min(waiter.lacks, len(remaining))))
             if waiter.lacks:
                 break
-            pool.waiters.popleft().served.set_result(None)
+            pool.waiters.pop().served.set_result(None)
         await together(*(self._messages.delay_pending(message.handle, 0) for message in remaining))
 
     @staticmethod
@@ -218,11 +236,18 @@ class Poller:
                 pool.waiters.remove(waiter)
                 waiter.served.set_result(None)
 
-    @staticmethod
-    def _serve_begun(pool: _Pool) -> None:
-        """Serves a waiter that has got a message and waits for more: only the first can have some, but not all."""
-        if pool.waiters and pool.waiters[0].messages:
-            pool.waiters.popleft().served.set_result(None)
+    def _serve_begun(self, pool: _Pool) -> None:
+        """Serves who has got messages, and waits for more."""
+        self._serve(pool, [waiter for waiter in pool.waiters if waiter.messages])
+
+    def _refresh(self, pool: _Pool) -> None:
+        """Ends the oldest wait, if nobody has come lately: its client, if it is there, calls again and comes last."""
+        now = self._monotonic()
+        if len(pool.waiters) < 2 or now - pool.last_ended < CALLS_AGAIN:
+            return
+        if now - pool.waiters[-1].came >= FRESH:
+            pool.last_ended = now
+            self._serve(pool, [pool.waiters[0]])
 
     async def _pause(self, pool: _Pool) -> None:
         idle = self._monotonic() - pool.last_found > IDLE_AFTER

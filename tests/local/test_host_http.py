@@ -173,6 +173,25 @@ def test_a_body_in_chunks_reaches_the_function_whole(host: HostProcess) -> None:
     assert answer.json()["body"] == "one two"
 
 
+def test_a_client_that_hangs_up_does_not_end_its_function(host: HostProcess) -> None:
+    """Its answer is written into the void: nobody is told, the function least of all."""
+    before = len(host.seen(function="answers", kind="meet"))
+    with socket.create_connection(("127.0.0.1", host.port), timeout=30) as connection:
+        connection.sendall(b"GET /answers/meet?number=2 HTTP/1.1\r\nHost: x\r\n\r\n")
+        wait_until(lambda: len(host.seen(function="answers", kind="meet")) == before + 1, "it has begun")
+    assert send(host, "GET", "/answers/meet?number=2").status == 200
+
+
+def test_a_request_that_is_cut_in_its_body_reaches_no_function(host: HostProcess) -> None:
+    before = host.child.output().count("Function item ")
+    with socket.create_connection(("127.0.0.1", host.port), timeout=30) as connection:
+        connection.sendall(b"PUT /items/cut HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\npart")
+    answer = send(host, "PUT", "/items/whole", b"body")
+    assert answer.status == 200
+    assert host.child.output().count("Function item ") == before + 1
+    assert "Exception" not in host.child.output()
+
+
 def test_a_connection_serves_many_requests(host: HostProcess) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", host.port, timeout=30)
     for number in range(3):

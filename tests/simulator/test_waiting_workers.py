@@ -27,10 +27,10 @@ def test_workers_that_wait_in_a_call_count_until_it_ends() -> None:
     async def script() -> None:
         workers = [Worker(worker_group="g", worker_id=f"w{number}") for number in range(3)]
         waits = [asyncio.ensure_future(world.services.work.claim_work(POOL, worker, 1, 20)) for worker in workers]
-        await world.clock.sleep(5)
+        await world.clock.sleep(1)
         assert reported(world) == {WAITS: 3}
         await world.create()
-        await world.clock.sleep(5)
+        await world.clock.sleep(3)
         assert reported(world) == {WAITS: 2}, "one has a task"
         assert world.services.waiting_workers.of_task_queue(POOL) == {"claimWork": 2, "pollTaskUrls": 0}
         assert world.services.waiting_workers.of_task_queue("p/other") == {"claimWork": 0, "pollTaskUrls": 0}
