@@ -12,8 +12,9 @@ import base64
 import gzip
 import json
 import os
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,9 +30,12 @@ from shared.domain.task import State
 from shared.storage import keys
 from shared.storage.connection import AzureStorage
 from shared.storage.interface import MAX_OPERATIONS, Storage, Upsert, Value
+from shared.storage.limits import MAX_TRANSACTION, transaction_size
 
-_BATCH_BYTES = 2_000_000
-"""Of lines; a transaction holds 4 MiB, with more around each row."""
+_RESTORE = "restore.json"
+"""Notes, beside the files, how far a restore is."""
+_NOTED_EVERY = 1000
+"""Entities."""
 _BYTES = "$bytes"
 _PAGE = 1000
 _ATTEMPTS = 10
@@ -113,24 +117,64 @@ async def occupied(account: AzureStorage, tables: Sequence[str]) -> list[str]:
     return found
 
 
-async def import_tables(
-    storage: Storage, tables: Sequence[str], folder: Path, report: Report = unwatched
-) -> dict[str, int]:
-    """Inserts or replaces every entity of the files; returns how many. Raises BackupError if one is missing or bad.
+def is_begun(folder: Path, account: str) -> bool:
+    """Whether a restore into the account has ended early, and the next one goes on. Raises BackupError for one into
+    another account."""
+    return _noted(folder, account) is not None
 
-    Entities that are there and not in the files stay.
+
+def forget_restore(folder: Path) -> None:
+    """Removes the note of how far a restore is: it is done."""
+    (folder / _RESTORE).unlink(missing_ok=True)
+
+
+async def import_tables(
+    storage: Storage, tables: Sequence[str], folder: Path, report: Report = unwatched, *, account: str = ""
+) -> dict[str, int]:
+    """Inserts or replaces every entity of the files; returns how many they have.
+
+    Entities that are there and not in the files stay. How far it is in `account` is noted in the folder: after an early
+    end the next call goes on from there. Raises BackupError if a file is missing or bad, or if a restore into another
+    account has not come to its end.
     """
     missing = [table for table in tables if not _file(folder, table).exists()]
     if missing:
         raise BackupError(f"{folder} has no file of {', '.join(missing)}")
-    counts = {}
+    counts = _noted(folder, account) or {}
+    _note(folder, account, counts)
     for table in tables:
-        counts[table] = 0
-        for partition, rows in _batches(_file(folder, table)):
+        noted = counts.setdefault(table, 0)
+        for partition, rows in _batches(_file(folder, table), counts[table]):
             await storage.tables.transact(table, partition, rows)
             counts[table] += len(rows)
             report(f"{table}: {counts[table]:,} entities")
+            if counts[table] - noted >= _NOTED_EVERY:
+                noted = counts[table]
+                _note(folder, account, counts)
+        _note(folder, account, counts)
     return counts
+
+
+def _noted(folder: Path, account: str) -> dict[str, int] | None:
+    """How many entities of each table are restored by one that has not come to its end; None if there is none."""
+    try:
+        note = json.loads((folder / _RESTORE).read_text())
+    except FileNotFoundError:
+        return None
+    if note["account"] != account:
+        other = f"a restore into {note['account']} has not come to its end"
+        raise BackupError(f"{other}; to begin another one, remove {folder / _RESTORE}")
+    return dict(note["entities"])
+
+
+def _note(folder: Path, account: str, counts: Mapping[str, int]) -> None:
+    """At once: a process that dies leaves the note that was there before."""
+    new = folder / f"{_RESTORE}.new"
+    try:
+        new.write_text(json.dumps({"account": account, "entities": counts}))
+        new.replace(folder / _RESTORE)
+    except OSError as error:
+        raise BackupError(f"it cannot be noted in {folder} how far the restore is: {error}") from error
 
 
 async def revive(records: Records, task_id: str) -> bool:
@@ -226,12 +270,14 @@ def _read(value: Any) -> Value:
             raise ValueError("not a property")
 
 
-def _batches(path: Path) -> Iterator[tuple[str, list[Upsert]]]:
-    """Rows of one partition each, as many as a transaction holds: a table is listed partition by partition."""
+def _batches(path: Path, after: int) -> Iterator[tuple[str, list[Upsert]]]:
+    """Rows of one partition each, as many as a transaction holds: a table is listed partition by partition. `after` so
+    many rows."""
     batch: list[Upsert] = []
     of, size = "", 0
-    for partition, row, length in _rows(path):
-        if batch and (partition != of or len(batch) == MAX_OPERATIONS or size + length > _BATCH_BYTES):
+    for partition, row in _rows(path, after):
+        length = transaction_size(partition, [row])
+        if batch and (partition != of or len(batch) == MAX_OPERATIONS or size + length > MAX_TRANSACTION):
             yield of, batch
             batch, size = [], 0
         of = partition
@@ -241,13 +287,13 @@ def _batches(path: Path) -> Iterator[tuple[str, list[Upsert]]]:
         yield of, batch
 
 
-def _rows(path: Path) -> Iterator[tuple[str, Upsert, int]]:
-    """Partition, row, and about how many bytes it takes in a request."""
+def _rows(path: Path, after: int) -> Iterator[tuple[str, Upsert]]:
+    """Rows with their partitions, `after` so many."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in islice(enumerate(file, 1), after, None):
             try:
                 values = {name: _read(value) for name, value in json.loads(line).items()}
                 partition, key = str(values.pop("PartitionKey")), str(values.pop("RowKey"))
             except (ValueError, KeyError, AttributeError) as error:
                 raise BackupError(f"line {number} of {path.name} is no entity") from error
-            yield partition, Upsert(key, values), len(line)
+            yield partition, Upsert(key, values)

@@ -162,14 +162,20 @@ def restore_backup(
         ),
     ] = False,
 ) -> None:
-    """Write the files of an export to the tables: of an empty account, with the app stopped."""
+    """Write the files of an export to the tables: of an empty account, with the app stopped.
+
+    One that has ended early goes on with the next call.
+    """
 
     async def restore(account: AzureStorage) -> dict[str, Any]:
-        if not overwrite and (tables := await backup.occupied(account, TABLES)):
+        name = f"{account.endpoints.table} {account.names.prefix}".rstrip()
+        is_resumed = backup.is_begun(folder, name)
+        if not overwrite and not is_resumed and (tables := await backup.occupied(account, TABLES)):
             raise backup.BackupError(f"{', '.join(tables)} are not empty; --overwrite puts the files' rows over theirs")
-        counts = await backup.import_tables(account.storage, TABLES, folder, progress.at)
+        counts = await backup.import_tables(account.storage, TABLES, folder, progress.at, account=name)
         if not timers:
-            return {"entities": counts}
+            backup.forget_restore(folder)
+            return {"entities": counts, "resumed": is_resumed}
         records = Records.of(account.storage, Runtime())
         ids = [task_id async for task_id in backup.all_tasks(account)]
 
@@ -180,7 +186,8 @@ def restore_backup(
         for start in range(0, len(ids), AT_ONCE):
             revived += sum(await in_waves(WIDTH, revive, ids[start : start + AT_ONCE]))
             progress.at(f"timers of {min(start + AT_ONCE, len(ids)):,} of {len(ids):,} tasks")
-        return {"entities": counts, "revived": revived}
+        backup.forget_restore(folder)
+        return {"entities": counts, "revived": revived, "resumed": is_resumed}
 
     try:
         with Progress() as progress:
