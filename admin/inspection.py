@@ -17,7 +17,6 @@ from shared.domain.creation import satisfies
 from shared.domain.definition import Definition
 from shared.domain.effects import row_of
 from shared.domain.index import entries_of
-from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.domain.task import RETRY_OF, State, Task
 from shared.storage import keys
 from shared.storage.codec import decode_task
@@ -124,11 +123,8 @@ def _overdue(records: Records, task: Task, repairs: TaskRepairs) -> Iterator[Fin
 
 
 async def _is_scheduled_for_deletion(records: Records, definition: Definition) -> bool:
-    key = keys.expiring("task", definition.task_id, definition.task_group_id)
-    return (
-        await records.storage.tables.get(keys.EXPIRY, keys.hour(definition.expires + EXPIRY_GRACE_PERIOD), key)
-        is not None
-    )
+    words = definition.task_id, definition.task_group_id
+    return await records.expiry.is_scheduled(definition.expires, "task", words)
 
 
 async def _group_rows(records: Records, task: Task, repairs: TaskRepairs) -> list[Finding]:

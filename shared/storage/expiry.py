@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from shared.concurrency import in_waves
 from shared.domain.artifacts import digest
 from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Definition
@@ -32,6 +33,8 @@ FIRST_RETRY = timedelta(hours=1)
 LAST_RETRY = timedelta(days=1)
 """Back-off of what cannot be deleted: the delay doubles with every failure, up to the longest one."""
 
+_READS = 16
+"""Buckets looked into side by side."""
 _CURSOR = "cursor"
 _HOUR = "hour"
 _FAILURES = "failures"
@@ -169,6 +172,21 @@ class ExpiryStore:
         """Schedules a deletion for the hour in which it may happen."""
         await self._upsert(self.bucket(expires), keys.expiring(kind, *words), values)
 
+    async def is_scheduled(self, expires: datetime, kind: str, words: tuple[str, ...]) -> bool:
+        """Whether a deletion is in a bucket that is not finished: that of its hour, or, of what has expired, one to
+        which it was moved on."""
+        own, first = _due(expires), (await self.position()).hour
+        hours = {_hour(own)} if own >= first else set()
+        if own <= self._now():
+            last = self._now() + LAST_RETRY + timedelta(hours=1)
+            hours |= {first + timedelta(hours=number) for number in range(int((last - first) / timedelta(hours=1)) + 1)}
+        key = keys.expiring(kind, *words)
+
+        async def is_there(hour: datetime) -> bool:
+            return await self._tables.get(keys.EXPIRY, keys.hour(hour), key) is not None
+
+        return any(await in_waves(_READS, is_there, sorted(hours)))
+
     async def due(self, bucket: str) -> list[Expiring]:
         """The first things of a bucket, up to a page; none when it is empty."""
         page = await self._tables.query(keys.EXPIRY, bucket, start="", end="\x7f")
@@ -241,7 +259,7 @@ class ExpiryStore:
 
     def bucket(self, expires: datetime) -> str:
         """The hour in which something is due; one that has passed is this one."""
-        return keys.hour(min(max(expires, self._now()), _NEVER) + EXPIRY_GRACE_PERIOD)
+        return keys.hour(_due(max(expires, self._now())))
 
     async def _upsert(self, bucket: str, key: str, values: Mapping[str, Value]) -> None:
         await self._tables.transact(keys.EXPIRY, bucket, [Upsert(key, values)])
@@ -272,6 +290,10 @@ def _task_words(definition: Definition) -> tuple[str, ...]:
 
 def _task_values(definition: Definition) -> Mapping[str, Value]:
     return {"taskGroupId": definition.task_group_id}
+
+
+def _due(expires: datetime) -> datetime:
+    return min(expires, _NEVER) + EXPIRY_GRACE_PERIOD
 
 
 def _read_hour(cursor: Row) -> datetime:
