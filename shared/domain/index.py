@@ -24,6 +24,7 @@ MOST_DATA = 32_000
 
 _PATH = re.compile(PATH_PATTERN)
 _LAST_DAY = datetime(9999, 12, 31, tzinfo=UTC)
+_LAST_MOMENT = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +83,7 @@ def namespaces_above(path: str, expires: datetime) -> list[tuple[str, datetime]]
 
 def _next_midnight(moment: datetime) -> datetime:
     if moment >= _LAST_DAY:
-        return _LAST_DAY
+        return _LAST_MOMENT
     return datetime.combine(moment.astimezone(UTC).date(), time(), UTC) + timedelta(days=1)
 
 
@@ -127,7 +128,7 @@ def _expires(value: Any) -> datetime | None:
         if isinstance(value, str):
             return parse_date(value) if "T" in value else datetime.combine(date.fromisoformat(value), time(), UTC)
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)
+            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=math.floor(value))
     except (ValueError, OverflowError):
         return None
     return None

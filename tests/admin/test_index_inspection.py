@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -18,6 +19,7 @@ from shared.domain.task import Resolved
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.interface import Create, Delete, Merge, Operation
+from tests.simulator import indexing
 from tests.simulator.world import World
 
 PATH = "team.v2.app"
@@ -196,5 +198,41 @@ def test_a_task_that_is_not_at_its_path_is_found() -> None:
         assert await texts(second) == [f"the index has {first} at {PATH}: lost, or deleted since (`index fill`)"]
         await world.services.index.remove(PATH)
         assert await texts(second) == [f"the index has nothing at {PATH}: lost, or deleted since (`index fill`)"]
+
+    world.run(story())
+
+
+LAST_DATES = [
+    "9999-12-30T23:59:59.999Z",
+    "9999-12-31T00:00:00.000Z",
+    "9999-12-31T23:45:00.000Z",
+    "9999-12-31T23:59:59.999Z",
+    253402300799999.5,
+]
+
+
+@pytest.mark.parametrize("expires", LAST_DATES)
+def test_entry_of_the_last_dates_that_there_are_stops_nothing(expires: str | float) -> None:
+    """It is entered, found and listed; the sweep of its namespace goes on, and so does the check of the index."""
+    world = World()
+
+    async def story() -> None:
+        await world.services.index.insert(entry(world, "demo.mine", days=1))
+        await world.create(
+            routes=["index.demo.forever.app", "index.demo.forever"], extra={"index": {"expires": expires}}
+        )
+        (claim,) = await world.claim()
+        await world.services.lifecycle.report(claim.task.task_id, claim.run_id, Resolved.COMPLETED)
+        await world.drain(10)
+        found = await world.services.index.find("demo.forever.app")
+        again = replace(found, task_id=world.slugid(), rank=1)
+        await world.services.index.insert(again)
+        assert await inspected(world) == {}
+        await indexing.expire_for(world, 6)
+        assert await inspected(world) == {}
+        left = {str(row.values["path"]) for row in world.rows(keys.INDEX) if row.key.startswith("task~")}
+        assert left == {"demo.forever.app", "demo.forever"}
+        assert (await world.services.index.find("demo.forever.app")).task_id == again.task_id
+        assert [each.path for each in (await world.services.index.namespaces("demo", "", 10))[0]] == ["demo.forever"]
 
     world.run(story())
