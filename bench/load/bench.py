@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from bench.budgets import CALLS
 from bench.load import ceiling
+from bench.load.burst import REFUSED, burst
 from bench.load.client import Calls, Kind, Target
 from bench.load.crowd import (
     Clock,
@@ -45,10 +46,20 @@ class Preset:
     sizes: tuple[int, ...]
     """Tasks of a group, all pending in one task queue, at which its growth is measured."""
     idle_seconds: float
+    burst: tuple[int, int]
+    """Calls that one client sends at once, and other clients beside it."""
 
 
-QUICK = Preset(name="quick", seconds=3, samples=10, graph=24, sizes=(0, 100, 300), idle_seconds=5)
-FULL = Preset(name="full", seconds=15, samples=100, graph=400, sizes=(0, 500, 1000, 2500, 5000), idle_seconds=30)
+QUICK = Preset(name="quick", seconds=3, samples=10, graph=24, sizes=(0, 100, 300), idle_seconds=5, burst=(100, 5))
+FULL = Preset(
+    name="full",
+    seconds=15,
+    samples=100,
+    graph=400,
+    sizes=(0, 500, 1000, 2500, 5000),
+    idle_seconds=30,
+    burst=(1000, 20),
+)
 
 
 @dataclass
@@ -68,7 +79,7 @@ class Bench:
 
     def run(self) -> None:
         """All parts."""
-        for part in (self._throughput, self._alone, self._graphs, self._growth, self._idle, self._ceiling):
+        for part in (self._throughput, self._alone, self._graphs, self._growth, self._burst, self._idle, self._ceiling):
             part()
         self.meter.result.memory = {name: round(use.memory, 1) for name, use in use_of(self.meter.processes).items()}
         self._calls.client.close()
@@ -209,6 +220,23 @@ class Bench:
                     clock.timed("reportCompleted", self._calls.complete, claimed)
         self.meter.note(clock.stop())
         return {name: percentile(latencies, 0.5) for name, latencies in clock.seen.latencies.items()}
+
+    def _burst(self) -> None:
+        """One client that sends many calls at once, and what it does to others."""
+        count, others = self.preset.burst
+        self.meter.say(f"{count} calls at once beside {others} other clients")
+        bursting, beside = burst(self.target, self._kind("burst"), count, others)
+        for name, seen in (
+            (f"createTask, {count:,} at once by one client", bursting),
+            (f"createTask, one a second by each of {others} others", beside),
+        ):
+            row = Row(
+                part="burst", name=name, count=seen.count("createTask"), rate=seen.count("createTask") / seen.seconds
+            )
+            row.failures, row.sent_again = len(seen.failures), seen.count(REFUSED)
+            self.meter.row(row, seen.latencies.get("createTask", []))
+            self.meter.note(seen)
+        self.meter.costs()
 
     def _idle(self) -> None:
         """Workers that wait for work that does not come: what a minute of all of them costs. Their polls of the storage

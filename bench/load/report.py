@@ -14,6 +14,7 @@ PARTS: Mapping[str, str] = {
     "one client": "Calls, one client alone",
     "graphs": "Graphs: a number of tasks in each shape",
     "growth": "Listing a group as it grows",
+    "burst": "A burst of one client, beside others",
     "idle": "Idle workers",
     "ceiling": "What the emulator could serve",
 }
@@ -89,8 +90,9 @@ def _table(rows: list[Row]) -> str:
     lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
     for row in rows:
         figures = [row.rate, row.p50, row.p99, row.requests, *(row.cpu.get(name) for name in processes)]
-        name = row.name if not row.failures else f"{row.name} ({row.failures} failed)"
-        lines.append(_line([name, *map(number, figures)]))
+        notes = {"failed": row.failures, "refused and sent again": row.sent_again}
+        noted = ", ".join(f"{count} {what}" for what, count in notes.items() if count)
+        lines.append(_line([f"{row.name} ({noted})" if noted else row.name, *map(number, figures)]))
     return "\n".join(lines)
 
 

@@ -27,6 +27,8 @@ class Row:
     cpu: dict[str, float] = field(default_factory=dict)
     """Milliseconds of CPU for each, by process."""
     failures: int = 0
+    sent_again: int = 0
+    """Calls that were refused and then sent again."""
 
 
 @dataclass(kw_only=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.load import __main__ as command
+from bench.load.burst import named
 from bench.load.client import CallFailed, Client, Target
 from bench.load.compare import compare
 from bench.load.crowd import Clock, percentile
@@ -74,6 +75,20 @@ def test_tables_show_what_was_measured() -> None:
     assert "createTask: 25% of what the emulator serves bare" in text
     assert "Memory at the end: host-7991 90 MB." in text
     assert list(charts(a_result())) == ["calls-by-pending-tasks.svg"]
+
+
+def test_tables_show_what_was_refused() -> None:
+    result = a_result()
+    result.rows.append(Row(part="burst", name="at once", failures=1, sent_again=12, p99=2000.0))
+    assert "| at once (1 failed, 12 refused and sent again) | – | – | 2,000 | – |" in markdown(result)
+
+
+def test_other_clients_of_a_burst_have_names_of_their_own() -> None:
+    root = Target("https://tc.example.com", "me", "some-token-0123456789abcdef")
+    others = [named(root, number) for number in range(2)]
+    assert [other.client_id for other in others] == ["bench/other-0", "bench/other-1"]
+    assert all(json.loads(other.certificate)["issuer"] == "me" for other in others)
+    assert named(others[0], 1) == others[0], "temporary credentials issue no others"
 
 
 def test_two_runs_are_compared_by_ratios() -> None:
