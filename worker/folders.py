@@ -116,8 +116,13 @@ def remove(path: Path) -> None:
 def locked(lock: Path) -> Iterator[int]:
     """Holds the lock; its descriptor. Raises BlockingIOError when another process does, FileNotFoundError when it has
     been removed."""
-    with lock.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(file.fileno()).st_ino != lock.stat().st_ino:
+    # Whoever can open it can lock it, and so keep others from a user or a folder.
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_ino != lock.stat().st_ino:
             raise FileNotFoundError(lock)
-        yield file.fileno()
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -248,6 +248,13 @@ async def test_a_user_of_whom_something_is_left_is_not_used(open_folder: Path, u
         pass
 
 
+async def test_no_task_locks_what_the_worker_locks(ran: Ran, user: User) -> None:
+    locks = f"{ran.work}/tasks/user-{user.uid}.lock {ran.work}/tasks/task-0.lock"
+    assert await ran.run(f"for lock in {locks}; do [ -e $lock ] || exit 1; ! (: < $lock) || exit 1; done") == [
+        "completed"
+    ]
+
+
 # The helper
 
 
