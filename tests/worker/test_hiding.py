@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
+import aiohttp
 import pytest
+from aiohttp import web
 
 import worker.__main__ as command
 from worker.hiding import Formatter, shown, without_secrets
 from worker.logstore import said
+from worker.options import Options
+from worker.queue import Advice, Queue
+from worker.signed import SignedUrls
+from worker.worker import Worker
 
 NOBODY = 65534
 READER = Path("/bin/cat")
@@ -93,3 +102,35 @@ def test_the_workers_log_has_no_signature_and_no_line_of_a_tasks_making() -> Non
     assert lines[0] == "ERROR file a\\nERROR forged\\x1b[2J"
     assert lines[1].startswith("Traceback")
     assert "secret" not in written.getvalue()
+
+
+async def test_a_poll_url_that_fails_is_logged_without_its_signature(caplog: pytest.LogCaptureFixture) -> None:
+    asked = asyncio.Event()
+
+    async def fail(_: web.BaseRequest) -> web.Response:
+        asked.set()
+        return web.Response(status=503)
+
+    runner = web.ServerRunner(web.Server(fail))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}/queue/messages?sp=p&sig=SECRET"
+
+    class FakeQueue:
+        async def pollTaskUrls(self, *_: str) -> object:  # noqa: N802 - the client's name
+            until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+            return {"queues": [{"signedPollUrl": url}], "expires": until}
+
+    options = Options(
+        root_url="https://tc.example.com", credentials={}, task_queue_id="a/b", worker_group="g", worker_id="w"
+    )
+    worker = Worker(options)
+    async with aiohttp.ClientSession() as session:
+        source = SignedUrls(cast(Queue, FakeQueue()), session, Advice(), options)
+        working = asyncio.create_task(worker._take_work(source))
+        await asyncio.wait_for(asked.wait(), 30)
+        worker.shut_down()
+        await asyncio.wait_for(working, 30)
+    await runner.cleanup()
+    assert "/queue/messages?…" in caplog.text
+    assert "SECRET" not in caplog.text

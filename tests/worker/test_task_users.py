@@ -19,6 +19,7 @@ import pytest
 from tests.worker.test_archives import LINK, zipped
 from tests.worker.test_process import has_ended, until
 from tests.worker.test_run import QUIET, FakeClaim
+from worker import folders as folders_module
 from worker.caches import Caches
 from worker.claim import Claim
 from worker.execution import Site
@@ -238,7 +239,10 @@ async def test_a_work_directory_that_a_task_could_change_is_refused(open_folder:
         Folders(work).sweep(is_root_for_others=True)
 
 
-async def test_a_user_of_whom_something_is_left_is_not_used(open_folder: Path, user: User) -> None:
+async def test_a_user_of_whom_something_is_left_is_not_used(
+    open_folder: Path, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders_module, "TRIES", 1)
     folders = Folders(open_folder / "work")
     folders.sweep(is_root_for_others=True)
     async with folders.one("first", user):
@@ -246,6 +250,16 @@ async def test_a_user_of_whom_something_is_left_is_not_used(open_folder: Path, u
             await folders.one("second", user).__aenter__()
     async with folders.one("second", user):
         pass
+
+
+async def test_what_a_task_has_mounted_in_its_folder_stays_where_it_is(ran: Ran) -> None:
+    """In a namespace of its own, where it is root."""
+    (ran.out / "kept").touch()
+    script = "mkdir here && mount --rbind $OUT here && touch $OUT/mounted; (setsid sleep 600 &)"
+    if "completed" not in await ran.run(f"export OUT; unshare -Urm sh -c '{script}'; [ -e $OUT/mounted ]"):
+        pytest.skip("users can make no namespaces here")
+    assert (ran.out / "kept").exists()
+    assert [path.suffix for path in (ran.work / "tasks").iterdir()] == [".lock"]
 
 
 async def test_no_task_locks_what_the_worker_locks(ran: Ran, user: User) -> None:

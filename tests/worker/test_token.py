@@ -118,6 +118,7 @@ until [ -e $OUT/checked ]; do look; done > $OUT/seen; look >> $OUT/seen; true
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.getuid() != 0, reason="it makes namespaces, and users of tasks")
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="it takes rights from root")
 @pytest.mark.parametrize(
     ("way", "users", "is_read"),
     [
