@@ -166,7 +166,7 @@ def upload_and_read(deployment: Deployment, task_id: str, credentials: Credentia
     """Artifacts by signed URLs, straight to storage and through our own route, also with a wrong signature."""
     bodies = []
     headers = {"content-type": "text/plain"}
-    for name, length in (("public/direct", {"contentLength": 7}), ("public/relay", {})):
+    for name, length in (("public/direct", {"contentLength": 1 << 30}), ("public/relay", {})):
         request = {"storageType": "s3", "contentType": "text/plain", "expires": format_time(timedelta(hours=1))}
         created = deployment.python(
             "createArtifact", task_id, "0", name, {**request, **length}, credentials=credentials, service="Queue"

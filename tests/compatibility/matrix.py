@@ -55,7 +55,9 @@ What a program that was written for Taskcluster may notice, in one place.
 * **JSON is compact**, without line breaks and indentation.
 * **`__heartbeat__`** returns 503 if storage or Service Bus does not answer.
 * **Artifacts** of type `s3` are blobs of Azure Storage; one that has not been uploaded returns 404, where Taskcluster
-  redirects to a URL that does. `error` artifacts answer 424, as in Taskcluster.
+  redirects to a URL that does. `error` artifacts answer 424, as in Taskcluster. The encoding of an upload that is too
+  large for the relay is told from its content, which cannot tell [one case](artifacts.md#how-a-put-reaches-the-blob).
+  `contentLength` is shown also where nobody has stated it.
 * **Paths**: where the platform decodes paths before the service sees them and does not pass on the path as it came
   (Core Tools), a signature of a path that can be encoded in many ways cannot be verified: 400 InputError.
 """
