@@ -62,6 +62,12 @@ def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None
     return Answer(status=status, body=to_json(value), headers=headers or {})
 
 
+def redirection(url: str) -> Answer:
+    """A 303 to a URL, whose body is for people."""
+    body = f"See Other. Redirecting to {url}".encode()
+    return Answer(status=303, body=body, content_type="text/plain; charset=utf-8", headers={"location": url})
+
+
 def not_found() -> Answer:
     """An unknown path or method: not the envelope (contract 1.4)."""
     return json_answer({"error": "Not found"}, 404)

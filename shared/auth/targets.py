@@ -31,6 +31,7 @@ _RESERVED = frozenset("!$&'()*+,;=:@")
 _ARGUMENT = re.compile(r"<([^<>]+)>")
 _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 _ENCODED_PERCENT = re.compile(r"%25(?=[0-9A-Fa-f]{2})")
+_DOT = re.compile(r"(?<=/)(?:\.|%2[Ee])(?:/|\Z)")
 _ORIGIN = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 
 
@@ -50,7 +51,7 @@ def raw_target(url: str, headers: Mapping[str, str]) -> str | None:
     for name in _RAW_HEADERS:
         if headers.get(name):
             candidate = target_of(headers[name])
-            if same_meaning(candidate, routed) or same_meaning(_as_shown(candidate), routed):
+            if any(same_meaning(shown, routed) for shown in (candidate, _as_shown(candidate), _undotted(candidate))):
                 return candidate
     return None
 
@@ -62,6 +63,12 @@ def _as_shown(target: str) -> str:
     """
     path, mark, query = target.partition("?")
     return _ENCODED_PERCENT.sub("%", path) + mark + query
+
+
+def _undotted(target: str) -> str:
+    """The target without segments of a single dot, which the host leaves out of a path."""
+    path, mark, query = target.partition("?")
+    return _DOT.sub("", path) + mark + query
 
 
 def signed_targets(url: str, headers: Mapping[str, str], *, route: str = "", params: Mapping[str, str]) -> list[str]:

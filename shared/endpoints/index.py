@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import Field, StringConstraints
 
-from shared.api.answer import Answer
+from shared.api.answer import Answer, redirection
 from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.paging import MOST, OF_LOOKUPS, limit_of, start_of, token_of
 from shared.auth import hawk
@@ -153,13 +153,13 @@ async def find_artifact(services: Services, call: Call) -> Answer:
     resource = f"/api/queue/v1/task/{entry.task_id}/artifacts/{quote(name, safe='')}"
     url = services.settings.root_url + resource
     if await _is_public(services, name):
-        return _redirection(await _content(services, entry.task_id, name) or url)
+        return redirection(await _content(services, entry.task_id, name) or url)
     expiry = services.runtime.now() + BEWIT_LIFE
     issuer = services.settings.root_client_id, services.settings.root_access_token.get_secret_value()
     scopes = [f"queue:get-artifact:{each}" for each in await _readable(services, call, entry.task_id)]
     site = hawk.Site.of(services.settings.root_url)
     bewit = hawk.make_bewit(*issuer, resource, expiry, site, authorized_scopes=scopes)
-    return _redirection(f"{url}?bewit={bewit}")
+    return redirection(f"{url}?bewit={bewit}")
 
 
 async def _readable(services: Services, call: Call, task_id: str) -> Sequence[str]:
@@ -203,10 +203,6 @@ async def _content(services: Services, task_id: str, name: str) -> str | None:
     except (ApiError, StorageUnavailable):
         return None
     return address if urlsplit(address).scheme in ("http", "https") else None
-
-
-def _redirection(url: str) -> Answer:
-    return Answer(status=303, headers={"location": url}, content_type="text/plain; charset=utf-8")
 
 
 def _shown(entry: Entry) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, StringConstraints
 
-from shared.api.answer import Answer, json_answer
+from shared.api.answer import Answer, json_answer, redirection
 from shared.api.endpoint import Call, Endpoint
 from shared.domain.dates import format_date
 from shared.endpoints import service
@@ -195,7 +195,7 @@ async def get_object(services: Services, call: Call) -> Mapping[str, Any]:
 async def download(services: Services, call: Call) -> Answer:
     """download: a redirection."""
     _, url = await _finished(services, call)
-    return json_answer({"url": url}, 303, {"location": url})
+    return redirection(url)
 
 
 async def _finished(services: Services, call: Call) -> tuple[Stored, str]:

@@ -40,14 +40,14 @@ class Actions(RootModel[list[Action]]):
 
 
 class ProvisionerResponse(Closed):
-    """A provisioner."""
+    """A provisioner. `actions` only where some were declared."""
 
     provisionerId: ProvisionerId
     stability: Stability
     description: str
     expires: Date
     lastDateActive: Date
-    actions: list[Action]
+    actions: list[Action] = optional()
 
 
 class ListProvisionersResponse(Closed):

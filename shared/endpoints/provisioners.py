@@ -105,12 +105,12 @@ def new_task_queue_of(params: Mapping[str, str]) -> str:
 
 
 def with_actions(actions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Declared actions of a worker type or a worker, where there are any: today's clients do not know of them."""
+    """Declared actions, where there are any: today's clients and schemas do not know of them."""
     return {"actions": list(actions)} if actions else {}
 
 
 def _provisioner(entry: Entry) -> dict[str, Any]:
-    return {"provisionerId": entry.name, **described(entry), "actions": list(entry.actions)}
+    return {"provisionerId": entry.name, **described(entry)} | with_actions(entry.actions)
 
 
 def _worker_type(entry: Entry) -> dict[str, Any]:

@@ -89,7 +89,8 @@ Besides those above, which hold for all services. Compared with the Index of Sep
   token that is not ours is a 400 InputError, `limit=0` as well.
 * **Namespaces** end at a midnight in UTC; upstream in the time zone of the server.
 * **`findArtifactFromTask`** knows a change of the role `anonymous` within a minute, upstream within five. Its signed
-  URL follows links to what its caller may read; upstream's follows all.
+  URL follows links to what its caller may read; upstream's follows all. A name that is empty or not printable ASCII is
+  a 400; upstream leads to the queue, which says so.
 """
 
 Proofs = Mapping[str, Sequence[str]]

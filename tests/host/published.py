@@ -61,8 +61,10 @@ class Published:
     def problem(self, called: Called, status: int, content: bytes) -> str | None:
         """What is wrong with an answer, as far as the published schemas tell."""
         endpoint = called.endpoint
-        if status == 204 or (status == endpoint.success == 303 and endpoint.output is None):
+        if status == 204:
             return "a body where there is none" if content else None
+        if status == endpoint.success == 303 and endpoint.output is None:
+            return None
         body = json.loads(content)
         if status >= 400:
             bare = _NO_ENVELOPE.get(status)

@@ -149,6 +149,12 @@ def test_a_task_queue_with_a_raw_and_with_an_encoded_slash(service: Service) -> 
         "/task/AAAAAAAAQACAAAAAAAAAAA%2F",
         "/task/%C3%A9",
         "/task/..%2Fx",
+        "/task/.",
+        "/task/%2E/status",
+        "/task-group/./list",
+        "/task/AAAAAAAAQACAAAAAAAAAAA/artifacts/",
+        "/task/AAAAAAAAQACAAAAAAAAAAA/runs/0/artifacts/",
+        "/task/AAAAAAAAQACAAAAAAAAAAA/runs/0/artifact-info/",
     ],
 )
 def test_url_parameters_are_checked(service: Service, path: str) -> None:

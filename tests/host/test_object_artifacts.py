@@ -39,7 +39,10 @@ def test_object_upload_and_download_by_the_public_helpers(service: Service, run:
     content = service.queue.artifact(run.task_id, 0, "public/an object")
     reader = service.objects(**content["credentials"])
     assert reader.object(content["name"])["hashes"]["sha256"] == hashlib.sha256(data).hexdigest()
-    assert requests.get(reader.buildSignedUrl("download", content["name"]), timeout=TIMEOUT).content == data
+    download = reader.buildSignedUrl("download", content["name"])
+    assert requests.get(download, timeout=TIMEOUT).content == data
+    redirection = requests.get(download, timeout=TIMEOUT, allow_redirects=False)
+    assert redirection.text == f"See Other. Redirecting to {redirection.headers['location']}"
     assert [event.body["artifact"]["name"] for event in run.announced()] == ["public/an object"]
 
 

@@ -60,8 +60,7 @@ def test_claim_work_makes_everybody_known(service: Service) -> None:
     assert service.queue.getWorkerType(provisioner_id, worker_type) == expected
     assert expected in list(pages(service.queue.listWorkerTypes, provisioner_id, entries="workerTypes", limit=100))
     provisioner = service.queue.getProvisioner(provisioner_id)
-    assert provisioner.keys() == {"provisionerId", "stability", "description", "expires", "lastDateActive", "actions"}
-    assert provisioner["actions"] == [], "2019's schema requires it"
+    assert provisioner.keys() == {"provisionerId", "stability", "description", "expires", "lastDateActive"}
     assert provisioner in service.queue.listProvisioners()["provisioners"]
 
     worker = service.queue.getWorker(provisioner_id, worker_type, "g", "w")

@@ -36,8 +36,9 @@ async def location(world: World, name: str, *scopes: str) -> str:
 
     call = Call(endpoint=ENDPOINT, params={"indexPath": PATH, "name": name}, authenticate=authenticate)
     answer = await index.find_artifact(world.services, call)
-    assert (answer.status, answer.body) == (303, b"")
-    return answer.headers["location"]
+    url = answer.headers["location"]
+    assert (answer.status, answer.body) == (303, f"See Other. Redirecting to {url}".encode())
+    return url
 
 
 async def a_build(world: World, *scopes: str) -> None:

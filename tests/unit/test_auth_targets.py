@@ -127,13 +127,22 @@ def test_a_percent_sign_in_an_argument_survives_the_host(name: str) -> None:
         PYTHON.replace("%2F", "%25252F"),
         PYTHON + "?a=1",
         "/api/queue/v1/ping",
-        PYTHON.replace("/api/", "/api/./"),
+        PYTHON.replace("/api/", "/api/x/../"),
         "http://[broken",
     ],
 )
 def test_a_raw_target_that_means_something_else_is_ignored(raw: str) -> None:
     assert targets.raw_target(AZURE, {"x-original-url": raw}) is None
     assert targets.signed_targets(AZURE, {"x-original-url": raw}, route=ROUTE, params=PARAMS)[0] == TYPED
+
+
+@pytest.mark.parametrize("dot", [".", "%2e", "%2E"])
+def test_a_segment_of_a_dot_which_the_host_leaves_out_is_part_of_the_target(dot: str) -> None:
+    for raw in (f"/api/index/v1/task/{dot}", f"/api/queue/v1/task/{dot}/status?a=b", f"/api/{dot}/{dot}/x"):
+        path, mark, query = raw.partition("?")
+        shown = encode_path(decode_path(path, slashes=True)) + mark + query
+        assert dot not in shown
+        assert targets.raw_target(f"https://internal.example{shown}", {"x-original-url": raw}) == raw
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def test_operations_have_names_of_their_own(path: str) -> None:
     assert len(operations) == len(set(operations))
 
 
-def test_a_redirection_without_a_schema_promises_no_body() -> None:
+def test_a_redirection_without_a_schema_promises_no_json() -> None:
     paths = DOCUMENTS["/references/index/v1/openapi.json"]["paths"]
     answers = paths["/task/{indexPath}/artifacts/{name}"]["get"]["responses"]
     assert "content" not in answers["303"]
