@@ -171,11 +171,9 @@ class Poller:
             pool.wake.set()
 
     def end_waits(self) -> None:
-        """Ends all waits now: this process has more urgent things to do."""
+        """Ends all waits now, as this process has more urgent things to do; who looks only once has that look."""
         for pool in self._pools.values():
-            for waiter in pool.waiters:
-                waiter.served.set_result(None)
-            pool.waiters.clear()
+            self._serve(pool, [waiter for waiter in pool.waiters if not waiter.looks_once])
             pool.wake.set()
 
     async def _poll_while_awaited(self, task_queue_id: str, pool: _Pool) -> None:

@@ -81,6 +81,22 @@ def test_a_worker_that_does_not_wait_gets_what_is_there(beside: bool) -> None:
     world.run(wait(), look())
 
 
+def test_a_worker_that_does_not_wait_gets_work_however_often_waits_are_ended() -> None:
+    """A process with very much to do ends them with every call: workers get work all the same."""
+    world = a_world()
+
+    async def story() -> None:
+        await world.create(A)
+        looking = asyncio.ensure_future(world.services.work.claim_work(POOL, WORKER, 1, 0))
+        while not looking.done():
+            world.services.end_polls()
+            await world.clock.sleep(0.001)
+        (claim,) = await looking
+        assert claim.task.task_id == A
+
+    world.run(story())
+
+
 @pytest.mark.parametrize("known", [True, False], ids=["known", "new"])
 def test_a_wait_in_another_process_is_given_nothing_once_the_worker_waits_here(known: bool) -> None:
     """The older process polls first, so that it is the one that takes the message."""
