@@ -53,6 +53,7 @@ What a program that was written for Taskcluster may notice, in one place.
 * **Values of 2019** that Taskcluster has dropped since are refused here, too: the priority `normal`, the reason
   `superseded`, and scopes from before tasks had credentials of their own (contract [2.2](contract.md#contract-2-2)).
 * **JSON is compact**, without line breaks and indentation.
+* **`statuses`** returns 200 tasks a page without a `limit`, Taskcluster 1,000; clients go on with its token.
 * **`__heartbeat__`** returns 503 if storage or Service Bus does not answer.
 * **Artifacts** of type `s3` are blobs of Azure Storage; one that has not been uploaded returns 404, where Taskcluster
   redirects to a URL that does. `error` artifacts answer 424, as in Taskcluster. The encoding of an upload that is too
