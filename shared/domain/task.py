@@ -139,6 +139,10 @@ class MessageHandles:
     deadline: MessageHandle | None = None
 
 
+_LIFE = 8
+"""Characters of a definition's fingerprint: few tasks ever have the same id."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PriorityChange:
     """The latest change of a task's priority, to be announced again where the call may have died before it did."""
@@ -205,6 +209,11 @@ class Task:
     def is_free(self) -> bool:
         """Whether every dependency is satisfied."""
         return self.satisfied == (1 << self.dependencies) - 1
+
+    @property
+    def life(self) -> str:
+        """Tells the task from an earlier one of the same id, which has expired."""
+        return self.fingerprint[:_LIFE]
 
     def after_commit(self, before: Task | None, operation: str) -> Task:
         """This state as the commit of that id writes it, following `before` (None: the task is created)."""

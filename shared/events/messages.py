@@ -69,10 +69,10 @@ def render(event: TaskEvent, definition: Definition, task: Task, size_limit: int
     body: dict[str, Any] = {"version": 1, "status": then.as_json(), **_particulars(event, words, run)}
     properties = {**_key(words), **route_properties(definition.routes)}
     if event.exchange in _WITH_TAGS:
-        message = _message(event, {**body, "task": {"tags": dict(definition.tags)}}, properties)
+        message = _message(event, {**body, "task": {"tags": dict(definition.tags)}}, properties, task.life)
         if message.size <= size_limit:
             return message
-    return _message(event, body, properties)
+    return _message(event, body, properties, task.life)
 
 
 def render_group(event: GroupEvent) -> EventMessage:
@@ -216,29 +216,32 @@ def _key(words: Mapping[str, str]) -> dict[str, str]:
     return {"routingKey": ".".join(words.values()), **words}
 
 
-def _message(event: Event, body: Mapping[str, Any], properties: Mapping[str, str]) -> EventMessage:
+def _message(event: Event, body: Mapping[str, Any], properties: Mapping[str, str], life: str = "") -> EventMessage:
     return EventMessage(
         event=event,
         topic=event.exchange.value,
-        message_id=_message_id(event),
+        message_id=_message_id(event, life),
         subject=event.exchange.value,
         body=json.dumps(body, separators=(",", ":")).encode(),
         properties=properties,
     )
 
 
-def _message_id(event: Event) -> str:
-    """Task or group, run, kind, and what distinguishes occasions of what may happen more than once a run."""
+def _message_id(event: Event, life: str) -> str:
+    """Task or group, run, kind, which task of that id, and what distinguishes occasions of what may happen more than
+    once a run."""
     kind = event.exchange.value
     if isinstance(event, GroupEvent):
         occasion = event.occasion if len(event.occasion) <= _MAX_OCCASION else _digest(event.occasion)
         return f"{event.task_group_id}/{kind}/{occasion}"
-    message_id = f"{event.task_id}/{NO_WORD if event.run_id is None else event.run_id}/{kind}"
+    words = [event.task_id, NO_WORD if event.run_id is None else str(event.run_id), kind]
+    if life:
+        words.append(life)
     if event.artifact is not None:
-        return f"{message_id}/{_digest(event.artifact.name)}"
-    if event.exchange is Exchange.TASK_PRIORITY_CHANGED:
-        return f"{message_id}/{event.sequence}"
-    return message_id
+        words.append(_digest(event.artifact.name))
+    elif event.exchange is Exchange.TASK_PRIORITY_CHANGED:
+        words.append(str(event.sequence))
+    return "/".join(words)
 
 
 def _digest(text: str) -> str:

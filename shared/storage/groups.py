@@ -109,7 +109,7 @@ class GroupStore:
             if refused.index == 1:
                 await self.remove_active(task_group_id, row.task_id, row.generation, row.etag)
 
-    async def settle(self, task: Task, run: Run) -> None:
+    async def settle(self, task: Task, run: Run) -> str | None:
         """A task was resolved by this run: the active row of its generation goes, its member row gets the state and the
         final status, and the group is due for a check. Edges of the group may be read only afterwards (design 5).
 
@@ -118,6 +118,8 @@ class GroupStore:
         later generation will follow. A member row that is missing is made again; without a header there is nothing to
         check. The active row of the first generation, on which new edges rely, goes with every later one: its own
         handler may come after this one, with another state.
+
+        Returns the header's ETag if this has made the group due.
         """
         generation = run.generation
         values: dict[str, Value] = {_state(generation): run.state.value}
@@ -128,21 +130,21 @@ class GroupStore:
         if generation > 0:
             await self._settled_before(task, [Delete(keys.active(task.task_id, 0))])
         member: Operation = Merge(keys.member(task.task_id), values)
-        header: list[Operation] = [Merge(keys.GROUP, {"due": due_of(task.task_id, generation)})]
+        header: list[Operation] = [Merge(keys.GROUP, {"due": due_of(task, generation)})]
         while True:
             operations = [Delete(keys.active(task.task_id, generation)), member, *header]
             try:
-                await self._tables.transact(keys.GROUPS, task.task_group_id, operations)
+                etags = await self._tables.transact(keys.GROUPS, task.task_group_id, operations)
             except TransactionRefused as refused:
                 if refused.index == 0:
                     await self._settled_before(task, [Merge(keys.member(task.task_id), values)])
-                    return
+                    return None
                 if refused.index == 2:
                     header = []
                 else:
                     member = _other_way(member, generation)
                 continue
-            return
+            return etags[2] if header else None
 
     async def _settled_before(self, task: Task, operations: Sequence[Operation]) -> None:
         try:
@@ -151,7 +153,10 @@ class GroupStore:
             return  # there is no such row, which is as good: without one, the status row is read
 
     async def active(self, task_group_id: str, *, limit: int) -> tuple[list[Active], Group | None]:
-        """The first active rows; the header too, of the same snapshot, when there are fewer than `limit`."""
+        """The first active rows; the header too, as it is after them, when there are fewer than `limit`.
+
+        Not as of one moment: storage may answer a range in several parts.
+        """
         start, end = keys.ACTIVE_AND_GROUP
         rows: Sequence[Row] = ()
         async for rows in rows_of(self._tables, keys.GROUPS, task_group_id, start=start, end=end, limit=limit):
@@ -219,9 +224,14 @@ class GroupStore:
         return rows_of(self._tables, keys.GROUPS, task_group_id, start=start, end=end, select=())
 
 
-def due_of(task_id: str, generation: int) -> str:
+def due_of(task: Task, generation: int) -> str:
     """What a group's header says while the resolution of this task has yet to be checked for being the last."""
-    return f"{task_id}~{generation}"
+    return "~".join((task.task_id, str(generation), *([task.life] if task.life else [])))
+
+
+def is_same_due(one: str, other: str) -> bool:
+    """Whether both name the same resolution; older code does not write which task of the id it was."""
+    return one.split("~")[:2] == other.split("~")[:2]
 
 
 def _other_way(member: Operation, generation: int) -> Operation:

@@ -10,7 +10,7 @@ from shared.domain.task import Task
 from shared.errors import ServiceUnavailable
 from shared.runtime import attempts
 from shared.storage.group_rows import Active, Group
-from shared.storage.groups import GroupChanged
+from shared.storage.groups import GroupChanged, is_same_due
 from shared.usecases.executor import Stores
 
 _ROWS = 5
@@ -25,8 +25,13 @@ class GroupCheck:
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
 
-    async def check(self, task_group_id: str, due: str | None = None) -> float | None:
+    async def check(self, task_group_id: str, due: str | None = None, header: str | None = None) -> float | None:
         """Announces the group if a check is due and no active row is left.
+
+        Storage may answer the range in several parts, between which tasks come and go. Each resolution that is settled
+        changes the header: one that is the same before and after the range was read proves that there was a moment
+        without an active row. `header` is the header's ETag as the caller knows it; without it, or if the header has
+        changed since, the range is read once more.
 
         Returns the seconds after which to check again, where a row must grow old enough to be removed as an orphan,
         or where there are more orphans than one check removes; None where the handler of a later resolution will
@@ -49,13 +54,16 @@ class GroupCheck:
                     continue
                 wait = ORPHAN_AFTER - (self._stores.runtime.now() - row.written)
                 if wait > timedelta(0):
-                    header = group or await self._stores.groups.header(task_group_id)
-                    is_ours = header is not None and header.due == due
+                    latest = group or await self._stores.groups.header(task_group_id)
+                    is_ours = latest is not None and due is not None and is_same_due(latest.due, due)
                     return wait.total_seconds() + 1 if is_ours else None
                 await self._remove(task_group_id, row, task)
             if rows:
                 continue
             if group is not None and group.due:
+                if group.etag != header:
+                    header = group.etag
+                    continue
                 await self._announce(group)
             return None
         return 0

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from shared.concurrency import both
+from shared.domain.dates import format_date
 from shared.domain.definition import Json
 from shared.domain.events import Exchange, GroupEvent
 from shared.domain.priority import Priority
@@ -142,12 +143,13 @@ def page_start(start: str, within: tuple[str, str]) -> str:
 
 
 def sealed_event(group: Group) -> GroupEvent:
-    """taskGroupSealed: sealing happens once, so its repeats are the same event."""
+    """taskGroupSealed: sealing happens once, so its repeats are the same event, and its time tells groups of one id
+    apart."""
     return GroupEvent(
         exchange=Exchange.TASK_GROUP_SEALED,
         task_group_id=group.task_group_id,
         scheduler_id=group.scheduler_id,
-        occasion="sealed",
+        occasion="sealed" if group.sealed is None else format_date(group.sealed),
         expires=group.expires,
         sealed=group.sealed,
     )

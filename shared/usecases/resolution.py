@@ -299,16 +299,16 @@ class Resolution:
         """
         # The member row first: until it has the final status, an index row shows a listing that the task has moved.
         task = page.read.task
-        await self._stores.groups.settle(task, page.run)
+        header = await self._stores.groups.settle(task, page.run)
         left = await together(
             self._inside(page),
             self._remove_rows(task, page.message.run_id),
-            self._check_group(task, page.message, page.run),
+            self._check_group(task, page.message, page.run, header),
         )
         return any(left)
 
-    async def _check_group(self, task: Task, message: ResolvedMessage, run: Run) -> bool:
-        again = await self._group_check.check(task.task_group_id, due_of(task.task_id, run.generation))
+    async def _check_group(self, task: Task, message: ResolvedMessage, run: Run, header: str | None = None) -> bool:
+        again = await self._group_check.check(task.task_group_id, due_of(task, run.generation), header)
         if again is None:
             return False
         await self._put(message, visible_in=again, group_only=True)

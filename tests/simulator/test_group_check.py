@@ -1,6 +1,7 @@
 """A group is announced when the last of its tasks is resolved, whatever rows dead calls have left behind."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from shared.domain.task import Resolved
 from shared.errors import ServiceUnavailable
 from shared.storage import keys
 from shared.storage.group_rows import FINAL, Group
-from shared.storage.interface import Merge
+from shared.storage.interface import Merge, Page
 from shared.usecases.group_check import GroupCheck
 from tests.simulator.situations import GROUP, A, C
 from tests.simulator.world import World
@@ -181,3 +182,41 @@ def test_member_row_keeps_the_final_status_of_the_latest_generation_alone() -> N
     (member,) = (row for row in world.rows(keys.GROUPS, GROUP) if row.key == keys.member(A))
     finals = {name: value for name, value in member.values.items() if name.startswith(FINAL)}
     assert [name for name, value in finals.items() if value] == [f"{FINAL}0004"]
+
+
+def test_a_task_that_comes_while_the_rows_are_read_in_two_parts_keeps_the_group_unresolved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first part ends before any row; then a task with a low id joins, and one with a high id is settled."""
+    world = World()
+    early, late = "aaaaaaaaQaCaaaaaaaaaaA", "zzzzzzzzQzCzzzzzzzzzzA"
+    query = world.memory.tables.query
+    is_read_in_parts = True
+
+    async def in_parts(table: str, partition: str, *, start: str, end: str, **options: Any) -> Page:
+        nonlocal is_read_in_parts
+        if is_read_in_parts and (start, end) == keys.ACTIVE_AND_GROUP:
+            assert (await query(table, partition, start=start, end="active~m", **options)).rows == []
+            is_read_in_parts = False
+            await meanwhile()
+            start = "active~m"
+        return await query(table, partition, start=start, end=end, **options)
+
+    async def meanwhile() -> None:
+        await world.create(early, taskGroupId=GROUP)
+        assert await world.claim()
+        await world.services.lifecycle.report(late, 0, Resolved.COMPLETED)
+        read = await world.services.stores.tasks.known(late)
+        await world.process().stores.groups.settle(read.task, read.task.last_run)
+
+    async def story() -> None:
+        await world.create(late, taskGroupId=GROUP)
+        assert await world.claim()
+        monkeypatch.setattr(world.memory.tables, "query", in_parts)
+        await world.handlers.resolution._group_check.check(GROUP)
+        assert _announced(world) == 0
+        await world.services.lifecycle.report(early, 0, Resolved.COMPLETED)
+        await world.drain(60)
+        assert _announced(world) == 1
+
+    world.run(story())
