@@ -10,7 +10,9 @@ import json
 import re
 import uuid
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import pairwise
+from urllib.parse import unquote
 
 from shared.errors import ServiceError
 from shared.storage import limits
@@ -22,6 +24,7 @@ from shared.storage.wire import USER_AGENT, Endpoint, Request
 _METHOD = {Create: "POST", Upsert: "PUT", Replace: "PUT", Merge: "PATCH", Delete: "DELETE"}
 _PART = re.compile(rb"^HTTP/1\.1 (\d{3})", re.MULTILINE)
 _ETAG = re.compile(rb"^ETag: *(\S+)[ \t]*\r?\n", re.MULTILINE | re.IGNORECASE)
+_LOCATION = re.compile(rb"^Location: *([^\r\n]*)", re.MULTILINE | re.IGNORECASE)
 _ERROR = re.compile(rb"^\{.*\}", re.MULTILINE)
 _INDEX = re.compile(r"(\d+):")
 
@@ -60,6 +63,7 @@ def encode(endpoint: Endpoint, table: str, partition: str, operations: Sequence[
         },
         content="\r\n".join(lines).encode(),
         statuses=statuses,
+        is_named_in=lambda content: _is_about(content, partition, operations),
     )
 
 
@@ -68,13 +72,38 @@ def statuses(body: bytes) -> list[int]:
     return [int(status) for status in _PART.findall(body)]
 
 
+def _is_about(body: bytes, partition: str, operations: Sequence[Operation]) -> bool:
+    """Whether an answer can be that of these operations: it names the rows that were created, and has a part for each;
+    or a single part, that of the operation that was refused."""
+    parts = _parts(body)
+    if len(parts) == 1 and int(parts[0][9:12]) >= 300:
+        return True
+    return len(parts) == len(operations) and all(map(partial(_is_of, partition), parts, operations))
+
+
+def _is_of(partition: str, part: bytes, operation: Operation) -> bool:
+    place = _LOCATION.search(part)
+    if place is None:
+        return True
+    keys = unquote(place[1].decode(errors="replace"))
+    return keys.endswith(f"(PartitionKey='{_quoted(partition)}',RowKey='{_quoted(operation.key)}')")
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def _parts(body: bytes) -> list[bytes]:
+    starts = [found.start() for found in _PART.finditer(body)]
+    return [body[start:end] for start, end in pairwise((*starts, len(body)))]
+
+
 def decode(body: bytes, operations: Sequence[Operation]) -> list[str]:
     """The new ETag of each row ("" where it was deleted).
 
     Raises OperationRefused; StorageUnavailable for what is no whole answer, since then the outcome is unknown.
     """
-    starts = [found.start() for found in _PART.finditer(body)]
-    parts = [body[start:end] for start, end in pairwise((*starts, len(body)))]
+    parts = _parts(body)
     for part in parts:
         status = int(part[9:12])
         if status >= 300:

@@ -22,7 +22,20 @@ from azure.core.pipeline.transport import AioHttpTransport, AsyncHttpTransport
 from yarl import URL
 
 from shared.storage import counting
-from shared.storage.wire import REFUSED, USER_AGENT, Answer, Patience, Refused, Request, Watch, may_pass
+from shared.storage.wire import (
+    REFUSED,
+    REQUEST_ID,
+    USER_AGENT,
+    Answer,
+    AnswerToAnother,
+    Patience,
+    Refused,
+    Request,
+    Watch,
+    is_answer_to,
+    may_pass,
+    new_request_id,
+)
 
 _TRANSPORT_OPTIONS = frozenset({"stream", "read_timeout", "connection_timeout"})
 _PRIMARY = "primary"
@@ -60,7 +73,11 @@ class Transport(AioHttpTransport):  # type: ignore[misc]  # the SDK exports it l
             allow_redirects=False,
             timeout=self._limits,
         ) as response:
-            return Answer(response.status, response.headers, await response.read())
+            answer = Answer(response.status, response.headers, await response.read())
+            if not is_answer_to(request, answer):
+                _close_connection(response)
+                raise AnswerToAnother
+            return answer
 
     def _get_request_data(self, request: Any) -> Any:
         return _in_pieces(super()._get_request_data(request))
@@ -117,11 +134,19 @@ class RetryPolicy(AsyncHTTPPolicy[Any, Any]):
 
 
 class DatePolicy(SansIOHTTPPolicy[Any, Any]):
-    """Dates each try, as the signature needs it."""
+    """Dates and names each try, as the signature needs it, and sees that the answer is its own."""
 
     def on_request(self, request: PipelineRequest[Any]) -> None:
-        """Set the date of this try."""
+        """Set the date and the name of this try."""
         request.http_request.headers["x-ms-date"] = format_date_time(time.time())
+        request.http_request.headers[REQUEST_ID] = new_request_id()
+
+    def on_response(self, request: PipelineRequest[Any], response: PipelineResponse[Any, Any]) -> None:
+        """Raises ServiceResponseError for the answer to another request, as if there were none."""
+        answer = response.http_response
+        if (name := answer.headers.get(REQUEST_ID)) not in {None, request.http_request.headers[REQUEST_ID]}:
+            _close_connection(answer.internal_response)
+            raise ServiceResponseError(f"an answer to {name}")
 
 
 Credentials = AsyncHTTPPolicy[Any, Any] | SansIOHTTPPolicy[Any, Any]
@@ -172,6 +197,12 @@ def _code_of_body(response: Any) -> str:
         return str(response.json()["odata.error"]["code"])
     except (ValueError, KeyError, TypeError):
         return ""
+
+
+def _close_connection(response: aiohttp.ClientResponse) -> None:
+    """Also after the response has been read, when its connection may have been taken for another request."""
+    if response._protocol is not None:
+        response._protocol.close()
 
 
 def _in_pieces(data: Any) -> Any:

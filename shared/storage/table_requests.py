@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -36,7 +36,13 @@ _TYPE = "@odata.type"
 
 def get(endpoint: Endpoint, table: str, partition: str, key: str) -> Request:
     """Asks for one row."""
-    return Request(Kind.TABLE_READ, "GET", endpoint, _resource(table, partition, key), dict(_COMMON))
+
+    def is_named_in(content: bytes) -> bool:
+        return _names(content, lambda found: [found], partition, key)
+
+    return Request(
+        Kind.TABLE_READ, "GET", endpoint, _resource(table, partition, key), dict(_COMMON), is_named_in=is_named_in
+    )
 
 
 def query(
@@ -56,7 +62,11 @@ def query(
     if select is not None:
         options["$select"] = ",".join(("PartitionKey", "RowKey", "Timestamp", *select))
     text = "&".join(f"{name}={quote(value, safe=IN_QUERY)}" for name, value in options.items())
-    return Request(Kind.TABLE_READ, "GET", endpoint, f"/{table}()", dict(_COMMON), query=text)
+
+    def is_named_in(content: bytes) -> bool:
+        return _names(content, lambda found: found["value"], partition)
+
+    return Request(Kind.TABLE_READ, "GET", endpoint, f"/{table}()", dict(_COMMON), query=text, is_named_in=is_named_in)
 
 
 def write(endpoint: Endpoint, table: str, partition: str, operation: Operation) -> Request:
@@ -118,6 +128,15 @@ def read_etag(answer: Answer, operation: Operation) -> str:
     if not etag:
         raise StorageUnavailable("an answer without an ETag")
     return etag
+
+
+def _names(content: bytes, rows: Callable[[Any], Any], partition: str, key: str | None = None) -> bool:
+    """Whether an answer holds rows of this partition, or this row; an empty page says nothing."""
+    try:
+        found = [(row["PartitionKey"], row["RowKey"]) for row in rows(json.loads(content))]
+    except (ValueError, KeyError, TypeError):
+        return False
+    return bool(found) and all(at == partition and key in {None, name} for at, name in found)
 
 
 def _resource(table: str, partition: str, key: str) -> str:

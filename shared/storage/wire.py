@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -104,6 +106,8 @@ class Request:
     """Without the question mark, percent-encoded."""
     statuses: Callable[[bytes], list[int]] | None = None
     """Finds the HTTP statuses inside the answer to a request that consists of several."""
+    is_named_in: Callable[[bytes], bool] | None = None
+    """Whether the content of a success is about what was asked for; None where it says nothing of that."""
 
     @property
     def path(self) -> str:
@@ -126,11 +130,40 @@ class Answer:
     content: bytes
 
 
+REQUEST_ID = "x-ms-client-request-id"
+"""A request's name, of one try alone. The service repeats it in its answer."""
+_PROCESS = uuid.uuid4().hex
+_numbers = itertools.count()
+
+
+def new_request_id() -> str:
+    """A name that no other try of any request has."""
+    return f"{_PROCESS}-{next(_numbers)}"
+
+
+class AnswerToAnother(aiohttp.ClientConnectionError):
+    """What came is no answer to the request, whose outcome is unknown; neither is what follows on the connection."""
+
+
+def is_answer_to(request: Request, answer: Answer) -> bool:
+    """Whether an answer belongs to this try of the request.
+
+    A connection may hold an answer that nobody has read: of a request that was given up, or a word of something in
+    between. An answer repeats the name of its request. Some come without one: a refusal is the service's if it has the
+    service's word for it, and a success if it names what was asked for.
+    """
+    if (name := answer.headers.get(REQUEST_ID)) is not None:
+        return name == request.headers.get(REQUEST_ID)
+    if answer.status >= 300:
+        return answer.status not in REFUSED or bool(_code(answer))
+    return request.is_named_in is not None and request.is_named_in(answer.content)
+
+
 class Exchange(Protocol):
     """What sends requests: connections, and the time limits of one try."""
 
     async def exchange(self, request: Request) -> Answer:
-        """One try, with a whole answer. Raises aiohttp.ClientError, TimeoutError."""
+        """One try, with a whole answer, which is the request's own. Raises aiohttp.ClientError, TimeoutError."""
         ...
 
 
@@ -208,6 +241,7 @@ class Wire:
 
     async def _authorised(self, request: Request) -> Answer:
         request.headers["x-ms-date"] = format_date_time(time.time())
+        request.headers[REQUEST_ID] = new_request_id()
         await self._authorisation.authorise(request)
         return await self._exchange.exchange(request)
 

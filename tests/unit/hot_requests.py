@@ -28,7 +28,7 @@ from shared.storage.interface import (
     Upsert,
 )
 from shared.storage.pipeline import Transport
-from shared.storage.wire import Answer, Patience, Request
+from shared.storage.wire import REQUEST_ID, Answer, Patience, Request
 
 KEY = AzureNamedKeyCredential("account", "c2VjcmV0LWtleQ==")
 PATIENCE = Patience(total=20, first_pause=0.001)
@@ -95,9 +95,15 @@ def fine(hot: Hot) -> Script:
 
 def answers(status: int, body: str = "", headers: dict[str, str] | None = None) -> Script:
     async def answer(request: web.Request) -> web.StreamResponse:
-        return web.Response(status=status, body=body.encode(), headers=headers)
+        named = {**(headers or {}), **name_of(request)}
+        return web.Response(status=status, body=body.encode(), headers=named)
 
     return answer
+
+
+def name_of(request: web.Request) -> dict[str, str]:
+    """An answer repeats the name of its request."""
+    return {REQUEST_ID: request.headers[REQUEST_ID]} if REQUEST_ID in request.headers else {}
 
 
 async def cut_off(request: web.Request) -> web.StreamResponse:
@@ -111,7 +117,7 @@ def truncated(hot: Hot) -> Script:
     """The connection ends in the middle of the body."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        headers = {**hot.headers, "Content-Length": str(len(hot.body))}
+        headers = {**hot.headers, **name_of(request), "Content-Length": str(len(hot.body))}
         response = web.StreamResponse(status=hot.status, headers=headers)
         await response.prepare(request)
         await response.write(hot.body[: len(hot.body) // 2].encode())

@@ -10,7 +10,7 @@ from shared.storage.connection import AzureStorage, Endpoints, parse_connection_
 from shared.storage.counting import counting
 from shared.storage.interface import Create, Refusal, StorageRefused, StorageUnavailable, TransactionRefused, Upsert
 from shared.storage.wire import Patience, Refused
-from tests.unit.hot_requests import Identity, IdentityWithInfo, Script, Service, cut_off, serving, silence
+from tests.unit.hot_requests import Identity, IdentityWithInfo, Script, Service, cut_off, name_of, serving, silence
 
 _KEY = "c2VjcmV0LWtleQ=="
 _PATIENCE = Patience(connect=1, read=0.2, total=1, retries=3, first_pause=0.001)
@@ -26,7 +26,7 @@ def _status(status: int, code: str = "") -> Script:
 
 def _json(body: object, headers: dict[str, str] | None = None) -> Script:
     async def answer(request: web.Request) -> web.StreamResponse:
-        return web.json_response(body, headers=headers)
+        return web.json_response(body, headers={**(headers or {}), **name_of(request)})
 
     return answer
 

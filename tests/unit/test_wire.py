@@ -5,9 +5,10 @@ Every kind of hot request meets every fault, with a key and with an identity.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -26,20 +27,23 @@ from shared.storage.interface import (
     StorageUnavailable,
     TransactionRefused,
 )
-from shared.storage.wire import Refused
+from shared.storage.wire import REQUEST_ID, Refused
 from tests.unit.hot_requests import (
     ETAG,
     HOT,
     KEY,
     MESSAGES,
     PATIENCE,
+    ROW,
     Hot,
     Identity,
+    Script,
     Service,
     answers,
     cut_off,
     every_kind,
     fine,
+    name_of,
     serving,
     silence,
     truncated,
@@ -213,12 +217,85 @@ async def test_a_receipt_that_does_not_count(service: Service, name: str, code: 
             await HOT[name].send(account.storage)
 
 
+@asynccontextmanager
+async def surplus(hot: Hot) -> AsyncIterator[tuple[str, list[int]]]:
+    """A server that answers the first request twice: that answer comes once more before the one to the second request.
+    Yields its address, and how many requests each connection has brought."""
+    served: list[int] = []
+    first = b""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal first
+        number = len(served)
+        served.append(0)
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                lines = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:-2])
+                await reader.readexactly(int(lines.get(b"content-length", b"0")))
+                served[number] += 1
+                name = lines[REQUEST_ID.encode()].decode()
+                headers = {**hot.headers, "Content-Length": str(len(hot.body)), REQUEST_ID: name}
+                text = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+                answer = f"HTTP/1.1 {hot.status} OK\r\n{text}\r\n{hot.body}".encode()
+                writer.write(first + answer if served == [2] else answer)
+                first = answer
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/account", served
+
+
+@every_kind
+async def test_an_answer_that_nobody_asked_for_is_nobody_s_answer(service: Service, hot: Hot) -> None:
+    """Its connection is closed, and the request is sent once more on another one."""
+    async with surplus(hot) as (service.url, served), service.account(KEY) as account:
+        await hot.send(account.storage)
+        with counting() as operations:
+            await hot.send(account.storage)
+        await hot.send(account.storage)
+        assert (operations.retries, served) == (1, [2, 2])
+
+
+async def test_an_answer_without_a_name_counts_only_if_it_says_what_it_is_about(service: Service) -> None:
+    other_row = replace(HOT["get"], body=ROW.replace('"p"', '"other"'))
+    for hot, wanted in ((HOT["get"], True), (HOT["query"], True), (other_row, False), (HOT["create"], False)):
+        service.script = [nameless(hot)]
+        async with service.account(KEY, patience=replace(PATIENCE, retries=1)) as account:
+            if wanted:
+                await hot.send(account.storage)
+                continue
+            with pytest.raises(StorageUnavailable):
+                await hot.send(account.storage)
+
+
+def nameless(hot: Hot) -> Script:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=hot.status, body=hot.body.encode(), headers=hot.headers)
+
+    return answer
+
+
+async def test_a_refusal_without_a_name_and_without_the_service_s_word_is_none(service: Service) -> None:
+    async def of_something_in_between(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=404, body=b"<html>nothing here</html>")
+
+    service.script = [of_something_in_between]
+    async with service.account(KEY, patience=replace(PATIENCE, retries=1)) as account:
+        with pytest.raises(StorageUnavailable):
+            await HOT["get"].send(account.storage)
+
+
 async def test_a_large_body_is_sent_whole_at_each_try(service: Service) -> None:
     sizes = []
 
     async def count(request: web.Request) -> web.StreamResponse:
         sizes.append(len(await request.read()))
-        return web.Response(status=503 if len(sizes) < 3 else 204, headers=ETAG)
+        return web.Response(status=503 if len(sizes) < 3 else 204, headers={**ETAG, **name_of(request)})
 
     service.script = [count]
     values = {f"p{number}": b"\xff" * 65_000 for number in range(8)}
