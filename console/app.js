@@ -1,7 +1,7 @@
 // The console: a frame around the page that the address names.
 
 import { html, render, useEffect, useState } from "./core/html.js";
-import { onChange, session, takeFromFragment } from "./core/credentials.js";
+import { isRefused, onChange, session } from "./core/credentials.js";
 import { followLink, onNavigation, resolve } from "./core/router.js";
 import { Failure, Loading } from "./parts/feedback.js";
 
@@ -15,8 +15,7 @@ const NAVIGATION = /** @type {const} */ ([
   ["/tasks/create", "Create a task"],
 ]);
 
-/** @param {{problem: string | null}} properties */
-function App({ problem }) {
+function App() {
   const [, setVersion] = useState(0);
   const [page, setPage] = useState(/** @type {{key: string, component: any} | null} */ (null));
   const [error, setError] = useState(/** @type {Error | null} */ (null));
@@ -46,7 +45,6 @@ function App({ problem }) {
       <span class="who"><${Who} /><${Theme} /></span>
     </header>
     <main id="content" tabindex="-1">
-      ${problem && html`<div class="notice critical" role="alert"><p>${problem}</p></div>`}
       ${error && html`<${Failure} error=${error} retry=${() => location.reload()} />`}
       ${!found && html`<article><h1>There is no such page</h1><p><a href="/">Go to the first page</a></p></article>`}
       ${found && !shown && !error && html`<${Loading} />`}
@@ -56,6 +54,7 @@ function App({ problem }) {
 
 function Who() {
   const current = session();
+  if (isRefused()) return html`<a href="/profile">${current?.clientId}: not accepted</a>`;
   return current
     ? html`<a href="/profile">${current.clientId}</a>`
     : html`<a href=${`/login?then=${encodeURIComponent(location.pathname + location.search)}`}>Sign in</a>`;
@@ -85,7 +84,6 @@ function skip(event) {
 const theme = localStorage.getItem(THEME_KEY);
 if (theme) document.documentElement.dataset["theme"] = theme;
 document.addEventListener("click", followLink);
-const problem = takeFromFragment();
 const frame = /** @type {HTMLElement} */ (document.getElementById("app"));
 frame.replaceChildren();
-render(html`<${App} problem=${problem} />`, frame);
+render(html`<${App} />`, frame);

@@ -218,9 +218,19 @@ def _conclude(console: Console, problems: Sequence[str], port: int) -> None:
     console.print("The demo failed; see " + hint("logs", port) if problems else "Everything ended as it should.")
 
 
-def _stay(stack: Stack, console: Console, address: str) -> None:
+def _address(stack: Stack) -> str:
+    return ui.address(stack.options.ports.api, stack.environment, datetime.now(UTC))
+
+
+def _stay(stack: Stack, console: Console) -> None:
     """Keep the stack until a signal comes. Raises ChildError if it breaks down."""
-    console.print(f"The stack stays until Ctrl-C: {address}", markup=False, highlight=False, soft_wrap=True)
+    port = stack.options.ports.api
+    console.print(
+        f"The stack stays until Ctrl-C. Its console, within a minute (later: {hint('ui', port)}): {_address(stack)}",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
     with contextlib.suppress(KeyboardInterrupt):
         stack.supervise(threading.Event(), console.print)
 
@@ -234,12 +244,12 @@ def main(port: int, *, stay: bool = False) -> int:
     end_with_parent()
     try:
         with interruptible(), Stack.start(wanted, console.print) as stack:
-            address = ui.address(stack.environment, datetime.now(UTC))
-            console.print(f"watch it in a browser: {address}", markup=False, highlight=False, soft_wrap=True)
+            watch = f"watch it in a browser, within a minute: {_address(stack)}"
+            console.print(watch, markup=False, highlight=False, soft_wrap=True)
             problems = asyncio.run(Demo(stack, console).run())
             if stay:
                 _conclude(console, problems, port)
-                _stay(stack, console, address)
+                _stay(stack, console)
     except KeyboardInterrupt:
         console.print("The demo was interrupted; its stack has ended.")
         return 130

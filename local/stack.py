@@ -17,7 +17,7 @@ from typing import Self
 
 from azure.storage.blob import BlobServiceClient, CorsRule
 
-from local import appsettings, state
+from local import appsettings, handover, state
 from local.azurite import Azurite
 from local.child import Child, ChildError
 from local.ports import Ports
@@ -313,6 +313,7 @@ def _topic_prefix(settings: Mapping[str, str]) -> str:
 def _host_argv(options: StackOptions, port: int, app_dir: Path) -> list[str]:
     command = [str(options.host_python), "-m", "local.tethered", "local.host", "--port", str(port)]
     command += ["--app-dir", str(app_dir)]
+    command += ["--sign-in-codes", str(state.folder(options.ports.api) / handover.FOLDER)]
     if options.take_seconds is not None:
         command += ["--take-visibility", str(options.take_seconds)]
     return command if options.azure_paths else [*command, "--core-tools-paths"]

@@ -1,27 +1,25 @@
 """`./dev ui`: the console of a local stack, signed in for an hour."""
 
-import json
 import os
 import sys
 import webbrowser
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from urllib.parse import quote
 
 import taskcluster
 
-from local import control
+from local import control, handover, state
 from shared.auth.credentials import temporary_credentials
 
 CLIENT_ID = "local/console"
 LIFE = timedelta(hours=1)
 
 
-def address(environment: Mapping[str, str], now: datetime) -> str:
-    """The console's address with credentials of an hour, which may do everything, in its fragment.
+def address(port: int, environment: Mapping[str, str], now: datetime) -> str:
+    """An address that signs in to the console of the stack on this port, once, within a minute, after a question.
 
-    Browsers send no fragment to the server, and the console removes it from the address. `environment` is that of
-    clients of the stack.
+    Its fragment is a code for credentials of an hour, which may do everything; browsers send no fragment to a server.
+    `environment` is that of clients of the stack.
     """
     credentials = temporary_credentials(
         client_id=CLIENT_ID,
@@ -32,19 +30,22 @@ def address(environment: Mapping[str, str], now: datetime) -> str:
         issuer_token=environment["TASKCLUSTER_ACCESS_TOKEN"],
         seed=taskcluster.slugId() + taskcluster.slugId(),
     )
-    fragment = quote(json.dumps(credentials, separators=(",", ":")), safe="")
-    return f"{environment['TASKCLUSTER_ROOT_URL'].rstrip('/')}/#credentials={fragment}"
+    code = handover.hand_over(state.folder(port) / handover.FOLDER, credentials, now)
+    return f"{environment['TASKCLUSTER_ROOT_URL'].rstrip('/')}{handover.PAGE}#{code}"
 
 
 def main(port: int, *, show: bool) -> None:
     """Print the address, and open it if `show` and there is a desktop; ends with a message if no stack runs."""
-    url = address(control.running(port).environment, datetime.now(UTC))
+    stack = control.running(port)
+    if not any(name.startswith("host-") for name in stack.children):
+        control.fail(f"the stack on port {port} was started without a host: sign in with what ./dev env prints")
+    url = address(port, stack.environment, datetime.now(UTC))
     print(url, flush=True)
     opened = show and _has_desktop() and webbrowser.open(url)
     control.say(
-        "The console is open in your browser."
+        "The console is open in your browser, and asks whether to sign in."
         if opened
-        else "Open this address in a browser. It signs you in for an hour; do not pass it on."
+        else "Open this address in a browser within a minute. It signs in once, for an hour."
     )
 
 

@@ -1,6 +1,6 @@
 // Calls of the public API: signed when somebody is signed in, repeated with back-off when the service asks for it.
 
-import { session } from "./credentials.js";
+import { noteAnswer, session } from "./credentials.js";
 import { authorization, signedUrl } from "./hawk.js";
 
 const ATTEMPTS = 4;
@@ -27,7 +27,7 @@ export class ApiError extends Error {
  * @property {Record<string, string | number | undefined>} [query]
  * @property {unknown} [body]
  * @property {AbortSignal} [signal]
- * @property {boolean} [anonymous] leave the signature out
+ * @property {import("./types").Credentials | null} [credentials] in place of those of the session; null: no signature
  * @property {string[]} [authorizedScopes] all that the call may use of what the user may do
  */
 
@@ -41,7 +41,8 @@ export async function call(path, options = {}) {
   const url = addressOf(path, options.query);
   for (let attempt = 1; ; attempt++) {
     const last = attempt === ATTEMPTS;
-    const headers = await headersOf(url, options);
+    const signer = options.credentials === undefined ? session() : options.credentials;
+    const headers = await headersOf(url, signer, options);
     let response;
     try {
       response = await send(url, headers, options);
@@ -50,6 +51,8 @@ export async function call(path, options = {}) {
       await pause(attempt, null, options.signal);
       continue;
     }
+    if (signer && !options.authorizedScopes && (response.ok || [401, 403].includes(response.status)))
+      noteAnswer(signer, response.status !== 401);
     if (response.ok) return response.status === 204 ? null : await response.json();
     if (response.status < 500 || last) throw await refusal(response);
     await pause(attempt, response.headers.get("retry-after"), options.signal);
@@ -98,13 +101,13 @@ function addressOf(path, query = {}) {
 
 /**
  * @param {URL} url
+ * @param {import("./types").Credentials | null} signer
  * @param {Options} options
  */
-async function headersOf(url, { method = "GET", body, anonymous = false, authorizedScopes }) {
-  const current = anonymous ? null : session();
+async function headersOf(url, signer, { method = "GET", body, authorizedScopes }) {
   /** @type {Record<string, string>} */
   const headers = {};
-  if (current) headers["authorization"] = await authorization(current, method, url, authorizedScopes);
+  if (signer) headers["authorization"] = await authorization(signer, method, url, authorizedScopes);
   if (body !== undefined) headers["content-type"] = "application/json";
   return headers;
 }

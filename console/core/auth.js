@@ -1,6 +1,6 @@
 // The endpoints of the auth service that the console calls.
 
-import { arg, call, pages } from "./api.js";
+import { ApiError, arg, call, pages } from "./api.js";
 
 /** @typedef {import("./api.js").Options} Options */
 
@@ -8,6 +8,17 @@ const AUTH = "/api/auth/v1";
 
 /** The scopes of who is signed in, expanded. @param {Options} [options] @returns {Promise<string[]>} */
 export const currentScopes = async (options) => (await call(`${AUTH}/scopes/current`, options)).scopes;
+/**
+ * Throws an Error unless the service accepts credentials.
+ * @param {import("./types").Credentials} credentials
+ */
+export async function checkAccepted(credentials) {
+  try {
+    await currentScopes({ credentials });
+  } catch (error) {
+    if (!(error instanceof ApiError && error.status === 403)) throw error; // they hold, whatever they allow
+  }
+}
 /** @param {string[]} scopes @returns {Promise<string[]>} */
 export const expandScopes = async (scopes) =>
   (await call(`${AUTH}/scopes/expand`, { method: "POST", body: { scopes } })).scopes;
@@ -44,7 +55,7 @@ export const deleteRole = (id) => call(`${AUTH}/roles/${arg(id)}`, { method: "DE
  * How people sign in here: with an OpenID Connect provider, if there is one.
  * @returns {Promise<{provider?: import("./openid.js").Provider}>}
  */
-export const signInOptions = () => call(`${AUTH}/sign-in`, { anonymous: true });
+export const signInOptions = () => call(`${AUTH}/sign-in`, { credentials: null });
 /** Exchange an ID token for temporary credentials. @param {string} idToken @param {string} nonce */
 export const credentialsOf = (idToken, nonce) =>
-  call(`${AUTH}/sign-in`, { method: "POST", body: { idToken, nonce }, anonymous: true });
+  call(`${AUTH}/sign-in`, { method: "POST", body: { idToken, nonce }, credentials: null });

@@ -24,16 +24,43 @@ export function session() {
   return found;
 }
 
+/** Access tokens that the service has refused. @type {Set<string>} */
+const refused = new Set();
+
+/** Whether the service has refused the credentials of the session, as far as this tab knows. */
+export const isRefused = () => refused.has(session()?.accessToken ?? "");
+
 /**
- * Remember credentials: temporary ones until they expire, permanent ones for eight hours.
+ * Note whether the service has accepted credentials.
+ * @param {Credentials} credentials
+ * @param {boolean} accepted
+ */
+export function noteAnswer({ accessToken }, accepted) {
+  if (accepted !== refused.has(accessToken)) return;
+  if (accepted) refused.delete(accessToken);
+  else refused.add(accessToken);
+  announce();
+}
+
+/**
+ * Until when this browser would remember credentials: temporary ones until they expire, permanent ones for eight hours.
  * Throws an Error that says what is wrong with what was given.
  * @param {Credentials} credentials
  */
-export function signIn({ clientId, accessToken, certificate }) {
+export function lifeOf({ clientId, accessToken, certificate }) {
   if (!/^[A-Za-z0-9!@/:.+|_-]+$/.test(clientId)) throw new Error("A clientId is needed.");
   if (!accessToken) throw new Error("An access token is needed.");
   const until = certificate ? expiryOf(certificate) : Date.now() + PERMANENT_FOR;
   if (until <= Date.now()) throw new Error("These credentials have expired.");
+  return until;
+}
+
+/**
+ * Remember credentials that the service accepts. Throws as `lifeOf`.
+ * @param {Credentials} credentials
+ */
+export function signIn({ clientId, accessToken, certificate }) {
+  const until = lifeOf({ clientId, accessToken, certificate });
   localStorage.setItem(KEY, JSON.stringify({ clientId, accessToken, certificate, until }));
   announce();
 }
@@ -42,23 +69,6 @@ export function signIn({ clientId, accessToken, certificate }) {
 export function signOut() {
   localStorage.removeItem(KEY);
   announce();
-}
-
-/**
- * Take over credentials that `./dev ui` handed over in the fragment, and remove them from the address and the history.
- * @returns {string | null} what is wrong with them, if anything
- */
-export function takeFromFragment() {
-  const fragment = new URLSearchParams(location.hash.slice(1));
-  const given = fragment.get("credentials");
-  if (given === null) return null;
-  history.replaceState(null, "", location.pathname + location.search);
-  try {
-    signIn(JSON.parse(given));
-    return null;
-  } catch (error) {
-    return `The credentials of this link cannot be used: ${error instanceof Error ? error.message : error}`;
-  }
 }
 
 /**

@@ -1,8 +1,8 @@
 // Who one is, what one may do, and how to sign in.
 
 import { html, useState } from "../core/html.js";
-import { currentScopes, signInOptions } from "../core/auth.js";
-import { session, signIn, signOut } from "../core/credentials.js";
+import { checkAccepted, currentScopes, signInOptions } from "../core/auth.js";
+import { isRefused, lifeOf, session, signIn, signOut } from "../core/credentials.js";
 import { begin } from "../core/openid.js";
 import { useNow, usePolled } from "../core/polling.js";
 import { navigate } from "../core/router.js";
@@ -14,14 +14,23 @@ import { Facts, Time } from "../parts/states.js";
 /** @param {import("../core/types").PageProperties} properties */
 export default function SignInPage({ query }) {
   useTitle("Who you are");
-  const current = session();
+  const refused = isRefused();
+  const current = refused ? null : session();
   const then = query.get("then") ?? "/";
   return html`<article>
     <h1>${current ? "Who you are" : "Sign in"}</h1>
+    ${refused && html`<${Refused} clientId=${session()?.clientId ?? ""} />`}
     ${current ? html`<${Who} clientId=${current.clientId} until=${current.until} />` : html`<${Choices} then=${then} />`}
     ${current && html`<h2>What you may do</h2><${Held} who=${current.clientId} />`}
   </article>`;
 }
+
+/** @param {{clientId: string}} properties */
+const Refused = ({ clientId }) =>
+  html`<div class="notice critical" role="alert">
+    <p>The credentials of ${clientId} are not accepted. Sign in again.</p>
+    <button type="button" onClick=${signOut}>Forget them</button>
+  </div>`;
 
 /** @param {{clientId: string, until: number}} properties */
 function Who({ clientId, until }) {
@@ -53,16 +62,22 @@ function Choices({ then }) {
 /** @param {{done: () => void}} properties */
 function ByHand({ done }) {
   const [error, setError] = useState("");
-  const submit = (/** @type {SubmitEvent} */ event) => {
+  const [busy, setBusy] = useState(false);
+  const submit = async (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
     const form = new FormData(/** @type {HTMLFormElement} */ (event.target));
     const text = (/** @type {string} */ name) => String(form.get(name) ?? "").trim();
     const certificate = text("certificate");
+    const given = { clientId: text("clientId"), accessToken: text("accessToken"), ...(certificate && { certificate }) };
+    setBusy(true);
     try {
-      signIn({ clientId: text("clientId"), accessToken: text("accessToken"), ...(certificate && { certificate }) });
+      lifeOf(given);
+      await checkAccepted(given);
+      signIn(given);
       done();
     } catch (caught) {
-      setError(caught instanceof Error ? caught.message : String(caught));
+      setError(problemOf(/** @type {Error} */ (caught)));
+      setBusy(false);
     }
   };
   return html`<form onSubmit=${submit}>
@@ -71,6 +86,10 @@ function ByHand({ done }) {
     <label>Access token<input name="accessToken" type="password" autocomplete="off" required /></label>
     <label>Certificate, of temporary credentials<textarea name="certificate" rows="3" spellcheck="false"></textarea></label>
     ${error && html`<p class="notice critical" role="alert">${error}</p>`}
-    <div class="buttons"><button type="submit" class="primary">Sign in</button></div>
+    <div class="buttons"><button type="submit" class="primary" disabled=${busy}>Sign in</button></div>
   </form>`;
 }
+
+/** @param {Error & {status?: number}} error */
+const problemOf = ({ status, message }) =>
+  status === 401 ? `These credentials are not accepted. The service says: ${message}` : message;

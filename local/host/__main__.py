@@ -46,6 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
         path_mode="local" if arguments.core_tools_paths else "azure",
         take_visibility=arguments.take_visibility,
         grace=arguments.grace,
+        sign_in_codes=arguments.sign_in_codes,
     )
     asyncio.run(_serve(functions, config, options))
 
@@ -93,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
         default=TAKE_SECONDS,
         help="seconds that a queue message is hidden when it is taken (the platform's: 600)",
     )
+    parser.add_argument("--sign-in-codes", type=Path, help="folder of the codes that sign in to the app's console")
     parser.add_argument("--grace", type=float, default=5.0, help="seconds for running functions when stopped")
     return parser
 

@@ -72,14 +72,14 @@ class HttpApp:
         try:
             path = decode_path(scope["raw_path"].decode("ascii"), slashes=self._path_mode == "azure")
         except BadPath:
-            await _answer(send, 400)
+            await respond(send, 400)
             return
         method = scope["method"].upper()
         match = self._router.match(method, path)
         if path.lower() == "/admin/host/ping":
-            await _answer(send, 200)
+            await respond(send, 200)
         elif match is None:
-            await _answer(send, 200 if path == "/" and method == "GET" else 404)
+            await respond(send, 200 if path == "/" and method == "GET" else 404)
         else:
             route, values = match
             await self._serve(self._functions[route.function], path, values, scope, receive, send)
@@ -98,7 +98,7 @@ class HttpApp:
             body = await self._body(headers, receive)
         except BodyTooLarge:
             _log.warning("Function %s: a request body exceeds the limit of %d bytes", function.name, self._body_limit)
-            await _answer(send, 413, [(b"connection", b"close")])
+            await respond(send, 413, [(b"connection", b"close")])
             return
         except ClientGone:
             return
@@ -111,7 +111,7 @@ class HttpApp:
         try:
             answer = await self._invoker.invoke(function, request, trace=trace)
         except InvocationFailed:
-            await _answer(send, 500)
+            await respond(send, 500)
             return
         await _send_datum(send, answer, scope["method"])
 
@@ -192,10 +192,10 @@ def _request_datum(
 
 async def _send_datum(send: Send, answer: Datum | None, method: str) -> None:
     if answer is None:
-        await _answer(send, 200)
+        await respond(send, 200)
         return
     if answer.type == "string":
-        await _answer(send, 200, [(b"content-type", b"text/plain; charset=utf-8")], answer.value.encode())
+        await respond(send, 200, [(b"content-type", b"text/plain; charset=utf-8")], answer.value.encode())
         return
     status = int(answer.value["status_code"].value)
     body = b"" if status in _BODILESS else answer.value["body"].value
@@ -205,14 +205,14 @@ async def _send_datum(send: Send, answer: Datum | None, method: str) -> None:
             continue
         headers.append((name.lower().encode("latin-1"), value.value.encode()))
     headers += [(b"set-cookie", cookie) for cookie in _cookies(answer.value["cookies"] or [])]
-    await _answer(send, status, headers, body)
+    await respond(send, status, headers, body)
 
 
 def _cookies(jars: list[SimpleCookie]) -> list[bytes]:
     return [morsel.OutputString().encode() for jar in jars for morsel in jar.values()]
 
 
-async def _answer(send: Send, status: int, headers: list[tuple[bytes, bytes]] | None = None, body: bytes = b"") -> None:
+async def respond(send: Send, status: int, headers: list[tuple[bytes, bytes]] | None = None, body: bytes = b"") -> None:
     lines = list(headers or [])
     if status not in _BODILESS and not any(name == b"content-length" for name, _ in lines):
         lines.append((b"content-length", str(len(body)).encode()))

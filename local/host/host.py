@@ -8,6 +8,7 @@ import random
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import uvicorn
 
@@ -21,6 +22,7 @@ from local.host.ncrontab import parse_schedule
 from local.host.queues import TAKE_SECONDS, QueueListener
 from local.host.routes import Router, parse_route
 from local.host.settings import resolve
+from local.host.sign_in import SignInPage
 from local.host.timers import TimerListener
 
 _KEEP_ALIVE_SECONDS = 130
@@ -41,6 +43,8 @@ class HostOptions:
     """How long a message is hidden when it is taken; tests of lost hosts shorten it."""
     grace: float = 5.0
     """How long running functions may go on when the host is stopped."""
+    sign_in_codes: Path | None = None
+    """Folder of the codes that the host's own sign-in page redeems; None: there is no such page."""
 
 
 class Host:
@@ -83,13 +87,14 @@ class Host:
                 one,
                 other,
             )
-        self._app = HttpApp(
+        app = HttpApp(
             {function.name: function for function in functions},
             router,
             self._invoker,
             path_mode=options.path_mode,
             body_limit=_positive(settings, "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT") or BODY_LIMIT,
         )
+        self._app = app if options.sign_in_codes is None else SignInPage(app, options.sign_in_codes)
 
     def _queue_listener(
         self, function: IndexedFunction, trigger: QueueTrigger, config: HostConfig, settings: Mapping[str, str]

@@ -6,13 +6,14 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from local import ui
 from shared.ids import new_slugid
 from tests.clients.deployment import Credentials, Deployment, temporary
 from tests.console.browser import SESSION_KEY, Watch
@@ -26,16 +27,25 @@ def _is(page: Page, client_id: str) -> None:
 
 def _is_nobody(page: Page) -> None:
     expect(page.get_by_role("banner").get_by_role("link", name="Sign in", exact=True)).to_be_visible()
+    _is_not_stored(page)
+
+
+def _is_not_stored(page: Page) -> None:
     assert page.evaluate("(key) => localStorage.getItem(key)", SESSION_KEY) is None
+
+
+def _give(page: Page, client: Credentials) -> None:
+    """Sign in by hand."""
+    page.get_by_label("Client id").fill(client["clientId"])
+    page.get_by_label("Access token").fill(client["accessToken"])
+    page.get_by_role("button", name="Sign in", exact=True).click()
 
 
 def test_credentials_are_given_by_hand_and_forgotten(deployment: Deployment, open_page: OpenPage, watch: Watch) -> None:
     client = deployment.new_client("queue:get-task:*", "auth:current-scopes")
     page = open_page("/provisioners", None)
     page.get_by_role("banner").get_by_role("link", name="Sign in", exact=True).click()
-    page.get_by_label("Client id").fill(client["clientId"])
-    page.get_by_label("Access token").fill(client["accessToken"])
-    page.get_by_role("button", name="Sign in", exact=True).click()
+    _give(page, client)
     _is(page, client["clientId"])
     expect(page).to_have_url(f"{deployment.root_url}/provisioners")
     page.get_by_role("link", name=client["clientId"]).click()
@@ -56,9 +66,27 @@ def test_temporary_credentials_are_given_by_hand(deployment: Deployment, open_pa
     expect(page.get_by_text("queue:get-task:*")).to_be_visible()
 
 
-def test_a_wrong_token_says_what_to_do(deployment: Deployment, open_page: OpenPage) -> None:
-    page = open_page("/profile", {**deployment.root, "accessToken": "x" * 44})
-    expect(page.get_by_role("alert")).to_contain_text("The credentials are not accepted. Sign in again.")
+@pytest.mark.parametrize("path", ["/profile", "/provisioners"])
+def test_a_token_that_is_refused_does_not_look_signed_in(
+    path: str, deployment: Deployment, open_page: OpenPage
+) -> None:
+    """As when the client was disabled, or got another token, since its user has signed in."""
+    page = open_page(path, {**deployment.root, "accessToken": "x" * 44})
+    page.get_by_role("banner").get_by_role("link", name=f"{deployment.root['clientId']}: not accepted").click()
+    expect(page.get_by_role("heading", name="Who you are")).to_have_count(0)
+    expect(page.get_by_role("alert")).to_contain_text("are not accepted. Sign in again.")
+    _give(page, deployment.root)
+    _is(page, deployment.root["clientId"])
+
+
+def test_a_wrong_token_signs_nobody_in(deployment: Deployment, open_page: OpenPage) -> None:
+    page = open_page("/login", None)
+    _give(page, {**deployment.root, "accessToken": "x" * 44})
+    expect(page.get_by_role("alert")).to_contain_text("These credentials are not accepted. The service says: Bad mac")
+    _is_nobody(page)
+    _give(page, deployment.new_client())  # may do nothing, which is another matter
+    _is(page, page.get_by_role("banner").locator(".who a").inner_text())
+    expect(page.get_by_role("banner").get_by_role("link", name="Sign in", exact=True)).to_have_count(0)
 
 
 def test_expired_credentials_are_refused_at_once(deployment: Deployment, open_page: OpenPage) -> None:
@@ -72,22 +100,57 @@ def test_expired_credentials_are_refused_at_once(deployment: Deployment, open_pa
     _is_nobody(page)
 
 
-def test_the_fragment_signs_in_and_is_removed(deployment: Deployment, open_page: OpenPage, watch: Watch) -> None:
-    page = open_page(f"/provisioners#credentials={quote(json.dumps(dict(deployment.root)))}", None)
-    _is(page, deployment.root["clientId"])
-    assert page.url == f"{deployment.root_url}/provisioners"
-    page.get_by_role("link", name="History").click()
+@pytest.mark.parametrize("signed_in", [False, True])
+def test_a_link_signs_nobody_in(signed_in: bool, deployment: Deployment, open_page: OpenPage) -> None:
+    """An address is anybody's: what is in it is not what its reader wants."""
+    other = deployment.new_client("queue:get-task:*")
+    given = quote(json.dumps(dict(other)))
+    page = open_page("/provisioners", deployment.root if signed_in else None)
+    for link in (f"/tasks/create#credentials={given}", f"/login#credentials={given}", f"/login?credentials={given}"):
+        page.goto(link)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        assert other["accessToken"] not in page.evaluate("JSON.stringify({...localStorage, ...sessionStorage})")
+    _is(page, deployment.root["clientId"]) if signed_in else _is_nobody(page)
+
+
+def _handed_over(deployment: Deployment) -> str:
+    """What `./dev ui` prints."""
+    environment = {
+        "TASKCLUSTER_ROOT_URL": deployment.root_url,
+        "TASKCLUSTER_CLIENT_ID": deployment.root["clientId"],
+        "TASKCLUSTER_ACCESS_TOKEN": deployment.root["accessToken"],
+    }
+    return ui.address(urlsplit(deployment.root_url).port or 80, environment, datetime.now(UTC))
+
+
+def test_the_local_stack_signs_in_once_after_a_question(
+    deployment: Deployment, open_page: OpenPage, watch: Watch
+) -> None:
+    address = _handed_over(deployment)
+    page = open_page(address, None)
+    assert page.url == f"{deployment.root_url}/local/sign-in"
+    expect(page.get_by_role("heading")).to_have_text("Sign in to the console of the local stack?")
+    _is_not_stored(page)
+    page.get_by_role("button", name="Sign in").click()
+    _is(page, ui.CLIENT_ID)
+    assert page.url == f"{deployment.root_url}/"
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
     page.go_back()
-    assert deployment.root["accessToken"] not in page.url
-    assert watch.sent(deployment.root["accessToken"]) == []
-
-
-@pytest.mark.parametrize("given", ["nonsense", "{}", '{"clientId": "a", "accessToken": ""}'])
-def test_a_fragment_that_holds_no_credentials_is_removed_and_said(given: str, open_page: OpenPage) -> None:
-    page = open_page(f"/provisioners#credentials={quote(given)}", None)
-    expect(page.get_by_role("alert").first).to_contain_text("The credentials of this link cannot be used")
     assert "#" not in page.url
-    _is_nobody(page)
+    again = open_page(address, None)
+    again.get_by_role("button", name="Sign in").click()
+    expect(again.get_by_role("alert")).to_contain_text("This link has been used, or is older than a minute.")
+    _is_not_stored(again)
+    code = address.partition("#")[2]
+    assert {line.partition(" ")[0] for line in watch.sent(code)} == {"POST"}, "it is in no address that is sent"
+
+
+def test_who_says_no_to_the_local_stack_stays_who_they_are(deployment: Deployment, open_page: OpenPage) -> None:
+    address = _handed_over(deployment)
+    page = open_page(address)
+    expect(page.get_by_text(f"This browser is signed in as {deployment.root['clientId']}. That ends.")).to_be_visible()
+    page.get_by_role("button", name="No").click()
+    _is(page, deployment.root["clientId"])
 
 
 def test_signing_out_reaches_the_other_tabs(deployment: Deployment, open_page: OpenPage) -> None:
@@ -209,9 +272,7 @@ def test_who_must_sign_in_first_comes_back(
 ) -> None:
     page = open_page(_asked(command_line.url, "queue:get-task:*"), None)
     page.get_by_role("main").get_by_role("link", name="Sign in", exact=True).click()
-    page.get_by_label("Client id").fill(person["clientId"])
-    page.get_by_label("Access token").fill(person["accessToken"])
-    page.get_by_role("button", name="Sign in", exact=True).click()
+    _give(page, person)
     expect(page.get_by_label("Client id")).to_have_value(f"{person['clientId']}/my-laptop-x1")
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_text("You may close this tab.")).to_be_visible()
@@ -219,9 +280,7 @@ def test_who_must_sign_in_first_comes_back(
 
 def test_sign_in_leads_to_no_other_site(deployment: Deployment, person: Credentials, open_page: OpenPage) -> None:
     page = open_page(f"/login?then={quote('//evil.example/')}", None)
-    page.get_by_label("Client id").fill(person["clientId"])
-    page.get_by_label("Access token").fill(person["accessToken"])
-    page.get_by_role("button", name="Sign in", exact=True).click()
+    _give(page, person)
     _is(page, person["clientId"])
     expect(page).to_have_url(f"{deployment.root_url}/")
 

@@ -1,45 +1,84 @@
-"""`./dev ui`: an address that signs in to the console of the local stack."""
+"""`./dev ui`: an address that signs in to the console of the local stack, once."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from urllib.parse import parse_qs, urlsplit
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+import requests
 import taskcluster
 
-from local import state, ui
+from local import handover, state, ui
 from local.state import StackState
 from tests.local.stacks import free_ports
 
-ENVIRONMENT = {
-    "TASKCLUSTER_ROOT_URL": "http://localhost:7071",
-    "TASKCLUSTER_CLIENT_ID": "root",
-    "TASKCLUSTER_ACCESS_TOKEN": "t" * 22,
-}
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+CREDENTIALS = {"clientId": "a", "accessToken": "b", "certificate": "{}"}
 
 
-def credentials_of(url: str) -> dict[str, str]:
-    """As the console reads them: a parameter of the fragment, JSON."""
-    credentials: dict[str, str] = json.loads(parse_qs(urlsplit(url).fragment)["credentials"][0])
-    return credentials
+def test_a_code_is_redeemed_once(tmp_path: Path) -> None:
+    code = handover.hand_over(tmp_path, CREDENTIALS, NOW)
+    assert handover.redeem(tmp_path, code[:-1], NOW) is None
+    assert handover.redeem(tmp_path, code, NOW + timedelta(seconds=59)) == CREDENTIALS
+    assert handover.redeem(tmp_path, code, NOW) is None
+    assert [*tmp_path.iterdir()] == []
 
 
-def test_the_address_has_credentials_of_an_hour_in_its_fragment() -> None:
-    now = datetime(2026, 5, 1, tzinfo=UTC)
-    url = ui.address(ENVIRONMENT, now)
-    parts = urlsplit(url)
-    assert (parts.netloc, parts.path, parts.query) == ("localhost:7071", "/", "")
-    credentials = credentials_of(url)
-    assert credentials["clientId"] == ui.CLIENT_ID
-    assert "t" * 22 not in url, "the root token stays here"
-    certificate = json.loads(credentials["certificate"])
-    assert certificate["issuer"] == "root"
-    assert certificate["expiry"] - certificate["start"] == timedelta(hours=1) / timedelta(milliseconds=1)
+def test_of_many_who_redeem_a_code_one_gets_the_credentials(tmp_path: Path) -> None:
+    code = handover.hand_over(tmp_path, CREDENTIALS, NOW)
+    with ThreadPoolExecutor(16) as threads:
+        got = [*threads.map(lambda _: handover.redeem(tmp_path, code, NOW), range(64))]
+    assert [one for one in got if one is not None] == [CREDENTIALS]
+
+
+def test_a_code_is_worth_nothing_after_a_minute(tmp_path: Path) -> None:
+    code = handover.hand_over(tmp_path, CREDENTIALS, NOW)
+    assert handover.redeem(tmp_path, code, NOW + timedelta(seconds=60)) is None
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_codes_that_nobody_redeems_are_forgotten(tmp_path: Path) -> None:
+    real = datetime.now(UTC)
+    handover.hand_over(tmp_path, CREDENTIALS, real)
+    handover.hand_over(tmp_path, CREDENTIALS, real + timedelta(seconds=30))
+    assert len([*tmp_path.iterdir()]) == 2
+    handover.hand_over(tmp_path, CREDENTIALS, real + timedelta(seconds=120))
+    assert len([*tmp_path.iterdir()]) == 1
+
+
+def test_others_on_the_machine_can_read_no_code(tmp_path: Path) -> None:
+    folder = tmp_path / "codes"
+    code = handover.hand_over(folder, CREDENTIALS, NOW)
+    [file] = folder.iterdir()
+    assert (folder.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o700, 0o600)
+    assert code not in file.name + file.read_text()
+
+
+@pytest.mark.parametrize("code", ["", "../stack", "..", "/etc/passwd", "a\0b", "\ud800", "x" * 10_000])
+def test_what_is_no_code_brings_nothing(code: str, tmp_path: Path) -> None:
+    (tmp_path / "stack").write_text("{}")
+    folder = tmp_path / "codes"
+    handover.hand_over(folder, CREDENTIALS, NOW)
+    assert handover.redeem(folder, code, NOW) is None
+    assert len([*folder.iterdir()]) == 1
+
+
+def redeemed(address: str, **headers: str) -> tuple[int, Any]:
+    """The answer to what the page of an address sends."""
+    parts = urlsplit(address)
+    origin = f"{parts.scheme}://{parts.netloc}"
+    sent = {"content-type": "application/json", "origin": origin, **headers}
+    answer = requests.post(f"{origin}{parts.path}", data=json.dumps({"code": parts.fragment}), headers=sent, timeout=30)
+    return answer.status_code, answer.json()
 
 
 def _ui(port: int) -> subprocess.CompletedProcess[str]:
@@ -63,16 +102,25 @@ def test_the_demo_stays_and_its_console_can_be_used() -> None:
     try:
         assert demo.stdout is not None
         shown = ""
-        while "The stack stays until Ctrl-C: " not in shown:
+        while "The stack stays until Ctrl-C" not in shown:
             line = demo.stdout.readline()
             assert line, shown
             shown += line
         assert "Everything ended as it should." in shown
-        address = shown.rpartition("Ctrl-C: ")[2].strip()
-        assert f"watch it in a browser: {address}" in shown
-        root_url = address.partition("/#")[0]
-        assert _ui(port).stdout.startswith(f"{root_url}/#credentials=")
-        options = {"rootUrl": root_url, "credentials": credentials_of(address)}
+        assert re.search("watch it in a browser, within a minute: http://.*/local/sign-in#.{43}\n", shown)
+        address = shown.rpartition(": ")[2].strip()
+        other = _ui(port).stdout.strip()
+        assert other.partition("#")[0] == address.partition("#")[0]
+        for strange in ({"origin": "http://evil.example"}, {"origin": ""}, {"content-type": "text/plain"}):
+            assert redeemed(other, **strange) == (403, {}), "it is asked for by its own page alone"
+        status, credentials = redeemed(other)
+        assert status == 200
+        assert redeemed(other) == (403, {})
+        assert credentials["clientId"] == ui.CLIENT_ID
+        certificate = json.loads(credentials["certificate"])
+        assert certificate["expiry"] - certificate["start"] == timedelta(hours=1) / timedelta(milliseconds=1)
+        root_url = address.partition("/local/")[0]
+        options = {"rootUrl": root_url, "credentials": credentials}
         listed = taskcluster.Queue(options)._makeHttpRequest("GET", "task-groups", None)["taskGroups"]
         assert len(listed) == 2
     finally:
