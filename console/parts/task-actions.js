@@ -30,9 +30,13 @@ export function TaskActions({ task, status, refresh }) {
     <${ActionButton} kind="primary" disabled=${over || status.state === "pending" || status.state === "running"} title=${late} action=${rerun} confirm="Run it again? Tasks that wait for it go on when it completes.">Rerun<//>
     <${ActionButton} disabled=${over || isFinal(status.state)} title=${late} action=${() => then(queue.cancelTask(id))} confirm="Cancel the task? Tasks that need it to complete will not run.">Cancel<//>
     ${status.state === "unscheduled" && html`<${ActionButton} disabled=${over} title=${late} action=${() => then(queue.scheduleTask(id))} confirm="Schedule it whatever its dependencies?">Schedule<//>`}
-    <${ActionButton} action=${retrigger} confirm="Create a copy of the task in the same group?">Retrigger<//>
+    <${ActionButton} action=${retrigger} confirm=${copyQuestion(task)}>Retrigger<//>
     <a class="button" href=${`/tasks/${id}/create`}>Edit as new</a>
     ${!isFinal(status.state) && html`<${PriorityChoice} label="Priority" disabled=${over} change=${(/** @type {string} */ priority) => then(queue.changeTaskPriority(id, priority))} />`}
     <${DecisionActions} task=${task} status=${status} />
   </div>`;
 }
+
+/** Whoever has created the task chose its scopes; the copy is made in the name of who answers. @param {import("../core/types").Definition} task */
+const copyQuestion = ({ scopes }) =>
+  `Create a copy of the task in the same group? ${scopes.length === 0 ? "It has no scopes." : `It gets the task's scopes: ${scopes.join(", ")}`}`;

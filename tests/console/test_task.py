@@ -58,10 +58,12 @@ def test_a_task_is_scheduled_and_gets_another_priority(scene: Scene, open_page: 
 
 
 def test_a_task_is_retriggered_as_a_copy(scene: Scene, open_page: OpenPage) -> None:
-    scene.create("build", tags={"kind": "build"})
+    scene.create("build", tags={"kind": "build"}, scopes=["secrets:get:a"])
     scene.run("build")
     page = open_page(f"/tasks/{scene.ids['build']}")
-    _act(page, "Retrigger")
+    page.get_by_role("button", name="Retrigger", exact=True).click()
+    expect(page.get_by_role("dialog")).to_contain_text("It gets the task's scopes: secrets:get:a")
+    page.get_by_role("dialog").get_by_role("button", name="Yes").click()
     expect(page).not_to_have_url(re.compile(scene.ids["build"]))
     _is(page, "pending")
     copy = urlsplit(page.url).path.split("/")[2]
