@@ -22,7 +22,7 @@ from tests.simulator.claimer import (
 )
 from tests.simulator.situations import A
 from tests.simulator.world import POOL, WORKER
-from tests.twin.gate import Call, as_process
+from tests.twin.gate import Call, Phase, as_process
 
 
 def test_a_new_wait_ends_the_older_one_of_the_same_worker_at_once() -> None:
@@ -83,15 +83,16 @@ def test_a_worker_that_does_not_wait_gets_what_is_there(beside: bool) -> None:
 
 def test_a_worker_that_does_not_wait_gets_work_however_often_waits_are_ended() -> None:
     """A process with very much to do ends them with every call: workers get work all the same."""
-    world = a_world()
+
+    async def end_polls(call: Call, phase: Phase) -> None:
+        if call.kind is Kind.QUEUE_GET:
+            world.services.end_polls()
+
+    world = a_world(end_polls)
 
     async def story() -> None:
         await world.create(A)
-        looking = asyncio.ensure_future(world.services.work.claim_work(POOL, WORKER, 1, 0))
-        while not looking.done():
-            world.services.end_polls()
-            await world.clock.sleep(0.001)
-        (claim,) = await looking
+        (claim,) = await world.services.work.claim_work(POOL, WORKER, 1, 0)
         assert claim.task.task_id == A
 
     world.run(story())
