@@ -39,13 +39,13 @@ class Folders:
 
         `is_root_for_others`: tasks run as other users, none of whom may change the directory.
         """
-        self._work_dir.mkdir(mode=0o711, exist_ok=True)
+        _make(self._work_dir)
         found = self._work_dir.lstat()
         if (is_root_for_others or _may_be_anyones(self._work_dir)) and found.st_uid != os.getuid():
             raise PermissionError(f"{self._work_dir} belongs to another user")
         if is_root_for_others and found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise PermissionError(f"{self._work_dir} can be changed by other users")
-        self._tasks.mkdir(mode=0o711, exist_ok=True)
+        _make(self._tasks)
         for lock in self._tasks.glob(f"*{_LOCK}"):
             with contextlib.suppress(OSError), locked(lock):
                 folder = lock.with_name(lock.name.removesuffix(_LOCK))
@@ -67,7 +67,7 @@ class Folders:
             if user is not None:
                 locks.append(await self._own(self._tasks / f"user-{user.uid}{_LOCK}", held))
             await asyncio.to_thread(remove, folder)
-            folder.mkdir(mode=0o711)
+            _make(folder)
             self._locks[folder] = locks
             try:
                 yield folder
@@ -91,6 +91,13 @@ class Folders:
                 return held.enter_context(locked(lock))
             await asyncio.sleep(0.05)
         return held.enter_context(locked(lock))
+
+
+def _make(folder: Path) -> None:
+    """Makes a directory that every user can pass, whatever the process's mask is, unless there is one."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir()
+        folder.chmod(0o711)
 
 
 def _may_be_anyones(path: Path) -> bool:

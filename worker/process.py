@@ -78,9 +78,11 @@ class Processes:
                 stderr=sending,
                 start_new_session=True,
             )
-        except OSError as error:
+        except BaseException as error:
             os.close(receiving)
-            raise SpawnError(error.errno) from None
+            if isinstance(error, OSError):
+                raise SpawnError(error.errno) from None
+            raise
         finally:
             os.close(sending)
         self._reading = asyncio.create_task(_read(receiving, self._output))

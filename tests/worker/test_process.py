@@ -17,6 +17,7 @@ import pytest
 
 from tests.local.stacks import wait
 from worker.folders import locked
+from worker.guard import MEMORY_ADJUSTMENT
 from worker.process import GUARD_COMMAND, Processes, SpawnError
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -206,6 +207,12 @@ async def test_what_is_locked_stays_so_until_the_guard_has_ended(tmp_path: Path)
     await processes.__aexit__(None, None, None)
     with locked(tmp_path / "of-the-guard"):
         pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no such file")
+async def test_where_memory_runs_out_the_task_goes_first(tmp_path: Path) -> None:
+    assert await run(tmp_path, ["cat", "/proc/self/oom_score_adj"]) == 0
+    assert int((tmp_path / "log").read_text()) >= int(MEMORY_ADJUSTMENT)
 
 
 async def test_the_guard_has_nothing_of_the_tasks_environment(tmp_path: Path) -> None:

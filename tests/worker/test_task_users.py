@@ -100,6 +100,14 @@ async def test_all_files_of_a_task_are_its_users_and_nobody_elses(ran: Ran, user
     assert list((ran.work / "tasks").glob("task-*")) == []
 
 
+async def test_a_strict_mask_of_the_worker_closes_nothing_to_its_tasks(ran: Ran) -> None:
+    mask = os.umask(0o077)
+    try:
+        assert await ran.run('cat "$HOME/file"', mounts=[{"file": "file", "content": {"raw": "x"}}]) == ["completed"]
+    finally:
+        os.umask(mask)
+
+
 async def test_a_cache_is_the_users_own(ran: Ran, user: User) -> None:
     mounts = [{"directory": "c", "cacheName": "one"}]
     assert await ran.run("echo x >> c/it; cp c/it $OUT/", mounts=mounts) == ["completed"]
