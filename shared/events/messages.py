@@ -68,11 +68,12 @@ def render(event: TaskEvent, definition: Definition, task: Task, size_limit: int
     words = _task_words(event, then, run)
     body: dict[str, Any] = {"version": 1, "status": then.as_json(), **_particulars(event, words, run)}
     properties = {**_key(words), **route_properties(definition.routes)}
+    life = _life(event, task, run)
     if event.exchange in _WITH_TAGS:
-        message = _message(event, {**body, "task": {"tags": dict(definition.tags)}}, properties, task.life)
+        message = _message(event, {**body, "task": {"tags": dict(definition.tags)}}, properties, life)
         if message.size <= size_limit:
             return message
-    return _message(event, body, properties, task.life)
+    return _message(event, body, properties, life)
 
 
 def render_group(event: GroupEvent) -> EventMessage:
@@ -228,8 +229,7 @@ def _message(event: Event, body: Mapping[str, Any], properties: Mapping[str, str
 
 
 def _message_id(event: Event, life: str) -> str:
-    """Task or group, run, kind, which task of that id, and what distinguishes occasions of what may happen more than
-    once a run."""
+    """Task or group, run, kind, `life`, and what distinguishes occasions of what may happen more than once a run."""
     kind = event.exchange.value
     if isinstance(event, GroupEvent):
         occasion = event.occasion if len(event.occasion) <= _MAX_OCCASION else _digest(event.occasion)
@@ -242,6 +242,13 @@ def _message_id(event: Event, life: str) -> str:
     elif event.exchange is Exchange.TASK_PRIORITY_CHANGED:
         words.append(str(event.sequence))
     return "/".join(words)
+
+
+def _life(event: TaskEvent, task: Task, run: Run | None) -> str:
+    """Which task of an id; and which claim of a run, since one that may not have been announced is given back."""
+    if event.exchange is Exchange.TASK_RUNNING and run is not None and run.started is not None:
+        return f"{task.life}{round(run.started.timestamp() * 1000):x}"
+    return task.life
 
 
 def _digest(text: str) -> str:
