@@ -8,9 +8,11 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 _NUMBERS = re.compile(r"(\d{1,10})(?:-(\d{1,10}))?")
+_CAPABILITIES = {"chown": 0, "dac_override": 1, "fowner": 3, "kill": 5, "setgid": 6, "setuid": 7}
 MOST = 1000
 """Users that a range may name."""
 
@@ -63,6 +65,20 @@ def listed(text: str) -> tuple[User, ...]:
             raise ValueError(f"{part} is no range of up to {MOST} users")
         names |= {str(number): None for number in range(first, last + 1)}
     return tuple(dict.fromkeys(User.of(name) for name in names))
+
+
+def check_rights(status: Path = Path("/proc/self/status")) -> None:
+    """Raises PermissionError where root has not the rights that other users' tasks take, as in some containers.
+
+    `status`: what the system (Linux) says of this process.
+    """
+    if not status.exists():
+        return
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status.read_text(), re.MULTILINE)
+    has = int(found[1], 16) if found else 0
+    lacking = [name for name, number in _CAPABILITIES.items() if not has >> number & 1]
+    if lacking:
+        raise PermissionError(f"tasks cannot run as other users without the capabilities {', '.join(lacking)}")
 
 
 class Users:

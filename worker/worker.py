@@ -20,7 +20,7 @@ from worker.options import Options
 from worker.queue import TROUBLE, Advice, BackOff, Json, Queue, connect, open_session
 from worker.run import Run
 from worker.signed import SignedUrls
-from worker.users import Users
+from worker.users import Users, check_rights
 
 log = logging.getLogger("worker")
 
@@ -53,7 +53,9 @@ class Worker:
 
     async def run(self) -> None:
         """Works until it is to end. Raises REFUSED when the queue does not let this worker ask for work, OSError when
-        the work directory cannot be used."""
+        the work directory cannot be used, or tasks cannot be other users."""
+        if self._options.task_users:
+            check_rights()
         advice = Advice()
         folders = Folders(self._options.work_dir)
         await asyncio.to_thread(folders.sweep, is_root_for_others=bool(self._options.task_users))

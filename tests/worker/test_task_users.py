@@ -29,7 +29,7 @@ from worker.folders import Folders
 from worker.helper import helping
 from worker.options import Options
 from worker.run import Run
-from worker.users import User, Users, listed
+from worker.users import User, Users, check_rights, listed
 
 PYTHON = "/usr/bin/python3"
 
@@ -341,6 +341,15 @@ async def test_work_on_files_ends_with_its_run(folder: Path, user: User) -> None
     working.cancel()
     await asyncio.wait([working])
     assert has_ended(started[0])
+
+
+def test_a_worker_without_the_rights_for_it_says_so_before_it_takes_a_task(tmp_path: Path) -> None:
+    status = tmp_path / "status"
+    status.write_text("CapPrm:\t00000000a80425fb\nCapEff:\t00000000a80425fb\nCapBnd:\t00000000a80425fb\n")
+    check_rights(status)  # what engines of containers give
+    status.write_text("CapPrm:\t00000000a80425fb\nCapEff:\t000000000000004b\n")
+    with pytest.raises(PermissionError, match=r"capabilities kill, setuid$"):
+        check_rights(status)
 
 
 # Names
