@@ -21,12 +21,13 @@ export const retriggered = (definition, now) => ({ ...renewed(definition, now), 
 
 /**
  * A definition to be edited into another task: on its own, with nothing that needs scopes of the first one's scheduler.
+ * Its scopes come first: they are given in the name of who creates it.
  * @param {import("./types").Definition} definition
  * @param {number} now
  */
 export function editable(definition, now) {
-  const { taskGroupId, routes, priority, requires, dependencies, ...rest } = renewed(definition, now);
-  return { ...rest, schedulerId: "taskcluster-ui" };
+  const { taskGroupId, routes, priority, requires, dependencies, scopes, ...rest } = renewed(definition, now);
+  return { scopes, ...rest, schedulerId: "taskcluster-ui" };
 }
 
 /**

@@ -77,7 +77,7 @@ def test_a_task_is_created_from_an_edited_definition(scene: Scene, open_page: Op
     page = open_page(f"/tasks/{scene.ids['build']}")
     page.get_by_role("link", name="Edit").click()
     field = page.get_by_label("Definition")
-    expect(field).to_have_value(re.compile("name: build"))
+    expect(field).to_have_value(re.compile("^scopes:.*name: build", re.DOTALL))
     field.fill(field.input_value().replace("name: build", "name: changed"))
     page.get_by_role("button", name="Create", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("changed")
