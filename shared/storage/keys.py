@@ -173,6 +173,8 @@ def of_provisioner(provisioner_id: str) -> tuple[str, str]:
 
 
 LISTED = ("", "\x7f")
+CHECKED = "checked"
+"""Partition of the directory, and its only row: where the next check of all pools begins."""
 
 
 def created_group(moment: datetime, slugid: str) -> str:

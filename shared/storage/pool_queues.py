@@ -24,6 +24,7 @@ from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.interface import (
     Create,
+    Delete,
     Merge,
     Operation,
     Replace,
@@ -88,7 +89,7 @@ class PoolQueues:
         if header is None or priority not in _bands(header):
             await self._queues.create(pending_queue(task_queue_id, priority))
             # In this order: a band that is known is never listed again.
-            await self._list_pool(task_queue_id)
+            await self._list_pool(task_queue_id, header, read)
             await self.note(task_queue_id, {_column(priority): True, _USED: format_date(read)})
             self._bands.pop(task_queue_id)
         self._made[(task_queue_id, priority)] = read
@@ -104,7 +105,7 @@ class PoolQueues:
         header = await self._used(task_queue_id)
         if header is None or not header.values.get(_QUEUES_MADE):
             await together(*(self._queues.create(pending_queue(task_queue_id, band)) for band in PRIORITIES))
-            await self._list_pool(task_queue_id)
+            await self._list_pool(task_queue_id, header, read)
             await self.note(task_queue_id, {_QUEUES_MADE: True, _USED: format_date(read)})
         self._all_made[task_queue_id] = read
 
@@ -150,15 +151,14 @@ class PoolQueues:
         began = self._now()
         header = await self._header(task_queue_id)
         if header is None or header.values.get(_DELETED):
+            await self._unlist(task_queue_id)
             return began + LOOK_AGAIN
         marked, used = _moment(header, _DELETING), _moment(header, _USED) or header.timestamp
         if marked is not None and began - marked < DELETED_WITHIN:
             return marked + DELETED_WITHIN
         if marked is None and began - used < unused_for:
             return used + unused_for
-        start, end = keys.CLAIMED_AND_PENDING
-        rows = await self._tables.query(keys.POOLS, keys.pool(task_queue_id), start=start, end=end, limit=1, select=())
-        if rows.rows:
+        if await self._has_runs(task_queue_id):
             return began + LOOK_AGAIN
         mark: dict[str, Value] = {"taskQueueId": task_queue_id, _DELETING: format_date(began), _DELETED: False}
         etag = await self._change(task_queue_id, Replace(keys.POOL, mark, header.etag))
@@ -169,7 +169,31 @@ class PoolQueues:
                 return began + DELETED_WITHIN
             await self._queues.drop(pending_queue(task_queue_id, band))
         await self._change(task_queue_id, Merge(keys.POOL, {_DELETED: True}, etag))
+        await self._unlist(task_queue_id)
         return began + LOOK_AGAIN
+
+    async def _unlist(self, task_queue_id: str) -> None:
+        """Removes the pool's row from the directory, unless it is listed there: there is nothing for the reconciler.
+
+        Who uses the pool writes the header first, then the row. So if the header, read after the row, says that the
+        pool is not in use, either the row has changed by its deletion, or it is made again after that.
+        """
+        key = keys.listed(task_queue_id)
+        row = await self._tables.get(keys.DIRECTORY, keys.POOL, key)
+        header = await self._header(task_queue_id)
+        if row is None or "expires" in row.values or (header is not None and not header.values.get(_DELETED)):
+            return
+        if await self._has_runs(task_queue_id):
+            return
+        try:
+            await self._tables.transact(keys.DIRECTORY, keys.POOL, [Delete(key, row.etag)])
+        except TransactionRefused:
+            return
+
+    async def _has_runs(self, task_queue_id: str) -> bool:
+        start, end = keys.CLAIMED_AND_PENDING
+        rows = await self._tables.query(keys.POOLS, keys.pool(task_queue_id), start=start, end=end, limit=1, select=())
+        return bool(rows.rows)
 
     async def _used(self, task_queue_id: str, header: Row | None = None) -> Row | None:
         """The header, after it was noted there that the pool is in use; None for a new pool.
@@ -205,15 +229,20 @@ class PoolQueues:
         except TransactionRefused:
             return None
 
-    async def _list_pool(self, task_queue_id: str) -> None:
+    async def _list_pool(self, task_queue_id: str, header: Row | None, used: datetime) -> None:
         """One row a pool in the directory, so that the reconciler finds it without a scan.
 
-        Listings leave it out until the pool has been seen (`directory`).
+        The header comes first, and a row that is there is rewritten: it may be about to be removed (`_unlist`).
+        Listings leave the row out until the pool has been seen (`directory`).
         """
-        values: dict[str, Value] = {"taskQueueId": task_queue_id}
-        try:
-            await self._tables.transact(keys.DIRECTORY, keys.POOL, [Create(keys.listed(task_queue_id), values)])
-        except TransactionRefused:
+        if header is None:
+            await self.note(task_queue_id, {_USED: format_date(used)})
+        key, values = keys.listed(task_queue_id), {"taskQueueId": task_queue_id}
+        for operation in (Create(key, values), Merge(key, {}), Create(key, values)):
+            try:
+                await self._tables.transact(keys.DIRECTORY, keys.POOL, [operation])
+            except TransactionRefused:
+                continue
             return
 
     def _is_recent(self, known: datetime | None) -> bool:

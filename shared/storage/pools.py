@@ -33,6 +33,7 @@ from shared.storage.interface import (
     Value,
 )
 from shared.storage.known import KnownStatuses
+from shared.storage.partitions import END
 from shared.storage.pool_queues import PoolQueues
 
 
@@ -153,10 +154,19 @@ class PoolStore:
             return
         await self._look_again(task_queue_id, claimed, etags[1])
 
-    async def known(self, start: str | None, limit: int = 1000) -> tuple[list[str], str | None]:
-        """A page of all pools' taskQueueIds, and where the next one starts."""
-        page = await self._tables.query(keys.DIRECTORY, keys.POOL, start=start or "", end="\x7f", limit=limit)
+    async def known(self, start: str | None, limit: int, end: str = "") -> tuple[list[str], str | None]:
+        """A page of all pools' taskQueueIds, up to the key `end` if that is given, and where the next one starts."""
+        page = await self._tables.query(keys.DIRECTORY, keys.POOL, start=start or "", end=end or END, limit=limit)
         return [str(row.values["taskQueueId"]) for row in page.rows], page.resume
+
+    async def next_to_check(self) -> str:
+        """Where in the directory the next check of all pools begins; "" at its beginning."""
+        row = await self._tables.get(keys.DIRECTORY, keys.CHECKED, keys.CHECKED)
+        return "" if row is None else str(row.values["next"])
+
+    async def note_next_to_check(self, following: str) -> None:
+        """Keeps where the next check of all pools begins."""
+        await self._tables.transact(keys.DIRECTORY, keys.CHECKED, [Upsert(keys.CHECKED, {"next": following})])
 
     async def set_priority(
         self, task_queue_id: str, row: PoolRow, priority: Priority, etag: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from shared.domain.dates import parse_date
@@ -40,10 +41,7 @@ class GroupExpiry:
             expires = parse_date(str(header.values["expires"]))
             if not is_over(expires, self._now()):
                 return expires
-            start, end = keys.SCHEDULERS
-            most = MAX_OPERATIONS - 1
-            guards = await self._tables.query(keys.GROUPS, task_group_id, start=start, end=end, limit=most, select=())
-            if await delete_together(self._tables, keys.GROUPS, [header, *guards.rows]):
+            if await delete_together(self._tables, keys.GROUPS, [header, *await self._guards(task_group_id)]):
                 break
         else:
             return self._now()
@@ -66,6 +64,13 @@ class GroupExpiry:
             return max(header.expires, self._now())
         await self._recent.remove(listed)
         return None
+
+    async def _guards(self, task_group_id: str) -> Sequence[Row]:
+        """Of its scheduler: one, if it is not sealed."""
+        start, end = keys.SCHEDULERS
+        most = MAX_OPERATIONS - 1
+        page = await self._tables.query(keys.GROUPS, task_group_id, start=start, end=end, limit=most, select=())
+        return page.rows
 
     def _is_settled(self, row: Row) -> bool:
         """Whether it is no row of a call that makes the group just now."""

@@ -9,6 +9,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from shared.concurrency import in_waves
 from shared.domain import transitions
@@ -19,6 +20,7 @@ from shared.domain.task import State
 from shared.errors import ResourceNotFound
 from shared.recent import Recent
 from shared.storage.interface import StorageUnavailable
+from shared.storage.partitions import PageReader
 from shared.storage.pools import IndexRow
 from shared.usecases.executor import Executor, Stores
 
@@ -34,6 +36,10 @@ PAGES = 10
 """Pages of a pool that one check of all pools reads: the oldest rows, then on from where the last check ended."""
 CLAIMED_EVERY = timedelta(hours=1)
 """How often one process looks for such rows among the claimed ones of a pool."""
+LONGEST_RUN = 240.0
+"""Seconds that a check of all pools takes, about. The timer comes every five minutes."""
+POOLS = 50
+"""Pools of the directory that are read, and checked, before it is noted where to go on."""
 WIDTH = 8
 _REMEMBERED = 10_000
 """Pools."""
@@ -51,6 +57,8 @@ class Reconciler:
         self._checked: Recent[str, datetime] = Recent(_REMEMBERED)
         self._in_use_until: Recent[str, datetime] = Recent(_REMEMBERED)
         self._claimed_checked: Recent[str, datetime] = Recent(_REMEMBERED)
+        self._next: str | None = None
+        """Where in the directory the next run begins; None: it is noted in storage."""
 
     async def after_empty_poll(self, task_queue_id: str) -> None:
         """Somebody waited in vain: a check of the oldest rows, unless there was one within the last minute.
@@ -62,18 +70,39 @@ class Reconciler:
             self._checked[task_queue_id] = self._now()
             await self._check_rows(task_queue_id, (await self._stores.pools.pending(task_queue_id, ROWS))[0])
 
-    async def check_all(self) -> int:
-        """Every pool of the directory; returns how many rows were looked into.
+    async def check_all(self, seconds: float = LONGEST_RUN) -> int:
+        """Every pool of the directory, for about so many seconds; returns how many rows were looked into.
 
-        What fails for one pool costs no other its check. Raises StorageUnavailable when the directory cannot be read.
+        The next run goes on from there. If the process dies, it begins with the pools that were being checked; if it
+        dies of them again, the one after that begins behind them. What fails for one pool costs no other its check.
+        Raises StorageUnavailable when the directory cannot be read.
         """
+        until = self._now() + timedelta(seconds=seconds)
+        first = await self._first_pool()
         looked_into = 0
-        start: str | None = None
-        while True:
-            pools, start = await self._stores.pools.known(start)
-            looked_into += sum(await in_waves(WIDTH, self._check_logging_failures, pools))
-            if start is None:
-                return looked_into
+        is_begun = False
+        for start, end in ((first, ""), ("", first)) if first else (("", ""),):
+            pages = PageReader(partial(self._stores.pools.known, limit=POOLS, end=end), start)
+            async for pools in pages:
+                if not is_begun:
+                    await self._note_next(pages.resume or "")
+                is_begun = True
+                looked_into += sum(await in_waves(WIDTH, self._check_logging_failures, pools))
+                await self._note_next(pages.resume or "")
+                if self._now() >= until:
+                    return looked_into
+        return looked_into
+
+    async def _first_pool(self) -> str:
+        """Where a run begins: asked once, as a process knows where its own runs have ended."""
+        if self._next is None:
+            self._next = await self._stores.pools.next_to_check()
+        return self._next
+
+    async def _note_next(self, following: str) -> None:
+        if following != self._next:
+            await self._stores.pools.note_next_to_check(following)
+            self._next = following
 
     async def _check_logging_failures(self, task_queue_id: str) -> int:
         try:
@@ -98,13 +127,15 @@ class Reconciler:
         looked_into += await self._check_rows(task_queue_id, rows)
         if resume is None:
             return looked_into
-        at: str | None = max(await pools.queues.checked_to(task_queue_id), resume)
-        for _ in range(PAGES - 1):
-            rows, at = await pools.pending(task_queue_id, ROWS, at)
-            looked_into += await self._check_rows(task_queue_id, rows)
-            if at is None:
+        start = max(await pools.queues.checked_to(task_queue_id), resume)
+        pages = PageReader(lambda at: pools.pending(task_queue_id, ROWS, at), start)
+        left = PAGES - 1
+        async for more in pages:
+            looked_into += await self._check_rows(task_queue_id, more)
+            left -= 1
+            if left == 0:
                 break
-        await pools.queues.note_checked(task_queue_id, at or "")
+        await pools.queues.note_checked(task_queue_id, pages.resume or "")
         return looked_into
 
     async def _retire(self, task_queue_id: str) -> None:

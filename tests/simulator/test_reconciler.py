@@ -14,7 +14,6 @@ from shared.storage import keys
 from shared.storage.counting import Kind, counting
 from shared.storage.interface import StorageUnavailable
 from shared.storage.messages import pending_queue
-from shared.storage.pools import PoolStore
 from shared.usecases import reconciler
 from tests.simulator.situations import A, C
 from tests.simulator.world import POOL, World
@@ -111,24 +110,24 @@ def test_every_row_has_its_turn_in_bounded_work(position: int, monkeypatch: pyte
         for _ in range(5):
             with counting() as operations:
                 await world.process().reconciler.check_all()
-            assert operations.total <= 1 + 3 + 2 + 3 * 2 + 7, "directory, pages, cursor, heads, one repair"
+            assert operations.total <= 2 + 3 + 2 + 3 * 2 + 7, "directory, pages, cursor, heads, one repair"
 
     done(world, script())
     assert offered(world, "highest") == [A]
 
 
 def test_a_small_pool_costs_one_read_of_rows_and_a_look_at_each_band_that_waits() -> None:
-    """And once an hour a read of the rows of claims."""
+    """And once an hour a read of the rows of claims; and one of where to begin, once in a process."""
     world = a_world()
 
     async def script() -> None:
         for band in ("low", "high"):
             await world.create(priority=band)
         await world.clock.sleep(INTERVAL)
-        for claimed in (1, 0):
+        for once in (2, 0):
             with counting() as operations:
                 assert await world.handlers.reconciler.check_all() == 0
-            assert operations.total == 1 + 1 + 2 + claimed
+            assert operations.total == 1 + 1 + 2 + once
 
     done(world, script())
 
@@ -206,8 +205,7 @@ def test_a_task_that_cannot_be_repaired_keeps_no_other_from_it(error: type[Excep
 
 def test_pools_on_every_page_of_the_directory_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     world = a_world()
-    known = PoolStore.known
-    monkeypatch.setattr(PoolStore, "known", lambda store, start: known(store, start, 2))
+    monkeypatch.setattr(reconciler, "POOLS", 2)
 
     pools = [f"p/w{number}" for number in range(5)]
 

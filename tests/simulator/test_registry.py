@@ -138,7 +138,9 @@ def test_what_is_not_seen_any_more_is_forgotten(world: World) -> None:
         await expire(world)
         assert [row.key for row in world.rows(keys.POOLS) if row.key.startswith("worker")] == []
         assert world.rows(keys.DIRECTORY, keys.PROVISIONER) == []
-        assert await world.handlers.stores.pools.known(None) == ([POOL], None), "the reconciler still finds the pool"
+        assert await world.handlers.stores.pools.known(None, 10) == ([POOL], None), (
+            "the reconciler still finds the pool"
+        )
         await poll(world)
         assert await listed(world) == [POOL]
         await world.clock.sleep(DAY + 3 * HOUR)
