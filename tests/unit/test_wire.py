@@ -35,6 +35,7 @@ from tests.unit.hot_requests import (
     MESSAGES,
     PATIENCE,
     ROW,
+    TRANSACTION,
     Hot,
     Identity,
     Script,
@@ -263,7 +264,20 @@ async def test_an_answer_that_nobody_asked_for_is_nobody_s_answer(service: Servi
 
 async def test_an_answer_without_a_name_counts_only_if_it_says_what_it_is_about(service: Service) -> None:
     other_row = replace(HOT["get"], body=ROW.replace('"p"', '"other"'))
-    for hot, wanted in ((HOT["get"], True), (HOT["query"], True), (other_row, False), (HOT["create"], False)):
+
+    def creating(key: str) -> Hot:
+        place = f"Location: http://host/account/Tasks(PartitionKey='p',RowKey='{key}')\r\nETag"
+        return replace(HOT["transaction"], body=TRANSACTION.replace("ETag", place, 1))
+
+    for hot, wanted in (
+        (HOT["get"], True),
+        (HOT["query"], True),
+        (other_row, False),
+        (HOT["create"], False),
+        (HOT["transaction"], True),
+        (creating("k"), True),
+        (creating("other"), False),
+    ):
         service.script = [nameless(hot)]
         async with service.account(KEY, patience=replace(PATIENCE, retries=1)) as account:
             if wanted:
