@@ -64,6 +64,7 @@ class Execution:
         self._folder = home / "task"
         self._store = store
         self._user = user
+        self._locks = site.folders.locks(home)
         self._artifacts = Artifacts(claim, site.session)
 
     async def execute(self, payload: Payload) -> bool:
@@ -72,7 +73,7 @@ class Execution:
         Raises TaskException; OSError for what the machine lacks; what the queue refuses comes as the client raises it.
         """
         contents = Contents(self._claim, self._site.options.root_url, self._site.session)
-        mounts = Mounts(contents, self._site.caches, self._store.say, self._user)
+        mounts = Mounts(contents, self._site.caches, self._store.say, self._user, self._locks)
         self._folder.mkdir(mode=0o700)
         if self._user is not None:  # nobody else can reach it yet
             os.chown(self._folder, self._user.uid, self._user.gid, follow_symlinks=False)
@@ -110,7 +111,7 @@ class Execution:
                 output=self._store.write,
                 grace=grace,
                 user=self._user,
-                locks=self._site.folders.locks(self._home),
+                locks=self._locks,
             )
             program = payload.command[0][0]
             exit_code = 0
@@ -152,7 +153,7 @@ class Execution:
         """Uploads what the payload names; whether everything was there that must be."""
         if not payload.artifacts:
             return True
-        async with helping(self._folder, self._user) as helper:
+        async with helping(self._folder, self._user, self._locks) as helper:
             return await self._upload_with(helper, payload.artifacts)
 
     async def _upload_with(self, helper: Helper, artifacts: Sequence[Artifact]) -> bool:

@@ -15,10 +15,13 @@ Paths are those in the folder. An answer is `{"done": …}`, or which of the err
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import resource
+import signal
 import socket
+import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -29,6 +32,7 @@ from worker.files import Unusable, files_below
 from worker.files import opened as opened_file
 from worker.messages import Message, receive, send
 
+PR_SET_PDEATHSIG = 1
 MEMORY = 1 << 30
 """Bytes: an archive may ask for any amount to be unpacked."""
 
@@ -53,7 +57,7 @@ def main() -> None:
 
 
 def _become(user: Mapping[str, Any] | None) -> None:
-    """Gives up the rights of the process for good."""
+    """Gives up the rights of the process for good; from then on it ends with its worker."""
     os.umask(0o022)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(ValueError, OSError):  # not known everywhere
@@ -62,6 +66,8 @@ def _become(user: Mapping[str, Any] | None) -> None:
         os.setgroups(user["extra_groups"])
         os.setregid(user["group"], user["group"])
         os.setreuid(user["user"], user["user"])
+    if sys.platform == "linux":  # after that, which would undo it
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _answer(asked: socket.socket, folder: Path, request: Message, file: int | None) -> None:

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,13 +24,22 @@ COMMAND = (sys.executable, "-I", "-c", _CODE, str(Path(__file__).parents[1]))
 
 
 @asynccontextmanager
-async def helping(folder: Path, user: User | None) -> AsyncIterator[Helper]:
-    """A helper for a task's folder, with the rights of the user; None: with the worker's own. Raises OSError."""
+async def helping(folder: Path, user: User | None, locks: Sequence[int] = ()) -> AsyncIterator[Helper]:
+    """A helper for a task's folder, with the rights of the user; None: with the worker's own. Raises OSError.
+
+    `locks`: descriptors that it holds as well, should the worker die.
+    """
     mine, its = socket.socketpair()
     with mine:
         with its:
             process = await asyncio.create_subprocess_exec(
-                *COMMAND, stdin=its.fileno(), stdout=asyncio.subprocess.DEVNULL, env={}, cwd="/", start_new_session=True
+                *COMMAND,
+                stdin=its.fileno(),
+                stdout=asyncio.subprocess.DEVNULL,
+                pass_fds=locks,
+                env={},
+                cwd="/",
+                start_new_session=True,
             )
         try:
             send(mine, {"folder": str(folder), "user": None if user is None else user.of_process()})

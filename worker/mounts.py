@@ -59,12 +59,23 @@ def _satisfied(scopes: Sequence[str], needed: str) -> bool:
 class Mounts:
     """The mounts of one task."""
 
-    def __init__(self, contents: Contents, caches: Caches, say: Callable[[str], None], user: User | None) -> None:
-        """`say` adds a line to the task's log. `user`: whose the files become; None: the worker's own."""
+    def __init__(
+        self,
+        contents: Contents,
+        caches: Caches,
+        say: Callable[[str], None],
+        user: User | None,
+        locks: Sequence[int],
+    ) -> None:
+        """`say` adds a line to the task's log. `user`: whose the files become; None: the worker's own.
+
+        `locks`: of the run's folder and the user.
+        """
         self._contents = contents
         self._caches = caches
         self._say = say
         self._user = user
+        self._locks = locks
         self._held: list[Cache] = []
 
     @asynccontextmanager
@@ -77,7 +88,7 @@ class Mounts:
         """
         with ExitStack() as caches:
             if mounts:
-                async with helping(folder, self._user) as helper:
+                async with helping(folder, self._user, self._locks) as helper:
                     for mount in mounts:
                         with _failing(mount):
                             if isinstance(mount, WritableDirectoryCache):

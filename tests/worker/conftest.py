@@ -25,7 +25,7 @@ def open_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def user() -> User:
-    """A user that no other test uses, since all of a user's processes are ended with its task."""
+    """A user that no other test process uses, nor the next one: all of a user's processes are ended with its task."""
     if sys.platform != "linux" or os.getuid() != 0:
         pytest.skip("only root can do something as another user")
-    return User.of(str(2_000_000_000 + os.getpid() % 100_000_000))
+    return User.of(str(2_000_000_000 + 10 * os.getpid()))

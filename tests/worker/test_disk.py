@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.local.stacks import wait
+from tests.worker.test_process import has_ended
 from worker.caches import Cache, Caches
 from worker.files import Unusable, files_below, opened
 from worker.folders import Folders, locked, remove
@@ -264,6 +267,43 @@ def test_a_cache_in_use_is_not_removed(tmp_path: Path) -> None:
         used(cache, tmp_path / "place", "content")
         caches.make_room()
         assert (tmp_path / "place" / "file").exists()
+
+
+WRITING = """
+import asyncio, os, sys
+from pathlib import Path
+from worker.folders import Folders
+from worker.helper import helping
+
+async def main():
+    folders = Folders(Path(sys.argv[1]))
+    async with folders.one("dying") as folder:
+        async with helping(folder, None, folders.locks(folder)) as helper:
+            await helper.make_way("a")
+            print(helper._process.pid, flush=True)
+            with os.fdopen(os.pipe()[0], "rb") as content:
+                await helper.write(content, None, "a")
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it ends when it has done what it was asked for")
+def test_work_on_files_ends_with_its_worker(tmp_path: Path) -> None:
+    folders = Folders(tmp_path)
+    folders.sweep()
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITING, str(tmp_path)], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+    ) as worker:
+        assert worker.stdout is not None
+        pid = int(worker.stdout.readline())
+        wait((tmp_path / "tasks" / "dying" / "a").exists)
+        os.kill(pid, signal.SIGSTOP)  # as if it were held up by a disk
+        worker.kill()
+        worker.wait()
+    wait(lambda: has_ended(pid))
+    folders.sweep()
+    assert list((tmp_path / "tasks").iterdir()) == []
 
 
 @pytest.fixture

@@ -233,7 +233,7 @@ with socket.socket(family) as connection:
 async def test_it_serves_its_user_alone(
     deployment: Deployment, session: aiohttp.ClientSession, claim: FakeClaim, user: User, version: str
 ) -> None:
-    other = User.of(str(user.uid - 1))
+    other = User.of(str(user.uid + 1))
     async with Proxy(cast(Claim, claim), deployment.url, session, user).serving() as url:
         for caller, status in ((user, b"200\n"), (other, b"403\n")):
             calling = await asyncio.create_subprocess_exec(

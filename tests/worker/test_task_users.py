@@ -113,7 +113,7 @@ async def test_a_cache_is_the_users_own(ran: Ran, user: User) -> None:
     assert await ran.run("echo x >> c/it; cp c/it $OUT/", mounts=mounts) == ["completed"]
     assert await ran.run("echo x >> c/it; cp c/it $OUT/", mounts=mounts) == ["completed"]
     assert ran.said("it") == "x\nx\n"
-    ran.users = Users([User.of(str(user.uid - 1))])
+    ran.users = Users([User.of(str(user.uid + 1))])
     assert await ran.run("ls -A c > $OUT/it2", mounts=mounts) == ["completed"]
     assert ran.said("it2") == ""
 
