@@ -214,6 +214,14 @@ def test_a_new_priority_decides_who_is_next(service: Service) -> None:
     assert claims[0]["task"]["priority"] == claims[0]["status"]["priority"] == "very-high"
 
 
+def test_a_rerun_keeps_a_new_priority(service: Service) -> None:
+    other, task_id = pending(service, priority="medium"), pending(service, priority="low")
+    service.queue.changeTaskPriority(task_id, {"newPriority": "highest"})
+    service.queue.cancelTask(task_id)
+    assert service.queue.rerunTask(task_id)["status"]["priority"] == "highest"
+    assert [claim["status"]["taskId"] for claim in service.claim(2)] == [task_id, other]
+
+
 def test_a_running_task_with_a_new_priority_goes_on(service: Service) -> None:
     claim = service.claimed(priority="low")
     task_id = claim["status"]["taskId"]
@@ -265,7 +273,11 @@ def test_scopes_of_schedule_cancel_and_rerun(service: Service, verb: str) -> Non
     group = new_slugid()
     task_id = unscheduled(service, schedulerId="me", taskGroupId=group, projectId="p/q")
     by_hand = [f"queue:{verb}-task", f"assume:scheduler-id:me/{group}"]
-    for scopes in (by_hand[:1], by_hand[1:], [f"queue:{verb}-task:me/{group}/other"], [f"queue:{verb}-task:{task_id}"]):
+    for scopes in (
+        *(by_hand[:1], by_hand[1:]),
+        *([f"queue:{verb}-task:me/{group}/other"], [f"queue:{verb}-task:{task_id}"]),
+        [f"queue:{verb}-task-in-project:p/other"],
+    ):
         with refused(403, "InsufficientScopes"):
             getattr(service.with_scopes(*scopes), f"{verb}Task")(task_id)
     for scopes in (

@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+import pytest
+
 from shared.domain.dates import parse_date
 from shared.ids import new_slugid
 from tests.host.projections import settle
@@ -269,6 +271,17 @@ def test_one_rerun_one_schedule_one_seal(service: Service) -> None:
         assert states(each.status(waiting)) == [("pending", None)]
         assert outcomes[2] == outcomes[5] == each.queue.getTaskGroup(waiting)
     settle(service.running, [task_id for pair in tasks.values() for task_id in pair])
+
+
+@pytest.mark.parametrize("is_pending", [True, False], ids=["pending", "unscheduled"])
+def test_ten_cancellations_at_once_are_one(service: Service, is_pending: bool) -> None:
+    task_id = new_slugid()
+    service.queue.createTask(task_id, service.a_task(dependencies=[] if is_pending else [task_id]))
+    answers = at_once(*[partial(service.queue.cancelTask, task_id)] * 10)
+    assert answers == [{"status": service.status(task_id)}] * 10
+    assert states(service.status(task_id)) == [("exception", "canceled")]
+    begun = [("task-defined", None), ("task-pending", 0)][: 1 + is_pending]
+    service.events.expect(task_id, *begun, ("task-exception", 0), ("task-group-resolved", None))
 
 
 def test_one_of_two_claims_of_a_run_wins(service: Service) -> None:

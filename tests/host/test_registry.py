@@ -231,6 +231,7 @@ def test_unknown_workers(service: Service) -> None:
 
 @pytest.mark.endpoint("workerRemoved")
 def test_a_removed_worker(service: Service) -> None:
+    done = service.status(service.completed())
     first, second = service.create(), service.create(retries=0)
     service.claim(2)
     third = service.create()
@@ -246,6 +247,7 @@ def test_a_removed_worker(service: Service) -> None:
     assert status["runs"][1]["reasonCreated"] == "retry"
     assert service.status(second)["state"] == "exception"
     assert service.status(third)["state"] == "running"
+    assert service.status(done["taskId"]) == done
     assert service.call("post", route) == {"tasks": []}
     begun = [("task-defined", None), ("task-pending", 0), ("task-running", 0), ("task-exception", 0)]
     service.events.expect(first, *begun, ("task-pending", 1))

@@ -94,6 +94,14 @@ def test_a_deadline_ends_what_is_not_resolved(hasty: Service, state: str) -> Non
             hasty.worker(claim).reclaimTask(task_id, 0)
 
 
+def test_a_deadline_leaves_what_is_resolved(hasty: Service) -> None:
+    deadline = in_future(4)
+    task_id, open_one = hasty.create(deadline=deadline), hasty.create(deadline=deadline)
+    status = hasty.queue.cancelTask(task_id)["status"]
+    hasty.wait_for(open_one, "exception")
+    assert hasty.status(task_id) == status
+
+
 def test_the_deadline_wins_over_an_expired_claim(hasty: Service) -> None:
     """takenUntil lies just before the deadline, or behind it: no retry after the deadline (trap 15)."""
     task_id = hasty.claimed(deadline=in_future(HASTY_CLAIM_SECONDS - 0.3))["status"]["taskId"]
