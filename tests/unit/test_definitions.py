@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -31,6 +32,7 @@ from shared.domain.task import Created, MessageHandles, Resolved, Run, State
 from shared.endpoints.task_models import CreateTaskRequest
 from shared.endpoints.tasks import complete_definition
 from shared.errors import InputError, RequestConflict
+from shared.jsontext import read
 from tests.unit.tasks import ID, NOW, OTHER, SECOND, a_definition, a_task, pending_run, resolved_run
 
 MAX_DEADLINE = timedelta(days=5)
@@ -253,6 +255,14 @@ def test_the_same_definition_again() -> None:
     with pytest.raises(RequestConflict, match=r"these differ: priority$"):
         refuse_other_definition(stored, stored, moved)
     refuse_other_definition(a_definition(payload={"a": 1}, tags={"x": "y"}, priority="high"), stored, moved)
+
+
+def test_a_definition_that_an_older_version_stored_as_it_was_sent_is_the_same_definition() -> None:
+    sent = b'{"seconds":5400.0,"big":9007199254740993,"list":[-0.0,1e21,12345678901234567890]}'
+    stored = a_definition(payload=json.loads(sent))
+    refuse_other_definition(a_definition(payload=read(sent)), stored, a_task(pending_run()))
+    with pytest.raises(RequestConflict, match=r"these differ: payload$"):
+        refuse_other_definition(a_definition(payload=read(sent.replace(b"40993", b"40994"))), stored, a_task())
 
 
 @given(st.sampled_from(PRIORITIES))
