@@ -165,6 +165,7 @@ class Settings(BaseSettings):
     artifact_relay_limit_bytes: int = Field(
         default=64 * 1024 * 1024,
         ge=1024,
+        le=100 * 1024 * 1024,  # of a body, by the platform
         description="The largest upload that the relay takes, 413 beyond. A process holds twice as much at a time.",
     )
     public_artifact_base_url: str | None = Field(
