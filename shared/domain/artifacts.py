@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -266,10 +267,20 @@ UNDER_WAY = timedelta(hours=6)
 """For so long after its URL has expired an upload may still end that began before."""
 
 
-GZIP = b"\x1f\x8b\x08"
-"""What gzip begins with: its magic, and its only method."""
+GZIP_HEAD = 1024
+"""Bytes of content by which gzip is recognised."""
 GZIP_TRAILER = 4
 """Bytes at the end of gzip that state the length of what it was made of."""
+
+
+def begins_as_gzip(head: bytes, length: int) -> bool:
+    """Whether content of `length` bytes can be unpacked, as far as its first `GZIP_HEAD` bytes tell."""
+    reader = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        reader.decompress(head)
+    except zlib.error:
+        return False
+    return reader.eof or len(head) == GZIP_HEAD < length
 
 
 def is_made_of(content_length: int, trailer: bytes) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from shared.concurrency import in_waves
 from shared.domain.artifacts import (
-    GZIP,
+    GZIP_HEAD,
     GZIP_TRAILER,
     OPAQUE,
     UNDER_WAY,
@@ -22,6 +22,7 @@ from shared.domain.artifacts import (
     StorageType,
     Upload,
     as_header,
+    begins_as_gzip,
     disposition,
     is_made_of,
     seen_length,
@@ -192,7 +193,7 @@ class Uploads:
         same length only if it also ends as gzip of so many bytes does. That is noted only on the content that was
         looked at: another one may have been committed meanwhile.
         """
-        if await self._part(stored, 0, len(GZIP)) != GZIP:
+        if not begins_as_gzip(await self._part(stored, 0, GZIP_HEAD), found.length):
             return ""
         is_as_stated = found.length == stored.artifact.sent_length
         if is_as_stated and not is_made_of(found.length, await self._trailer(stored, found)):

@@ -224,12 +224,12 @@ async def served(world: World, name: str) -> tuple[bytes, str]:
 
 def cannot_be_told(sent: Sent) -> bool:
     """The one case in which the content does not tell whether it was encoded: put as it is, straight into storage, it
-    begins and ends as the gzip of something that is as long as itself."""
+    is the gzip of something that is as long as itself."""
     return (
         sent.is_direct
         and sent.encoding in ("", "identity")
         and sent.stated == len(sent.body)
-        and sent.body.startswith(rules.GZIP)
+        and rules.begins_as_gzip(sent.body[: rules.GZIP_HEAD], len(sent.body))
         and rules.is_made_of(len(sent.body), sent.body[-rules.GZIP_TRAILER :])
     )
 

@@ -214,11 +214,35 @@ def test_what_no_block_can_hold() -> None:
 def test_gzip_says_what_it_was_made_of(content: bytes, other: int) -> None:
     packed = gzip.compress(content)
     trailer = packed[-rules.GZIP_TRAILER :]
-    assert packed.startswith(rules.GZIP)
+    assert rules.begins_as_gzip(packed[: rules.GZIP_HEAD], len(packed))
+    assert not rules.begins_as_gzip(packed[:-9], len(packed) - 9)
+    assert not rules.begins_as_gzip(b"", len(packed)), "it is gone"
+    assert not rules.begins_as_gzip(b"!" + packed[1 : rules.GZIP_HEAD], len(packed))
     assert rules.is_made_of(len(content), trailer)
     assert rules.is_made_of(len(content) + (1 << 32), trailer), "it has 32 bits for that"
     assert rules.is_made_of(other, trailer) is ((other - len(content)) % (1 << 32) == 0)
     assert not rules.is_made_of(len(content), trailer[:-1] + b"\xff")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x1f",
+        b"\x1f\x8b\x08",
+        b"\x1f\x8b\x08" + bytes(range(93)) + (100).to_bytes(4, "little"),
+        b"\x1f\x8b\x08\x00" + bytes([7]) * 4000,
+        b"a text",
+        zlib.compress(b"a text"),
+    ],
+)
+def test_what_only_begins_or_ends_like_gzip_is_none(content: bytes) -> None:
+    assert not rules.begins_as_gzip(content[: rules.GZIP_HEAD], len(content))
+
+
+def test_gzip_of_much_is_recognised_by_its_beginning() -> None:
+    packed = gzip.compress(bytes(1 << 26))
+    assert rules.begins_as_gzip(packed[: rules.GZIP_HEAD], len(packed))
 
 
 @pytest.mark.parametrize(
