@@ -1,13 +1,15 @@
-"""Format, lint and types of the console: `python -m local.check_console`."""
+"""`python -m local.check_console`: format, lint and types of the console; format and lint of the local host's page."""
 
 import subprocess
 import sys
 
 from local.state import ROOT
 
+FOLDERS = ("console", "local/host/sign_in")
+STYLE = ("--config", "console/.prettierrc.json", "--ignore-path", "console/.prettierignore")
 CHECKS = (
-    ("prettier", "--ignore-path", "console/.prettierignore", "--check", "--log-level", "warn", "console"),
-    ("eslint", "--config", "console/eslint.config.mjs", "console"),
+    ("prettier", *STYLE, "--check", "--log-level", "warn", *FOLDERS),
+    ("eslint", "--config", "console/eslint.config.mjs", *FOLDERS),
     ("tsc", "--project", "console/tsconfig.json"),
 )
 
