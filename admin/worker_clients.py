@@ -10,11 +10,13 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import typer
+from taskcluster.exceptions import TaskclusterRestFailure
 
 from admin.connection import auth_api, root_url
 from admin.durations import duration, expiry
@@ -28,6 +30,10 @@ worker_clients = typer.Typer(
 WORKER_GROUP = json.loads((Path(__file__).parents[1] / "infra" / "workers" / "defaults.json").read_text())[
     "workerGroup"
 ]
+
+_SPELLED = {"-": "--", "_": "-1", "/": "-2"}
+_LONGEST_NAME = 127
+"""Characters of the name of a secret in a Key Vault."""
 
 WorkerGroup = Annotated[str, typer.Option("--worker-group", help="The group of the workers' ids.")]
 Polling = Annotated[
@@ -51,9 +57,18 @@ def scaler_client_id(task_queue_id: str) -> str:
 
 
 def secret_names(task_queue_id: str) -> tuple[str, str]:
-    """The names in the vault of the workers' access token and of the bewit, as infra/workers/pool.bicep reads them."""
-    prefix = f"worker-{task_queue_id.lower().replace('_', '-').replace('/', '--')}"
-    return f"{prefix}-access-token", f"{prefix}-bewit"
+    """The names in the vault of the workers' access token and of the bewit, as infra/workers/pool.bicep reads them.
+
+    No two task queues have the same, although names of secrets have neither case nor `_` and `/`. Raises ValueError
+    for an id that makes them too long for a vault.
+    """
+    spelled = "".join(
+        _SPELLED.get(each, each if each == each.lower() else f"-{each.lower()}") for each in task_queue_id
+    )
+    names = f"worker-{spelled}-access-token", f"worker-{spelled}-bewit"
+    if len(names[0]) > _LONGEST_NAME:
+        raise ValueError(f"the name of its secret would have {len(names[0])} characters, and may have {_LONGEST_NAME}")
+    return names
 
 
 def worker_scopes(task_queue_id: str, worker_group: str, *, signed_polling: bool) -> list[str]:
@@ -76,42 +91,76 @@ def create(
     key_vault: KeyVault = None,
 ) -> None:
     """Create a task queue's clients: the workers', with two scopes, and the scaler's, with the bewit of its URL."""
+    secrets = _secret_names(task_queue_id)
+    description = f"Made by `worker-client create {task_queue_id}`."
     scopes = {
         worker_client_id(task_queue_id): worker_scopes(task_queue_id, worker_group, signed_polling=signed_polling),
         scaler_client_id(task_queue_id): scaler_scopes(task_queue_id),
     }
-    made = []
     with auth_api() as auth:
+        there = {client_id: client for client_id in scopes if (client := _existing(auth, client_id)) is not None}
+        if len(there) == len(scopes):
+            fail(f"the clients of {task_queue_id} exist: worker-client rotate gives them new tokens")
+        for client_id, client in there.items():  # a call that has ended half-way, and whose token nobody has got
+            if client["description"] != description:
+                fail(f"there is a client {client_id} already, which worker-client create has not made")
         for client_id, held in scopes.items():
             definition = {
-                "description": f"Made by `worker-client create {task_queue_id}`.",
+                "description": description,
                 "expires": expiry(expires_in),
                 "scopes": held,
                 "deleteOnExpiration": False,
             }
-            made.append(auth.createClient(client_id, definition))
-    _hand_out(task_queue_id, made[0], made[1], expires_in, key_vault)
+            if client_id in there:
+                auth.updateClient(client_id, definition)
+            else:
+                auth.createClient(client_id, definition)
+        _hand_out(auth, task_queue_id, secrets, expires_in, key_vault)
 
 
 @worker_clients.command("rotate")
 def rotate(task_queue_id: TaskQueueId, expires_in: ExpiresIn = "52w", key_vault: KeyVault = None) -> None:
     """Give both clients new tokens and a new end, and make a new bewit. The old ones end within a minute."""
-    made = []
+    secrets = _secret_names(task_queue_id)
     with auth_api() as auth:
-        for client_id in (worker_client_id(task_queue_id), scaler_client_id(task_queue_id)):
-            now = auth.client(client_id)
-            kept = {name: now[name] for name in ("description", "deleteOnExpiration", "scopes")}
-            auth.updateClient(client_id, {**kept, "expires": expiry(expires_in)})
-            made.append(auth.resetAccessToken(client_id))
-    _hand_out(task_queue_id, made[0], made[1], expires_in, key_vault)
+        for client in [
+            auth.client(each) for each in (worker_client_id(task_queue_id), scaler_client_id(task_queue_id))
+        ]:
+            kept = {name: client[name] for name in ("description", "deleteOnExpiration", "scopes")}
+            auth.updateClient(client["clientId"], {**kept, "expires": expiry(expires_in)})
+        _hand_out(auth, task_queue_id, secrets, expires_in, key_vault)
+
+
+def _secret_names(task_queue_id: str) -> tuple[str, str]:
+    try:
+        return secret_names(task_queue_id)
+    except ValueError as error:
+        fail(str(error))
+
+
+def _existing(auth: Any, client_id: str) -> Mapping[str, Any] | None:
+    try:
+        return dict(auth.client(client_id))
+    except TaskclusterRestFailure as failure:
+        if failure.status_code == HTTPStatus.NOT_FOUND:
+            return None
+        raise
 
 
 def _hand_out(
-    task_queue_id: str, worker: Mapping[str, Any], scaler: Mapping[str, Any], expires_in: str, key_vault: str | None
+    auth: Any, task_queue_id: str, secret_names: tuple[str, str], expires_in: str, key_vault: str | None
 ) -> None:
+    """Gives both clients new tokens. The workers' comes last, when the vault has taken the other secret: a command that
+    ends early leaves workers with a token that works. Whatever it leaves, a repeat of `rotate` puts it right."""
+    token_name, bewit_name = secret_names
     url = f"{root_url().rstrip('/')}/api/queue/v1/task-queues/{quote(task_queue_id, safe='')}/load"
+    scaler = auth.resetAccessToken(scaler_client_id(task_queue_id))
     (bewit,) = parse_qs(urlsplit(signed_url(scaler, url, duration(expires_in))).query)["bewit"]
-    secrets = dict(zip(secret_names(task_queue_id), (worker["accessToken"], bewit), strict=True))
+    if key_vault is not None:
+        _put(key_vault, bewit_name, bewit)
+    worker = auth.resetAccessToken(worker_client_id(task_queue_id))
+    if key_vault is not None:
+        _put(key_vault, token_name, worker["accessToken"])
     clients = {
         "taskQueueId": task_queue_id,
         "rootUrl": root_url().rstrip("/"),
@@ -120,14 +169,12 @@ def _hand_out(
         "scalerClientId": scaler["clientId"],
         "scalerScopes": scaler["scopes"],
         "expires": worker["expires"],
+        "loadUrl": url,
     }
     if key_vault is None:
-        show({**clients, "loadUrl": url, "secrets": secrets})
-        return
-    for name, value in secrets.items():
-        _put(key_vault, name, value)
-        say(f"{name} is in {key_vault}")
-    show({**clients, "loadUrl": url, "keyVault": key_vault, "secretNames": list(secrets)})
+        show({**clients, "secrets": {token_name: worker["accessToken"], bewit_name: bewit}})
+    else:
+        show({**clients, "keyVault": key_vault, "secretNames": list(secret_names)})
 
 
 def _put(key_vault: str, name: str, value: str) -> None:
@@ -146,3 +193,4 @@ def _put(key_vault: str, name: str, value: str) -> None:
             f"{name} could not be put into {key_vault}: {done.stderr.strip()}\n"
             "The clients exist. Once the reason is gone: worker-client rotate, with the same --key-vault."
         )
+    say(f"{name} is in {key_vault}")
