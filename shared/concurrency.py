@@ -30,8 +30,10 @@ async def both(first: Awaitable[T], second: Awaitable[S]) -> tuple[T, S]:
 
 
 def _raise_first(outcomes: list[Any]) -> None:
-    """Raises the first failure. An error that refers to its own stack frame lives until the garbage collector comes,
-    and with it all that the frame has: so the outcomes are dropped first."""
+    """Raises the first failure.
+
+    The list is cleared first: an exception's traceback would otherwise keep every outcome alive (a reference cycle).
+    """
     failure = next((each for each in outcomes if isinstance(each, BaseException)), None)
     if failure is None:
         return

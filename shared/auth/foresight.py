@@ -1,4 +1,4 @@
-"""Whether a caller could be allowed a call at all, before what its scopes depend on has been read. Pure."""
+"""Early 403: refuses callers who lack the scopes whatever the request body says. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sending events raises; apart from the sending, so that who only hears of failures need not load Service Bus."""
+"""What sending events raises: a module of its own, so that importing it does not load the Service Bus SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How hot requests show who asks: the account's key signs them, or an identity has a token (`wire.Authorisation`).
+"""Authorisation of hot requests: a signature with the account's key, or an identity's token (`wire.Authorisation`).
 
 The signatures are those of "Authorize with Shared Key" in the storage services' REST reference: tables sign little,
 queues all headers that they have in common with blobs.

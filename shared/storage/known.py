@@ -2,8 +2,8 @@
 
 A status may be shown again for a second after it was seen. That of a task that is neither running nor resolved may be
 shown for longer, as long as rows that a range query brings along are unchanged (design 11): the member row in the
-group, and for a pending run the index row in its pool. Each such row is remembered by its ETag, with a place in the
-order of what this process did: a row vouches for a status only if it was seen before the status was.
+group, and for a pending run the index row in its pool. Each row's ETag is kept with a
+sequence number: a row proves that a status is current only if the row was read first.
 """
 
 from __future__ import annotations

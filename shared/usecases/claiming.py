@@ -28,7 +28,7 @@ from shared.usecases.workers import WorkRequest
 log = logging.getLogger("taskcluster.claims")
 
 LONGEST_RETURN = 300.0
-"""Seconds that a message is put back for, at the most, whose commit may come or whose claim failed."""
+"""Longest delay, in seconds, before a message that was put back is visible again."""
 
 
 @dataclass(kw_only=True, slots=True)

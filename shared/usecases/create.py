@@ -279,8 +279,10 @@ class CreateTask:
         return existing.task
 
     async def _drop_shared_row(self, attempt: _Attempt, existing: Task) -> None:
-        """Two calls of one millisecond share a pending row; the one that finds it rewrites it, and the one that made it
-        cannot roll it back then. If a third one has created the task, at another time, the row is an orphan."""
+        """Deletes the pending row if nobody owns it: the task was finally created by a call at another time.
+
+        Calls in the same millisecond use the same row key.
+        """
         for effect in creation.create(attempt.task, attempt.now).ahead:
             if isinstance(effect, AddPendingRow) and attempt.ahead.existed_before(effect):
                 if existing.runs and existing.runs[0].scheduled == effect.row.scheduled:

@@ -165,7 +165,7 @@ class Dependents:
         del self._queues[dependent]
 
     async def _commit(self, dependent: str, queue: list[_Bit], taken: list[_Bit], read: Loaded | None) -> Loaded:
-        """One round. Each attempt takes what has come by then; the last commit is what the next round begins with."""
+        """One round. Every attempt drains the queue; the next round starts from the row that this one committed."""
         read = read or await self._stores.tasks.load(dependent)
         if read is None:
             raise ResourceNotFound(f"task {dependent} does not exist")

@@ -25,7 +25,7 @@ MOST = 500
 OF_POOLS = (PENDING, CLAIMED, OLDEST_PENDING, DESIRED_WORKERS)
 """The gauges that have a value for each task queue. They are of those that were read last, so at most MOST."""
 IN_TURN = 100
-"""So many of them are taken in turn, however many have tasks."""
+"""Slots of each refresh reserved for rotating through idle task queues."""
 
 
 class Gauges:

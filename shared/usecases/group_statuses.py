@@ -20,7 +20,7 @@ from shared.storage.pool_vouchers import PoolVouchers, Vouchers
 FEW = 8
 """So many tasks of a pool on a page are read one by one."""
 TASKS_A_PAGE = 4
-"""A page of a pool's index is read for as many tasks, or more, that then need not be read."""
+"""A page of the pool's index is read only if it saves at least this many task reads."""
 POOLS_AT_ONCE = 8
 SCHEDULED_BEFORE_SEEN = LATEST_COMMIT + 2 * STORAGE_CLOCK_SKEW + timedelta(seconds=30)
 """A task that was unscheduled when it was seen is not scheduled as of an earlier time than this before.

@@ -32,7 +32,10 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listed:
-    """A task in an answer with others. It has the definition itself, whose room is free when nothing refers to it."""
+    """A task in an answer with others.
+
+    Holds the definition directly: its memory is released when this object is garbage-collected.
+    """
 
     definition: Definition
     priority: Priority

@@ -1,4 +1,4 @@
-"""Which workers wait for work, as far as this process knows: what those who scale by other means look at."""
+"""Counts of waiting workers in this process, for autoscalers other than KEDA."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class Presence:
 WIDTH = 32
 """Runs of a removed worker that are resolved at a time."""
 REMOVAL_SECONDS = 15.0
-"""For so long one call resolves runs; a repeat goes on."""
+"""Time budget of one call, in seconds; a repeat of the call continues."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
