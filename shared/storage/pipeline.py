@@ -77,6 +77,8 @@ class Transport(AioHttpTransport):  # type: ignore[misc]  # the SDK exports it l
             if not is_answer_to(request, answer):
                 _close_connection(response)
                 raise AnswerToAnother
+            if may_pass(answer.status) and REQUEST_ID not in answer.headers:
+                _close_connection(response)  # a word of something in between: the service's own may follow
             return answer
 
     def _get_request_data(self, request: Any) -> Any:

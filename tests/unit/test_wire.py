@@ -287,6 +287,27 @@ async def test_an_answer_without_a_name_counts_only_if_it_says_what_it_is_about(
                 await hot.send(account.storage)
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+async def test_after_an_outage_that_something_in_between_reports_the_connection_is_not_used_again(
+    service: Service, is_named: bool
+) -> None:
+    """The service's own answer to that request may follow on it."""
+    connections = []
+
+    def noting(script: Script) -> Script:
+        async def answer(request: web.Request) -> web.StreamResponse:
+            connections.append(request.transport)
+            return await script(request)
+
+        return answer
+
+    outage = replace(HOT["get"], status=503, body="")
+    service.script = [noting(fine(outage) if is_named else nameless(outage)), noting(fine(HOT["get"]))]
+    async with service.account(KEY) as account:
+        await HOT["get"].send(account.storage)
+    assert (connections[0] is connections[1]) == is_named
+
+
 def nameless(hot: Hot) -> Script:
     async def answer(request: web.Request) -> web.StreamResponse:
         return web.Response(status=hot.status, body=hot.body.encode(), headers=hot.headers)
