@@ -132,13 +132,13 @@ class Answer:
 
 REQUEST_ID = "x-ms-client-request-id"
 """A request's name, of one try alone. The service repeats it in its answer."""
-_PROCESS = uuid.uuid4().hex
+_PROCESS = uuid.uuid4().hex[:20]
 _numbers = itertools.count()
 
 
 def new_request_id() -> str:
-    """A name that no other try of any request has."""
-    return f"{_PROCESS}-{next(_numbers)}"
+    """A name that no other try of any request has; all are of one length."""
+    return f"{_PROCESS}{next(_numbers):012x}"
 
 
 class AnswerToAnother(aiohttp.ClientConnectionError):
