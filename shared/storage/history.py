@@ -26,20 +26,16 @@ Kind = Literal["minutes", "hours"]
 PARTS = 16
 QUEUES_A_PART = 100
 """Task queues of a sample in each part, the busiest: so a column has less than 64 KiB, the row less than 1 MiB."""
-TALLIES_AT_ONCE = 5000
-"""Counts of processes that are read for one sample; more wait for the next one."""
-
 _TALLIES = "tallies"
 _TIME, _TOTAL = "time", "total"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tally:
-    """What one process has counted in a minute or so, as read."""
+class Tallied:
+    """What processes have counted and written in some time, by the storage's clock."""
 
-    key: str
-    written: datetime
-    """By the storage's clock."""
+    keys: Sequence[str]
+    """Of all rows that were written before its end."""
     queues: Mapping[str, Figures]
 
 
@@ -53,14 +49,20 @@ class HistoryStore:
         """Writes what a process has counted; nothing if that was written before. Raises StorageUnavailable."""
         await self._create(_TALLIES, key, _parts(queues))
 
-    async def tallies(self) -> list[Tally]:
-        """What processes have written and no sample has removed. Raises StorageUnavailable."""
-        found: list[Tally] = []
+    async def tallies(self, after: datetime | None, until: datetime) -> Tallied:
+        """What processes have written before `until` and no sample has removed, with the sum of what was written since
+        `after`: memory for the keys and for one page. Raises StorageUnavailable."""
+        found: list[str] = []
+        queues: dict[str, Figures] = {}
         async for page in rows_of(self._tables, keys.HISTORY, _TALLIES):
-            found += [Tally(key=row.key, written=row.timestamp, queues=_queues(row)) for row in page]
-            if len(found) >= TALLIES_AT_ONCE:
-                break
-        return found
+            for row in page:
+                if row.timestamp >= until:
+                    continue
+                found.append(row.key)
+                if after is None or row.timestamp >= after:
+                    for name, figures in _queues(row).items():
+                        queues.setdefault(name, Figures()).count(figures)
+        return Tallied(keys=found, queues=queues)
 
     async def remove_tallies(self, names: Sequence[str]) -> None:
         """Removes what is in a sample. Raises StorageUnavailable."""

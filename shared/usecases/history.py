@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from datetime import datetime, timedelta
 
-from shared.concurrency import both
 from shared.domain.history import HOURS, MINUTES, Figures, ceiling, class_of, floor, sampled, summed_up
 from shared.runtime import Runtime
 from shared.storage.history import HistoryStore, Kind
@@ -95,16 +94,12 @@ class History:
         slot = floor(self._runtime.now() - MARGIN, MINUTES)
         if self._sampled is not None and slot <= self._sampled:
             return
-        latest, tallies = await both(self._store.latest("minutes"), self._store.tallies())
+        latest = await self._store.latest("minutes")
+        tallied = await self._store.tallies(latest, slot)
         if latest is None or slot > latest:
             await self._gauges.refresh()
-            counted = [
-                tally.queues
-                for tally in tallies
-                if tally.written < slot and (latest is None or tally.written >= latest)
-            ]
-            await self._store.add("minutes", sampled(slot, self._gauges.loads, counted))
-        await self._store.remove_tallies([tally.key for tally in tallies if tally.written < slot])
+            await self._store.add("minutes", sampled(slot, self._gauges.loads, [tallied.queues]))
+        await self._store.remove_tallies(tallied.keys)
         await self._sum_up(floor(slot, HOURS))
         self._sampled = slot
 

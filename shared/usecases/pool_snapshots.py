@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from shared.joint import Joint
-from shared.recent import Recent
 from shared.runtime import Runtime
 from shared.storage.pool_index import PoolIndex, PoolSnapshot
 
@@ -13,8 +12,6 @@ LARGE = 200
 """Rows from which on a pool is answered from a copy: reading them takes long, and many ask for large pools."""
 COPY_LASTS = timedelta(seconds=1)
 """How old such a copy may be."""
-MOST_COPIES = 1000
-"""Large pools of which a process keeps what it has read."""
 
 
 class PoolSnapshots:
@@ -28,20 +25,29 @@ class PoolSnapshots:
         self._index = index
         self._now = runtime.now
         self._readings: Joint[str, PoolSnapshot] = Joint()
-        self._copies: Recent[str, tuple[datetime, PoolSnapshot]] = Recent(MOST_COPIES)
-        """Of large pools: when the reading began, and what it found."""
+        self._copies: dict[str, tuple[datetime, PoolSnapshot]] = {}
+        """Of large pools: when the reading began, and what it found; the one that ended first comes first."""
 
     async def of_pool(self, task_queue_id: str) -> PoolSnapshot:
         """What has rows. Raises StorageUnavailable."""
         return await self._readings.read(task_queue_id, lambda: self._read(task_queue_id))
 
     async def _read(self, task_queue_id: str) -> PoolSnapshot:
-        began, copy = self._now(), self._copies.get(task_queue_id)
+        began = self._now()
+        self._forget(began)
+        copy = self._copies.get(task_queue_id)
         if copy is not None and began - copy[0] <= COPY_LASTS:
             return copy[1]
         found = await self._index.snapshot(task_queue_id, began)
+        self._copies.pop(task_queue_id, None)
         if found.rows >= LARGE:
             self._copies[task_queue_id] = began, found
-        else:
-            self._copies.pop(task_queue_id)
         return found
+
+    def _forget(self, now: datetime) -> None:
+        """Copies that nobody may be given any more."""
+        while self._copies:
+            first = next(iter(self._copies))
+            if now - self._copies[first][0] <= COPY_LASTS:
+                return
+            del self._copies[first]

@@ -233,7 +233,28 @@ def test_counts_that_another_process_has_removed_leave_no_others_behind() -> Non
         for name in (names[0], names[2], names[4]):
             await store.add_tally(name, {POOL: Figures(failed=1)})
         await store.remove_tallies(names)
-        assert await store.tallies() == []
+        later = world.clock.now() + timedelta(hours=1)
+        assert (await store.tallies(None, later)).keys == []
+
+    world.run(story())
+
+
+def test_counts_of_very_many_minutes_are_all_in_the_next_sample() -> None:
+    """As after a day in which the timer did not run: more rows than a few pages."""
+    world = open_world()
+
+    async def story() -> None:
+        await world.handlers.history.sample()
+        store, number = world.services.history._store, 2_500
+        for _ in range(number):
+            await store.add_tally(world.slugid(), {POOL: Figures(completed=1)})
+        for _ in range(2):
+            await world.clock.sleep(300)
+            await world.handlers.history.sample()
+        now = world.clock.now()
+        totals = await store.totals("minutes", now - timedelta(days=1), now)
+        assert sum(figures.completed for _, figures in totals) == number
+        assert (await store.tallies(None, now)).keys == []
 
     world.run(story())
 

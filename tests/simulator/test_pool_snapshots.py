@@ -10,10 +10,11 @@ import pytest
 
 from shared.domain.dates import format_date
 from shared.domain.effects import row_of
+from shared.domain.task import State
 from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.interface import StorageUnavailable
-from shared.storage.pool_index import Counts, PoolSnapshot
+from shared.storage.pool_index import Counts, PoolIndex
 from shared.telemetry.instruments import OLDEST_PENDING, PENDING
 from shared.usecases import gauges, pool_snapshots
 from tests.simulator.world import POOL, World
@@ -102,9 +103,21 @@ def test_a_large_pool_is_answered_from_a_copy_for_a_second() -> None:
 
 
 def test_a_claim_whose_pending_row_is_left_counts_once() -> None:
-    run, other = ("a", 0), ("b", 0)
-    snapshot = PoolSnapshot(pending=frozenset({run, other}), claimed=frozenset({run}))
-    assert snapshot.counts == Counts(pending=1, claimed=1)
+    world, _ = a_world()
+
+    async def script() -> None:
+        for _ in range(2):
+            await world.create()
+            await world.clock.sleep(1)
+        (claim,) = await world.claim()
+        row = row_of(claim.task, 0)
+        await world.services.stores.pools.add_pending(POOL, replace(row, state=State.PENDING, started=None))
+        snapshot = await PoolIndex(world.account.connect()).snapshot(POOL, world.clock.now())
+        assert snapshot.counts == Counts(pending=1, claimed=1)
+        assert snapshot.oldest is not None
+        assert snapshot.oldest > row.scheduled, "of the run that waits"
+
+    world.run(script())
 
 
 @pytest.mark.parametrize("rows", [101, 1001])
@@ -123,17 +136,17 @@ def test_a_reading_that_fails_fails_only_who_asked_for_it() -> None:
     assert [outcome for outcome in outcomes if isinstance(outcome, int)] == [1] * 4
 
 
-def test_what_is_kept_of_pools_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_snapshots, "MOST_COPIES", 10)
+def test_a_copy_that_nobody_may_be_given_any_more_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_snapshots, "LARGE", 0)
     world, _ = a_world()
     kept = world.services.pool_views._snapshots
     world.run(*(world.services.pool_views.counts(f"p/w{number}") for number in range(50)))
-    assert len(kept._copies) == 10
+    world.run(world.clock.sleep(1.1))
+    world.run(world.services.pool_views.counts("p/other"))
+    assert list(kept._copies) == ["p/other"]
 
 
-def test_copy_of_a_large_pool_outlasts_readings_of_many_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_snapshots, "MOST_COPIES", 1)
+def test_copy_of_a_large_pool_outlasts_readings_of_others() -> None:
     world, readings = a_world()
 
     async def script() -> None:
