@@ -281,5 +281,5 @@ def _artifacts(
             put=put,
         ),
         uploads=uploads,
-        expiry=ArtifactExpiry(stores.tasks, artifacts, uploads, storage.blobs, runtime),
+        expiry=ArtifactExpiry(stores.tasks, artifacts, uploads, expiry, storage.blobs, runtime, put),
     )

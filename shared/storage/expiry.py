@@ -168,6 +168,10 @@ class ExpiryStore:
             raise StorageUnavailable("the row of an ID token has just been deleted")
         return parse_date(str(row.values[_EXCHANGED]))
 
+    async def strays(self, task_id: str, expires: datetime) -> None:
+        """A look for blobs of a task that come after it was deleted."""
+        await self.write(expires, "strays", (task_id,), {})
+
     async def write(self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]) -> None:
         """Schedules a deletion for the hour in which it may happen."""
         await self._upsert(self.bucket(expires), keys.expiring(kind, *words), values)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from shared.concurrency import in_waves
-from shared.domain.artifacts import StorageType, Upload
+from shared.domain.artifacts import UNDER_WAY, StorageType, Upload
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.artifacts import ArtifactStore, Stored, deletion
-from shared.storage.expiry import Expiring, is_over
+from shared.storage.expiry import Expiring, ExpiryStore, is_over
 from shared.storage.interface import Blobs, Row
 from shared.storage.tasks import CommitLost, TaskStore
 from shared.usecases.artifacts import without_unfinished
@@ -26,11 +26,21 @@ class ArtifactExpiry:
     """Handles rows of the Expiry table. Every step may be repeated."""
 
     def __init__(
-        self, tasks: TaskStore, artifacts: ArtifactStore, uploads: Uploads, blobs: Blobs, runtime: Runtime
+        self,
+        tasks: TaskStore,
+        artifacts: ArtifactStore,
+        uploads: Uploads,
+        expiry: ExpiryStore,
+        blobs: Blobs,
+        runtime: Runtime,
+        put: timedelta,
     ) -> None:
+        """URLs for uploads last for `put` at the most."""
         self._tasks = tasks
         self._artifacts = artifacts
         self._uploads = uploads
+        self._expiry = expiry
+        self._put = put
         self._blobs = blobs
         self._now = runtime.now
 
@@ -55,6 +65,25 @@ class ArtifactExpiry:
     async def upload(self, expiring: Expiring, until: datetime) -> None:
         """An upload that no resolution was sure to commit in time."""
         await self._uploads.commit_one(*_words(expiring))
+
+    async def expect_late_blobs(self, task_id: str, expires: datetime, rows: Sequence[Row], written: datetime) -> None:
+        """Schedules another look for blobs of a task that is deleted now, if an upload to it may be under way.
+
+        No URL for uploads outlasts its task, and storage takes what has begun in time: for `UNDER_WAY`. Its status was
+        `written` last after the last URL was given out.
+        """
+        first, end = keys.ARTIFACTS
+        has_uploads = any(first <= row.key < end and row.values["version"] for row in rows)  # it may not have come yet
+        if has_uploads and written + self._put + UNDER_WAY > self._now():
+            await self._expiry.strays(task_id, expires + UNDER_WAY)
+
+    async def strays(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """Deletes blobs that have come after their task was deleted; not while its id is used again."""
+        (task_id,) = expiring.words
+        if await self._tasks.status(task_id) is not None:
+            return self._now() + UNDER_WAY
+        await self._uploads.delete_all(task_id)
+        return None
 
     async def delete_blobs(self, task_id: str, rows: Sequence[Row]) -> dict[str, Exception]:
         """Deletes the blobs of all artifacts among the rows of a task, and with the row that marks strays every blob

@@ -102,6 +102,7 @@ class Expiration:
             "client": self._client,
             "artifact": artifacts.artifact,
             "upload": artifacts.upload,
+            "strays": artifacts.strays,
             keys.INDEX_SWEEP: index.sweep,
             keys.EXCHANGED: self._row_alone,
         }

@@ -72,12 +72,14 @@ class TaskExpiry:
                 )
             if str(status.values["taskGroupId"]) != task_group_id:
                 return await self._leave_group(task_group_id, task_id, None, until)
-            if not is_over(parse_date(str(status.values["expires"])), self._now()):
+            expires = parse_date(str(status.values["expires"]))
+            if not is_over(expires, self._now()):
                 return None  # the id was used again, for a task that has a row of its own
             if not State(str(status.values["state"])).is_resolved and not await self._give_up(task_id):
                 return self._now()
             if not self._is_settled(status):
                 return self._now()  # its resolution, a late one, has yet to be handled
+            await self._artifacts.expect_late_blobs(task_id, expires, rows, status.timestamp)
             if pages.resume is not None or len(rows) > MAX_OPERATIONS:
                 await self._delete_pages(task_id, until, is_over=_is_other)
                 continue

@@ -99,7 +99,13 @@ async def expire(kind: str, rows: int) -> tuple[float, int]:
         await IndexStore(storage, ExpiryStore(storage, runtime.now), runtime).sweep("", None, until)
     else:
         artifacts = ArtifactExpiry(
-            cast("TaskStore", None), ArtifactStore(storage, runtime), cast("Uploads", None), storage.blobs, runtime
+            cast("TaskStore", None),
+            ArtifactStore(storage, runtime),
+            cast("Uploads", None),
+            ExpiryStore(storage, runtime.now),
+            storage.blobs,
+            runtime,
+            timedelta(hours=1),
         )
         cache = DefinitionCache(1, runtime.now)
         await TaskExpiry(storage, stores, artifacts, cache).empty(due, until)

@@ -249,3 +249,38 @@ def test_upload_url_of_an_artifact_that_expires_soon_ends_before_it_is_deleted()
         assert created.upload_until <= expires + timedelta(minutes=30)
 
     world.run(story())
+
+
+@pytest.mark.parametrize("is_used_again", [False, True])
+def test_upload_that_ends_after_its_task_is_deleted_leaves_no_blob(is_used_again: bool) -> None:
+    """It began while its URL was valid; storage takes it. A new task of that id keeps its own content."""
+    world = open_world()
+
+    async def story() -> None:
+        expires = world.clock.now() + timedelta(minutes=30)
+        end = format_date(expires)
+        await world.create(A, retries=0, deadline=end, expires=end)
+        assert await world.claim()
+        await world.clock.sleep(25 * 60)
+        wanted = artifact(world, "azure", NAME, expires=expires)
+        created = await world.services.artifacts.creation.create(A, 0, wanted)
+        await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+        for _ in range(18):
+            await world.drain(1)
+            await world.clock.sleep(600)
+            await world.handlers.expiration.run(300)
+        assert not world.rows(keys.TASKS, A)
+        if is_used_again:
+            await world.create(A, expires=format_date(world.clock.now() + timedelta(hours=20)))
+            assert await world.claim()
+        late = keys.path(A, 0, NAME, created.artifact.version)
+        blobs = world.memory.connect().blobs
+        await blobs.upload(keys.container(NAME), late, CONTENT, content_type="text/plain")
+        for hour in range(48):
+            await world.drain(1)
+            await world.clock.sleep(HOUR)
+            await world.handlers.expiration.run(300)
+            assert late in world.account.committed(keys.container(NAME)) or hour > (18 if is_used_again else 2)
+
+    world.run(story())
+    assert not world.account.committed(keys.container(NAME))
