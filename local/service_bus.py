@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from local.child import Child
 
@@ -110,25 +110,31 @@ class ServiceBus:
         every: int = 1,
         count: int | None = None,
         topic: str | None = None,
+        message_id: str | None = None,
         stored: bool = False,
     ) -> None:
         """Answer sends with an error, until `accept`.
 
-        Every `every`-th send is hit, `count` of them at most, on `topic` or all topics. With `stored` the messages
-        are taken all the same, as when only the answer goes wrong. Replaces a fault that was set before.
+        Every `every`-th send is hit, `count` of them at most, on `topic` or all topics; with `message_id` only those
+        that have this message among theirs. With `stored` the messages are taken all the same, as when only the
+        answer goes wrong. Replaces a fault that was set before.
         """
-        self._set_fault("reject", every, count, topic, stored, condition=condition)
+        self._set_fault("reject", every, count, topic, stored, condition=condition, messageId=message_id)
+
+    def return_unsettled(self, outcome: Literal["release", "modify"], *, count: int | None = None) -> None:
+        """Answer sends with an outcome that is neither acceptance nor refusal, and take nothing; until `accept`."""
+        self._set_fault(outcome, 1, count, None, stored=False)
 
     def drop(self, *, every: int = 1, count: int | None = None, topic: str | None = None, stored: bool = False) -> None:
         """Cut the connection instead of answering sends; otherwise as `refuse`."""
         self._set_fault("drop", every, count, topic, stored)
 
     def accept(self) -> None:
-        """End `refuse` and `drop`."""
+        """End `refuse`, `return_unsettled` and `drop`."""
         self._request("POST", "/fault", None)
 
     def _set_fault(
-        self, action: str, every: int, count: int | None, topic: str | None, stored: bool, **more: str
+        self, action: str, every: int, count: int | None, topic: str | None, stored: bool, **more: str | None
     ) -> None:
         fault = {"action": action, "every": every, "topic": topic, "stored": stored, **more}
         self._request("POST", "/fault", fault if count is None else {**fault, "count": count})

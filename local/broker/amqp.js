@@ -17,6 +17,13 @@ const decodeRequest = rhea.message.decode;
 // Messages are passed on as they came: have the engine hand over the bytes, and decode them here.
 rhea.message.decode = (bytes) => bytes;
 
+/** What a client is told of its send. */
+function outcome(refusal, action) {
+  if (action === "release") return rhea.message.released();
+  if (action === "modify") return rhea.message.modified({ delivery_failed: true });
+  return refusal ? rhea.message.rejected({ error: refusal }) : rhea.message.accepted();
+}
+
 /** One client connection. */
 class ClientConnection {
   constructor(server, socket) {
@@ -184,7 +191,7 @@ class ClientConnection {
   send(receiver, delivery, bytes, format) {
     const { topic } = receiver;
     topic.counters.sends += 1;
-    const fault = this.server.faults.next(topic.name);
+    const fault = this.server.faults.next(topic.name, () => decodeTransfer(bytes, format).map(({ id }) => id));
     let refusal = fault && amqpError(fault.condition, fault.description);
     try {
       if (!fault || fault.stored) this.publish(topic, bytes, format);
@@ -197,8 +204,7 @@ class ClientConnection {
       this.socket.destroy();
       return;
     }
-    const state = refusal ? rhea.message.rejected({ error: refusal }) : rhea.message.accepted();
-    delivery.update(true, state.described());
+    delivery.update(true, outcome(refusal, fault?.action).described());
     if (receiver.credit <= SENDER_CREDIT / 2) receiver.add_credit(SENDER_CREDIT - receiver.credit);
   }
 

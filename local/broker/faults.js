@@ -5,13 +5,15 @@ const { BrokerError } = require("./errors.js");
 
 /**
  * @typedef {object} Fault
- * @property {"reject" | "drop"} action answer with an error, or cut the connection without an answer
+ * @property {"reject" | "release" | "modify" | "drop"} action answer with an error or with another outcome that does not
+ *   take the messages, or cut the connection without an answer
  * @property {boolean} stored whether the messages are taken all the same, as when only the answer is lost
  * @property {string} condition AMQP error condition of a rejection
  * @property {string} description
  * @property {number} every hit every n-th send: the n-th, the 2n-th, and so on
  * @property {number} count sends to hit before the fault is over; Infinity for all
  * @property {string | null} topic only sends to this topic; null for all
+ * @property {string | null} messageId only sends with this message among theirs; null for all
  */
 
 const DEFAULTS = {
@@ -22,7 +24,10 @@ const DEFAULTS = {
   every: 1,
   count: Infinity,
   topic: null,
+  messageId: null,
 };
+
+const ACTIONS = ["reject", "release", "modify", "drop"];
 
 function isCount(value) {
   return value === Infinity || (Number.isInteger(value) && value > 0);
@@ -73,8 +78,8 @@ class Faults {
     if (!isCount(fault.every) || !isCount(fault.count)) {
       throw new BrokerError("argument", "every and count must be whole numbers above 0");
     }
-    if (fault.action !== "reject" && fault.action !== "drop") {
-      throw new BrokerError("argument", "action must be reject or drop");
+    if (!ACTIONS.includes(fault.action)) {
+      throw new BrokerError("argument", `action must be one of ${ACTIONS.join(", ")}`);
     }
     this.fault = fault;
     this.seen = 0;
@@ -83,11 +88,14 @@ class Faults {
 
   /**
    * Count a send to a topic.
+   * @param {string} topic
+   * @param {() => string[]} messageIds of the messages of the send
    * @returns {Fault | null} what is to happen to it
    */
-  next(topic) {
+  next(topic, messageIds) {
     const { fault } = this;
     if (!fault || (fault.topic !== null && fault.topic.toLowerCase() !== topic.toLowerCase())) return null;
+    if (fault.messageId !== null && !messageIds().includes(fault.messageId)) return null;
     this.seen += 1;
     if (this.seen % fault.every !== 0 || this.hits >= fault.count) return null;
     this.hits += 1;

@@ -13,19 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from azure.servicebus.aio import ServiceBusSender
-from azure.servicebus.exceptions import (
-    MessageSizeExceededError,
-    MessagingEntityDisabledError,
-    MessagingEntityNotFoundError,
-    ServiceBusAuthorizationError,
-    ServiceBusQuotaExceededError,
-    ServiceBusServerBusyError,
-)
+from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
 
-from shared.errors import ServiceError
 from shared.events.breaker import Breaker
 from shared.events.link import Link
 from shared.events.messages import EventMessage
+from shared.events.refusals import REFUSALS, Blocked, NotOpen, SendTimeout, may_be_about_one_message
 
 OPEN_SECONDS = 10.0
 """How long opening a connection may take. It goes on when callers have left: the next one finds it open."""
@@ -43,28 +36,6 @@ MAX_BATCH = 500
 """Messages in one send at most; their size is bounded by the link as well."""
 
 _logger = logging.getLogger(__name__)
-
-REFUSALS = (
-    MessageSizeExceededError,
-    MessagingEntityDisabledError,
-    MessagingEntityNotFoundError,
-    ServiceBusAuthorizationError,
-    ServiceBusQuotaExceededError,
-    ServiceBusServerBusyError,
-)
-"""Service Bus answered, and the answer was no: trying again at once won't help, and other topics may do well."""
-
-
-class SendTimeout(ServiceError):
-    """Service Bus did not answer in time."""
-
-
-class Blocked(ServiceError):
-    """Not tried, since Service Bus has been failing."""
-
-
-class NotOpen(ServiceError):
-    """The connection is still being opened, or could not be."""
 
 
 @dataclass(slots=True, eq=False)
@@ -187,6 +158,34 @@ class Channel:
             self._refusals.succeeded()
 
     async def _send_batch(self, batch: list[_Item]) -> None:
+        """Sends the batch. If it is refused whole for what may be wrong with one of its messages, sends each alone."""
+        try:
+            await self._send_on_a_new_link_if_needed(batch)
+        except ServiceBusError as error:
+            if len(batch) == 1 or not may_be_about_one_message(error):
+                raise
+            _logger.info("sending %d messages to %s one by one after %s", len(batch), self._topic, type(error).__name__)
+            await self._send_one_by_one(batch)
+
+    async def _send_one_by_one(self, batch: Sequence[_Item]) -> None:
+        """Sends each message alone. Raises when two in a row are refused: then it is not about one message."""
+        refused_before = False
+        for item in batch:
+            if item.done.done():
+                continue
+            try:
+                await self._transfer([item])
+                refused_before = False
+            except ServiceBusError as error:
+                if refused_before or not may_be_about_one_message(error):
+                    raise
+                _logger.warning("%s refuses a message: %s", self._topic, type(error).__name__)
+                _finish(item, error)
+                refused_before = True
+                if not isinstance(error, REFUSALS):
+                    self._discard()
+
+    async def _send_on_a_new_link_if_needed(self, batch: list[_Item]) -> None:
         """Sends on the open link, and once more on a new one if that fails: a link dies of idleness, too."""
         try:
             await self._transfer(batch)

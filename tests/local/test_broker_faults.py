@@ -211,7 +211,7 @@ def test_an_absent_broker_refuses_connections_and_keeps_its_messages(bus: Servic
     [
         ({"every": 0}, "whole numbers above 0"),
         ({"count": 1.5}, "whole numbers above 0"),
-        ({"action": "explode"}, "reject or drop"),
+        ({"action": "explode"}, "one of reject, release, modify, drop"),
         ({"chance": 0.5}, "a fault has no field chance"),
     ],
     ids=str,
