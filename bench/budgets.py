@@ -11,14 +11,17 @@ Cost = Mapping[str, float]
 CALLS: Mapping[str, Cost] = {
     "createTask": {"P": 2, "W": 4},
     "claimWork": {"G": 1, "R": 1, "P": 1, "U": 1, "W": 2},
-    "reclaimTask": {"R": 1, "U": 2, "W": 1},
-    "reportCompleted": {"R": 1, "P": 1, "W": 1, "D": 2},
+    "reclaimTask": {"U": 2, "W": 1},
+    "reportCompleted": {"P": 1, "W": 1, "D": 2},
     "resolved message": {"R": 4, "W": 2, "D": 1},
     "createArtifact": {"W": 1},
     "relay PUT": {"R": 2, "BW": 1, "W": 1},
     "status": {"R": 1},
 }
-"""Of our own code, in the happy case of a warm process."""
+"""Of our own code, in the happy case of a warm process that has committed the task last."""
+
+SHARED: Cost = {"R": 2}
+"""Of a task whose calls are shared by several processes, besides: reclaimTask and reportCompleted read it first."""
 
 UPLOAD: Cost = {"BW": 2, "W": 1}
 """The worker's own upload of an artifact's block straight into storage, and its commit."""
@@ -37,15 +40,16 @@ GAUGES_A_POOL: Cost = {"R": 1}
 """And of a task queue."""
 
 
-def life_of_a_task(artifacts: float, reads: float, relayed: float) -> Cost:
+def life_of_a_task(artifacts: float, reads: float, relayed: float, *, processes: int = 1) -> Cost:
     """All requests of an ordinary task: created, claimed, renewed once, completed, followed up, deleted.
 
-    `relayed` of its `artifacts` come by the relay, the others straight into storage.
+    `relayed` of its `artifacts` come by the relay, the others straight into storage. So many `processes` serve calls.
     """
     total: dict[str, float] = defaultdict(float)
     calls = ("createTask", "claimWork", "reclaimTask", "reportCompleted", "resolved message")
     for cost, times in (
         *((CALLS[call], 1.0) for call in calls),
+        (SHARED, 1.0 if processes > 1 else 0.0),
         (HOST, 1.0),
         (EXPIRY, 1.0),
         (CALLS["createArtifact"], artifacts),

@@ -19,7 +19,7 @@ CREDITS_LIMIT = 1_000
 
 def capacity(model: Model) -> list[tuple[str, float, float]]:
     """What is needed at the peak, and how much of it there is."""
-    rate, task = float(model.load["peak_tasks_a_second"]), model.task()
+    rate, task = float(model.load["peak_tasks_a_second"]), model.task(peak=True)
     instances = model.http_instances(peak=True)
     statuses = model.load["peak_status_calls_a_second"] + 2 * model.load["peak_other_calls_a_second"]
     credits = rate * EVENTS_A_TASK * (1 + model.load["rules_a_topic"] + model.load["subscribers_an_event"])

@@ -62,9 +62,12 @@ class Model:
         """A month's number."""
         return a_second * float(self.assume["seconds_a_month"]) / 1e6
 
-    def task(self) -> Mapping[str, float]:
+    def task(self, *, peak: bool = False) -> Mapping[str, float]:
         return budgets.life_of_a_task(
-            self.load["artifacts_a_task"], self.load["artifact_reads_a_task"], self.load["relayed_artifacts_a_task"]
+            self.load["artifacts_a_task"],
+            self.load["artifact_reads_a_task"],
+            self.load["relayed_artifacts_a_task"],
+            processes=self.http_instances(peak=peak),
         )
 
     def calls_a_task(self) -> float:
@@ -89,7 +92,8 @@ class Model:
         prefix = "peak_" if peak else ""
         tasks = float(self.load[f"{prefix}tasks_a_second"])
         names = ("createTask", "claimWork", "reclaimTask", "reportCompleted")
-        requests = sum(sum(budgets.CALLS[name].values()) for name in names) + self.load["artifacts_a_task"]
+        requests = sum(sum(budgets.CALLS[name].values()) for name in names) + sum(budgets.SHARED.values())
+        requests += self.load["artifacts_a_task"]
         requests += self.load["relayed_artifacts_a_task"] * sum(budgets.CALLS["relay PUT"].values())
         storage = tasks * requests + float(self.load[f"{prefix}status_calls_a_second"])
         storage += 3 * float(self.load[f"{prefix}other_calls_a_second"]) + self.idle_polls(1)

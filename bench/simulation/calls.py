@@ -31,7 +31,10 @@ CALLS: Mapping[str, Call] = {
     "claim": (("R Tasks",), ("U pending", "W Pools"), ("W Tasks",), ("W Pools",)),
     "deadline": (("R Tasks",), ("P resolved",), ("W Tasks",), ("D pending", "W Pools")),
 }
-"""Of a warm process in the happy case. The last three handle the message of an internal queue of that name."""
+"""Of a warm process in the happy case, one of many: it has not committed the task that is renewed or reported.
+
+The last three handle the message of an internal queue of that name.
+"""
 
 OTHER: Call = (("R Tasks",), ("R Tasks",))
 """Any other call of the API: an assumption of the load, not a call that is recorded."""

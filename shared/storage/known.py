@@ -1,5 +1,7 @@
 """What a process knows of tasks without reading them: the status that it saw last, and the rows that vouch for it.
 
+Of an unresolved task that it has committed last it knows all, so that the next commit needs no read (design 2.8).
+
 A status may be shown again for a second after it was seen. That of a task that is neither running nor resolved may be
 shown for longer, as long as rows that a range query brings along are unchanged (design 11): the member row in the
 group, and for a pending run the index row in its pool. Each row's ETag is kept with a
@@ -24,6 +26,8 @@ It bounds what a call can leave behind that died between its commit and the rows
 """
 MOST_KNOWN = 20_000
 """Tasks of which a process knows the status."""
+MOST_COMMITTED = 5_000
+"""Unresolved tasks that a process has committed last, of which it knows all: some 2 KB each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ class KnownStatuses:
         self._now = now
         self._order = 0
         self._known: Recent[str, Known] = Recent(capacity)
+        self._committed: Recent[str, tuple[Task, str]] = Recent(min(capacity, MOST_COMMITTED))
 
     def begin(self) -> Moment:
         """A new moment: before a read or a commit is sent, or after a row was seen."""
@@ -87,11 +92,26 @@ class KnownStatuses:
         known = self._entry(task.task_id)
         if known.task is not None and known.since is not None and not _supersedes(task, since, known.task, known.since):
             return
+        committed = self._committed.get(task.task_id)
+        if committed is not None and _version(committed[0]) != _version(task):
+            self._committed.pop(task.task_id)
         known.task = replace(task, handles=_NO_HANDLES, operations=(), hint_id="")
         known.since = since
 
+    def made(self, task: Task, etag: str, since: Moment) -> None:
+        """Notes a status that a commit sent then has made, and the ETag of its row; "" if others have followed."""
+        self.saw(task, since)
+        known = self._entry(task.task_id).task
+        if etag and not task.is_resolved and known is not None and _version(known) == _version(task):
+            self._committed[task.task_id] = task, etag
+
+    def committed(self, task_id: str) -> tuple[Task, str] | None:
+        """An unresolved task with its ETag, as this process has committed it, if it has seen nothing later."""
+        return self._committed.get(task_id)
+
     def forget(self, task_id: str) -> None:
         """Drops a status: a commit is under way, whose outcome may remain unknown, or the task is gone."""
+        self._committed.pop(task_id)
         known = self._known.get(task_id)
         if known is not None:
             known.task = known.since = None
@@ -113,6 +133,11 @@ class KnownStatuses:
 
 
 _NO_HANDLES = MessageHandles()
+
+
+def _version(task: Task) -> tuple[str, int]:
+    """Which commit has made a status, of which life of the task."""
+    return task.fingerprint, task.sequence
 
 
 def _later(before: _Seen, etag: str, seen: Moment) -> _Seen:

@@ -1,7 +1,7 @@
 """The Tasks table: definitions, status rows and their guards (design 3).
 
-Definitions never change, so a process may keep them (design 2.8), for as long as their task can be there. The status
-row is never cached.
+Definitions never change, so a process may keep them (design 2.8), for as long as their task can be there. A status that
+is kept serves only to commit the next one on condition that the row is still the same.
 """
 
 from __future__ import annotations
@@ -76,8 +76,12 @@ class Surroundings:
 class CommitLost(ServiceError):
     """Another call has committed since the task was read, and the row proves that this commit did not happen.
 
-    Read again and decide again.
+    Decide again, on `latest` or on what is read later.
     """
+
+    def __init__(self, latest: Loaded) -> None:
+        super().__init__(latest.task.task_id)
+        self.latest = latest
 
 
 class CommitInDoubt(ServiceUnavailable):
@@ -131,6 +135,19 @@ class TaskStore:
         if task.fingerprint != loaded.task.fingerprint:
             return await self.load(task_id)
         return Loaded(task=task, etag=etag, definition=loaded.definition)
+
+    def last_committed(self, task_id: str) -> Loaded | None:
+        """An unresolved task as this process has committed it last, if it is kept: no request.
+
+        Others may have followed. So nothing is to be decided by it but a commit, which is conditional on its ETag.
+        """
+        committed, cached = self._known.committed(task_id), self._cache.get(task_id)
+        if committed is None or cached is None:
+            return None
+        task, etag = committed
+        if cached.fingerprint != task.fingerprint:
+            return None
+        return Loaded(task=task, etag=etag, definition=cached.definition)
 
     async def find(self, task_id: str) -> Found | None:
         """The task with its definition as it is stored or kept: one request."""
@@ -235,7 +252,7 @@ class TaskStore:
             if not latest.task.includes(task):
                 raise TaskExists(latest) from refused
             etags = [latest.etag if latest.task.sequence == task.sequence else ""]
-        self._known.saw(task, since)
+        self._known.made(task, etags[0], since)
         self.definitions.keep(definition, packed)
         return Loaded(task=task, etag=etags[0], definition=definition)
 
@@ -259,10 +276,10 @@ class TaskStore:
                 raise
             latest = await self._latest(committed)
             if not latest.task.includes(committed):
-                raise CommitLost from refused
-            etags = [latest.etag if latest.task.sequence == committed.sequence else loaded.etag]
-        self._known.saw(committed, since)
-        return Loaded(task=committed, etag=etags[0], definition=loaded.definition)
+                raise CommitLost(latest) from refused
+            etags = [latest.etag if latest.task.sequence == committed.sequence else ""]
+        self._known.made(committed, etags[0], since)
+        return Loaded(task=committed, etag=etags[0] or loaded.etag, definition=loaded.definition)
 
     async def _latest(self, attempt: Task) -> Loaded:
         """The task after a commit was refused. Raises CommitInDoubt when the row does not tell whether it happened."""

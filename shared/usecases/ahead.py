@@ -57,15 +57,16 @@ class WriteAhead:
         self._first: datetime | None = None
         self._written: dict[Ahead, _Written] = {}
 
-    async def ensure(self, effects: Sequence[Ahead]) -> None:
+    async def ensure(self, effects: Sequence[Ahead], *, replaces_lost: bool = True) -> None:
         """Writes, in parallel, those that are not written yet.
 
-        Raises ReceiptLost when a message that is to become a lease is not held any more, StorageUnavailable.
+        A message of the task that somebody else holds is replaced by a new one, if that is wanted. Raises ReceiptLost
+        when it is not, or when a message that is to become a lease is not held any more; StorageUnavailable.
         """
         missing = [effect for effect in effects if effect not in self._written]
         if missing:
             self.begin()
-        await together(*(self._write(effect) for effect in missing))
+        await together(*(self._write(effect, replaces_lost) for effect in missing))
 
     def begin(self) -> None:
         """Starts the time within which the commit must follow: something is being written ahead."""
@@ -104,27 +105,31 @@ class WriteAhead:
         written = self._written.get(effect)
         return written is not None and written.roll_back is None
 
+    def leave(self) -> None:
+        """Leaves all that is written so far: the outcome of the commit that needs it is unknown."""
+        self._written.clear()
+
     async def withdraw(self, keep: Sequence[Ahead] = ()) -> None:
         """Rolls back what this call alone has written ahead, but for what is to be kept."""
         orphans = [effect for effect in self._written if effect not in keep]
         undone = [self._written.pop(effect).roll_back for effect in orphans]
         await together(*(roll_back() for roll_back in undone if roll_back is not None))
 
-    async def _write(self, effect: Ahead) -> None:
-        self._written[effect] = await self._carry_out(effect)
+    async def _write(self, effect: Ahead, replaces_lost: bool) -> None:
+        self._written[effect] = await self._carry_out(effect, replaces_lost)
 
-    async def _carry_out(self, effect: Ahead) -> _Written:
+    async def _carry_out(self, effect: Ahead, replaces_lost: bool) -> _Written:
         match effect:
             case PutPending():
                 return await self._put_pending(effect, effect.hint_id)
             case HoldPending():
-                return await self._hold_pending(effect)
+                return await self._hold_pending(effect, replaces_lost)
             case TakeLease():
                 return _Written(handle=await self._move(effect, effect.handle), hint_id=effect.hint_id)
             case PutClaim():
                 return self._new(await self._messages.put_claim(effect.task_id, effect.run_id, effect.taken_until))
             case MoveClaim():
-                return await self._move_claim(effect)
+                return await self._move_claim(effect, replaces_lost)
             case PutDeadline():
                 handle = await self._messages.put_deadline(
                     effect.task_id, effect.task_group_id, effect.scheduler_id, effect.deadline
@@ -151,12 +156,14 @@ class WriteAhead:
         )
         return self._new(handle, hint_id)
 
-    async def _hold_pending(self, effect: HoldPending) -> _Written:
+    async def _hold_pending(self, effect: HoldPending, replaces_lost: bool) -> _Written:
         if effect.handle is not None:
             try:
                 return _Written(handle=await self._move(effect, effect.handle))
             except ReceiptLost:
-                pass  # somebody else holds the message: from the commit on, it is the new one that counts
+                if not replaces_lost:
+                    raise
+                # Somebody else holds the message: from the commit on, it is the new one that counts
         return await self._put_pending(effect, effect.spare_hint_id)
 
     async def _move(self, effect: HoldPending | TakeLease, handle: MessageHandle) -> MessageHandle:
@@ -164,12 +171,14 @@ class WriteAhead:
             handle, effect.task_queue_id, effect.task_id, effect.run_id, effect.hint_id, effect.visible
         )
 
-    async def _move_claim(self, effect: MoveClaim) -> _Written:
+    async def _move_claim(self, effect: MoveClaim, replaces_lost: bool) -> _Written:
         if effect.handle is not None:
             try:
                 return _Written(handle=await self._messages.move_claim(effect.handle, effect.taken_until))
             except ReceiptLost:
-                pass  # it has just fired: its handler finds a later takenUntil, and the new one replaces it
+                if not replaces_lost:
+                    raise
+                # It has just fired: its handler finds a later takenUntil, and the new one replaces it
         return self._new(await self._messages.put_claim(effect.task_id, effect.run_id, effect.taken_until))
 
     async def _add_pending_row(self, effect: AddPendingRow) -> _Written:

@@ -147,11 +147,10 @@ class Dependents:
     async def _commit_all(self, dependent: str) -> None:
         """Round after round, until nothing is left."""
         queue = self._queues[dependent]
-        read: Loaded | None = None
         while queue:
             taken: list[_Bit] = []
             try:
-                read = await self._commit(dependent, queue, taken, read)
+                await self._commit(dependent, queue, taken)
             except _NotListed:
                 _answer_all(taken, exists=True)
             except ResourceNotFound:
@@ -164,11 +163,8 @@ class Dependents:
                 _answer_all(taken, exists=True)
         del self._queues[dependent]
 
-    async def _commit(self, dependent: str, queue: list[_Bit], taken: list[_Bit], read: Loaded | None) -> Loaded:
+    async def _commit(self, dependent: str, queue: list[_Bit], taken: list[_Bit]) -> None:
         """One round. Every attempt drains the queue; the next round starts from the row that this one committed."""
-        read = read or await self._stores.tasks.load(dependent)
-        if read is None:
-            raise ResourceNotFound(f"task {dependent} does not exist")
         row, hint_id = queue[0].row, self._stores.runtime.slugid()
 
         def decide(read: Loaded, now: datetime) -> Decision:
@@ -184,7 +180,8 @@ class Dependents:
                 row.none()
             return decision
 
-        return await self._executor.carry_out(read, decide, self._stores.write_ahead(row.add), patience=PATIENCE)
+        ahead = self._stores.write_ahead(row.add)
+        await self._executor.run_unread(dependent, decide, ahead=ahead, patience=PATIENCE)
 
 
 def _answer_all(bits: list[_Bit], *, exists: bool) -> None:

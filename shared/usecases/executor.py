@@ -31,10 +31,11 @@ from shared.storage.groups import GroupStore
 from shared.storage.interface import ReceiptLost
 from shared.storage.messages import Messages
 from shared.storage.pools import PoolStore
-from shared.storage.tasks import CommitLost, Loaded, TaskStore
+from shared.storage.tasks import CommitInDoubt, CommitLost, Loaded, TaskStore
 from shared.telemetry.transitions import note_transition
 from shared.usecases.ahead import AddRow, WriteAhead
 from shared.usecases.announcer import Announcer
+from shared.usecases.first_tries import FirstTries
 from shared.usecases.known_tasks import KnownTasks
 
 Decide = Callable[[Loaded, datetime], Decision]
@@ -66,6 +67,7 @@ class Executor:
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._runtime = stores.runtime
+        self._first_tries = FirstTries()
 
     async def run(self, task_id: str, decide: Decide, *, beside_read: Sequence[Ahead] = ()) -> Loaded:
         """Reads the task, decides, and carries the decision out; returns the task as it is then.
@@ -80,11 +82,70 @@ class Executor:
             raise ResourceNotFound(f"task {task_id} does not exist")
         return await self.carry_out(read, decide, ahead)
 
+    async def run_unread(
+        self,
+        task_id: str,
+        decide: Decide,
+        *,
+        beside_read: Sequence[Ahead] = (),
+        ahead: WriteAhead | None = None,
+        patience: timedelta = timedelta(0),
+    ) -> Loaded:
+        """As `run`, but first tries to commit on the task as this process has committed it last (design 2.8).
+
+        Only for calls that are authorised by what never changes, and whose repeat is recognised: where the outcome of
+        the first try is in doubt, the call is decided again, as if it had been sent again.
+        """
+        ahead = ahead or self._stores.write_ahead()
+        last = self._stores.tasks.last_committed(task_id)
+        read: Loaded | None = None
+        if last is not None and self._first_tries.are_worth_it:
+            try:
+                done = await self._try_unread(last, decide, ahead)
+            except CommitLost as lost:
+                read = lost.latest
+            except CommitInDoubt:
+                ahead.leave()
+            else:
+                if done is not None:
+                    self._first_tries.note(succeeds=True)
+                    return await self._finish(*done)
+        if read is None:
+            read, _ = await both(self._stores.tasks.load(task_id), ahead.ensure(beside_read))
+        if last is not None:
+            self._first_tries.note(succeeds=read is not None and read.etag == last.etag)
+        if read is None:
+            await ahead.withdraw()
+            raise ResourceNotFound(f"task {task_id} does not exist")
+        return await self.carry_out(read, decide, ahead, patience=patience)
+
+    async def _try_unread(self, last: Loaded, decide: Decide, ahead: WriteAhead) -> tuple[Loaded, Decision] | None:
+        """Commits what is decided on a task that may have changed; None where only a read can tell what to answer.
+
+        That is a refusal, that nothing is to be changed, and that somebody else holds a message.
+        Raises CommitLost, CommitInDoubt, ServiceUnavailable, StorageUnavailable.
+        """
+        try:
+            decision = decide(last, self._runtime.now())
+        except (ApiError, NoDecision):
+            return None
+        if decision.task is None:
+            return None
+        try:
+            await ahead.ensure(decision.ahead, replaces_lost=False)
+        except ReceiptLost:
+            return None
+        committed = await self._commit(last, decision, ahead)
+        await self._note(last, decision, ahead)
+        return committed, decision
+
     async def carry_out(
         self, read: Loaded, decide: Decide, ahead: WriteAhead, *, patience: timedelta = timedelta(0)
     ) -> Loaded:
         """As `run`, for a task that was read already. With `patience` lost races are tried again for so long."""
-        committed, decision = await self.commit(read, decide, ahead, patience=patience)
+        return await self._finish(*await self.commit(read, decide, ahead, patience=patience))
+
+    async def _finish(self, committed: Loaded, decision: Decision) -> Loaded:
         await self.follow_up(committed, decision)
         if decision.refusal is not None:
             raise decision.refusal
@@ -115,11 +176,7 @@ class Executor:
                 committed = await self._commit(read, decision, ahead)
             except CommitLost:
                 continue
-            if decision.task is not None:
-                note_transition(self._runtime.meter, read.task, decision.task)
-                if decision.task.is_resolved:
-                    self._stores.known.note(decision.task)
-            await ahead.withdraw(keep=decision.ahead)
+            await self._note(read, decision, ahead)
             return committed, decision
         await ahead.withdraw()
         raise ServiceUnavailable(f"task {read.task.task_id} is contended; send the call again")
@@ -153,6 +210,14 @@ class Executor:
             return read
         ahead.refuse_late_commit()
         return await self._stores.tasks.commit(read, ahead.in_force(decision.task, decision.ahead))
+
+    async def _note(self, read: Loaded, decision: Decision, ahead: WriteAhead) -> None:
+        """After a commit: counts it, and rolls back what an earlier attempt alone has needed."""
+        if decision.task is not None:
+            note_transition(self._runtime.meter, read.task, decision.task)
+            if decision.task.is_resolved:
+                self._stores.known.note(decision.task)
+        await ahead.withdraw(keep=decision.ahead)
 
     async def _carry_out(self, effect: After) -> None:
         match effect:

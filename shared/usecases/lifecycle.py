@@ -60,8 +60,8 @@ class Lifecycle:
         return moved.task
 
     async def report(self, task_id: str, run_id: int, resolution: Resolved) -> Task:
-        """reportCompleted, reportFailed: the resolved message is put while the task is being read."""
-        loaded = await self._executor.run(
+        """reportCompleted, reportFailed: the resolved message is put while the task is being read, if it is."""
+        loaded = await self._executor.run_unread(
             task_id,
             lambda read, now: transitions.report(read.task, run_id, resolution, now),
             beside_read=(PutResolved(task_id=task_id, run_id=run_id),),
@@ -71,7 +71,7 @@ class Lifecycle:
     async def report_exception(self, task_id: str, run_id: int, reason: Resolved) -> Task:
         """reportException."""
         spare_hint_id = self._stores.runtime.slugid()
-        loaded = await self._executor.run(
+        loaded = await self._executor.run_unread(
             task_id,
             lambda read, now: transitions.report_exception(read.task, run_id, reason, now, spare_hint_id),
         )

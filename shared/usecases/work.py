@@ -276,7 +276,7 @@ class Work:
         """reclaimTask: the claim lasts longer, with fresh credentials (contract 5.4)."""
         taken_until = self._runtime.now() + self._claim_timeout
         spare_hint_id = self._runtime.slugid()
-        loaded = await self._executor.run(
+        loaded = await self._executor.run_unread(
             task_id, lambda read, at: claims.reclaim(read.task, run_id, taken_until, at, spare_hint_id)
         )
         await self._presence.still_works(loaded.task)

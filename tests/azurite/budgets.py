@@ -179,9 +179,11 @@ class Bench:
         task_id = new_slugid()
         return await self.create(task_id=task_id, dependencies=[task_id], **changes)
 
-    async def resolved_due(self, task_id: str, run_id: int = 0) -> None:
-        """The handler of a resolved message, in its own process."""
-        await self.handlers.resolution.resolved_due(ResolvedMessage(task_id=task_id, run_id=run_id, put=utc_now()))
+    async def resolved_due(self, task_id: str, run_id: int = 0, services: Services | None = None) -> None:
+        """The handler of a resolved message, by default in its own process."""
+        await (services or self.handlers).resolution.resolved_due(
+            ResolvedMessage(task_id=task_id, run_id=run_id, put=utc_now())
+        )
 
 
 Scenario = Callable[[Bench], Awaitable[Operations]]

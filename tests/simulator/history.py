@@ -51,6 +51,8 @@ class History:
         self._content = content
         self._published = published
         self.states: dict[str, list[Task]] = defaultdict(list)
+        self.versions: dict[str, list[tuple[Task, str]]] = defaultdict(list)
+        """The same with the ETag of each."""
         self.definitions: dict[str, Definition] = {}
         self._gone: set[str] = set()
         self.ends: dict[str, list[Task]] = defaultdict(list)
@@ -92,6 +94,7 @@ class History:
             for required in self.definitions[task_id].dependencies:
                 self._before_birth[task_id, required] = max(len(self.states[required]) - 1, 0)
         states.append(task)
+        self.versions[task_id].append((task, rows[keys.TASK_STATUS].etag))
         for violation in (*_birth(task), *self._fired(None, task)) if before is None else self._judged(before, task):
             self.violations.append(f"{task_id}, commit {task.sequence}: {violation}")
         self._note_crossing(before, task)

@@ -101,7 +101,7 @@ async def _meet_workers(services: Services) -> None:
 def run(race: Race, simulation: Simulation, *, is_warm: bool = True) -> str:
     """One order, to the end of everything; how it looked when the calls had answered.
 
-    Processes that are warm know the pool and the workers already: fewer requests, fewer orders.
+    Processes that are warm know the pool, the workers and the tasks already: fewer requests, fewer orders.
     """
     world = World(simulation)
     world.is_ordered = False
@@ -112,6 +112,7 @@ def run(race: Race, simulation: Simulation, *, is_warm: bool = True) -> str:
     world.run(race.prepare(world))
     if is_warm:
         world.run(*(services.stores.pools.queues.bands(POOL) for services in processes))
+        world.run(*map(world.remember, processes))
     definition = world.definition().body
     world.fixed = {name: definition[name] for name in ("created", "deadline", "expires")}
     world.is_ordered = True

@@ -144,15 +144,21 @@ SITUATIONS: Mapping[str, Step] = {
 }
 
 
-def _meet(situation: str, names: tuple[str, ...], simulation: Simulation) -> None:
-    """One order of the parties' requests, to the end of everything."""
+def _meet(situation: str, names: tuple[str, ...], simulation: Simulation, version: Choose | None = None) -> None:
+    """One order of the parties' requests, to the end of everything.
+
+    Each party's process remembers each task as of a `version`, if that is given.
+    """
     world = World(simulation)
     world.is_ordered = False
     world.run(SITUATIONS[situation](world))
     definition = world.definition().body
     world.fixed = {name: definition[name] for name in ("created", "deadline", "expires")}
+    processes = [world.process() for _ in names]
+    if version is not None:
+        world.run(*(world.remember(services, version) for services in processes))
     world.is_ordered = True
-    calls = [PARTIES[name](world, world.process()) for name in names]
+    calls = [PARTIES[name](world, services) for name, services in zip(names, processes, strict=True)]
     outcomes = simulation.outcomes(*(as_process(str(number), party) for number, party in enumerate(calls)))
     world.is_ordered = False
     for outcome in outcomes:
@@ -169,10 +175,14 @@ def _meet_by_chance(situation: str, names: tuple[str, ...], seed: str) -> None:
     chance = random.Random(f"{seed} {situation} {names}")
     simulation = Simulation(_stretches(chance), yield_after=True)
     try:
-        _meet(situation, names, simulation)
+        _meet(situation, names, simulation, chance.choice((None, _latest, chance.randrange)))
     except BaseException as failure:
         failure.add_note(f"{' | '.join(names)}: {SEED_VARIABLE}={seed}")
         raise
+
+
+def _latest(versions: int) -> int:
+    return versions - 1
 
 
 def _stretches(chance: random.Random) -> Choose:
@@ -218,7 +228,7 @@ def test_every_pair(situation: str, capsys: pytest.CaptureFixture[str]) -> None:
 def _meet_in_every_order(situation: str, names: tuple[str, ...]) -> bool:
     """False where there are too many orders; those that were tried have ended well."""
     try:
-        explore_distinct(partial(_meet, situation, names), limit=ORDERS, in_order=True)
+        explore_distinct(partial(_meet, situation, names, version=_latest), limit=ORDERS, in_order=True)
     except TooManyOrders:
         return False
     except BaseException as failure:

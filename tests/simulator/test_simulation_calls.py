@@ -62,13 +62,16 @@ def test_the_life_of_a_task_is_recorded_as_it_is_modelled() -> None:
     world = World()
 
     async def story() -> None:
-        group = await _known(world)
+        group, other = await _known(world), world.process()
+        await world.create(taskGroupId=group)
+        (claim,) = await world.claim()
+        await other.work.reclaim_task(claim.task.task_id, 0)
         task_id = world.slugid()
         _same("createTask", await _recorded(world.create(task_id, taskGroupId=group)))
         _same("claimWork", await _recorded(world.claim()))
-        _same("reclaimTask", await _recorded(world.services.work.reclaim_task(task_id, 0)))
+        _same("reclaimTask", await _recorded(other.work.reclaim_task(task_id, 0)))
         _same("status", await _recorded(world.services.lifecycle.status(task_id)))
-        report = world.services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
+        report = world.process().lifecycle.report(task_id, 0, Resolved.COMPLETED)
         _same("reportCompleted", await _recorded(report))
         body = {"taskId": task_id, "runId": 0, "put": "2026-01-01T00:00:00.000Z"}
         _same("resolved", await _recorded(world.resolved_due_here(body)))

@@ -26,7 +26,7 @@ from shared.runtime import Runtime
 from shared.services import Services
 from shared.settings import Settings
 from shared.storage import keys
-from shared.storage.codec import decode_task
+from shared.storage.codec import decode_task, pack_definition
 from shared.storage.interface import Row, StorageUnavailable
 from shared.storage.internal_messages import (
     CLAIM_QUEUE,
@@ -127,6 +127,18 @@ class World:
         """The services of another process on the same storage."""
         runtime = Runtime(now=self.clock.now, slugid=self.slugid, jitter=lambda: 0.5, sleep=self.clock.sleep)
         return assemble(settings(), runtime, self.account.connect(), self.topics)
+
+    async def remember(self, services: Services, choose: Callable[[int], int] = lambda versions: versions - 1) -> None:
+        """A process has committed each task itself, in the version that is chosen by its number (from 0).
+
+        Others may have committed since. That no process commits what another one has makes no difference: what it
+        would have read a moment ago is no worse.
+        """
+        tasks = services.stores.tasks
+        for task_id, versions in self.history.versions.items():
+            definition = self.history.definitions[task_id]
+            tasks.definitions.keep(definition, await pack_definition(definition))
+            tasks._known.made(*versions[choose(len(versions))], tasks._known.begin())
 
     def run(self, *work: Coroutine[Any, Any, T]) -> list[T]:
         """Runs calls side by side to their end."""

@@ -8,11 +8,13 @@ from typing import Any
 from shared.domain.task import Resolved
 from shared.ids import new_slugid
 from shared.runtime import utc_now
+from shared.services import Services
 from shared.storage.counting import Operations
 from tests.azurite.budgets import CLAIM_TIMEOUT, Bench, budget
 
 LEAF = "resolved message, no dependents"
 FREED = "resolved message … n ≤ 100 dependents that become free"
+FREED_HERE = "resolved message … n ≤ 100 of them that this process has committed last"
 
 
 @budget("resolved message, leaf", LEAF)
@@ -55,12 +57,18 @@ async def resolved_frees_a_hundred(bench: Bench) -> Operations:
     return await resolved_frees(bench, 100)
 
 
-async def resolved_frees(bench: Bench, count: int, **changes: Any) -> Operations:
+@budget("resolved message, 8 dependents of this process that become free", LEAF, FREED_HERE, n=8)
+async def resolved_frees_eight_here(bench: Bench) -> Operations:
+    """In the process that has created them."""
+    return await resolved_frees(bench, 8, bench.calls)
+
+
+async def resolved_frees(bench: Bench, count: int, services: Services | None = None, **changes: Any) -> Operations:
     task_id = await bench.running()
     for _ in range(count):
         await bench.create(dependencies=[task_id], **changes)
     await bench.calls.lifecycle.report(task_id, 0, Resolved.COMPLETED)
-    return await bench.measure(bench.resolved_due(task_id))
+    return await bench.measure(bench.resolved_due(task_id, services=services))
 
 
 @budget("resolved message, indexed under 4 paths", LEAF, "resolved message … n routes of the index", n=4)

@@ -7,6 +7,8 @@ from shared.storage.counting import Operations
 from shared.storage.messages import pending_queue
 from tests.azurite.budgets import POOL, WORKER, Bench, budget, poll_answer
 
+REPORT = "reportCompleted, reportFailed"
+
 
 @budget("claimWork, one task", "claimWork, one task, polled by the server")
 async def claim(bench: Bench) -> Operations:
@@ -59,9 +61,37 @@ async def reclaim(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.work.reclaim_task(await bench.running(), 0))
 
 
-@budget("reportCompleted", "reportCompleted, reportFailed")
+@budget("reclaimTask, unknown", "reclaimTask", "reclaimTask … by a process that does not know the task")
+async def reclaim_unknown(bench: Bench) -> Operations:
+    return await bench.measure(bench.handlers.work.reclaim_task(await bench.running(), 0))
+
+
+@budget("reclaimTask, renewed elsewhere", "reclaimTask", "reclaimTask … that another process has renewed since")
+async def reclaim_renewed(bench: Bench) -> Operations:
+    return await bench.measure(bench.calls.work.reclaim_task(await renewed_elsewhere(bench), 0))
+
+
+async def renewed_elsewhere(bench: Bench) -> str:
+    """A running task that this process has committed, and then another one."""
+    task_id = await bench.running()
+    await bench.handlers.work.reclaim_task(task_id, 0)
+    return task_id
+
+
+@budget("reportCompleted", REPORT)
 async def report(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.lifecycle.report(await bench.running(), 0, Resolved.COMPLETED))
+
+
+@budget("reportCompleted, unknown", REPORT, "reportCompleted … by a process that does not know the task")
+async def report_unknown(bench: Bench) -> Operations:
+    task_id = await bench.running()
+    return await bench.measure(bench.handlers.lifecycle.report(task_id, 0, Resolved.COMPLETED))
+
+
+@budget("reportCompleted, renewed elsewhere", REPORT, "reportCompleted … that another process has renewed since")
+async def report_renewed(bench: Bench) -> Operations:
+    return await bench.measure(bench.calls.lifecycle.report(await renewed_elsewhere(bench), 0, Resolved.COMPLETED))
 
 
 @budget("reportException, retry", "reportException, retried")

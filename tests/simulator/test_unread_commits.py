@@ -1,0 +1,239 @@
+"""Calls that commit on what their process has committed last, without a read (design 2.8), while others commit, too.
+
+What is remembered decides nothing but a commit on that version: neither a refusal, nor that there is nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.domain.claims import Worker
+from shared.domain.dates import format_date
+from shared.domain.task import Resolved, State
+from shared.errors import RequestConflict, ResourceNotFound
+from shared.services import Services
+from shared.storage.counting import Kind, counting
+from shared.storage.internal_messages import RESOLVED_QUEUE, ResolvedMessage
+from shared.storage.known import KnownStatuses
+from tests.azurite.budget_table import figures
+from tests.simulator.situations import GROUP, A, B, C, running
+from tests.simulator.world import POOL, World
+
+ELSEWHERE = Worker(worker_group="group", worker_id="elsewhere")
+RECLAIM, REPORT = figures("reclaimTask").operations, figures("reportCompleted, reportFailed").operations
+
+
+async def cost_of(call: Awaitable[Any]) -> int:
+    """Storage requests of a call."""
+    with counting() as operations:
+        await call
+    return operations.total
+
+
+async def reads_of(call: Awaitable[Any]) -> int:
+    """Reads of tables among them."""
+    with counting() as operations:
+        await call
+    return operations.counts.get(Kind.TABLE_READ, 0)
+
+
+async def claim_elsewhere(services: Services) -> int:
+    """Another process claims the only run that is pending; returns its number."""
+    (claim,) = await services.work.claim_work(POOL, ELSEWHERE, 1, 1.5)
+    return claim.run_id
+
+
+def a_world() -> tuple[World, Services]:
+    """A runs, and the first process has committed that; the other one knows nothing."""
+    world = World()
+    world.run(running(world))
+    return world, world.process()
+
+
+def test_one_process_renews_and_completes_without_a_read() -> None:
+    world = World()
+
+    async def story() -> None:
+        await running(world)
+        assert await cost_of(world.services.work.reclaim_task(A, 0)) == RECLAIM
+        assert await cost_of(world.services.work.reclaim_task(A, 0)) == RECLAIM
+        assert await cost_of(world.services.lifecycle.report(A, 0, Resolved.COMPLETED)) == REPORT
+        assert await reads_of(world.services.lifecycle.report(A, 0, Resolved.COMPLETED)) == 1, "a repeat"
+
+    world.run(story())
+
+
+def test_read_that_shows_the_same_version_takes_nothing_away() -> None:
+    world = World()
+
+    async def story() -> None:
+        await running(world)
+        await world.services.lifecycle.status(A)
+        assert await reads_of(world.services.work.reclaim_task(A, 0)) == 0
+
+    world.run(story())
+
+
+def test_what_was_resolved_elsewhere_is_refused_and_nothing_stays() -> None:
+    """The process still remembers the run as running."""
+    world, other = a_world()
+
+    async def story() -> None:
+        await other.lifecycle.cancel(await other.lifecycle.known(A))
+        messages = len(world.messages(RESOLVED_QUEUE))
+        with pytest.raises(RequestConflict):
+            await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+        with pytest.raises(RequestConflict):
+            await world.services.work.reclaim_task(A, 0)
+        assert len(world.messages(RESOLVED_QUEUE)) == messages
+        assert world.tasks()[A].last_run.reason_resolved is Resolved.CANCELED
+
+    world.run(story())
+
+
+def test_what_was_completed_elsewhere_is_acknowledged_again() -> None:
+    world, other = a_world()
+
+    async def story() -> None:
+        await other.lifecycle.report(A, 0, Resolved.COMPLETED)
+        assert (await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)).state is State.COMPLETED
+        with pytest.raises(RequestConflict):
+            await world.services.lifecycle.report(A, 0, Resolved.FAILED)
+
+    world.run(story())
+
+
+def test_what_another_process_has_claimed_is_not_refused() -> None:
+    """The process remembers run 0 as running or pending, and run 1 not at all."""
+    world, other = a_world()
+
+    async def story() -> None:
+        await other.lifecycle.report_exception(A, 0, Resolved.WORKER_SHUTDOWN)
+        assert await claim_elsewhere(other) == 1
+        assert (await world.services.work.reclaim_task(A, 1)).run_id == 1
+        with pytest.raises(RequestConflict):
+            await world.services.work.reclaim_task(A, 0)
+        await world.create(B, taskGroupId=GROUP)
+        assert await claim_elsewhere(other) == 0
+        assert (await world.services.lifecycle.report(B, 0, Resolved.COMPLETED)).state is State.COMPLETED
+
+    world.run(story())
+
+
+def test_priority_that_was_changed_elsewhere_stays() -> None:
+    """The messages are still those that the process remembers: they move before its first try is refused."""
+    world, other = a_world()
+
+    async def story() -> None:
+        await other.lifecycle.change_priority(await other.lifecycle.known(A), "high")
+        until = world.tasks()[A].last_run.taken_until
+        await world.clock.sleep(60)
+        claim = await world.services.work.reclaim_task(A, 0)
+        assert until is not None
+        assert claim.taken_until > until
+        assert claim.task.priority == "high"
+        await world.drain(60)
+        assert world.tasks()[A].state is State.RUNNING, "its claim message has moved, too"
+
+    world.run(story())
+
+
+def test_task_that_has_expired_is_not_taken_for_the_next_one_of_its_id() -> None:
+    world = World()
+
+    async def story() -> None:
+        end = format_date(world.clock.now() + timedelta(minutes=1))
+        await world.create(A, deadline=end, expires=end)
+        assert await world.claim()
+        await world.drain(120)
+        other = world.process()
+        while A in world.tasks():
+            await world.drain(300)
+            await other.expiration.run(300)
+        with pytest.raises(ResourceNotFound):
+            await world.services.work.reclaim_task(A, 0)
+        again = world.definition(A, tags={"life": "second"})
+        await other.create_task(again)
+        with pytest.raises(RequestConflict):
+            await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+        assert await claim_elsewhere(other) == 0
+        claim = await world.services.work.reclaim_task(A, 0)
+        assert claim.definition["tags"] == {"life": "second"}
+        assert world.tasks()[A].state is State.RUNNING
+
+    world.run(story())
+
+
+def test_process_that_has_missed_more_commits_than_the_row_shows_goes_on() -> None:
+    """The row cannot tell any more whether the first try has happened."""
+    world, other = a_world()
+
+    async def story() -> None:
+        for _ in range(10):
+            read = await other.lifecycle.known(A)
+            await other.stores.tasks.commit(read, read.task)
+        assert (await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)).state is State.COMPLETED
+        await world.drain(600)
+
+    world.run(story())
+
+
+def test_dependency_that_was_satisfied_elsewhere_counts() -> None:
+    """The process remembers the dependent as waiting for both."""
+    world = World()
+
+    async def story() -> None:
+        for task_id in (A, C):
+            await world.create(task_id, taskGroupId=GROUP)
+            assert await world.claim()
+        await world.create(B, taskGroupId=GROUP, dependencies=[A, C])
+        for task_id, services in ((C, world.process()), (A, world.services)):
+            await services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
+            assert world.tasks()[B].state is State.UNSCHEDULED
+            await services.resolution.resolved_due(ResolvedMessage(task_id=task_id, run_id=0, put=world.clock.now()))
+        assert world.tasks()[B].state is State.PENDING
+        await world.drain(60)
+
+    world.run(story())
+
+
+def test_processes_that_share_the_calls_come_to_read_first() -> None:
+    """A first try that fails costs more than a read: so each process makes few of them, as long as others commit."""
+    world, other = a_world()
+
+    async def story() -> None:
+        costs = []
+        for _ in range(20):
+            for services in (world.services, other):
+                await world.clock.sleep(1)
+                costs.append(await cost_of(services.work.reclaim_task(A, 0)))
+        assert costs[0] == RECLAIM
+        assert max(costs) <= RECLAIM + 4
+        assert costs[-10:] == [RECLAIM + 1] * 10
+        for _ in range(20):
+            await world.services.work.reclaim_task(A, 0)
+        assert await cost_of(world.services.work.reclaim_task(A, 0)) == RECLAIM, "the other one has gone"
+
+    world.run(story())
+
+
+def test_what_is_remembered_is_bounded_and_goes_with_the_resolution() -> None:
+    world = World()
+
+    async def story() -> None:
+        await running(world)
+        known = KnownStatuses(world.clock.now, 2)
+        task = world.tasks()[A]
+        for task_id in (A, B, C):
+            known.made(replace(task, task_id=task_id), "etag", known.begin())
+        assert known.committed(A) is None
+        assert known.committed(C) is not None
+        await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+        assert world.services.stores.tasks.last_committed(A) is None
+
+    world.run(story())
