@@ -10,6 +10,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +20,7 @@ import typer
 from taskcluster.exceptions import TaskclusterRestFailure
 
 from admin.connection import auth_api, root_url
-from admin.durations import duration, expiry
+from admin.durations import expiry
 from admin.output import fail, say, show
 from admin.pool_commands import TaskQueueId
 from admin.signing import signed_url
@@ -31,6 +32,10 @@ WORKER_GROUP = json.loads((Path(__file__).parents[1] / "infra" / "workers" / "de
     "workerGroup"
 ]
 
+_LASTING = timedelta(days=36500)
+"""How long a bewit is signed for: it ends with its client, which can be prolonged."""
+_LASTS = " Its bewit ends with it."
+"""In the description of a scaler's client: those of earlier versions signed a bewit with an end of its own."""
 _SPELLED = {"-": "--", "_": "-1", "/": "-2"}
 _LONGEST_NAME = 127
 """Characters of the name of a secret in a Key Vault."""
@@ -39,7 +44,7 @@ WorkerGroup = Annotated[str, typer.Option("--worker-group", help="The group of t
 Polling = Annotated[
     bool, typer.Option("--signed-polling", help="Let workers poll by signed URLs, too: one scope more.")
 ]
-ExpiresIn = Annotated[str, typer.Option("--expires-in", help="How long clients and bewit work: 30d, 52w.")]
+ExpiresIn = Annotated[str, typer.Option("--expires-in", help="How long the clients work, and the bewit: 30d, 52w.")]
 KeyVault = Annotated[
     str | None,
     typer.Option("--key-vault", help="Put the secrets into this vault by `az`, and show none.", show_default=False),
@@ -92,7 +97,6 @@ def create(
 ) -> None:
     """Create a task queue's clients: the workers', with two scopes, and the scaler's, with the bewit of its URL."""
     secrets = _secret_names(task_queue_id)
-    description = f"Made by `worker-client create {task_queue_id}`."
     scopes = {
         worker_client_id(task_queue_id): worker_scopes(task_queue_id, worker_group, signed_polling=signed_polling),
         scaler_client_id(task_queue_id): scaler_scopes(task_queue_id),
@@ -102,11 +106,11 @@ def create(
         if len(there) == len(scopes):
             fail(f"the clients of {task_queue_id} exist: worker-client rotate gives them new tokens")
         for client_id, client in there.items():  # a call that has ended half-way, and whose token nobody has got
-            if client["description"] != description:
+            if not client["description"].startswith(_description(task_queue_id)):
                 fail(f"there is a client {client_id} already, which worker-client create has not made")
         for client_id, held in scopes.items():
             definition = {
-                "description": description,
+                "description": _description(task_queue_id, client_id),
                 "expires": expiry(expires_in),
                 "scopes": held,
                 "deleteOnExpiration": False,
@@ -115,7 +119,19 @@ def create(
                 auth.updateClient(client_id, definition)
             else:
                 auth.createClient(client_id, definition)
-        _hand_out(auth, task_queue_id, secrets, expires_in, key_vault)
+        _hand_out(auth, task_queue_id, secrets, key_vault)
+
+
+@worker_clients.command("renew")
+def renew(task_queue_id: TaskQueueId, expires_in: ExpiresIn = "52w") -> None:
+    """Give both clients a new end. Tokens and bewit stay, so that neither workers nor the scaler notice."""
+    with auth_api() as auth:
+        worker, scaler = _both(auth, task_queue_id)
+        if not scaler["description"].endswith(_LASTS):
+            fail("the bewit has an end of its own: worker-client rotate makes one that ends with its client")
+        for client in (worker, scaler):
+            _prolong(auth, client, client["description"], expires_in)
+        show({"taskQueueId": task_queue_id, "expires": auth.client(worker["clientId"])["expires"]})
 
 
 @worker_clients.command("rotate")
@@ -123,12 +139,23 @@ def rotate(task_queue_id: TaskQueueId, expires_in: ExpiresIn = "52w", key_vault:
     """Give both clients new tokens and a new end, and make a new bewit. The old ones end within a minute."""
     secrets = _secret_names(task_queue_id)
     with auth_api() as auth:
-        for client in [
-            auth.client(each) for each in (worker_client_id(task_queue_id), scaler_client_id(task_queue_id))
-        ]:
-            kept = {name: client[name] for name in ("description", "deleteOnExpiration", "scopes")}
-            auth.updateClient(client["clientId"], {**kept, "expires": expiry(expires_in)})
-        _hand_out(auth, task_queue_id, secrets, expires_in, key_vault)
+        for client in _both(auth, task_queue_id):
+            _prolong(auth, client, _description(task_queue_id, client["clientId"]), expires_in)
+        _hand_out(auth, task_queue_id, secrets, key_vault)
+
+
+def _both(auth: Any, task_queue_id: str) -> list[Mapping[str, Any]]:
+    return [auth.client(each) for each in (worker_client_id(task_queue_id), scaler_client_id(task_queue_id))]
+
+
+def _prolong(auth: Any, client: Mapping[str, Any], description: str, expires_in: str) -> None:
+    kept = {name: client[name] for name in ("deleteOnExpiration", "scopes")}
+    auth.updateClient(client["clientId"], {**kept, "description": description, "expires": expiry(expires_in)})
+
+
+def _description(task_queue_id: str, client_id: str = "") -> str:
+    lasts = _LASTS if client_id == scaler_client_id(task_queue_id) else ""
+    return f"Made by `worker-client create {task_queue_id}`.{lasts}"
 
 
 def _secret_names(task_queue_id: str) -> tuple[str, str]:
@@ -147,15 +174,13 @@ def _existing(auth: Any, client_id: str) -> Mapping[str, Any] | None:
         raise
 
 
-def _hand_out(
-    auth: Any, task_queue_id: str, secret_names: tuple[str, str], expires_in: str, key_vault: str | None
-) -> None:
+def _hand_out(auth: Any, task_queue_id: str, secret_names: tuple[str, str], key_vault: str | None) -> None:
     """Gives both clients new tokens. The workers' comes last, when the vault has taken the other secret: a command that
     ends early leaves workers with a token that works. Whatever it leaves, a repeat of `rotate` puts it right."""
     token_name, bewit_name = secret_names
     url = f"{root_url().rstrip('/')}/api/queue/v1/task-queues/{quote(task_queue_id, safe='')}/load"
     scaler = auth.resetAccessToken(scaler_client_id(task_queue_id))
-    (bewit,) = parse_qs(urlsplit(signed_url(scaler, url, duration(expires_in))).query)["bewit"]
+    (bewit,) = parse_qs(urlsplit(signed_url(scaler, url, _LASTING)).query)["bewit"]
     if key_vault is not None:
         _put(key_vault, bewit_name, bewit)
     worker = auth.resetAccessToken(worker_client_id(task_queue_id))

@@ -52,7 +52,9 @@ def assemble(
         stores=stores,
         authenticator=Authenticator(parts.keyring, settings.root_url, runtime.now),
         heartbeat=parts.heartbeat,
-        health=Health(parts.heartbeat, storage.queues, parts.expiry, runtime.now, time.monotonic),
+        health=Health(
+            parts.heartbeat, storage.queues, parts.expiry, parts.ending_credentials, runtime.now, time.monotonic
+        ),
         end_polls=parts.poller.end_waits,
         create_task=_create_task(parts),
         lifecycle=Lifecycle(stores, parts.executor),

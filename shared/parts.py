@@ -32,6 +32,7 @@ from shared.usecases.announcer import Announcer, Publisher
 from shared.usecases.artifact_expiry import ArtifactExpiry
 from shared.usecases.artifacts import Artifacts, Finishing
 from shared.usecases.back_off import BackOff
+from shared.usecases.credentials import EndingCredentials
 from shared.usecases.executor import Executor, Stores
 from shared.usecases.gauges import Gauges
 from shared.usecases.giving_back import GivingBack
@@ -108,7 +109,11 @@ class Parts:
 
     @cached_property
     def gauges(self) -> Gauges:
-        return Gauges(self.stores, self.snapshots, self.storage.queues)
+        return Gauges(self.stores, self.snapshots, self.storage.queues, self.ending_credentials)
+
+    @cached_property
+    def ending_credentials(self) -> EndingCredentials:
+        return EndingCredentials(self.clients, self.runtime, time.monotonic)
 
     @cached_property
     def stores(self) -> Stores:

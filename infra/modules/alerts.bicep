@@ -64,6 +64,16 @@ var queries = [
     threshold: thresholds.eventBacklog
   }
   {
+    name: 'credentials-end'
+    title: 'A client ends soon, or has ended'
+    severity: 2
+    window: 'PT15M'
+    aggregation: 'Maximum'
+    query: 'AppMetrics | where Name == "queue_ending_credentials" | project TimeGenerated, Value = coalesce(Max, Sum), State = tostring(Properties.state)'
+    operator: 'GreaterThan'
+    threshold: 0
+  }
+  {
     name: 'timers-stand-still'
     title: 'The timer functions do not run'
     severity: 1

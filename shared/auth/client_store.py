@@ -24,11 +24,13 @@ from shared.storage.interface import (
     TransactionRefused,
     Value,
 )
+from shared.storage.partitions import PageReader
 
 TABLE = "Clients"
 _PARTITION = "clients"
 MAX_CLIENT_ID = 500
 """Characters of a client id: it is part of row keys, which hold 512."""
+_TERM = ("clientId", "created", "expires", "disabled", "deleteOnExpiration")
 _CHUNK = 30_000
 """Characters of the scopes' JSON per property; a text property holds 32 K."""
 
@@ -59,6 +61,17 @@ class ClientRecord:
     etag: str = ""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClientTerm:
+    """How long a client works."""
+
+    client_id: str
+    created: datetime
+    expires: datetime
+    stays: bool
+    """Somebody has to prolong it: it is not disabled, and does not ask to be removed at its end."""
+
+
 class ClientStore:
     """Reads and writes the Clients table. Everything may raise StorageUnavailable."""
 
@@ -78,6 +91,15 @@ class ClientStore:
         first = row_key(prefix)
         page = await self._tables.query(TABLE, _PARTITION, start=max(first, start), end=first + "\x7f", limit=limit)
         return [_decode(row) for row in page.rows], page.resume
+
+    def terms(self) -> PageReader[ClientTerm]:
+        """How long each client works, page after page; of each row only what tells that."""
+
+        async def read(start: str | None) -> tuple[list[ClientTerm], str | None]:
+            page = await self._tables.query(TABLE, _PARTITION, start=start or "", end="\x7f", select=_TERM)
+            return [_term(row) for row in page.rows], page.resume
+
+        return PageReader(read)
 
     async def create(self, record: ClientRecord) -> ClientRecord:
         """Adds a client. Raises ClientExists, and ValueError when it is too large for a row."""
@@ -186,4 +208,14 @@ def _decode(row: Row) -> ClientRecord:
         last_date_used=parse_date(str(values["lastDateUsed"])),
         last_rotated=parse_date(str(values["lastRotated"])),
         etag=row.etag,
+    )
+
+
+def _term(row: Row) -> ClientTerm:
+    values = row.values
+    return ClientTerm(
+        client_id=str(values["clientId"]),
+        created=parse_date(str(values["created"])),
+        expires=parse_date(str(values["expires"])),
+        stays=not (values["disabled"] or values["deleteOnExpiration"]),
     )

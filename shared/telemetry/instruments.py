@@ -152,6 +152,13 @@ EXPIRATIONS_FAILED = Instrument(
     "`stuck` says whether it was at least the fifth time in a row.",
     labels=("kind", "stuck"),
 )
+ENDING_CREDENTIALS = Instrument(
+    name="queue_ending_credentials",
+    kind="gauge",
+    unit="{client}",
+    description="Clients that end within 30 days (`ending`) or have ended (`ended`), and that nobody has disabled.",
+    labels=("state",),
+)
 STORAGE_OPERATIONS = Instrument(
     name="queue_storage_operations",
     kind="histogram",
@@ -188,6 +195,7 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     POISON_DEPTH,
     POISONED,
     EXPIRATIONS_FAILED,
+    ENDING_CREDENTIALS,
     STORAGE_OPERATIONS,
     DURATION,
 )

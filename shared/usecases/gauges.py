@@ -13,6 +13,7 @@ from shared.storage.internal_messages import EVENTS_QUEUE, INTERNAL_QUEUES
 from shared.storage.messages import poison_queue
 from shared.storage.partitions import PageReader
 from shared.telemetry.instruments import CLAIMED, DESIRED_WORKERS, EVENT_BACKLOG, OLDEST_PENDING, PENDING, POISON_DEPTH
+from shared.usecases.credentials import EndingCredentials
 from shared.usecases.executor import Stores
 from shared.usecases.pool_snapshots import PoolSnapshots
 
@@ -34,7 +35,7 @@ class Gauges:
     Bounded: where there are very many task queues, those without tasks are looked at in turn.
     """
 
-    def __init__(self, stores: Stores, snapshots: PoolSnapshots, queues: Queues) -> None:
+    def __init__(self, stores: Stores, snapshots: PoolSnapshots, queues: Queues, ending: EndingCredentials) -> None:
         self._stores = stores
         self._snapshots = snapshots
         self._busy: dict[str, Figures] = {}
@@ -42,6 +43,7 @@ class Gauges:
         self._next: str | None = None
         """Where in the directory the next refresh goes on."""
         self._queues = queues
+        self._ending = ending
         self._meter = stores.runtime.meter
         self._read = stores.runtime.now() - 2 * FRESH
 
@@ -50,7 +52,7 @@ class Gauges:
         now = self._stores.runtime.now()
         if now - self._read < FRESH:
             return
-        await together(self._pools(), self._backlog(), *(self._poison(queue) for queue in INTERNAL_QUEUES))
+        await together(self._pools(), self._backlog(), self._ending.measure(), *map(self._poison, INTERNAL_QUEUES))
         self._read = now
 
     @property

@@ -14,6 +14,7 @@ from typing import Literal
 
 from shared.cached_answer import CachedAnswer
 from shared.concurrency import in_waves
+from shared.domain.dates import format_date
 from shared.domain.protocol import ROWS_COMPLETE_AFTER
 from shared.storage.expiry import ExpiryStore
 from shared.storage.interface import Queues, StorageUnavailable
@@ -26,6 +27,7 @@ from shared.storage.internal_messages import (
     RESOLVED_QUEUE,
 )
 from shared.storage.messages import poison_queue
+from shared.usecases.credentials import EndingCredentials
 from shared.usecases.heartbeat import Heartbeat
 
 CACHE_SECONDS = 10.0
@@ -74,12 +76,14 @@ class Health:
         heartbeat: Heartbeat,
         queues: Queues,
         expiry: ExpiryStore,
+        ending: EndingCredentials,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
         self._heartbeat = heartbeat
         self._queues = queues
         self._expiry = expiry
+        self._ending = ending
         self._now = now
         self._fronts: dict[str, _Front] = {}
         self._kept = CachedAnswer(self._look, monotonic, CACHE_SECONDS)
@@ -102,6 +106,7 @@ class Health:
     async def _stored(self) -> list[Finding]:
         looks: list[Callable[[], Awaitable[Finding | None]]] = [self._poisoned, self._backlog, self._job]
         looks += [partial(self._late, queue) for queue in _TIMED]
+        looks += [partial(self._credentials, has_ended) for has_ended in (True, False)]
         found = await in_waves(WIDTH, lambda look: look(), looks)
         return [finding for finding in found if finding is not None]
 
@@ -142,6 +147,21 @@ class Health:
             remedy="Check in the logs that the timer function expire runs, and with what it fails.",
         )
 
+    async def _credentials(self, has_ended: bool) -> Finding | None:
+        found = [each for each in await self._ending.known() if each.has_ended == has_ended]
+        if not found:
+            return None
+        named = ", ".join(f"{each.client_id} ({format_date(each.expires)})" for each in found[:_NAMED])
+        others = f" and {_counted(len(found) - _NAMED, 'other')}" if len(found) > _NAMED else ""
+        what = "have ended, and what uses them is refused" if has_ended else "end soon"
+        return Finding(
+            code="credentials-ended" if has_ended else "credentials-end",
+            severity="critical" if has_ended else "warning",
+            message=f"Clients {what}: {named}{others}.",
+            remedy="Prolong each, with its token: ./dev admin client update CLIENT_ID --expires-in 52w, those of "
+            "workers ./dev admin worker-client renew TASK_QUEUE_ID. Disable or delete one that nobody needs.",
+        )
+
     async def _late(self, queue: str) -> Finding | None:
         """Whether the same message is at the front as a minute ago, without having been received meanwhile."""
         front, now = await self._queues.peek(queue), self._now()
@@ -165,6 +185,8 @@ class Health:
         )
 
 
+_NAMED = 3
+"""Clients that a message names."""
 _MINUTE = timedelta(minutes=1)
 _SLOW = Finding(
     code="storage-slow",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from itertools import count, product
 from typing import Any
 
@@ -30,6 +31,7 @@ class Deployment:
         self.vault: dict[str, str] = {}
         self.calls: list[str] = []
         self.fails_at: int | None = None
+        self.signed_for = timedelta()
         self._tokens = count(1)
 
     def _check(self, call: str, error: Exception | None = None) -> None:
@@ -64,6 +66,10 @@ class Deployment:
         self._check(f"put {name}", Failed())
         self.vault[name] = value
 
+    def signed_url(self, client: dict[str, Any], url: str, span: timedelta) -> str:
+        self.signed_for = span
+        return f"{url}?bewit={client['accessToken']}"
+
     def works(self) -> bool:
         """Whether both secrets of the vault are those of the clients."""
         token, bewit = worker_clients.secret_names(POOL)
@@ -84,7 +90,7 @@ def deployment(monkeypatch: pytest.MonkeyPatch) -> Deployment:
     monkeypatch.setattr(worker_clients, "auth_api", api)
     monkeypatch.setattr(worker_clients, "root_url", lambda: "https://tc.example.com")
     monkeypatch.setattr(worker_clients, "expiry", lambda span: f"2027-01-01T00:00:{next(moments):02}.000Z")
-    monkeypatch.setattr(worker_clients, "signed_url", lambda client, url, span: f"{url}?bewit={client['accessToken']}")
+    monkeypatch.setattr(worker_clients, "signed_url", made.signed_url)
     monkeypatch.setattr(worker_clients, "_put", made.put)
     return made
 
@@ -95,6 +101,10 @@ def create() -> None:
 
 def rotate() -> None:
     worker_clients.rotate(POOL, **OPTIONS)
+
+
+def renew() -> None:
+    worker_clients.renew(POOL, expires_in="52w")
 
 
 @pytest.mark.parametrize("number", range(1, 9))
@@ -135,6 +145,41 @@ def test_these_are_all_calls_of_a_rotation_and_of_a_creation(deployment: Deploym
     rotate()
     assert len(deployment.calls) == 8
     assert deployment.calls[-1].startswith("put ")
+
+
+def test_renewal_moves_the_end_of_both_clients_and_changes_nothing_that_workers_or_the_scaler_hold(
+    deployment: Deployment,
+) -> None:
+    create()
+    vault, before = dict(deployment.vault), {each: dict(client) for each, client in deployment.clients.items()}
+    renew()
+    assert deployment.vault == vault
+    assert deployment.works()
+    for client_id, client in deployment.clients.items():
+        assert client["expires"] > before[client_id]["expires"]
+        assert {**client, "expires": ""} == {**before[client_id], "expires": ""}
+
+
+def test_the_bewit_has_no_end_before_its_clients(deployment: Deployment) -> None:
+    """So a client that is prolonged again and again prolongs it, too."""
+    create()
+    assert deployment.signed_for > timedelta(days=50 * 365)
+
+
+def test_a_bewit_with_an_end_of_its_own_is_rotated_and_not_renewed(
+    deployment: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that were made before `renew` was there end after a year."""
+    create()
+    deployment.clients[SCALER]["description"] = deployment.clients[WORKER]["description"]
+    ends = deployment.clients[SCALER]["expires"]
+    with pytest.raises(typer.Exit):
+        renew()
+    assert "worker-client rotate" in capsys.readouterr().err
+    assert deployment.clients[SCALER]["expires"] == ends
+    rotate()
+    renew()
+    assert deployment.works()
 
 
 def test_client_that_somebody_else_has_made_keeps_its_token(deployment: Deployment) -> None:

@@ -146,7 +146,7 @@ def test_the_clients_of_a_task_queues_workers(deployment: Deployment) -> None:
     made = result(deployment, "worker-client", "create", task_queue_id, "--expires-in", "30d")
     assert made["scopes"] == [f"queue:claim-work:{task_queue_id}", "queue:worker-id:container-apps/*"]
     token_name, bewit_name = made["secrets"]
-    assert re.fullmatch(r"worker-some-team--w[0-9a-f]{12}-access-token", token_name)
+    assert re.fullmatch(r"worker--some-1-team-2w[0-9a-f]{12}-access-token", token_name)
     assert bewit_name == token_name.replace("-access-token", "-bewit")
     bewit = made["secrets"][bewit_name]
     assert load_of(deployment, made, bewit) == 200
@@ -160,11 +160,15 @@ def test_the_clients_of_a_task_queues_workers(deployment: Deployment) -> None:
         sent = deployment.python("claimWork", task_queue_id, body, service="Queue", credentials=worker)
         assert sent.status == status
     code, _, messages = run(deployment, "worker-client", "create", task_queue_id)
-    assert (code, "RequestConflict" in messages) == (1, True), "nobody's token is replaced by accident"
+    assert (code, "worker-client rotate" in messages) == (1, True), "nobody's token is replaced by accident"
+
+    renewed = result(deployment, "worker-client", "renew", task_queue_id)
+    assert renewed["expires"] > made["expires"]
+    assert load_of(deployment, made, bewit) == 200, "the same bewit"
 
     rotated = result(deployment, "worker-client", "rotate", task_queue_id)
     assert rotated["scopes"] == made["scopes"]
-    assert rotated["expires"] > made["expires"]
+    assert rotated["expires"] >= renewed["expires"]
     assert load_of(deployment, rotated, rotated["secrets"][bewit_name]) == 200
     assert load_of(deployment, made, bewit) == 401, "the bewit ends with its client's token"
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from shared.auth.client_store import TABLE, ClientRecord, ClientStore
 from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.interface import StorageUnavailable
 from shared.storage.internal_messages import CLAIM_QUEUE, EVENTS_QUEUE, INTERNAL_QUEUES
 from shared.storage.messages import poison_queue
+from shared.telemetry.instruments import ENDING_CREDENTIALS
+from shared.usecases.credentials import EndingCredentials
 from shared.usecases.health import BACKLOG, Finding, Health
 from shared.usecases.heartbeat import Ask, Heartbeat
 from tests.simulator.world import World
@@ -29,7 +33,40 @@ def health_of(world: World, **asks: Ask) -> Health:
     expiry = world.services.expiration._expiry
     clock = world.clock
     heartbeat = Heartbeat(asks, lambda: clock.now().timestamp())
-    return Health(heartbeat, world.memory.storage.queues, expiry, clock.now, lambda: clock.now().timestamp())
+    return Health(
+        heartbeat,
+        world.memory.storage.queues,
+        expiry,
+        credentials_of(world),
+        clock.now,
+        lambda: clock.now().timestamp(),
+    )
+
+
+def credentials_of(world: World) -> EndingCredentials:
+    runtime = world.services.runtime
+    return EndingCredentials(ClientStore(world.memory.storage.tables), runtime, lambda: runtime.now().timestamp())
+
+
+async def a_client(
+    world: World, client_id: str, days: float, *, disabled: bool = False, goes: bool = False
+) -> ClientRecord:
+    """A client that works for so long."""
+    now = world.clock.now()
+    made = ClientRecord(
+        client_id=client_id,
+        sealed_token=b"sealed",
+        description="",
+        scopes=(),
+        expires=now + timedelta(days=days),
+        disabled=disabled,
+        delete_on_expiration=goes,
+        created=now,
+        last_modified=now,
+        last_date_used=now,
+        last_rotated=now,
+    )
+    return await ClientStore(world.memory.storage.tables).create(made)
 
 
 def codes(findings: list[Finding]) -> list[str]:
@@ -114,6 +151,83 @@ def test_an_expiry_job_that_does_not_run() -> None:
         assert await looked(world, health, timedelta(hours=2).total_seconds()) == ["expiry-late"]
         await world.handlers.expiration.run(300)
         assert await looked(world, health) == []
+
+    world.run(story())
+
+
+def test_a_client_that_ends_is_named_a_month_ahead_and_after_its_end_until_somebody_prolongs_it() -> None:
+    world = open_world()
+    store = ClientStore(world.memory.storage.tables)
+
+    async def story() -> None:
+        await _create_queues(world)
+        health = health_of(world)
+        worker = await a_client(world, "worker/p/w", 364)
+        await a_client(world, "ci/a-week", 7, goes=True)
+        await a_client(world, "ci/blocked", 7, disabled=True)
+        assert await looked(world, health, timedelta(days=333).total_seconds()) == []
+        assert await looked(world, health, timedelta(days=2).total_seconds()) == ["credentials-end"]
+        (finding,) = await health.findings()
+        assert "Clients end soon: worker/p/w (" in finding.message
+        assert await looked(world, health, timedelta(days=30).total_seconds()) == ["credentials-ended"]
+        await store.replace(replace(worker, expires=worker.expires + timedelta(days=364)))
+        assert await looked(world, health, timedelta(minutes=11).total_seconds()) == []
+
+    world.run(story())
+
+
+def test_a_client_that_is_made_for_days_is_named_in_the_last_third_of_them() -> None:
+    world = open_world()
+
+    async def story() -> None:
+        await _create_queues(world)
+        health = health_of(world)
+        for number in range(5):
+            await a_client(world, f"ci/{number}", 6)
+        assert await looked(world, health, timedelta(days=3.9).total_seconds()) == []
+        assert await looked(world, health, timedelta(days=0.2).total_seconds()) == ["credentials-end"]
+        (finding,) = await health.findings()
+        assert "ci/0 (" in finding.message
+        assert "and 2 others" in finding.message
+
+    world.run(story())
+
+
+def test_clients_that_end_are_counted_by_a_gauge_that_goes_back() -> None:
+    world = open_world()
+    meter = world.services.runtime.meter
+
+    async def story() -> None:
+        credentials = credentials_of(world)
+        await credentials.measure()
+        assert meter.of(ENDING_CREDENTIALS) == {("ended",): 0, ("ending",): 0}
+        await a_client(world, "worker/p/w", 364)
+        await a_client(world, "scaler/p/w", 300)
+        await world.clock.sleep(timedelta(days=340).total_seconds())
+        await credentials.measure()
+        assert meter.of(ENDING_CREDENTIALS) == {("ended",): 1, ("ending",): 1}
+
+    world.run(story())
+
+
+def test_very_many_clients_are_read_page_after_page_and_once_in_ten_minutes() -> None:
+    reads = 0
+
+    async def gate(call: Call, phase: Phase) -> None:
+        nonlocal reads
+        reads += call.target == TABLE and call.kind is Kind.TABLE_READ and phase is Phase.BEFORE
+
+    world = open_world(gate)
+
+    async def story() -> None:
+        for number in range(1001):
+            await a_client(world, f"ci/{number:04}", 364)
+        credentials = credentials_of(world)
+        await world.clock.sleep(timedelta(days=350).total_seconds())
+        for _ in range(9):
+            assert len(await credentials.known()) == 1001
+            await world.clock.sleep(60)
+        assert reads == 2
 
     world.run(story())
 

@@ -10,7 +10,7 @@ from shared.storage.counting import Operations
 from shared.storage.internal_messages import INTERNAL_QUEUES
 from tests.azurite.budgets import POOL, Bench, budget
 
-GAUGES_OF_ONE_POOL = 6 + 1
+GAUGES_OF_ONE_POOL = 7 + 1
 """The lengths of the queues, and the rows of a task queue."""
 
 
