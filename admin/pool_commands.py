@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 from taskcluster.exceptions import TaskclusterRestFailure
@@ -15,7 +16,7 @@ from taskcluster.exceptions import TaskclusterRestFailure
 from admin.connection import queue_api
 from admin.durations import expiry
 from admin.output import fail, say, show
-from admin.work import gathered
+from admin.work import gathered, request
 from shared.types import TASK_QUEUE_PATTERN
 
 workers = typer.Typer(help="Workers: which there are, and keep one from claiming tasks.", no_args_is_help=True)
@@ -145,17 +146,35 @@ def _quarantine(queue: Any, task_queue_id: str, group: str, worker_id: str, unti
 
 def state_of(queue: Any, task_queue_id: str) -> dict[str, Any]:
     """What waits and runs in a task queue, and its workers."""
-    counts = queue.taskQueueCounts(task_queue_id)
+    load = request(queue, "GET", f"/task-queues/{quote(task_queue_id, safe='')}/load")
+    busy = busy_workers(queue, task_queue_id) if load["claimedTasks"] else set()
     found = [
         {
-            "worker": f"{worker['workerGroup']}/{worker['workerId']}",
+            "worker": name_of(worker),
             "quarantined": is_quarantined(worker),
+            "running": name_of(worker) in busy,
             "lastDateActive": worker.get("lastDateActive"),
             "latestTask": worker.get("latestTask"),
         }
         for worker in workers_of(queue, task_queue_id)
     ]
-    return {"pending": counts["pendingTasks"], "claimed": counts["claimedTasks"], "workers": found}
+    stalled = load.get("stalled")
+    return {
+        "pending": load["pendingTasks"],
+        "claimed": load["claimedTasks"],
+        "stalled": None if stalled is None else stalled["message"],
+        "workers": found,
+    }
+
+
+def busy_workers(queue: Any, task_queue_id: str) -> set[str]:
+    """The names of the workers that run a task."""
+    return {name_of(task) for task in gathered(queue.listClaimedTasks, task_queue_id, field="tasks")}
+
+
+def name_of(worker: Any) -> str:
+    """A worker's group and id."""
+    return f"{worker['workerGroup']}/{worker['workerId']}"
 
 
 def workers_of(queue: Any, task_queue_id: str) -> list[Any]:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import typer
@@ -19,6 +19,7 @@ SILENT_SECONDS = 1.0
 """What takes no longer shows no progress."""
 
 _CONTROL = dict.fromkeys((*range(32), *range(127, 160)))
+_FOR_GOOD = timedelta(days=100 * 365)
 _SIZES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -49,6 +50,13 @@ def printed(value: Any, *, as_json: bool, otherwise: Callable[[Any], None]) -> N
 def plain(value: Any) -> str:
     """A text of one line: tasks may have control characters in their names, which terminals would obey."""
     return "-" if value is None or value == "" else str(value).translate(_CONTROL)
+
+
+def until(text: str | None, now: datetime | None = None) -> str | None:
+    """As `ago`, for how long something holds: what is a century ahead holds for good."""
+    if text is None or datetime.fromisoformat(text) - (now or datetime.now(UTC)) < _FOR_GOOD:
+        return ago(text, now)
+    return "further notice"
 
 
 def ago(text: str | None, now: datetime | None = None) -> str | None:

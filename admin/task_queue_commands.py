@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import typer
 
 from admin.connection import queue_api
 from admin.output import show
-from admin.pool_commands import Group, TaskQueueId, WorkerId, is_quarantined, state_of, workers_of
+from admin.pool_commands import (
+    Group,
+    TaskQueueId,
+    WorkerId,
+    busy_workers,
+    is_quarantined,
+    name_of,
+    state_of,
+    workers_of,
+)
 from admin.pool_commands import workers as workers  # with the commands of this module
 from admin.storage_commands import queues as queues  # with the commands of this module
-from admin.tables import ago, facts, printed, table
+from admin.tables import ago, facts, printed, table, until
 from admin.work import Json, Watch, changes, gathered_here, request
+
+NOTED_EVERY = timedelta(minutes=31)
+"""A worker that finds nothing to do is noted every half hour."""
 
 
 @queues.command("list")
@@ -41,7 +54,9 @@ def show_task_queue(task_queue_id: TaskQueueId, watch: Watch = False, as_json: J
 def list_workers(task_queue_id: TaskQueueId, as_json: Json = False) -> None:
     """List the workers of a task queue."""
     with queue_api() as queue:
-        printed(workers_of(queue, task_queue_id), as_json=as_json, otherwise=_list_workers)
+        found = workers_of(queue, task_queue_id)
+        busy = set() if as_json else busy_workers(queue, task_queue_id)
+    printed(found, as_json=as_json, otherwise=lambda workers: _list_workers(workers, busy))
 
 
 @workers.command("show")
@@ -63,7 +78,7 @@ def removed(task_queue_id: TaskQueueId, worker_group: Group, worker_id: WorkerId
 
 def _list(found: list[Any]) -> None:
     table(
-        ("TASK QUEUE", "PENDING", "RUNNING", "OLDEST PENDING", "LAST ACTIVE"),
+        ("TASK QUEUE", "PENDING", "RUNNING", "OLDEST PENDING", "LAST ACTIVE", "STALLED"),
         [
             (
                 one["taskQueueId"],
@@ -71,14 +86,22 @@ def _list(found: list[Any]) -> None:
                 one["claimedTasks"],
                 ago(one.get("oldestPending")),
                 ago(one["lastDateActive"]) if "lastDateActive" in one else "no worker",
+                one["stalled"]["reason"] if "stalled" in one else None,
             )
-            for one in sorted(found, key=lambda one: (-one["pendingTasks"], one["taskQueueId"]))
+            for one in sorted(found, key=lambda one: ("stalled" not in one, -one["pendingTasks"], one["taskQueueId"]))
         ],
     )
 
 
 def _show(found: dict[str, Any]) -> None:
-    facts({"pending": found["pending"], "running": found["claimed"], "workers": len(found["workers"])})
+    facts(
+        {
+            "pending": found["pending"],
+            "running": found["claimed"],
+            "workers": len(found["workers"]),
+            "stalled": found["stalled"],
+        }
+    )
     if found["workers"]:
         typer.echo()
         table(
@@ -86,8 +109,8 @@ def _show(found: dict[str, Any]) -> None:
             [
                 (
                     one["worker"],
-                    "quarantined" if one["quarantined"] else "takes work",
-                    ago(one["lastDateActive"]),
+                    _state(one, running=one["running"], quarantined=one["quarantined"]),
+                    "now" if one["running"] else ago(one["lastDateActive"]),
                     (one["latestTask"] or {}).get("taskId"),
                 )
                 for one in found["workers"]
@@ -95,14 +118,25 @@ def _show(found: dict[str, Any]) -> None:
         )
 
 
-def _list_workers(found: list[Any]) -> None:
+def _state(worker: Any, *, running: bool, quarantined: bool) -> str:
+    """What a worker does, as far as its calls tell."""
+    if quarantined:
+        return "quarantined"
+    if running:
+        return "runs a task"
+    active = worker.get("lastDateActive")
+    silent = active is None or datetime.now(UTC) - datetime.fromisoformat(active) > NOTED_EVERY
+    return "not seen lately" if silent else "seen lately"
+
+
+def _list_workers(found: list[Any], busy: set[str]) -> None:
     table(
         ("WORKER", "STATE", "LAST ACTIVE", "LAST TASK"),
         [
             (
-                f"{one['workerGroup']}/{one['workerId']}",
-                "quarantined" if is_quarantined(one) else "takes work",
-                ago(one.get("lastDateActive")),
+                name_of(one),
+                _state(one, running=name_of(one) in busy, quarantined=is_quarantined(one)),
+                "now" if name_of(one) in busy else ago(one.get("lastDateActive")),
                 one.get("latestTask", {}).get("taskId"),
             )
             for one in found
@@ -114,9 +148,9 @@ def _show_worker(found: dict[str, Any]) -> None:
     quarantined = is_quarantined(found)
     facts(
         {
-            "worker": f"{found['workerGroup']}/{found['workerId']}",
-            "state": "quarantined" if quarantined else "takes work",
-            "until": ago(found["quarantineUntil"]) if quarantined else None,
+            "worker": name_of(found),
+            "state": "quarantined" if quarantined else "not in quarantine",
+            "until": until(found["quarantineUntil"]) if quarantined else None,
             "first claim": ago(found["firstClaim"]),
             "last active": ago(found.get("lastDateActive")),
         }
@@ -126,7 +160,7 @@ def _show_worker(found: dict[str, Any]) -> None:
         table(
             ("QUARANTINED", "BY", "UNTIL", "REASON"),
             [
-                (ago(one["updatedAt"]), one["clientId"], ago(one["quarantineUntil"]), one["quarantineInfo"])
+                (ago(one["updatedAt"]), one["clientId"], until(one["quarantineUntil"]), one["quarantineInfo"])
                 for one in found["quarantineDetails"]
             ],
         )

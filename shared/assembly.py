@@ -12,7 +12,6 @@ from shared.runtime import Runtime
 from shared.services import Services
 from shared.settings import Settings
 from shared.storage.group_members import MemberStore
-from shared.storage.history import HistoryStore
 from shared.storage.interface import Storage
 from shared.storage.pool_vouchers import PoolVouchers
 from shared.usecases.announcer import Publisher
@@ -53,7 +52,13 @@ def assemble(
         authenticator=Authenticator(parts.keyring, settings.root_url, runtime.now),
         heartbeat=parts.heartbeat,
         health=Health(
-            parts.heartbeat, storage.queues, parts.expiry, parts.ending_credentials, runtime.now, time.monotonic
+            parts.heartbeat,
+            storage.queues,
+            parts.expiry,
+            parts.ending_credentials,
+            parts.stalls,
+            runtime.now,
+            time.monotonic,
         ),
         end_polls=parts.poller.end_waits,
         create_task=_create_task(parts),
@@ -73,14 +78,14 @@ def assemble(
         batches=Batches(stores, parts.pages, parts.lookups),
         artifacts=parts.artifacts,
         directory=Directory(parts.directory),
-        task_queue_states=TaskQueueStates(parts.directory, parts.snapshots, parts.lookups),
+        task_queue_states=TaskQueueStates(parts.directory, parts.snapshots, parts.stalls, parts.lookups),
         workers=Workers(stores, parts.executor, parts.worker_rows, parts.directory, parts.pool_index, parts.expiry),
-        pool_views=PoolViews(stores, parts.pages, parts.lookups, parts.pool_index, parts.snapshots),
+        pool_views=PoolViews(stores, parts.pages, parts.lookups, parts.pool_index, parts.snapshots, parts.stalls),
         gauges=parts.gauges,
         waiting_workers=WaitingWorkers(
             runtime, {"claimWork": parts.work.waiting, "pollTaskUrls": parts.poll_urls.waiting}
         ),
-        history=History(HistoryStore(storage), parts.gauges, runtime, timedelta(days=settings.history_days)),
+        history=History(parts.history_rows, parts.gauges, runtime, timedelta(days=settings.history_days)),
         reconciler=parts.reconciler,
         index=parts.index,
         expiration=_expiration(parts),

@@ -19,6 +19,7 @@ from shared.storage.directory import DirectoryStore
 from shared.storage.expiry import ExpiryStore
 from shared.storage.group_edges import GroupEdges
 from shared.storage.groups import GroupStore
+from shared.storage.history import HistoryStore
 from shared.storage.index import IndexStore
 from shared.storage.interface import Storage
 from shared.storage.known import KnownStatuses
@@ -46,6 +47,7 @@ from shared.usecases.polling import Poller, PollIntervals, Starvation
 from shared.usecases.pool_snapshots import PoolSnapshots
 from shared.usecases.reading import Reading
 from shared.usecases.reconciler import Reconciler
+from shared.usecases.stalls import Stalls
 from shared.usecases.upload_urls import Relay, UploadUrls
 from shared.usecases.uploads import Uploads
 from shared.usecases.work import Issuer, Work
@@ -109,11 +111,19 @@ class Parts:
 
     @cached_property
     def gauges(self) -> Gauges:
-        return Gauges(self.stores, self.snapshots, self.storage.queues, self.ending_credentials)
+        return Gauges(self.stores, self.snapshots, self.stalls, self.storage.queues, self.ending_credentials)
 
     @cached_property
     def ending_credentials(self) -> EndingCredentials:
         return EndingCredentials(self.clients, self.runtime, time.monotonic)
+
+    @cached_property
+    def stalls(self) -> Stalls:
+        return Stalls(self.directory, self.worker_rows, self.snapshots, self.history_rows, self.runtime.now)
+
+    @cached_property
+    def history_rows(self) -> HistoryStore:
+        return HistoryStore(self.storage)
 
     @cached_property
     def stores(self) -> Stores:

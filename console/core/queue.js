@@ -112,9 +112,7 @@ export const artifact = (taskId, runId, name, options) => {
 export const listTaskQueueStates = (options) => pages(`${QUEUE}/task-queue-states`, options);
 /** @param {string} id @param {Options} [options] @returns {Promise<import("./types").TaskQueue>} */
 export const getTaskQueue = (id, options) => call(`${QUEUE}/task-queues/${arg(id)}`, options);
-/** @param {string} id @param {Options} [options] @returns {Promise<import("./types").Counts>} */
-export const taskQueueCounts = (id, options) => call(`${QUEUE}/task-queues/${arg(id)}/counts`, options);
-/** Counts as a scaler wants them. @param {string} id @param {Options} [options] @returns {Promise<import("./types").Load>} */
+/** Counts as a scaler wants them, and why nothing takes what waits. @param {string} id @param {Options} [options] @returns {Promise<import("./types").Load>} */
 export const taskQueueLoad = (id, options) => call(`${QUEUE}/task-queues/${arg(id)}/load`, options);
 /** @param {string} id @param {Options & {limit?: number}} [options] */
 export const listPendingTasks = (id, options) => pages(`${QUEUE}/task-queues/${arg(id)}/pending`, options);
@@ -128,13 +126,6 @@ function workersOf(taskQueueId) {
 }
 /** @param {string} id @param {Options & {limit?: number}} [options] */
 export const listWorkers = (id, options) => pages(workersOf(id), options);
-/** Whether a worker that is not in quarantine has asked a task queue for work lately. @param {string} id @param {AbortSignal} signal */
-export async function hasWorkers(id, signal) {
-  for await (const { workers } of listWorkers(id, { limit: 5, signal, query: { quarantined: "false" } })) {
-    if (workers.length > 0) return true;
-  }
-  return false;
-}
 /** @param {string} id @param {string} group @param {string} worker @param {Options} [options] @returns {Promise<import("./types").WorkerDetails>} */
 export const getWorker = (id, group, worker, options) => call(`${workersOf(id)}/${arg(group)}/${arg(worker)}`, options);
 /** @param {string} id @param {string} group @param {string} worker @param {string} until @param {string} reason */

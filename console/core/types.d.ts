@@ -119,15 +119,23 @@ export interface Counts {
   claimedTasks: number;
 }
 
+/** Tasks wait in a task queue, and nothing takes them. */
+export interface Stalled {
+  reason: "no-worker" | "not-asked" | "quarantined";
+  message: string;
+}
+
 export interface Load extends Counts {
   unresolvedTasks: number;
   waitingWorkers: { claimWork: number; pollTaskUrls: number };
+  stalled?: Stalled;
 }
 
 export interface TaskQueueState extends Counts {
   oldestPending?: string;
   lastDateActive?: string;
   description?: string;
+  stalled?: Stalled;
 }
 
 export interface PendingTask {

@@ -80,6 +80,21 @@ export function runtime(status, now) {
   return (last.resolved ? Date.parse(last.resolved) : now) - Date.parse(last.started);
 }
 
+const NOTED_EVERY = 31 * 60_000;
+
+/**
+ * What a worker does that is in no quarantine, as far as its calls tell. Those of one that finds nothing to do are noted
+ * every half hour; a poll with a signed URL does not reach the service.
+ * @param {{lastDateActive?: string}} worker
+ * @param {number} running runs that it holds
+ * @param {number} now
+ */
+export function workerState({ lastDateActive }, running, now) {
+  if (running > 0) return `runs ${counted(running, "task")}`;
+  const silent = now - Date.parse(lastDateActive ?? "");
+  return silent < NOTED_EVERY ? "seen in the last half hour" : `not seen for ${duration(silent)}`;
+}
+
 /**
  * Plural of a count: `1 task`, `3 tasks`.
  * @param {number} count

@@ -35,7 +35,7 @@ function Health() {
   if (findings.length === 0)
     return html`<p class="notice good" role="status">The service is well: timers run, events go out, storage answers.</p>`;
   return html`<ul class="notice ${findings.some(({ severity }) => severity === "critical") ? "critical" : "warning"}" aria-label="Health">
-    ${findings.map(({ code, message, remedy }) => html`<li key=${code}>${message} ${remedy}</li>`)}
+    ${findings.map(({ code, message, remedy }) => html`<li key=${code}>${message} ${remedy}${code === "task-queues-stalled" && html` <a href="/provisioners">Task queues</a>`}</li>`)}
   </ul>`;
 }
 

@@ -2,12 +2,12 @@
 
 import { html, useMemo, useRef } from "../core/html.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
-import { listClaimedTasks, listPendingTasks, listWorkers, taskQueueLoad, tasks } from "../core/queue.js";
+import { listClaimedTasks, listPendingTasks, listWorkers, statuses, taskQueueLoad, tasks } from "../core/queue.js";
 import { setQuery, to } from "../core/router.js";
 import { useTitle } from "../core/title.js";
-import { counted, PRIORITIES } from "../core/words.js";
+import { counted, isFinal, PRIORITIES, workerState } from "../core/words.js";
 import { Empty, Loaded } from "../parts/feedback.js";
-import { Facts, Id, Time } from "../parts/states.js";
+import { Facts, Id, LastActive, Time } from "../parts/states.js";
 import { Table } from "../parts/table.js";
 import { Tabs } from "../parts/tabs.js";
 
@@ -27,8 +27,10 @@ export default function QueuePage({ params, query }) {
   return html`<article>
     <h1>${id}</h1>
     <p><a href="/provisioners">All task queues</a> · <a href=${`/history?queue=${encodeURIComponent(id)}`}>History</a></p>
-    <${Loaded} of=${load}>${(/** @type {Load} */ { pendingTasks, claimedTasks, unresolvedTasks, waitingWorkers }) =>
-      html`<${Facts} of=${[
+    <${Loaded} of=${load}>${(
+      /** @type {Load} */ { pendingTasks, claimedTasks, unresolvedTasks, waitingWorkers, stalled },
+    ) =>
+      html`${stalled && html`<p class="notice warning" role="status">${stalled.message}</p>`}<${Facts} of=${[
         ["Pending", pendingTasks.toLocaleString()],
         ["Running", claimedTasks.toLocaleString()],
         ["Workers wanted", unresolvedTasks.toLocaleString()],
@@ -47,7 +49,7 @@ export default function QueuePage({ params, query }) {
 const waiting = ({ claimWork, pollTaskUrls }) =>
   [
     ...(claimWork > 0 ? [`${claimWork.toLocaleString()} in claimWork`] : []),
-    ...(pollTaskUrls > 0 ? [`${pollTaskUrls.toLocaleString()} with signed URLs`] : []),
+    ...(pollTaskUrls > 0 ? [`${pollTaskUrls.toLocaleString()} hold signed URLs, if they still poll`] : []),
   ].join(", ") || "0";
 
 /**
@@ -154,6 +156,7 @@ function ClaimedList({ id, query }) {
 /** @param {{id: string, query: URLSearchParams}} properties */
 function Workers({ id, query }) {
   const names = useRef(/** @type {Map<string, string>} */ (new Map()));
+  const over = useRef(/** @type {Set<string>} */ (new Set()));
   const polled = usePolled(
     async (signal) => {
       const found = /** @type {{items: Worker[], more: boolean}} */ (
@@ -162,10 +165,16 @@ function Workers({ id, query }) {
       const ids = new Set(found.items.flatMap(({ latestTask }) => (latestTask ? [latestTask.taskId] : [])));
       const fresh = await tasks([...ids].filter((taskId) => !names.current.has(taskId)));
       for (const [taskId, task] of fresh) names.current.set(taskId, task.metadata.name);
-      return { ...found, names: names.current };
+      const open = await statuses(
+        [...ids].filter((taskId) => !over.current.has(taskId)),
+        signal,
+      );
+      for (const [taskId, { state }] of open) if (isFinal(state)) over.current.add(taskId);
+      const busy = found.items.filter((worker) => holds(worker, open)).map(keyOf);
+      return { ...found, names: names.current, busy: new Set(busy) };
     },
     [id],
-    { interval: 5000 },
+    { interval: 10_000 },
   );
   const now = useNow(10_000);
   const columns = useMemo(
@@ -182,13 +191,16 @@ function Workers({ id, query }) {
         title: "State",
         sort: (/** @type {Worker} */ worker) => Number(isQuarantined(worker, now)),
         cell: (/** @type {Worker} */ worker) =>
-          isQuarantined(worker, now) ? html`<span class="state exception">quarantined</span>` : "takes work",
+          isQuarantined(worker, now)
+            ? html`<span class="state exception">quarantined</span>`
+            : workerState(worker, Number(polled.data?.busy.has(keyOf(worker))), now),
       },
       {
         key: "active",
         title: "Last active",
         sort: (/** @type {Worker} */ worker) => worker.lastDateActive ?? "",
-        cell: (/** @type {Worker} */ worker) => html`<${Time} at=${worker.lastDateActive} now=${now} />`,
+        cell: (/** @type {Worker} */ worker) =>
+          html`<${LastActive} at=${worker.lastDateActive} busy=${polled.data?.busy.has(keyOf(worker))} now=${now} />`,
       },
       {
         key: "first",
@@ -213,8 +225,17 @@ function Workers({ id, query }) {
       items,
       more,
       "No worker has asked this task queue for work lately: what is pending waits until one does.",
-      html`<${Table} rows=${items} columns=${columns} id=${(/** @type {Worker} */ worker) => `${worker.workerGroup}/${worker.workerId}`} caption="Workers" sort=${query.get("sort") ?? "-active"} onSort=${(/** @type {string} */ sort) => setQuery({ sort })} />`,
+      html`<${Table} rows=${items} columns=${columns} id=${keyOf} caption="Workers" sort=${query.get("sort") ?? "-active"} onSort=${(/** @type {string} */ sort) => setQuery({ sort })} />`,
     )}<//>`;
+}
+
+/** @param {Worker} worker */
+const keyOf = ({ workerGroup, workerId }) => `${workerGroup}/${workerId}`;
+
+/** Whether a worker runs its last task. @param {Worker} worker @param {Map<string, import("../core/types").Status>} open statuses by taskId */
+function holds({ workerGroup, workerId, latestTask }, open) {
+  const run = latestTask && open.get(latestTask.taskId)?.runs[latestTask.runId];
+  return run?.state === "running" && run.workerGroup === workerGroup && run.workerId === workerId;
 }
 
 /** @param {Worker} worker @param {number} now */

@@ -11,6 +11,9 @@ import { Table } from "../parts/table.js";
 
 /** @typedef {import("../core/types").TaskQueueState} Row */
 
+/** Why the tasks of a task queue wait. */
+const STALLED = { "no-worker": "no worker", "not-asked": "no worker asks", quarantined: "all in quarantine" };
+
 /** @param {import("../core/types").PageProperties} properties */
 export default function QueuesPage({ params, query }) {
   const provisioner = params["provisionerId"];
@@ -54,6 +57,15 @@ export default function QueuesPage({ params, query }) {
         cell: (/** @type {Row} */ row) =>
           row.lastDateActive ? html`<${Time} at=${row.lastDateActive} now=${now} />` : html`<strong>no worker</strong>`,
       },
+      {
+        key: "stalled",
+        title: "Tasks are taken",
+        sort: (/** @type {Row} */ row) => (row.stalled ? -1e9 : 0) - row.pendingTasks,
+        cell: (/** @type {Row} */ row) =>
+          row.stalled
+            ? html`<strong class="state failed" title=${row.stalled.message}>${STALLED[row.stalled.reason]}</strong>`
+            : "",
+      },
       { key: "description", title: "Description", class: "wide", cell: (/** @type {Row} */ row) => row.description },
     ],
     [now],
@@ -68,7 +80,7 @@ export default function QueuesPage({ params, query }) {
         );
         return html`
           <div class="buttons filters"><input type="search" aria-label="Filter by name" placeholder="Filter by name" value=${filter} onInput=${(/** @type {any} */ event) => setQuery({ name: event.target.value })} /></div>
-          ${listed.length === 0 ? html`<${Empty}>${rows.length ? "No task queue matches." : "No worker has asked for work, and no task waits for one."}<//>` : html`<${Table} rows=${listed} columns=${columns} id=${(/** @type {Row} */ row) => row.taskQueueId} caption="Task queues" sort=${query.get("sort") ?? "-pending"} onSort=${(/** @type {string} */ sort) => setQuery({ sort })} />`}`;
+          ${listed.length === 0 ? html`<${Empty}>${rows.length ? "No task queue matches." : "No worker has asked for work, and no task waits for one."}<//>` : html`<${Table} rows=${listed} columns=${columns} id=${(/** @type {Row} */ row) => row.taskQueueId} caption="Task queues" sort=${query.get("sort") ?? "stalled"} onSort=${(/** @type {string} */ sort) => setQuery({ sort })} />`}`;
       }}
     <//>
   </article>`;

@@ -5,9 +5,9 @@ import { useNow, usePolled } from "../core/polling.js";
 import { getWorker, quarantineWorker, statuses, tasks, workerRemoved } from "../core/queue.js";
 import { to } from "../core/router.js";
 import { useTitle } from "../core/title.js";
-import { shortReason } from "../core/words.js";
+import { counted, shortReason, workerState } from "../core/words.js";
 import { ActionButton, Empty, Loaded } from "../parts/feedback.js";
-import { Facts, State, Time } from "../parts/states.js";
+import { Facts, LastActive, State, Time, Until } from "../parts/states.js";
 
 const FOR_EVER = 1000 * 365.25 * 86_400_000;
 
@@ -52,16 +52,25 @@ function Details({ id, worker, recent, refresh }) {
   const now = useNow(5000);
   const until = worker.quarantineUntil ? Date.parse(worker.quarantineUntil) : 0;
   const quarantined = until > now;
+  const running = recent.filter(({ runId, status }) => {
+    const run = status?.runs[runId];
+    return run?.state === "running" && run.workerGroup === worker.workerGroup && run.workerId === worker.workerId;
+  }).length;
   const [reason, setReason] = useState("");
   const set = (/** @type {number} */ time) =>
     quarantineWorker(id, worker.workerGroup, worker.workerId, new Date(time).toISOString(), reason).then(refresh);
   return html`
     <${Facts} of=${[
-      ["State", quarantined ? html`<span class="state exception">quarantined</span>` : "takes work"],
-      ["Last active", html`<${Time} at=${worker.lastDateActive} now=${now} />`],
+      [
+        "State",
+        quarantined
+          ? html`<span class="state exception">quarantined</span>${running > 0 && `, runs ${counted(running, "task")}`}`
+          : workerState(worker, running, now),
+      ],
+      ["Last active", html`<${LastActive} at=${worker.lastDateActive} busy=${running > 0} now=${now} />`],
       ["First claim", html`<${Time} at=${worker.firstClaim} now=${now} />`],
       ["Expires", html`<${Time} at=${worker.expires} now=${now} />`],
-      ...(quarantined ? [["Quarantined until", html`<${Time} at=${worker.quarantineUntil} now=${now} />`]] : []),
+      ...(quarantined ? [["Quarantined until", html`<${Until} at=${worker.quarantineUntil} now=${now} />`]] : []),
     ]} />
     <section aria-labelledby="quarantine">
       <h2 id="quarantine">Quarantine</h2>
@@ -83,7 +92,7 @@ function Details({ id, worker, recent, refresh }) {
           .reverse()
           .map(
             (entry) =>
-              html`<li key=${entry.updatedAt}><${Time} at=${entry.updatedAt} now=${now} /> by <code>${entry.clientId}</code>, until <${Time} at=${entry.quarantineUntil} now=${now} />: ${entry.quarantineInfo || "no reason given"}</li>`,
+              html`<li key=${entry.updatedAt}><${Time} at=${entry.updatedAt} now=${now} /> by <code>${entry.clientId}</code>, until <${Until} at=${entry.quarantineUntil} now=${now} />: ${entry.quarantineInfo || "no reason given"}</li>`,
           )}
       </ul>`
       }

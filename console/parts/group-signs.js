@@ -2,7 +2,7 @@
 
 import { html } from "../core/html.js";
 import { usePolled } from "../core/polling.js";
-import { hasWorkers } from "../core/queue.js";
+import { taskQueueLoad } from "../core/queue.js";
 import { to } from "../core/router.js";
 import { counted } from "../core/words.js";
 
@@ -22,13 +22,11 @@ export function GroupSigns({ members, counts, blocked }) {
   const waiting = [
     ...new Set(members.filter(({ status }) => status.state === "pending").map(({ status }) => status.taskQueueId)),
   ].sort();
-  const idle = usePolled(
-    (signal) => queuesWithoutWorkers(waiting.slice(0, QUEUES_LOOKED_AT), signal),
-    [waiting.join()],
-    { interval: 30_000 },
-  );
-  const empty = idle.data ?? [];
-  if (ended.length === 0 && empty.length === 0) return null;
+  const looked = usePolled((signal) => stalledQueues(waiting.slice(0, QUEUES_LOOKED_AT), signal), [waiting.join()], {
+    interval: 30_000,
+  });
+  const stalled = looked.data ?? [];
+  if (ended.length === 0 && stalled.length === 0) return null;
   return html`<ul class="notice warning" aria-label="What is wrong">
     ${
       ended.length > 0 &&
@@ -38,7 +36,7 @@ export function GroupSigns({ members, counts, blocked }) {
         ` ${counted(blocked.size, "task")} wait${blocked.size === 1 ? "s" : ""} for ${failures === 1 ? "it" : "them"}.`
       }</li>`
     }
-    ${empty.map((id) => html`<li key=${id}>Task queue <a href=${to.queue(id)}>${id}</a> has no worker: its tasks wait until one claims work.</li>`)}
+    ${stalled.map(({ id, message }) => html`<li key=${id}>${message} <a href=${to.queue(id)}>Task queue ${id}</a></li>`)}
   </ul>`;
 }
 
@@ -47,11 +45,14 @@ const firstFailures = (members) =>
   members.filter(({ status }) => status.state === "failed" || status.state === "exception").slice(0, NAMED);
 
 /**
- * Of these task queues, those that no worker has asked for work lately.
+ * Of these task queues, those whose tasks nothing takes, and why.
  * @param {string[]} ids
  * @param {AbortSignal} signal
  */
-async function queuesWithoutWorkers(ids, signal) {
-  const found = await Promise.all(ids.map(async (id) => ((await hasWorkers(id, signal)) ? [] : [id])));
-  return found.flat();
+async function stalledQueues(ids, signal) {
+  const looks = ids.map(async (id) => {
+    const { stalled } = await taskQueueLoad(id, { signal });
+    return stalled ? [{ id, message: stalled.message }] : [];
+  });
+  return (await Promise.all(looks)).flat();
 }

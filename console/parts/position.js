@@ -2,7 +2,7 @@
 
 import { html } from "../core/html.js";
 import { gather, usePolled } from "../core/polling.js";
-import { hasWorkers, listPendingTasks, taskQueueCounts } from "../core/queue.js";
+import { listPendingTasks, taskQueueLoad } from "../core/queue.js";
 import { to } from "../core/router.js";
 import { counted, PRIORITIES } from "../core/words.js";
 
@@ -14,10 +14,11 @@ export function Position({ status, run }) {
     interval: 10_000,
   });
   if (!polled.data) return null;
-  const { ahead, exact, claimed, served } = polled.data;
+  const { ahead, exact, load } = polled.data;
   const queue = html`<a href=${to.queue(status.taskQueueId, "pending-tasks")}>${status.taskQueueId}</a>`;
-  if (!served)
-    return html`<p class="notice warning">No worker has asked ${queue} for work lately: the task waits until one does.</p>`;
+  if (load.stalled)
+    return html`<p class="notice warning">${load.stalled.message} See ${queue}: the task waits until a worker asks.</p>`;
+  const { claimedTasks: claimed } = load;
   const place =
     ahead === 0
       ? "It is the next one"
@@ -31,10 +32,9 @@ export function Position({ status, run }) {
  * @param {AbortSignal} signal
  */
 async function look(status, runId, signal) {
-  const [{ items, more }, counts, served] = await Promise.all([
+  const [{ items, more }, load] = await Promise.all([
     gather(listPendingTasks(status.taskQueueId, { signal, limit: LOOKED_AT }), "tasks", LOOKED_AT),
-    taskQueueCounts(status.taskQueueId, { signal }),
-    hasWorkers(status.taskQueueId, signal),
+    taskQueueLoad(status.taskQueueId, { signal }),
   ]);
   const tasks = /** @type {import("../core/types").PendingTask[]} */ (items);
   const own = tasks.find((one) => one.taskId === status.taskId && one.runId === runId);
@@ -44,5 +44,5 @@ async function look(status, runId, signal) {
     const difference = rank(one.task.priority) - rank(status.priority);
     return difference < 0 || (difference === 0 && (own === undefined || one.inserted < own.inserted));
   }).length;
-  return { ahead, exact: !more, claimed: counts.claimedTasks, served };
+  return { ahead, exact: !more, load };
 }

@@ -14,6 +14,17 @@ export const Time = ({ at, now }) =>
     ? "–"
     : html`<time dateTime=${at} title=${absolute(at)}>${distance(at, now)}</time>`;
 
+/** When a worker was seen last: one that runs a task is at work now, however seldom its calls are noted. @param {{at?: string | undefined, busy: boolean | undefined, now: number}} properties */
+export const LastActive = ({ at, busy, now }) => (busy ? "now" : html`<${Time} at=${at} now=${now} />`);
+
+/** How long something holds: a thousand years are for good. @param {{at?: string | undefined, now: number}} properties */
+export const Until = ({ at, now }) =>
+  at !== undefined && Date.parse(at) - now > FOR_GOOD
+    ? html`<time dateTime=${at} title=${absolute(at)}>further notice</time>`
+    : html`<${Time} at=${at} now=${now} />`;
+
+const FOR_GOOD = 100 * 365 * 86_400_000;
+
 /**
  * Counts by state as a bar; each part switches the filter for its state on or off.
  * @param {{counts: Record<string, number>, selected: string, select: (state: string) => void}} properties

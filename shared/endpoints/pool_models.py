@@ -20,6 +20,7 @@ from shared.types import (
     WorkerType,
     optional,
 )
+from shared.usecases.stalls import Reason
 
 Description = Annotated[str, StringConstraints(max_length=10240)]
 
@@ -128,6 +129,13 @@ class WaitingWorkers(Closed):
     pollTaskUrls: Count
 
 
+class Stalled(Closed):
+    """Why nothing takes the tasks that wait in a task queue; `message` is for people."""
+
+    reason: Reason
+    message: str
+
+
 class TaskQueueLoadResponse(Closed):
     """How many runs of a task queue wait, how many are being worked on, and both together: what a scaler asks for."""
 
@@ -136,6 +144,7 @@ class TaskQueueLoadResponse(Closed):
     claimedTasks: Count
     unresolvedTasks: Count
     waitingWorkers: WaitingWorkers
+    stalled: Stalled = optional()
 
 
 class TaskQueueCountsRequest(Closed):
@@ -156,6 +165,7 @@ class TaskQueueState(TaskQueueCountsResponse):
     oldestPending: Date = optional()
     lastDateActive: Date = optional()
     description: str = optional()
+    stalled: Stalled = optional()
 
 
 class ListTaskQueueStatesResponse(Closed):

@@ -24,6 +24,7 @@ from shared.services import Services
 from shared.storage.directory import Entry
 from shared.storage.pool_index import Counts
 from shared.usecases.pool_views import ListedRun
+from shared.usecases.stalls import Stall
 from shared.usecases.task_queue_states import TaskQueueState
 
 
@@ -59,13 +60,14 @@ async def task_queue_counts(services: Services, call: Call) -> Mapping[str, Any]
 async def task_queue_load(services: Services, call: Call) -> Mapping[str, Any]:
     """taskQueueLoad."""
     task_queue_id = call.params["taskQueueId"]
-    counts = await services.pool_views.counts(task_queue_id)
+    counts, stall = await services.pool_views.load(task_queue_id)
     return {
         "taskQueueId": task_queue_id,
         "pendingTasks": counts.pending,
         "claimedTasks": counts.claimed,
         "unresolvedTasks": counts.unresolved,
         "waitingWorkers": services.waiting_workers.of_task_queue(task_queue_id),
+        **_stalled(stall),
     }
 
 
@@ -130,7 +132,12 @@ def _state(state: TaskQueueState) -> dict[str, Any]:
         **_counts(state.task_queue_id, state.snapshot.counts),
         **({} if oldest is None else {"oldestPending": format_date(oldest)}),
         **(seen or {}),
+        **_stalled(state.stall),
     }
+
+
+def _stalled(stall: Stall | None) -> dict[str, Any]:
+    return {} if stall is None else {"stalled": {"reason": stall.reason, "message": stall.message}}
 
 
 def _task_queue(entry: Entry) -> dict[str, Any]:
@@ -265,7 +272,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         title="Get the Number of Unresolved Tasks",
         description="As taskQueueCounts, with the sum of both counts: the number by which workers are scaled. A scaler "
         "that subtracts the workers that are running starts one for each run that waits. Also the workers that wait, "
-        "as far as the process that answers knows: those in claimWork, and those with unexpired URLs of pollTaskUrls.",
+        "as far as the process that answers knows: those in claimWork, and those with unexpired URLs of pollTaskUrls; "
+        "and `stalled` where tasks wait and nothing takes them.",
         category=_TASKS,
         scopes={"AllOf": ["queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"]},
         output=TaskQueueLoadResponse,

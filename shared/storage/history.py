@@ -78,10 +78,15 @@ class HistoryStore:
         page = await self._tables.query(keys.HISTORY, kind, start="", end="\x7f", limit=1, select=(_TIME,))
         return parse_date(str(page.rows[0].values[_TIME])) if page.rows else None
 
+    async def last(self, kind: Kind) -> Sample | None:
+        """The last sample, with all task queues. Raises StorageUnavailable."""
+        page = await self._tables.query(keys.HISTORY, kind, start="", end="\x7f", limit=1)
+        return next((_sample(row) for row in page.rows), None)
+
     async def whole(self, kind: Kind, after: datetime, until: datetime) -> list[Sample]:
         """Samples with after < time ≤ until, with all task queues, in order of time. Raises StorageUnavailable."""
         rows = await self._rows(kind, after, until, None)
-        return [Sample(time=_time(row), total=_total(row), queues=_queues(row)) for row in rows]
+        return [_sample(row) for row in rows]
 
     async def totals(self, kind: Kind, after: datetime, until: datetime) -> list[tuple[datetime, Figures]]:
         """All task queues together, as `whole`. Raises StorageUnavailable."""
@@ -122,6 +127,10 @@ class HistoryStore:
                     del operations[refused.index]
                 else:
                     break
+
+
+def _sample(row: Row) -> Sample:
+    return Sample(time=_time(row), total=_total(row), queues=_queues(row))
 
 
 def _part(task_queue_id: str) -> str:

@@ -57,6 +57,14 @@ DESIRED_WORKERS = Instrument(
     "running tasks together. A scaler starts this less the workers that have not ended.",
     labels=_POOL,
 )
+STALLED = Instrument(
+    name="queue_stalled_tasks",
+    kind="gauge",
+    unit="{task}",
+    description="Pending tasks of a task queue that nothing takes: for minutes none has run, and no worker outside of "
+    "quarantine has asked for work or renewed a claim; 0 otherwise.",
+    labels=_POOL,
+)
 WAITING_WORKERS = Instrument(
     name="queue_waiting_workers",
     kind="gauge",
@@ -182,6 +190,7 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     CLAIMED,
     OLDEST_PENDING,
     DESIRED_WORKERS,
+    STALLED,
     WAITING_WORKERS,
     COMPLETED,
     FAILED,

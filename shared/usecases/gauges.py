@@ -12,10 +12,19 @@ from shared.storage.interface import Queues
 from shared.storage.internal_messages import EVENTS_QUEUE, INTERNAL_QUEUES
 from shared.storage.messages import poison_queue
 from shared.storage.partitions import PageReader
-from shared.telemetry.instruments import CLAIMED, DESIRED_WORKERS, EVENT_BACKLOG, OLDEST_PENDING, PENDING, POISON_DEPTH
+from shared.telemetry.instruments import (
+    CLAIMED,
+    DESIRED_WORKERS,
+    EVENT_BACKLOG,
+    OLDEST_PENDING,
+    PENDING,
+    POISON_DEPTH,
+    STALLED,
+)
 from shared.usecases.credentials import EndingCredentials
 from shared.usecases.executor import Stores
 from shared.usecases.pool_snapshots import PoolSnapshots
+from shared.usecases.stalls import GRACE, Stalls
 
 WIDTH = 16
 """Task queues at a time."""
@@ -23,7 +32,7 @@ FRESH = timedelta(seconds=10)
 """Gauges are not read again before that."""
 MOST = 500
 """Task queues that one refresh reads: those that had tasks the last time, then the others in turn."""
-OF_POOLS = (PENDING, CLAIMED, OLDEST_PENDING, DESIRED_WORKERS)
+OF_POOLS = (PENDING, CLAIMED, OLDEST_PENDING, DESIRED_WORKERS, STALLED)
 """The gauges that have a value for each task queue. They are of those that were read last, so at most MOST."""
 IN_TURN = 100
 """Slots of each refresh reserved for rotating through idle task queues."""
@@ -35,9 +44,12 @@ class Gauges:
     Bounded: where there are very many task queues, those without tasks are looked at in turn.
     """
 
-    def __init__(self, stores: Stores, snapshots: PoolSnapshots, queues: Queues, ending: EndingCredentials) -> None:
+    def __init__(
+        self, stores: Stores, snapshots: PoolSnapshots, stalls: Stalls, queues: Queues, ending: EndingCredentials
+    ) -> None:
         self._stores = stores
         self._snapshots = snapshots
+        self._stalls = stalls
         self._busy: dict[str, Figures] = {}
         """Task queues that had tasks when they were read last."""
         self._next: str | None = None
@@ -84,6 +96,7 @@ class Gauges:
     async def _pool(self, task_queue_id: str) -> None:
         now = self._stores.runtime.now()
         snapshot = await self._snapshots.of_pool(task_queue_id)
+        stall = await self._stalls.of(task_queue_id, snapshot)
         counts = snapshot.counts
         age = 0.0 if snapshot.oldest is None else max((now - snapshot.oldest).total_seconds(), 0.0)
         if counts.pending or counts.claimed:
@@ -95,6 +108,7 @@ class Gauges:
         self._meter.set(CLAIMED, counts.claimed, *labels)
         self._meter.set(OLDEST_PENDING, age, *labels)
         self._meter.set(DESIRED_WORKERS, desired(counts.unresolved), *labels)
+        self._meter.set(STALLED, stall.pending if stall is not None and stall.waited >= GRACE else 0, *labels)
 
     async def _backlog(self) -> None:
         self._meter.set(EVENT_BACKLOG, await self._queues.length(EVENTS_QUEUE))

@@ -29,6 +29,7 @@ from shared.storage.internal_messages import (
 from shared.storage.messages import poison_queue
 from shared.usecases.credentials import EndingCredentials
 from shared.usecases.heartbeat import Heartbeat
+from shared.usecases.stalls import Stalls
 
 CACHE_SECONDS = 10.0
 """How long a verdict is given to others."""
@@ -77,6 +78,7 @@ class Health:
         queues: Queues,
         expiry: ExpiryStore,
         ending: EndingCredentials,
+        stalls: Stalls,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
@@ -84,6 +86,7 @@ class Health:
         self._queues = queues
         self._expiry = expiry
         self._ending = ending
+        self._stalls = stalls
         self._now = now
         self._fronts: dict[str, _Front] = {}
         self._kept = CachedAnswer(self._look, monotonic, CACHE_SECONDS)
@@ -104,7 +107,12 @@ class Health:
         return sorted(found, key=lambda finding: (finding.severity, finding.code))
 
     async def _stored(self) -> list[Finding]:
-        looks: list[Callable[[], Awaitable[Finding | None]]] = [self._poisoned, self._backlog, self._job]
+        looks: list[Callable[[], Awaitable[Finding | None]]] = [
+            self._poisoned,
+            self._backlog,
+            self._job,
+            self._stalled,
+        ]
         looks += [partial(self._late, queue) for queue in _TIMED]
         looks += [partial(self._credentials, has_ended) for has_ended in (True, False)]
         found = await in_waves(WIDTH, lambda look: look(), looks)
@@ -160,6 +168,19 @@ class Health:
             message=f"Clients {what}: {named}{others}.",
             remedy="Prolong each, with its token: ./dev admin client update CLIENT_ID --expires-in 52w, those of "
             "workers ./dev admin worker-client renew TASK_QUEUE_ID. Disable or delete one that nobody needs.",
+        )
+
+    async def _stalled(self) -> Finding | None:
+        stalls = await self._stalls.known()
+        if not stalls:
+            return None
+        others = f" So do {_counted(len(stalls) - _NAMED, 'other task queue')}." if len(stalls) > _NAMED else ""
+        return Finding(
+            code="task-queues-stalled",
+            severity="warning",
+            message=" ".join(stall.message for stall in stalls[:_NAMED]) + others,
+            remedy="Start workers for it, release one from quarantine, or cancel what should not run: "
+            f"./dev admin queue show {stalls[0].task_queue_id}",
         )
 
     async def _late(self, queue: str) -> Finding | None:

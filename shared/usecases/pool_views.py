@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from shared.concurrency import together
+from shared.concurrency import both, together
 from shared.domain.definition import Json
 from shared.domain.effects import row_of
 from shared.domain.task import State
@@ -20,6 +20,7 @@ from shared.usecases.executor import Stores
 from shared.usecases.groups import page_start
 from shared.usecases.pages import Lookups, Pages
 from shared.usecases.pool_snapshots import PoolSnapshots
+from shared.usecases.stalls import Stall, Stalls
 
 JUDGED = 32
 """So many claimed runs are counted by what their tasks say."""
@@ -41,13 +42,20 @@ class PoolViews:
     """Reads pools. An unknown pool is an empty one."""
 
     def __init__(
-        self, stores: Stores, pages: Pages, lookups: Lookups, index: PoolIndex, snapshots: PoolSnapshots
+        self,
+        stores: Stores,
+        pages: Pages,
+        lookups: Lookups,
+        index: PoolIndex,
+        snapshots: PoolSnapshots,
+        stalls: Stalls,
     ) -> None:
         self._stores = stores
         self._pages = pages
         self._lookups = lookups
         self._index = index
         self._snapshots = snapshots
+        self._stalls = stalls
         self._now = stores.runtime.now
 
     async def pending_count(self, task_queue_id: str) -> int:
@@ -58,6 +66,14 @@ class PoolViews:
         """As `counts_of_many`, for one. Raises StorageUnavailable."""
         (counts,) = await self._counts([task_queue_id], [await self._snapshots.of_pool(task_queue_id)])
         return counts
+
+    async def load(self, task_queue_id: str) -> tuple[Counts, Stall | None]:
+        """As `counts`, and whether nothing takes what waits. Raises StorageUnavailable."""
+        snapshot = await self._snapshots.of_pool(task_queue_id)
+        (counts,), stall = await both(
+            self._counts([task_queue_id], [snapshot]), self._stalls.of(task_queue_id, snapshot)
+        )
+        return counts, stall
 
     async def counts_of_many(self, task_queue_ids: Sequence[str]) -> list[tuple[str, Counts]]:
         """From the index rows, in the order given; of a large pool as of a second ago. Raises StorageUnavailable.

@@ -10,6 +10,7 @@ from shared.storage.pool_index import PoolSnapshot
 from shared.usecases.groups import page_start
 from shared.usecases.pages import Lookups
 from shared.usecases.pool_snapshots import PoolSnapshots
+from shared.usecases.stalls import Stall, Stalls
 
 MOST = 100
 """Task queues on a page: each costs a read of its index."""
@@ -23,15 +24,18 @@ class TaskQueueState:
     entry: Entry | None
     """None if no worker has asked it for work lately, and nobody has declared it."""
     snapshot: PoolSnapshot
+    stall: Stall | None
+    """Why nothing takes what waits in it; None if something does, or nothing waits."""
 
 
 class TaskQueueStates:
     """Lists task queues."""
 
-    def __init__(self, directory: DirectoryStore, snapshots: PoolSnapshots, lookups: Lookups) -> None:
+    def __init__(self, directory: DirectoryStore, snapshots: PoolSnapshots, stalls: Stalls, lookups: Lookups) -> None:
         self._directory = directory
         self._lookups = lookups
         self._snapshots = snapshots
+        self._stalls = stalls
 
     async def page(self, *, start: str, limit: int) -> tuple[list[TaskQueueState], str | None]:
         """A page of at most MOST task queues in the order of their ids, and the key at which the next one starts.
@@ -48,4 +52,5 @@ class TaskQueueStates:
 
     async def _state(self, task_queue_id: str, entry: Entry | None) -> TaskQueueState:
         snapshot = await self._snapshots.of_pool(task_queue_id)
-        return TaskQueueState(task_queue_id=task_queue_id, entry=entry, snapshot=snapshot)
+        stall = await self._stalls.of_entry(task_queue_id, snapshot, entry)
+        return TaskQueueState(task_queue_id=task_queue_id, entry=entry, snapshot=snapshot, stall=stall)

@@ -168,7 +168,13 @@ def test_task_queues_and_workers_are_shown(operator: Operator, scene: Scene) -> 
     assert queue in [one["taskQueueId"] for one in operator.result("queue", "list", "--json")]
     assert ["pending", "1"] in _lines(operator.run("queue", "show", queue)[1])
     [_, worker] = _lines(operator.run("worker", "list", queue)[1])
-    assert worker[0:2] == ["here/worker-1", "takes work"]
+    assert worker[0:3] == ["here/worker-1", "runs a task", "now"], "however seldom its calls are noted"
+
+    idle = f"{queue}-idle"
+    scene.create("alone", taskQueueId=idle)
+    _, first, *_ = _lines(operator.run("queue", "list")[1])
+    assert first[-1] == "no-worker", "what nothing takes comes first"
+    assert f"No worker takes the tasks of task queue {idle}" in operator.run("queue", "show", idle)[1]
 
     operator.result("worker", "quarantine", queue, "here", "worker-1", "--reason", "its disk", "--for", "1h")
     _, output, _ = operator.run("worker", "show", queue, "here", "worker-1")

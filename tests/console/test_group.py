@@ -53,7 +53,7 @@ def test_filters_and_order_are_in_the_address(settled: Scene, open_page: OpenPag
 def test_what_is_wrong_is_said_first(settled: Scene, open_page: OpenPage) -> None:
     page = open_page(f"/tasks/groups/{settled.group}")
     expect(page.get_by_text("1 task failed: build-2. 2 tasks wait for it.")).to_be_visible()
-    expect(page.get_by_text("has no worker")).to_be_visible()
+    expect(page.get_by_text("none is known. 1 pending task")).to_be_visible()
     expect(page.get_by_role("row").nth(1)).to_contain_text("build-2")  # the list begins with it as well
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name="package", exact=True))
     expect(row).to_contain_text("waits for a task that failed")

@@ -108,7 +108,7 @@ def test_a_link_to_an_artifact_is_signed_when_it_is_opened(settled: Scene, open_
 
 def test_why_a_task_does_not_start_is_said(settled: Scene, open_page: OpenPage) -> None:
     page = open_page(f"/tasks/{settled.ids['windows']}")
-    expect(page.get_by_text("No worker has asked")).to_contain_text("the task waits until one does")
+    expect(page.get_by_text("No worker takes the tasks")).to_contain_text("the task waits until a worker asks")
 
 
 def test_a_copied_link_names_the_artifact_and_no_credentials(settled: Scene, open_page: OpenPage) -> None:

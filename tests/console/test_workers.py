@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 from admin.signing import signed_url
 from tests.console.conftest import OpenPage
 from tests.console.scene import WORKER_GROUP, Scene
+from tests.console.stuck import task_has_waited, work_was_asked_for, worker_was_seen
 
 
 def _queue(scene: Scene) -> str:
@@ -21,10 +22,10 @@ def test_a_worker_is_quarantined_and_released(scene: Scene, open_page: OpenPage)
     scene.run("build")
     page = open_page(_queue(scene))
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name=f"{WORKER_GROUP}/worker-1"))
-    expect(row).to_contain_text("takes work")
+    expect(row).to_contain_text("seen in the last half hour")
     expect(row.get_by_role("link", name="build", exact=True)).to_be_visible()
     page.get_by_role("link", name=f"{WORKER_GROUP}/worker-1").click()
-    expect(page.get_by_text("takes work")).to_be_visible()
+    expect(page.get_by_text("seen in the last half hour")).to_be_visible()
     expect(page.get_by_role("link", name="build")).to_be_visible()
     expect(page.get_by_role("button", name="Quarantine", exact=True)).to_be_disabled()
     page.get_by_label("Reason").fill("its disk is <b>full</b>")
@@ -32,13 +33,14 @@ def test_a_worker_is_quarantined_and_released(scene: Scene, open_page: OpenPage)
     release = page.get_by_role("button", name="Release")
     expect(release).to_be_visible()
     expect(page.get_by_text("its disk is <b>full</b>")).to_be_visible()
+    expect(page.get_by_text("until further notice")).to_be_visible()
     asked = {"workerGroup": WORKER_GROUP, "workerId": "worker-1", "tasks": 1}
     scene.create("test")
     assert scene.client().claimWork(scene.task_queue, asked)["tasks"] == []
 
     page.get_by_label("Reason").fill("cleaned")
     release.click()
-    expect(page.get_by_text("takes work")).to_be_visible()
+    expect(page.get_by_text("seen in the last half hour")).to_be_visible()
     scene.run("test")
 
 
@@ -74,7 +76,7 @@ def test_scaling_is_shown_with_the_workers_that_wait(scene: Scene, open_page: Op
     page = open_page(_queue(scene), reader)
     facts = page.locator("dl.facts dd")
     running = len(scene.claims)
-    expect(facts).to_have_text([str(3 - running), str(running), "3", "2 with signed URLs"])
+    expect(facts).to_have_text([str(3 - running), str(running), "3", "2 hold signed URLs, if they still poll"])
 
     other, asked = replace(scene, task_queue=f"{scene.task_queue}-idle"), threading.Event()
 
@@ -96,6 +98,7 @@ def test_task_queues_are_listed_with_what_runs(settled: Scene, open_page: OpenPa
     page = open_page(f"/provisioners?name={settled.task_queue.split('/')[0]}")
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name=settled.task_queue))
     expect(row.get_by_role("cell").nth(3)).to_have_text("1")
+    expect(row.get_by_role("cell").nth(5)).to_be_empty()
 
 
 def test_a_task_queue_that_no_worker_has_asked_is_listed_too(settled: Scene, open_page: OpenPage) -> None:
@@ -110,3 +113,51 @@ def test_a_task_queue_without_workers_says_so(settled: Scene, open_page: OpenPag
     page = open_page(f"/worker-manager/{settled.task_queue.replace('/linux', '%2Fwindows')}")
     expect(page.get_by_text("No worker has asked this task queue for work lately")).to_be_visible()
     expect(page.locator("dl dd")).to_have_text(["1", "0", "1", "0"])  # pending, running, workers wanted, waiting
+    expect(page.get_by_role("status")).to_contain_text("No worker takes the tasks of task queue")
+
+
+def test_a_worker_that_runs_a_task_is_active_now(scene: Scene, open_page: OpenPage) -> None:
+    """However long ago its row was written: claims are renewed without writing it."""
+    scene.create("build")
+    scene.claim("build")
+    storage = scene.deployment.storage
+    worker_was_seen(storage, scene.task_queue, WORKER_GROUP, "worker-1", timedelta(minutes=22))
+    page = open_page(_queue(scene))
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name=f"{WORKER_GROUP}/worker-1"))
+    expect(row.get_by_role("cell").nth(1)).to_have_text("runs 1 task")
+    expect(row.get_by_role("cell").nth(2)).to_have_text("now")
+    row.get_by_role("link", name=f"{WORKER_GROUP}/worker-1").click()
+    expect(page.locator("dl.facts dd").nth(0)).to_have_text("runs 1 task")
+    expect(page.locator("dl.facts dd").nth(1)).to_have_text("now")
+
+
+def test_a_stuck_task_queue_is_named_wherever_people_look(scene: Scene, open_page: OpenPage) -> None:
+    """Its workers asked for work, and ended; then a task was created."""
+    scene.client().claimWork(scene.task_queue, {"workerGroup": WORKER_GROUP, "workerId": "worker-1", "tasks": 1})
+    scene.create("build")
+    expected = "none has asked for work or renewed a claim for"
+    page = open_page(f"/tasks/{scene.ids['build']}")
+    expect(page.get_by_text("It is the next one in")).to_be_visible()
+
+    storage, queue = scene.deployment.storage, scene.task_queue
+    work_was_asked_for(storage, queue, timedelta(minutes=30))
+    worker_was_seen(storage, queue, WORKER_GROUP, "worker-1", timedelta(minutes=45))
+    task_has_waited(storage, queue, timedelta(minutes=28))
+    page.reload()
+    expect(page.get_by_text(expected)).to_contain_text("1 pending task, the oldest for 28 min.")
+    expect(page.get_by_text("It is the next one in")).to_have_count(0)
+    page.goto(f"/tasks/groups/{scene.group}")
+    expect(page.get_by_label("What is wrong")).to_contain_text(expected)
+    page.get_by_label("What is wrong").get_by_role("link", name=f"Task queue {scene.task_queue}").click()
+    expect(page.get_by_role("status").filter(has_text=expected)).to_be_visible()
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name=f"{WORKER_GROUP}/worker-1"))
+    expect(row).to_contain_text("not seen for 45 min")
+    page.get_by_role("link", name="All task queues").click()
+    expect(page.get_by_role("row").nth(1)).to_contain_text("no worker")
+    mine = page.get_by_role("row").filter(has=page.get_by_role("link", name=scene.task_queue, exact=True))
+    expect(mine).to_contain_text("no worker asks")
+
+    page.goto("/")
+    expect(page.get_by_label("Health").get_by_role("listitem").filter(has_text=scene.task_queue)).to_contain_text(
+        expected
+    )

@@ -52,7 +52,9 @@ def test_the_load_of_a_task_queue(service: Service) -> None:
     assert load(service) == nothing
     for priority in ("high", "low", "low", "lowest"):
         service.create(priority=priority)
-    assert load(service) == {**nothing, "pendingTasks": 4, "unresolvedTasks": 4}
+    waiting = load(service)
+    assert waiting.pop("stalled")["reason"] == "no-worker"
+    assert waiting == {**nothing, "pendingTasks": 4, "unresolvedTasks": 4}
     first, second, third = service.claim(3)
     assert load(service) == {**nothing, "pendingTasks": 1, "claimedTasks": 3, "unresolvedTasks": 4}
     service.queue.reportCompleted(first["status"]["taskId"], 0)
@@ -83,11 +85,13 @@ def test_task_queues_are_listed_with_their_counts(service: Service) -> None:
     assert (waiting["pendingTasks"], waiting["claimedTasks"]) == (2, 0)
     assert "lastDateActive" not in waiting, "no worker has asked for work"
     assert "oldestPending" in waiting
+    assert waiting["stalled"]["reason"] == "no-worker"
     service.claim()
     claimed = state()
     assert claimed is not None
     assert (claimed["pendingTasks"], claimed["claimedTasks"]) == (1, 1)
     assert claimed["lastDateActive"]
+    assert "stalled" not in claimed
     with refused(403, "InsufficientScopes"):
         service.anonymous._makeHttpRequest("GET", "task-queue-states", None)
 

@@ -38,6 +38,7 @@ def health_of(world: World, **asks: Ask) -> Health:
         world.memory.storage.queues,
         expiry,
         credentials_of(world),
+        world.services.health._stalls,
         clock.now,
         lambda: clock.now().timestamp(),
     )

@@ -69,6 +69,26 @@ async def health(bench: Bench) -> Operations:
     return await bench.measure(bench.process().health.findings())
 
 
+@budget(
+    "health, tasks wait that nothing takes",
+    "health, at most once in 10 s a process",
+    "health … in which n ≤ 10 task queues had tasks that waited and none that ran",
+    n=1,
+)
+async def health_with_a_stall(bench: Bench) -> Operations:
+    for queue in INTERNAL_QUEUES:
+        await bench.storage.queues.create(queue)
+    await bench.create()
+    await bench.calls.history.sample()
+    return await bench.measure(bench.process().health.findings())
+
+
+@budget("taskQueueLoad, none claimed", "taskQueueLoad, tasks wait and none is claimed")
+async def load_of_waiting(bench: Bench) -> Operations:
+    await bench.create()
+    return await bench.measure(bench.calls.pool_views.load(POOL))
+
+
 @budget("history, 24 hours of one task queue", "history, n ≤ 1,000 samples")
 async def read_history(bench: Bench) -> Operations:
     await bench.calls.history.sample()

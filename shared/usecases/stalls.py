@@ -1,0 +1,143 @@
+"""Task queues in which tasks wait and nothing takes them, by rows that workers' calls write anyway (contract 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from shared.concurrency import in_waves
+from shared.storage import keys
+from shared.storage.directory import REFRESHED_EVERY, DirectoryStore, Entry, Kind
+from shared.storage.history import HistoryStore
+from shared.storage.pool_index import PoolSnapshot
+from shared.storage.workers import WorkerStore
+from shared.usecases.pool_snapshots import PoolSnapshots
+
+Reason = Literal["no-worker", "not-asked", "quarantined"]
+
+ASKED_LATELY = REFRESHED_EVERY + timedelta(minutes=1)
+"""Whoever asks for work again and again is noted so often at least: a wait in claimWork ends within the minute."""
+GRACE = timedelta(minutes=2)
+"""So long a run may wait before that tells of missing workers: those that poll with signed URLs are seen only when they
+take one, and one that is being started needs a moment."""
+LOOKED_AT = 10
+"""Task queues that a verdict on the deployment looks at: those in which a run has waited longest."""
+_WORKERS = 100
+_WIDTH = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stall:
+    """A task queue whose pending runs nothing takes."""
+
+    task_queue_id: str
+    reason: Reason
+    """No worker is known; none has asked for work or renewed a claim lately; all that are known are in quarantine."""
+    pending: int
+    waited: timedelta
+    """How long its oldest run has waited."""
+    silent: timedelta
+    """How long no worker has been seen, known to REFRESHED_EVERY; nothing where none is known."""
+
+    @property
+    def message(self) -> str:
+        """What is wrong, for people."""
+        queue = f"task queue {self.task_queue_id}"
+        waits = (
+            f"{self.pending} pending task{'' if self.pending == 1 else 's'}, the oldest for {_minutes(self.waited)}."
+        )
+        if self.reason == "no-worker":
+            return f"No worker takes the tasks of {queue}: none is known. {waits}"
+        if self.reason == "quarantined":
+            return f"No worker takes the tasks of {queue}: all that are known are in quarantine. {waits}"
+        return (
+            f"No worker takes the tasks of {queue}: none has asked for work or renewed a claim for "
+            f"{_minutes(self.silent)}. {waits}"
+        )
+
+
+class Stalls:
+    """Finds them. All methods raise StorageUnavailable."""
+
+    def __init__(
+        self,
+        directory: DirectoryStore,
+        workers: WorkerStore,
+        snapshots: PoolSnapshots,
+        history: HistoryStore,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._directory = directory
+        self._workers = workers
+        self._snapshots = snapshots
+        self._history = history
+        self._now = now
+
+    async def of(self, task_queue_id: str, snapshot: PoolSnapshot) -> Stall | None:
+        """Whether a task queue of which this is the index is stalled. No request unless tasks wait and none runs."""
+        if not _waits_alone(snapshot):
+            return None
+        entry = await self._directory.entry(Kind.TASK_QUEUE, task_queue_id)
+        return await self.of_entry(task_queue_id, snapshot, entry)
+
+    async def of_entry(self, task_queue_id: str, snapshot: PoolSnapshot, entry: Entry | None) -> Stall | None:
+        """As `of`, for one whose entry in the directory is known, None if it is not listed."""
+        if not _waits_alone(snapshot) or snapshot.oldest is None:
+            return None
+        now = self._now()
+        waited = now - snapshot.oldest
+        silent = timedelta() if entry is None else now - entry.last_active
+        reason: Reason = "no-worker"
+        if entry is not None:
+            if waited < GRACE:
+                return None
+            reason = "not-asked"
+            if silent < ASKED_LATELY:
+                if not await self._all_quarantined(task_queue_id, now):
+                    return None
+                reason = "quarantined"
+        return Stall(
+            task_queue_id=task_queue_id,
+            reason=reason,
+            pending=snapshot.counts.pending,
+            waited=waited,
+            silent=silent,
+        )
+
+    async def known(self) -> list[Stall]:
+        """Those in the deployment that have been so for GRACE, longest first: of the task queues in which the last
+        sample of the history has tasks that wait and none that run, so up to five minutes late."""
+        sample = await self._history.last("minutes")
+        if sample is None:
+            return []
+        waiting = {name: at.oldest for name, at in sample.queues.items() if at.pending and not at.claimed}
+        looked_at = sorted(waiting, key=lambda name: (-waiting[name], name))[:LOOKED_AT]
+        found = await in_waves(_WIDTH, self._now_of, looked_at)
+        stalls = [stall for stall in found if stall is not None and stall.waited >= GRACE]
+        return sorted(stalls, key=lambda stall: (-stall.waited, stall.task_queue_id))
+
+    async def _now_of(self, task_queue_id: str) -> Stall | None:
+        return await self.of(task_queue_id, await self._snapshots.of_pool(task_queue_id))
+
+    async def _all_quarantined(self, task_queue_id: str, now: datetime) -> bool:
+        """Whether workers are known, and none of them may be given a run."""
+        records, resume = await self._workers.page(task_queue_id, keys.WORKERS[0], _WORKERS)
+        alive = [record for record in records if record.expires > now or record.is_quarantined(now)]
+        return resume is None and bool(alive) and all(record.is_quarantined(now) for record in alive)
+
+
+def _waits_alone(snapshot: PoolSnapshot) -> bool:
+    """Tasks wait and none runs. A claim that holds has been made or renewed by a worker within its time."""
+    counts = snapshot.counts
+    return counts.pending > 0 and counts.claimed == 0
+
+
+def _minutes(time: timedelta) -> str:
+    hours, minutes = divmod(int(time.total_seconds()) // 60, 60)
+    if hours >= 48:
+        return f"{hours // 24} days"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min" if minutes else "less than a minute"

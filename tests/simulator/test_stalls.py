@@ -1,0 +1,133 @@
+"""A task queue in which tasks wait and nothing takes them is told from one that is well (contract 9)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from shared.telemetry.instruments import STALLED
+from shared.usecases.stalls import ASKED_LATELY, GRACE
+from tests.simulator.test_health import _create_queues, health_of
+from tests.simulator.world import POOL, WORKER, World
+
+SECOND = timedelta(seconds=1)
+
+
+async def stalled(world: World) -> str | None:
+    """Why nothing takes what waits: the same in a task queue's load and in the list of all."""
+    _, stall = await world.services.pool_views.load(POOL)
+    (state,), _ = await world.services.task_queue_states.page(start="", limit=10)
+    assert stall == state.stall
+    return None if stall is None else stall.reason
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.is_ordered = False
+    return world
+
+
+async def _pass(world: World, time: timedelta) -> None:
+    await world.clock.sleep(time.total_seconds())
+
+
+def test_tasks_that_no_worker_ever_asked_for(world: World) -> None:
+    async def story() -> None:
+        await world.create()
+        assert await stalled(world) == "no-worker"
+        await world.claim()
+        assert await stalled(world) is None
+
+    world.run(story())
+
+
+def test_workers_that_have_gone_are_missed_within_minutes(world: World) -> None:
+    async def story() -> None:
+        assert await world.claim() == []
+        await _pass(world, ASKED_LATELY)
+        assert await stalled(world) is None, "nothing waits"
+        await world.create()
+        await _pass(world, GRACE - 10 * SECOND)
+        assert await stalled(world) is None, "one that polls with a signed URL may be about to take it"
+        await _pass(world, 10 * SECOND)
+        assert await stalled(world) == "not-asked"
+        _, stall = await world.services.pool_views.load(POOL)
+        assert stall is not None
+        assert "none has asked for work or renewed a claim for 8 min. 1 pending task, the oldest for 2 min." in (
+            stall.message
+        )
+        (claim,) = await world.claim()
+        assert await stalled(world) is None
+        await world.create()
+        await _pass(world, timedelta(minutes=15))
+        assert await stalled(world) is None, "the claim holds"
+        await world.services.work.reclaim_task(claim.task.task_id, claim.run_id)
+        await _pass(world, timedelta(minutes=15))
+        assert await stalled(world) is None, "it was renewed"
+
+    world.run(story())
+
+
+def test_a_worker_that_asks_again_and_again_is_always_noted_as_one_that_asked_lately(world: World) -> None:
+    async def story() -> None:
+        for _ in range(60):
+            await world.claim()
+            await _pass(world, 30 * SECOND)
+            ((state,), _) = await world.services.task_queue_states.page(start="", limit=10)
+            assert state.entry is not None
+            assert world.clock.now() - state.entry.last_active < ASKED_LATELY
+
+    world.run(story())
+
+
+def test_workers_in_quarantine_take_nothing(world: World) -> None:
+    async def story() -> None:
+        await world.claim()
+        await world.create()
+        until = world.clock.now() + timedelta(days=1)
+        await world.services.workers.quarantine(POOL, WORKER, until, client_id="me", info="broken")
+        await _pass(world, GRACE)
+        assert await world.claim() == []
+        assert await stalled(world) == "quarantined"
+        await world.services.workers.quarantine(POOL, WORKER, world.clock.now(), client_id="me", info="mended")
+        assert await stalled(world) is None
+
+    world.run(story())
+
+
+def test_the_verdict_and_the_metric_know_of_it(world: World) -> None:
+    health = health_of(world)
+
+    async def codes() -> list[str]:
+        await _pass(world, 11 * SECOND)
+        return [finding.code for finding in await health.findings()]
+
+    def metric() -> float:
+        return world.handlers.runtime.meter.of(STALLED)[(POOL.split("/")[0], POOL.split("/")[1])]
+
+    async def sample() -> None:
+        await world.handlers.history.sample()
+        await world.handlers.gauges.refresh()
+
+    async def story() -> None:
+        await _create_queues(world)
+        await world.create()
+        await sample()
+        assert metric() == 0, "workers may be starting"
+        assert await codes() == []
+        await _pass(world, timedelta(minutes=5))
+        await sample()
+        assert metric() == 1
+        assert await codes() == ["task-queues-stalled"]
+        (finding,) = await health.findings()
+        assert POOL in finding.message
+        assert finding.remedy.endswith(f"./dev admin queue show {POOL}")
+        await world.claim()
+        assert await codes() == [], "at once, whatever the last sample has"
+        await _pass(world, 11 * SECOND)
+        await sample()
+        assert metric() == 0
+
+    world.run(story())
