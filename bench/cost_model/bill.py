@@ -11,7 +11,7 @@ from shared.domain.history import MINUTES
 from shared.storage.interface import MAX_OPERATIONS
 from shared.usecases.history import FLUSH_SECONDS
 
-LOG_ALERTS, METRIC_ALERTS = 6, 2
+LOG_ALERTS, METRIC_ALERTS = 7, 2
 """Of infra/modules/alerts.bicep."""
 
 
