@@ -184,7 +184,7 @@ MISTAKES = [
     ),
     Mistake("calls", "profiles/large.json", '"httpConcurrency": 150', '"httpConcurrency": 1500', "1 to 1000"),
     Mistake(
-        "ready instances", "profiles/large.json", '"instanceCount": 6', '"instanceCount": 600', "of 200 at the most"
+        "ready instances", "profiles/large.json", '"instanceCount": 9', '"instanceCount": 900', "of 200 at the most"
     ),
     Mistake("side of a rule", ALERTS, "operator: 'GreaterThan'", "operator: 'LessThan'", "so GreaterThan"),
     Mistake(
