@@ -115,7 +115,7 @@ def priority_changed_again(task: Task, now: datetime) -> tuple[TaskEvent, ...]:
 
 
 def artifact_created(task: Task, run_id: int, artifact: Artifact) -> TaskEvent:
-    """artifactCreated: the name distinguishes the artifacts of a run."""
+    """artifactCreated: name, version and expiration distinguish what is created in a run, and created again changed."""
     return TaskEvent(
         exchange=Exchange.ARTIFACT_CREATED,
         task_id=task.task_id,
@@ -126,5 +126,6 @@ def artifact_created(task: Task, run_id: int, artifact: Artifact) -> TaskEvent:
             name=artifact.name,
             expires=artifact.expires,
             content_type=artifact.content_type,
+            version=artifact.version,
         ),
     )

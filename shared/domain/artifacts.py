@@ -86,7 +86,7 @@ class Artifact:
     content_type: str
     expires: datetime
     version: str = ""
-    """Distinguishes the place of its content from that of others that had this name in this run."""
+    """Distinguishes its content, and where that is, from others that had this name in this run."""
     operation_id: str = ""
     """The call that created it, or created it again, so that a call whose answer was lost knows its own."""
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -189,7 +189,8 @@ def check_run_takes_artifacts(run: Run, now: datetime) -> None:
 def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
     """What a repeated creation makes of a stored artifact (contract 7.3). Raises RequestConflict.
 
-    The content stays where it is as long as it comes the same way, and may be replaced there.
+    The content stays where it is as long as it comes the same way, and may be replaced there. What refers to something
+    else from now on has another version: it is announced as such, and not as a repeat.
     """
     if wanted.storage_type is not StorageType.LINK and wanted.content_type != stored.content_type:
         raise RequestConflict("the artifact exists with another content type")
@@ -204,7 +205,7 @@ def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
     if stored.storage_type is StorageType.BLOB and stored.is_present:
         return replace(stored, expires=wanted.expires, operation_id=wanted.operation_id)
     again = replace(wanted, content_type=stored.content_type, content_length=stored.content_length)
-    if wanted.upload is not stored.upload:
+    if wanted.upload is not stored.upload or wanted.details != stored.details:
         return again
     if wanted.upload is Upload.RELAY:  # what is there stays known until other content is
         again = replace(

@@ -34,6 +34,8 @@ class ArtifactEvent:
     name: str
     expires: datetime
     content_type: str
+    version: str = ""
+    """Of the artifact: changes with its content, which the message does not show."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

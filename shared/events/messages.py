@@ -238,7 +238,9 @@ def _message_id(event: Event, life: str) -> str:
     if life:
         words.append(life)
     if event.artifact is not None:
-        words.append(_digest(event.artifact.name))
+        words.append(
+            _digest("\n".join((event.artifact.name, event.artifact.version, format_date(event.artifact.expires))))
+        )
     elif event.exchange is Exchange.TASK_PRIORITY_CHANGED:
         words.append(str(event.sequence))
     return "/".join(words)

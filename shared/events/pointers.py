@@ -110,6 +110,7 @@ def _artifact_fields(artifact: ArtifactEvent) -> dict[str, Any]:
         "name": artifact.name,
         "expires": format_date(artifact.expires),
         "contentType": artifact.content_type,
+        "version": artifact.version,
     }
 
 
@@ -145,6 +146,7 @@ def _artifact(body: Mapping[str, Any]) -> ArtifactEvent:
         name=body["name"],
         expires=parse_date(body["expires"]),
         content_type=body["contentType"],
+        version=body.get("version", ""),
     )
 
 

@@ -20,7 +20,7 @@ from tests.events.builders import GROUP_ID, TASK_ID, Life, group_event
 
 moments = st.integers(0, 4_000_000_000_000).map(lambda ms: datetime.fromtimestamp(ms // 1000, UTC))
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-artifacts = st.builds(ArtifactEvent, storage_type=texts, name=texts, expires=moments, content_type=texts)
+artifacts = st.builds(ArtifactEvent, storage_type=texts, name=texts, expires=moments, content_type=texts, version=texts)
 snapshots = st.builds(
     Snapshot,
     priority=st.sampled_from(PRIORITIES),
