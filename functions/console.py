@@ -11,13 +11,13 @@ import gzip
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
 from shared.api.answer import Answer
+from shared.frozen import dataclass
 from shared.settings import Settings
 from shared.storage.connection import Endpoints, parse_connection_string
 

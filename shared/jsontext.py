@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 import pydantic_core
 
 from shared.errors import ServiceError
+from shared.frozen import dataclass
 
 MAX_NESTING = 100
 """Arrays and objects inside of one another."""

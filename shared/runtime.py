@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 
 from shared.domain.protocol import FIRST_WAIT, LONGEST_WAIT, TRIES
+from shared.frozen import dataclass
 from shared.ids import new_slugid
 from shared.telemetry.meter import Meter
 from shared.telemetry.tracing import NoTracer, Tracer

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from shared.auth.authenticate import Authenticator
 from shared.auth.keyring import TableKeyring
 from shared.auth.openid import SignIn, WorkloadSignIn
+from shared.frozen import dataclass
 from shared.runtime import Runtime
 from shared.settings import Settings
 from shared.usecases.artifact_expiry import ArtifactExpiry

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, StringConstraints
@@ -10,6 +9,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from shared.domain.dates import format_date, parse_date
 from shared.domain.priority import Priority
+from shared.frozen import dataclass
 
 __all__ = ["Priority"]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
 from shared.domain.dates import format_date
 from shared.errors import ApiError
+from shared.frozen import dataclass
 from shared.jsontext import write
 from shared.version import VERSION
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -18,6 +18,7 @@ from shared.auth.authenticate import Authenticator, Caller
 from shared.auth.foresight import certainly_missing
 from shared.auth.scopes import Params, Template, params_of, render
 from shared.domain.index import LONGEST_PATH, PATH_PATTERN
+from shared.frozen import dataclass
 from shared.services import Services
 from shared.types import OPAQUE, SLUGID_PATTERN, Stability
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from urllib.parse import unquote
 
 from shared.api.endpoint import Endpoint
+from shared.frozen import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from shared.auth import credentials, hawk
@@ -12,6 +11,7 @@ from shared.auth.clients import Client, Keyring
 from shared.auth.expansion import ASSUME, ExpansionTooLarge, Roles
 from shared.auth.scopes import Expression, ScopeSet
 from shared.errors import AuthenticationFailed, InsufficientScopes
+from shared.frozen import dataclass
 
 ANONYMOUS = f"{ASSUME}anonymous"
 """What every request holds, with or without credentials."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import cast
 
 from shared.auth.clients import CLIENT_ID
 from shared.domain.dates import format_date, parse_date
 from shared.errors import ServiceError
+from shared.frozen import dataclass
 from shared.runtime import Runtime, attempts
 from shared.storage.interface import (
     Create,

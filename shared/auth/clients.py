@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Protocol
 
 from shared.auth.expansion import Roles
+from shared.frozen import dataclass
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9!@/:.+|_-]+")
 ACCESS_TOKEN = re.compile(r"[a-zA-Z0-9_-]{22,66}")

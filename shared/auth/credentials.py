@@ -10,11 +10,11 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from shared.auth import scopes as scope_rules
 from shared.errors import AuthenticationFailed
+from shared.frozen import dataclass
 
 MAX_LIFETIME = timedelta(days=31)
 """The longest time from start to expiry of a certificate."""

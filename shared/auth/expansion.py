@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from shared.auth.scopes import ScopeSet
 from shared.errors import ServiceError
+from shared.frozen import dataclass
 
 ASSUME = "assume:"
 PARAMETER = "<..>"

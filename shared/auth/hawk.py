@@ -13,11 +13,11 @@ import hmac
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
 
 from shared.errors import AuthenticationFailed
+from shared.frozen import dataclass
 
 MAX_LENGTH = 4096
 """The longest Authorization header, and the longest target with a bewit, in characters."""

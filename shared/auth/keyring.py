@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.auth.cache import StaleCache
@@ -13,6 +12,7 @@ from shared.auth.client_store import ClientChanged, ClientRecord, ClientStore
 from shared.auth.clients import Client
 from shared.auth.expansion import Roles
 from shared.auth.role_store import RoleSnapshot, RoleStore
+from shared.frozen import dataclass
 from shared.storage.interface import StorageUnavailable
 from shared.vault import CannotOpen, Vault
 

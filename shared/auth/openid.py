@@ -11,7 +11,6 @@ import hmac
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ import aiohttp
 
 from shared.domain.artifacts import digest
 from shared.errors import AuthenticationFailed, ServiceUnavailable
+from shared.frozen import dataclass
 
 if TYPE_CHECKING:
     import jwt  # loaded with the first ID token: few deployments see one

@@ -7,7 +7,6 @@ leads back to itself; and what a role expands to stays within the limits of one 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from shared.auth.expansion import (
@@ -24,6 +23,7 @@ from shared.auth.expansion import (
 )
 from shared.auth.scopes import ScopeSet
 from shared.errors import ServiceError
+from shared.frozen import dataclass
 
 MAX_ROLES = 10_000
 MAX_SCOPES = 100_000

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 from shared.auth.client_store import pack_scopes, unpack_scopes
 from shared.auth.expansion import Roles
 from shared.domain.dates import format_date, parse_date
 from shared.errors import ServiceError
+from shared.frozen import dataclass
 from shared.runtime import Runtime, attempts
 from shared.storage.interface import (
     Create,

@@ -6,7 +6,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from typing import Any, Literal
 from shared.domain.protocol import CLIENT_CLOCK_SKEW
 from shared.domain.task import Run, State, Task
 from shared.errors import InputError, RequestConflict
+from shared.frozen import dataclass
 
 AFTER_EXCEPTION = timedelta(minutes=25)
 """For so long after its end an exception run still takes artifacts (contract 7.1)."""

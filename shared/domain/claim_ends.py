@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared.domain import announcements
@@ -20,6 +20,7 @@ from shared.domain.effects import (
 from shared.domain.protocol import LATEST_COMMIT
 from shared.domain.task import RETRY_OF, Resolved, State, Task
 from shared.domain.transitions import hold_pending, interrupt, resolved_again
+from shared.frozen import dataclass
 
 
 class NotExpired(NoDecision):

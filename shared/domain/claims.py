@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from enum import Enum, auto
 
@@ -30,6 +30,7 @@ from shared.domain.transitions import (
     with_retry,
 )
 from shared.errors import RequestConflict
+from shared.frozen import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any, cast
 
 from shared.domain.dates import parse_date
 from shared.domain.priority import Priority
+from shared.frozen import dataclass
 from shared.jsontext import in_javascript
 
 Json = Mapping[str, Any]

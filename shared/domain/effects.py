@@ -5,13 +5,14 @@ Write-ahead effects are put before the commit, the others follow it (design 2.2)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from shared.domain.events import TaskEvent
 from shared.domain.priority import Priority
 from shared.domain.task import MessageHandle, Run, State, Task
 from shared.errors import ApiError, ServiceError
+from shared.frozen import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from shared.domain.priority import Priority
 from shared.domain.task import State
+from shared.frozen import dataclass
 
 
 class Exchange(StrEnum):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
+
+from shared.frozen import dataclass
 
 MINUTES = timedelta(minutes=5)
 """From one sample to the next."""

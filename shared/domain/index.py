@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from shared.domain.dates import parse_date
 from shared.domain.definition import Definition
+from shared.frozen import dataclass
 
 PATH_PATTERN = r"^([a-zA-Z0-9_!~*'()%-]+\.)*[a-zA-Z0-9_!~*'()%-]+$"
 LONGEST_PATH = 255

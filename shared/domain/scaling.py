@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from shared.frozen import dataclass
 
 Strategy = Literal["default", "accurate"]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from shared.domain.dates import format_date
 from shared.domain.priority import Priority
+from shared.frozen import dataclass
 
 MAX_RUNS = 50
 """A rerun beyond this many runs is refused (contract 4.2)."""

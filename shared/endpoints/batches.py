@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field
@@ -13,6 +12,7 @@ from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.paging import MOST, OF_LOOKUPS, limit_of, start_of, token_of
 from shared.endpoints.task_models import TaskResponse, TaskStatus
 from shared.errors import InputError
+from shared.frozen import dataclass
 from shared.services import Services
 from shared.types import SLUGID_PATTERN, Closed, Unique, optional
 

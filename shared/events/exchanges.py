@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from shared.domain.events import Exchange
+from shared.frozen import dataclass
 
 EXCHANGE_PREFIX = "exchange/taskcluster-queue/v1/"
 """What clients put before an exchange's short name."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 from azure.servicebus import ServiceBusMessage
@@ -13,6 +12,7 @@ from azure.servicebus.aio import ServiceBusSender
 from azure.servicebus.exceptions import MessageSizeExceededError
 
 from shared.events.messages import EventMessage
+from shared.frozen import dataclass
 
 CLOSE_SECONDS = 2.0
 

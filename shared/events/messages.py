@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +19,7 @@ from shared.domain.events import ArtifactEvent, Event, Exchange, GroupEvent, Sna
 from shared.domain.routes import route_properties
 from shared.domain.task import Created, Run, State, Task
 from shared.events.exchanges import NO_WORD, PRIMARY
+from shared.frozen import dataclass
 
 SIZE_LIMIT = 256_000
 """Bytes of a message in the Standard tier (256 KB), less what the protocol adds."""

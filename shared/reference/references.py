@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from shared.api.endpoint import Endpoint
+from shared.frozen import dataclass
 from shared.reference import meta_schemas
 
 Json = dict[str, Any]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import cast
 
 from shared.domain.artifacts import MAX_OF_TASK, MAX_RUN, Artifact, StorageType, Upload
 from shared.domain.dates import format_date, parse_date
 from shared.errors import ServiceError
+from shared.frozen import dataclass
 from shared.runtime import Runtime, attempts
 from shared.storage import keys
 from shared.storage.codec import SCHEMA, check_schema, compact

@@ -12,7 +12,6 @@ import random
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
 from urllib.parse import unquote
@@ -20,6 +19,7 @@ from urllib.parse import unquote
 from azure.core.credentials import AccessToken, AccessTokenInfo, AzureNamedKeyCredential, TokenRequestOptions
 from azure.core.credentials_async import AsyncSupportsTokenInfo, AsyncTokenCredential
 
+from shared.frozen import dataclass
 from shared.joint import OneByOne
 from shared.storage.wire import Answer, Authorisation, Request
 

@@ -7,13 +7,14 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Definition
 from shared.domain.priority import Priority
 from shared.domain.task import Created, MessageHandle, MessageHandles, PriorityChange, Resolved, Run, State, Task
+from shared.frozen import dataclass
 from shared.jsontext import memory_of, write
 from shared.storage.interface import Row, StorageUnavailable, Value
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -12,6 +11,7 @@ from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.pipeline import AsyncPipeline
 from azure.core.pipeline.policies import AsyncBearerTokenCredentialPolicy
 
+from shared.frozen import dataclass
 from shared.storage.authorisation import TOKEN_SCOPE, Authorisations
 from shared.storage.azure_blobs import AzureBlobs
 from shared.storage.azure_queues import AzureQueues

@@ -9,12 +9,12 @@ import asyncio
 import math
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from weakref import finalize
 
 from shared.domain.definition import Definition
 from shared.errors import ServiceUnavailable
+from shared.frozen import dataclass
 
 LARGE = 64 * 1024
 """Bytes of memory: definitions from this size on count against the limit, smaller ones never wait."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from shared.concurrency import together
 from shared.domain.dates import format_date, parse_date
 from shared.errors import ServiceUnavailable
+from shared.frozen import dataclass
 from shared.recent import Recent
 from shared.runtime import Runtime, attempts
 from shared.storage import keys

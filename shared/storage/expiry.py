@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from shared.concurrency import in_waves
@@ -11,6 +10,7 @@ from shared.domain.artifacts import digest
 from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Definition
 from shared.domain.protocol import EXPIRY_GRACE_PERIOD
+from shared.frozen import dataclass
 from shared.storage import keys
 from shared.storage.interface import (
     Create,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from shared.concurrency import in_waves
 from shared.domain.task import State
+from shared.frozen import dataclass
 from shared.storage import keys
 from shared.storage.group_rows import STATE_COLUMNS, Unsettled, settled_state
 from shared.storage.interface import MAX_OPERATIONS, Delete, Row, Storage, TransactionRefused, Upsert

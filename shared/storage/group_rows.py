@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import Enum
 from typing import Any, cast
 
 from shared.domain.dates import format_date, parse_date
 from shared.domain.task import State
+from shared.frozen import dataclass
 from shared.storage.codec import PackedDefinition, packed_in
 from shared.storage.interface import MAX_OPERATIONS, Row, Value
 

@@ -10,12 +10,12 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 from shared.domain.dates import format_date, parse_date
 from shared.domain.history import Figures, Sample
+from shared.frozen import dataclass
 from shared.storage import keys
 from shared.storage.interface import MAX_OPERATIONS, Create, Delete, Row, Storage, TransactionRefused, Value
 from shared.storage.partitions import rows_of

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 
 from shared.domain.dates import format_date, parse_date
 from shared.domain.index import Entry, namespaces_above, replaces, split
 from shared.errors import ServiceUnavailable
+from shared.frozen import dataclass
 from shared.recent import Recent
 from shared.runtime import Runtime, attempts
 from shared.storage import keys

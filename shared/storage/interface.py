@@ -6,12 +6,12 @@ Two implementations exist: `azure` (the SDKs) and the tests' in-memory twin, kep
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Protocol
 
 from shared.errors import ServiceError
+from shared.frozen import dataclass
 
 Value = str | int | bool | bytes
 """A property of an entity. Times are stored as text (contract's format), so that every digit is kept."""

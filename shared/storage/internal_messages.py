@@ -9,7 +9,6 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -19,6 +18,7 @@ from shared.domain.claim_ends import UndeliveredClaim
 from shared.domain.claims import Worker
 from shared.domain.dates import format_date, parse_date
 from shared.errors import ServiceError
+from shared.frozen import dataclass
 from shared.types import Date, Id, Priority, SlugId
 
 CLAIM_QUEUE = "claim"

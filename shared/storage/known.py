@@ -11,10 +11,11 @@ sequence number: a row proves that a status is current only if the row was read 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 
 from shared.domain.task import MessageHandles, Task
+from shared.frozen import dataclass
 from shared.recent import Recent
 
 FRESH = timedelta(seconds=1)

@@ -7,7 +7,6 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.domain.claim_ends import UndeliveredClaim
@@ -15,6 +14,7 @@ from shared.domain.dates import format_date
 from shared.domain.priority import PRIORITIES, Priority
 from shared.domain.protocol import LONGEST_TIMER, RESOLVED_DELAY
 from shared.domain.task import MessageHandle, Task
+from shared.frozen import dataclass
 from shared.runtime import Runtime
 from shared.storage.interface import Message, Receipt, ReceiptLost, Storage, StorageUnavailable
 from shared.storage.internal_messages import (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from shared.frozen import dataclass
 
 _PREFIX = re.compile(r"([a-z][a-z0-9]{0,19})?")
 _TABLE = re.compile(r"[A-Za-z][A-Za-z0-9]{2,62}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from shared.domain.dates import format_date, parse_date
 from shared.domain.effects import PoolRow
+from shared.frozen import dataclass
 from shared.storage import keys
 from shared.storage.interface import Row, Storage
 from shared.storage.partitions import rows_of

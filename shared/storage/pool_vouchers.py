@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
+from shared.frozen import dataclass
 from shared.storage import keys
 from shared.storage.interface import Storage
 from shared.storage.known import KnownStatuses, Moment

@@ -7,7 +7,6 @@ and a row may have outlived its task: readers remove duplicates and look at the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
@@ -16,6 +15,7 @@ from shared.domain.dates import format_date, parse_date
 from shared.domain.effects import ChangePoolRows, PoolRow, row_of
 from shared.domain.priority import Priority
 from shared.domain.task import State, Task
+from shared.frozen import dataclass
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.codec import decode_task

@@ -6,11 +6,11 @@ while the header of its group names it: others are orphans of calls that created
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Definition
+from shared.frozen import dataclass
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.interface import Delete, Row, Storage, TransactionRefused, Upsert

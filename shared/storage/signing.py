@@ -7,11 +7,11 @@ Signed with the account's key where there is one, else with a key that Azure del
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
+from shared.frozen import dataclass
 from shared.joint import OneByOne
 from shared.storage.interface import SignedQueue
 from shared.storage.names import Names

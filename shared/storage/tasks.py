@@ -7,11 +7,12 @@ is kept serves only to commit the next one on condition that the row is still th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from shared.domain.definition import Definition
 from shared.domain.task import State, Task
 from shared.errors import ResourceNotFound, ServiceError, ServiceUnavailable
+from shared.frozen import dataclass
 from shared.storage import keys
 from shared.storage.artifacts import WAITING_COLUMNS, Waiting, decode_waiting
 from shared.storage.codec import (

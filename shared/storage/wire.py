@@ -14,7 +14,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Protocol, Self
 from wsgiref.handlers import format_date_time
 
@@ -22,6 +21,7 @@ import aiohttp
 from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError
 
 from shared.errors import ServiceError
+from shared.frozen import dataclass
 from shared.storage.counting import Kind, recorded, retried
 from shared.storage.interface import StorageRefused, StorageUnavailable
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from shared.domain.dates import format_date, parse_date
+from shared.frozen import dataclass
 from shared.recent import Recent
 from shared.runtime import Runtime
 from shared.storage import keys

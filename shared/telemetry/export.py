@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from opentelemetry import metrics, trace
 from opentelemetry._logs import Logger, SeverityNumber
@@ -27,6 +26,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace import Tracer as OpenTelemetryTracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from shared.frozen import dataclass
 from shared.settings import Settings
 from shared.telemetry.instruments import INSTRUMENTS, Instrument
 from shared.telemetry.logs import NAMESPACE, Record

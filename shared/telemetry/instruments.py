@@ -5,8 +5,9 @@ Names that Taskcluster's own Queue has are kept, with their labels, so that dash
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from shared.frozen import dataclass
 
 _POOL = ("provisionerId", "workerType")
 _SECONDS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)

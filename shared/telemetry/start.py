@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
+from shared.frozen import dataclass
 from shared.ids import new_slugid
 from shared.settings import Settings
 from shared.telemetry.logs import structure_logs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
@@ -25,6 +25,7 @@ from shared.domain.effects import (
 from shared.domain.protocol import LATEST_COMMIT
 from shared.domain.task import MessageHandle, Task
 from shared.errors import ServiceUnavailable
+from shared.frozen import dataclass
 from shared.runtime import Runtime
 from shared.storage.groups import GroupStore
 from shared.storage.interface import ReceiptLost

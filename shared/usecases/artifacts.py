@@ -7,7 +7,7 @@ finishArtifact for `object`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeGuard
 
@@ -19,6 +19,7 @@ from shared.domain.definition import Definition
 from shared.domain.protocol import EXPIRY_GRACE_PERIOD, TRIES
 from shared.domain.task import State, Task
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
+from shared.frozen import dataclass
 from shared.runtime import attempts, pause
 from shared.storage import keys
 from shared.storage.artifacts import ArtifactChanged, ArtifactStore, RunInactive, Stored, operations_for

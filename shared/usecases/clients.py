@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,6 +23,7 @@ from shared.auth.keyring import TableKeyring
 from shared.auth.scopes import ScopeSet
 from shared.domain.dates import format_date, parse_date
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
+from shared.frozen import dataclass
 from shared.runtime import Runtime, attempts
 from shared.storage.expiry import ExpiryStore
 from shared.vault import CannotOpen, Vault

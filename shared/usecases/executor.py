@@ -7,7 +7,7 @@ in doubt, leaves it: if the commit did not happen, readers recognise the orphans
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import assert_never
 
@@ -24,6 +24,7 @@ from shared.domain.effects import (
     ShowPending,
 )
 from shared.errors import ApiError, ResourceNotFound, ServiceUnavailable
+from shared.frozen import dataclass
 from shared.runtime import Runtime, attempts
 from shared.storage.codec import PackedDefinition
 from shared.storage.group_edges import GroupEdges

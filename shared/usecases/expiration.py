@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
@@ -13,6 +12,7 @@ from shared.auth.client_store import ClientStore
 from shared.concurrency import in_waves
 from shared.domain.protocol import ROWS_COMPLETE_AFTER
 from shared.errors import ServiceError
+from shared.frozen import dataclass
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.directory import DirectoryStore, Kind

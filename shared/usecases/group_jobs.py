@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -18,6 +17,7 @@ from shared.domain.effects import Decision, NoDecision
 from shared.domain.priority import Priority
 from shared.domain.protocol import ORPHAN_AFTER, STORAGE_CLOCK_SKEW
 from shared.errors import ApiError, RequestConflict, ResourceNotFound
+from shared.frozen import dataclass
 from shared.storage.group_rows import Active
 from shared.storage.interface import StorageUnavailable
 from shared.storage.internal_messages import GroupJobBody

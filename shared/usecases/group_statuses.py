@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from shared.concurrency import in_waves
 from shared.domain.protocol import LATEST_COMMIT, STORAGE_CLOCK_SKEW
 from shared.domain.task import State, Task
+from shared.frozen import dataclass
 from shared.joint import OneByOne
 from shared.recent import Recent
 from shared.runtime import Runtime

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from shared.concurrency import both
 from shared.domain.dates import format_date
@@ -12,6 +12,7 @@ from shared.domain.events import Exchange, GroupEvent
 from shared.domain.priority import Priority
 from shared.domain.task import Task
 from shared.errors import InputError, ResourceNotFound, ServiceUnavailable
+from shared.frozen import dataclass
 from shared.joint import Joint
 from shared.runtime import attempts
 from shared.storage import keys

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 from shared.concurrency import together
 from shared.domain.claim_ends import UndeliveredClaim
 from shared.domain.effects import ChangePoolRows, Decision
 from shared.domain.events import Exchange
+from shared.frozen import dataclass
 from shared.runtime import Runtime
 from shared.storage.interface import StorageUnavailable
 from shared.storage.tasks import Loaded

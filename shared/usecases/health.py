@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
@@ -16,6 +15,7 @@ from shared.cached_answer import CachedAnswer
 from shared.concurrency import in_waves
 from shared.domain.dates import format_date
 from shared.domain.protocol import ROWS_COMPLETE_AFTER
+from shared.frozen import dataclass
 from shared.storage.expiry import ExpiryStore
 from shared.storage.interface import Queues, StorageUnavailable
 from shared.storage.internal_messages import (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from shared.concurrency import together
 from shared.domain.definition import Definition
 from shared.domain.index import MOST_DATA, Entry, entries_of, is_path, paths_of
 from shared.errors import InputError, ResourceNotFound
+from shared.frozen import dataclass
 from shared.storage.codec import compact
 from shared.storage.expiry import Expiring
 from shared.storage.index import IndexStore, Namespace

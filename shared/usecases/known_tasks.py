@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.domain.task import Task
+from shared.frozen import dataclass
 from shared.recent import Recent
 
 _REMEMBERED = 100_000

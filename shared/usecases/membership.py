@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared.concurrency import both
 from shared.domain.definition import Definition
 from shared.domain.protocol import ORPHAN_AFTER
 from shared.errors import RequestConflict, ServiceUnavailable
+from shared.frozen import dataclass
 from shared.recent import Recent
 from shared.runtime import Runtime, attempts
 from shared.storage.codec import PackedDefinition

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -27,6 +27,7 @@ from shared.domain.definition import Json
 from shared.domain.protocol import EXPIRY_GRACE_PERIOD, SIGNED_URL_CLOCK_SKEW
 from shared.domain.task import Run
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
+from shared.frozen import dataclass
 from shared.runtime import Runtime
 from shared.storage.artifacts import ArtifactStore, Stored
 from shared.storage.interface import Storage

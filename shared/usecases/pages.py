@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from shared.concurrency import TOO_MANY_LISTS, Turns, in_waves
 from shared.domain.definition import Definition, Json
 from shared.domain.priority import Priority
 from shared.errors import ServiceUnavailable
+from shared.frozen import dataclass
 from shared.storage.definitions import MOST_IN_ANSWER, NoRoom, Share
 from shared.storage.tasks import Loaded, TaskStore
 

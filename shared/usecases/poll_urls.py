@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.concurrency import together
 from shared.domain.priority import PRIORITIES
 from shared.domain.protocol import SIGNED_URL_CLOCK_SKEW
+from shared.frozen import dataclass
 from shared.recent import Recent
 from shared.runtime import Runtime
 from shared.storage.interface import Access

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any
 
 from shared.concurrency import together
 from shared.domain.priority import Priority
 from shared.domain.protocol import HIDDEN_WHILE_CLAIMING
+from shared.frozen import dataclass
 from shared.recent import Recent
 from shared.runtime import Runtime
 from shared.storage.messages import Messages, PendingMessage

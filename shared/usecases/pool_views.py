@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from shared.concurrency import both, together
@@ -11,6 +11,7 @@ from shared.domain.definition import Json
 from shared.domain.effects import row_of
 from shared.domain.task import State
 from shared.errors import InputError, ResourceNotFound
+from shared.frozen import dataclass
 from shared.storage import keys
 from shared.storage.definitions import Share
 from shared.storage.directory import MOST_ACTIONS, Declaration, DirectoryStore, Entry, Kind, packed_actions

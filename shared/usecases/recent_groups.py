@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from shared.frozen import dataclass
 from shared.storage import keys
 from shared.storage.group_rows import Group
 from shared.storage.groups import GroupStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from shared.auth import role_rules
@@ -16,6 +16,7 @@ from shared.auth.role_store import RoleRecord, RolesChanged, RoleSnapshot, RoleS
 from shared.auth.scopes import ScopeSet
 from shared.domain.dates import format_date
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
+from shared.frozen import dataclass
 from shared.runtime import Runtime, attempts
 from shared.usecases.clients import PAGE_TEXT, Authorise, refuse_double_stars
 

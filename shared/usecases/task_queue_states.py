@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from shared.frozen import dataclass
 from shared.storage import keys
 from shared.storage.directory import DirectoryStore, Entry
 from shared.storage.pool_index import PoolSnapshot

@@ -11,7 +11,6 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote, urlencode
 
@@ -28,6 +27,7 @@ from shared.domain.artifacts import (
 )
 from shared.domain.protocol import SIGNED_URL_CLOCK_SKEW
 from shared.errors import InputTooLarge, InsufficientScopes, RequestConflict, ResourceNotFound
+from shared.frozen import dataclass
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.artifacts import ArtifactStore, Stored

@@ -7,7 +7,6 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.auth.credentials import task_client_id, task_scopes, temporary_credentials
@@ -19,6 +18,7 @@ from shared.domain.definition import Json
 from shared.domain.task import Task
 from shared.domain.transitions import refuse_after_deadline
 from shared.errors import InputError, ResourceNotFound, ServiceUnavailable
+from shared.frozen import dataclass
 from shared.storage.interface import StorageUnavailable
 from shared.storage.internal_messages import MalformedMessage
 from shared.storage.messages import PendingMessage

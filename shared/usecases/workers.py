@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 
 from shared.concurrency import both, in_waves
@@ -17,6 +17,7 @@ from shared.domain.effects import ChangePoolRows, Decision, NoDecision
 from shared.domain.removal import worker_removed
 from shared.domain.task import Task
 from shared.errors import ResourceNotFound, ServiceUnavailable
+from shared.frozen import dataclass
 from shared.runtime import attempts
 from shared.storage import keys
 from shared.storage.directory import DirectoryStore, Kind
