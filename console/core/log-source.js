@@ -3,14 +3,16 @@
 import { artifact, status } from "./queue.js";
 
 const FOLLOW_EVERY = 2000;
-const MOST_BYTES = 64 * 2 ** 20;
 const SHOWN_FROM_END = 16 * 2 ** 20;
 
-/** Lines of a growing text; a carriage return lets a line be written again, as progress bars do. */
+/** The last lines of a growing text; a carriage return lets a line be written again, as progress bars do. */
 export class Lines {
   constructor() {
     /** @type {string[]} */
     this.lines = [];
+    /** Lines that came before those, and are kept no more. */
+    this.dropped = 0;
+    this.kept = 0;
     this.bytes = 0;
     this.unfinished = "";
     this.decoder = new TextDecoder();
@@ -21,7 +23,20 @@ export class Lines {
     this.bytes += chunk.length;
     const parts = (this.unfinished + this.decoder.decode(chunk, { stream: true })).split("\n");
     this.unfinished = parts.pop() ?? "";
-    for (const part of parts) this.lines.push(overwritten(part));
+    for (const part of parts) {
+      const line = overwritten(part);
+      this.lines.push(line);
+      this.kept += line.length + 1;
+    }
+    if (this.kept > 2 * SHOWN_FROM_END) this.shorten();
+  }
+
+  /** Keep only as much of the end as is shown. */
+  shorten() {
+    let count = 0;
+    for (; this.kept > SHOWN_FROM_END; count++) this.kept -= (this.lines[count] ?? "").length + 1;
+    this.lines = this.lines.slice(count);
+    this.dropped += count;
   }
 
   /** All lines, the one that has no end yet included. */
@@ -41,7 +56,7 @@ function overwritten(line) {
  * @property {string[]} lines
  * @property {number} bytes
  * @property {boolean} ended nothing more will come
- * @property {number} skipped bytes before the first line that is shown
+ * @property {number | null} before lines before the first that is shown; null: not known, as only the end was read
  */
 
 /**
@@ -53,7 +68,8 @@ function overwritten(line) {
 export async function followLog({ taskId, runId, name }, show, signal) {
   const lines = new Lines();
   let skipped = 0;
-  const tell = (/** @type {boolean} */ ended) => show({ lines: lines.all(), bytes: lines.bytes, ended, skipped });
+  const tell = (/** @type {boolean} */ ended) =>
+    show({ lines: lines.all(), bytes: lines.bytes, ended, before: skipped > 0 ? null : lines.dropped });
   let resolved = false;
   for (;;) {
     const run = (await status(taskId, { signal })).runs[runId];
@@ -62,7 +78,7 @@ export async function followLog({ taskId, runId, name }, show, signal) {
     const { url } = await contentOf(taskId, runId, name, signal);
     const got = await readOn(url, lines, skipped, signal, () => tell(false));
     skipped = got.skipped;
-    if (got.whole || (resolved && last) || lines.bytes >= MOST_BYTES) break;
+    if (got.whole || (resolved && last)) break;
     tell(false);
     if (!resolved) await delay(FOLLOW_EVERY, signal);
   }
@@ -129,7 +145,6 @@ async function drain(response, lines, known, progress) {
     const fresh = value.subarray(Math.min(drop, value.length));
     drop -= value.length - fresh.length;
     if (fresh.length > 0) lines.add(fresh);
-    if (lines.bytes > MOST_BYTES) return void reader.cancel();
     if (performance.now() - shown > 200) {
       progress();
       shown = performance.now();

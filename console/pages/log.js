@@ -27,15 +27,20 @@ export default function LogPage({ params }) {
   const [range, setRange] = useState(rangeOf(location.hash));
   const [follow, setFollow] = useState(range === null && localStorage.getItem(FOLLOW_KEY) !== "no");
   const frame = useRef(/** @type {HTMLDivElement | null} */ (null));
+  const placed = useRef(-1);
   const lines = state?.lines ?? [];
+  const before = state ? state.before : 0;
   const search = useSearch(lines);
 
   useLayoutEffect(() => {
     if (follow && frame.current) frame.current.scrollTop = frame.current.scrollHeight;
   }, [follow, lines.length]);
   useEffect(() => {
-    if (range && frame.current && lines.length >= range[0]) jump(frame.current, range[0]);
-  }, [lines.length > 0]);
+    if (!range || before === null || !frame.current || placed.current === before) return;
+    if (range[0] <= before || range[0] > before + lines.length) return;
+    placed.current = before; // once, and again when lines above it have gone
+    jump(frame.current, range[0] - before);
+  }, [lines.length > 0, before, state?.ended]);
 
   const show = (/** @type {number} */ line) => {
     setFollow(false);
@@ -76,13 +81,14 @@ export default function LogPage({ params }) {
         <button type="button" onClick=${() => search.nextError(show)}>Next error</button>
         <label><input type="checkbox" checked=${follow} onChange=${() => remember(!follow)} /> Follow</label>
         <${ActionButton} action=${() => openArtifact(taskId, runId, name)}>Raw log<//>
-        <span class="reason" role="status">${state && `${counted(lines.length, "line")}${state.ended ? "" : ", live"}`}</span>
+        <span class="reason" role="status">${state && `${counted((before ?? 0) + lines.length, "line")}${before === null ? " at the end" : ""}${state.ended ? "" : ", live"}`}</span>
       </div>
-      ${state && state.skipped > 0 && html`<p class="notice">The log is long: what is shown begins ${state.skipped.toLocaleString()} bytes after its start. Open the raw log for all of it.</p>`}
+      ${before === null && html`<p class="notice">The log is long: only its end was read, so its lines have no numbers${range && ", and those of the link cannot be found"}. Open the raw log for all of it.</p>`}
+      ${before !== null && before > 0 && html`<p class="notice">The log is long: shown is its end, from line ${(before + 1).toLocaleString()} on. Open the raw log for all of it.</p>`}
     </header>
     ${error && html`<${Failure} error=${error} retry=${again} />`}
     ${!state && !error && html`<${Loading} label="Loading the log" />`}
-    ${state && html`<${LogLines} frame=${frame} lines=${lines} range=${range} marked=${search.current} choose=${choose} scrolled=${scrolled} />`}
+    ${state && html`<${LogLines} frame=${frame} lines=${lines} before=${before} range=${range} marked=${search.current} choose=${choose} scrolled=${scrolled} />`}
   </article>`;
 }
 

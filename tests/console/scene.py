@@ -103,9 +103,11 @@ class Scene:
         getattr(self.client(claim["credentials"]), method)(claim["status"]["taskId"], claim["runId"])
 
 
-def put(url: str, content: bytes, content_type: str = "text/plain; charset=utf-8") -> None:
+def put(url: str, content: bytes, content_type: str = "text/plain; charset=utf-8", encoding: str = "") -> None:
     """Write the content of an artifact, or write it anew."""
-    headers = {"content-type": content_type, "x-ms-blob-type": "BlockBlob"}
+    headers = {"content-type": content_type, "x-ms-blob-type": "BlockBlob", "x-ms-blob-content-type": content_type}
+    if encoding:
+        headers["x-ms-blob-content-encoding"] = encoding
     requests.put(url, data=content, headers=headers, timeout=60).raise_for_status()
 
 

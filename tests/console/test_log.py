@@ -1,5 +1,6 @@
 """The page of a log: colours, search, errors, links to lines, and following it while it is written."""
 
+import gzip
 import re
 
 from azure.storage.blob import BlobBlock, BlobClient
@@ -111,6 +112,36 @@ def test_a_log_is_followed_that_its_worker_writes_block_by_block(scene: Scene, o
         expect(_line(page, 2)).to_contain_text("100%")
         scene.complete("build")
         expect(page.get_by_text("3 lines", exact=True)).to_be_visible()
+
+
+def test_the_end_of_a_log_that_unpacks_to_more_than_is_kept_is_there(scene: Scene, open_page: OpenPage) -> None:
+    """The failure is at the end. Its lines are counted as they come, so their numbers are true."""
+    count, width = 720_000, 96
+    text = b"".join(b"step %d ".ljust(width, b".") % number + b"\n" for number in range(1, count))
+    page = _long_log(scene, open_page, gzip.compress(text + b"error: the last line\n", 1), "gzip", f"#L{count - 1}")
+    expect(page.get_by_text(f"{count:,} lines", exact=True)).to_be_visible()
+    expect(_line(page, count)).to_contain_text("error: the last line")
+    expect(_line(page, count - 1)).to_contain_text(f"step {count - 1} ")
+    expect(page.locator(".line.chosen")).to_contain_text(f"step {count - 1} ")
+    expect(page.get_by_text("shown is its end, from line")).to_be_visible()
+
+
+def test_the_end_of_a_long_log_has_no_false_numbers(scene: Scene, open_page: OpenPage) -> None:
+    text = b"a line of some length, as many are\n" * 500_000 + b"error: the last line\n"
+    page = _long_log(scene, open_page, text, "", "")
+    expect(page.get_by_text("only its end was read, so its lines have no numbers")).to_be_visible()
+    expect(page.locator(".log .line").last).to_have_text("error: the last line")
+    expect(page.locator(".log .number")).to_have_count(0)
+    page.get_by_role("button", name="Next error").click()
+    expect(page.locator(".line.marked")).to_have_text("error: the last line")
+
+
+def _long_log(scene: Scene, open_page: OpenPage, content: bytes, encoding: str, line: str) -> Page:
+    scene.create("build")
+    scene.claim("build")
+    put(scene.begin_blob("build", LOG), content, encoding=encoding)
+    scene.complete("build")
+    return open_page(f"/tasks/{scene.ids['build']}/runs/0/logs/{ENCODED}{line}")
 
 
 def test_a_log_that_is_missing_says_so(settled: Scene, open_page: OpenPage) -> None:
