@@ -61,17 +61,25 @@ def cancel_group(group_id: GroupId, yes: Yes = False) -> None:
 
 @groups.command("rerun-failed")
 def rerun_failed(group_id: GroupId) -> None:
-    """Rerun the tasks of a group that failed or ended as an exception. Exit code 1 if one refused."""
+    """Rerun the tasks of a group that failed or ended as an exception, but those that somebody cancelled.
+
+    Exit code 1 if one refused.
+    """
     with queue_api() as queue:
         failed = [
             one["status"]["taskId"]
             for one in _members(queue, group_id)
-            if one["status"]["state"] in ("failed", "exception")
+            if one["status"]["state"] in ("failed", "exception") and not _is_canceled(one["status"])
         ]
         if not failed:
             say("nothing has failed")
             return
         each("rerun", failed, queue.rerunTask)
+
+
+def _is_canceled(status: Any) -> bool:
+    """Whether somebody cancelled the task: that is no failure."""
+    return bool(status["runs"]) and status["runs"][-1].get("reasonResolved") == "canceled"
 
 
 def _members(queue: Any, group_id: str) -> list[Any]:

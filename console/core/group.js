@@ -1,7 +1,7 @@
 // The tasks of a group, read again cheaply: the whole list at first, then the pages on which something can still change.
 
 import { taskGroupPage } from "./queue.js";
-import { isFinal, STATES } from "./words.js";
+import { isCanceled, isFinal, isWrong, STATES } from "./words.js";
 
 /** @typedef {import("./types").Member} Member */
 /** @typedef {import("./types").Status} Status */
@@ -119,9 +119,55 @@ export function countByState(members) {
   return counts;
 }
 
-/** How many tasks failed or ended as an exception: `2 failed, 1 exception`; nothing if none did. @param {Record<string, number>} counts */
-export const endings = (counts) =>
-  ["failed", "exception"].flatMap((state) => (counts[state] ? [`${counts[state]} ${state}`] : [])).join(", ");
+/**
+ * How many tasks ended without completing: `2 failed, 1 exception`, `5 cancelled`, which is no failure; empty if none did.
+ * @param {Member[]} members
+ */
+export function endings(members) {
+  const wrong = countByState(members.filter(({ status }) => isWrong(status)));
+  const canceled = members.filter(({ status }) => isCanceled(status)).length;
+  const said = (/** @type {number} */ count, /** @type {string} */ word) => (count ? [`${count} ${word}`] : []);
+  return {
+    wrong: [...said(wrong["failed"] ?? 0, "failed"), ...said(wrong["exception"] ?? 0, "exception")].join(", "),
+    canceled: said(canceled, "cancelled").join(),
+  };
+}
+
+/**
+ * What failed or ended as an exception: what nothing else that went wrong led to first, then in the order of time.
+ * @param {Member[]} members
+ */
+export function failures(members) {
+  const byId = new Map(members.map((member) => [member.status.taskId, member]));
+  /** @type {Map<string, boolean>} whether something that a task waits for, directly or not, did not complete */
+  const led = new Map();
+  const isLed = (/** @type {Member} */ start) => {
+    const ahead = [start];
+    while (ahead.length > 0) {
+      const member = /** @type {Member} */ (ahead.at(-1));
+      const id = member.status.taskId;
+      const needed = member.task.dependencies.flatMap((one) => byId.get(one) ?? []);
+      const unknown = needed.filter(({ status }) => !led.has(status.taskId) && status.state !== "completed");
+      if (!led.has(id)) led.set(id, false); // also ends at a circle, which no group has
+      if (unknown.length > 0) {
+        ahead.push(...unknown);
+        continue;
+      }
+      led.set(
+        id,
+        needed.some(
+          ({ status }) => status.state === "failed" || status.state === "exception" || led.get(status.taskId),
+        ),
+      );
+      ahead.pop();
+    }
+    return led.get(start.status.taskId) === true;
+  };
+  const key = (/** @type {Member} */ member) =>
+    `${isLed(member) ? 1 : 0}${member.status.runs.at(-1)?.resolved ?? ""}${member.task.metadata.name}`;
+  const keyed = members.filter(({ status }) => isWrong(status)).map((member) => ({ member, key: key(member) }));
+  return keyed.sort((a, b) => (a.key < b.key ? -1 : 1)).map(({ member }) => member);
+}
 
 /**
  * Unscheduled tasks that wait, directly or not, for a task of the group that did not complete.

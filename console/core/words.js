@@ -15,6 +15,12 @@ export const PRIORITIES = ["highest", "very-high", "high", "medium", "low", "ver
 /** @param {State} state */
 export const isFinal = (state) => state === "completed" || state === "failed" || state === "exception";
 
+/** Whether somebody cancelled a task: that is no failure. @param {Status} status */
+export const isCanceled = ({ state, runs }) => state === "exception" && runs.at(-1)?.reasonResolved === "canceled";
+
+/** Whether a task failed or ended as an exception, and nobody wanted that. @param {Status} status */
+export const isWrong = (status) => (status.state === "failed" || status.state === "exception") && !isCanceled(status);
+
 /** @type {Record<string, string>} */
 const RESOLVED = {
   completed: "The worker reported success.",

@@ -78,7 +78,7 @@ function Group({ found, view, query, refresh }) {
       ["Sealed", group.sealed ? html`<${Time} at=${group.sealed} now=${now} />` : "no"],
       ["Expires", html`<${Time} at=${group.expires} now=${now} />`],
     ]} />
-    <${GroupSigns} members=${members} counts=${counts} blocked=${blocked} />
+    <${GroupSigns} members=${members} blocked=${blocked} />
     <${StateBar} counts=${counts} selected=${filter.state} select=${(/** @type {string} */ state) => setQuery({ state })} />
     <${GroupActions} group=${group} members=${members} bulk=${bulk} refresh=${refresh} />
     <${BulkProgress} bulk=${bulk} />
@@ -124,7 +124,7 @@ function TaskTable({ members, blocked, now, sort, selected, select }) {
         title: "State",
         sort: byState,
         cell: (/** @type {Member} */ { status }) =>
-          html`<${State} state=${status.state} reason=${blocked.has(status.taskId) ? "waits for a task that failed" : shortReason(status)} />`,
+          html`<${State} state=${status.state} reason=${blocked.has(status.taskId) ? "waits for a task that did not complete" : shortReason(status)} />`,
       },
       {
         key: "queue",
@@ -173,7 +173,8 @@ function useTitle(data) {
   useEffect(() => {
     if (!data) return;
     const done = data.members.filter(({ status }) => isFinal(status.state)).length;
-    const ended = endings(countByState(data.members));
+    const { wrong, canceled } = endings(data.members);
+    const ended = [wrong, canceled].filter(Boolean).join(", ");
     document.title = `${ended && `${ended} · `}${done}/${data.members.length} · ${data.group.taskGroupId}`;
   }, [data]);
 }

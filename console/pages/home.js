@@ -89,16 +89,18 @@ function GroupState({ id, asked }) {
     async (signal) => {
       if (!asked) return null;
       const page = await taskGroupPage(id, undefined, signal, COUNT_LIMIT);
-      return { counts: countByState(page.tasks), more: page.continuationToken !== undefined };
+      const more = page.continuationToken !== undefined;
+      return { counts: countByState(page.tasks), ended: endings(page.tasks), more };
     },
     [id, asked],
     { interval: 20_000 },
   );
   if (!polled.data) return asked ? html`<span class="reason">…</span>` : "";
-  const { counts, more } = polled.data;
-  const ended = endings(counts);
+  const { counts, ended, more } = polled.data;
   const open = (counts["running"] ?? 0) + (counts["pending"] ?? 0) + (counts["unscheduled"] ?? 0);
-  if (ended) return html`<span class="state failed">${ended}</span>${open > 0 ? `, ${open} open` : ""}`;
+  const rest = `${open > 0 ? `, ${open} open` : ""}${more ? ` of the first ${COUNT_LIMIT.toLocaleString()}` : ""}`;
+  const both = [ended.wrong, ended.canceled].filter(Boolean).join(", ");
+  if (both) return html`<span class=${`state ${ended.wrong ? "failed" : "unscheduled"}`}>${both}</span>${rest}`;
   if (open > 0) return html`<span class="state running">${open}${more ? "+" : ""} open</span>`;
   return html`<span class="state completed">completed</span>`;
 }

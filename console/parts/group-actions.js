@@ -2,7 +2,7 @@
 
 import { html, useState } from "../core/html.js";
 import * as queue from "../core/queue.js";
-import { counted, isFinal, PRIORITIES } from "../core/words.js";
+import { counted, isCanceled, isFinal, isWrong, PRIORITIES } from "../core/words.js";
 import { ActionButton } from "./feedback.js";
 
 /** @typedef {import("../core/types").Member} Member */
@@ -11,18 +11,31 @@ import { ActionButton } from "./feedback.js";
 /** @param {{group: import("../core/types").GroupSummary, members: Member[], bulk: Bulk, refresh: () => void}} properties */
 export function GroupActions({ group, members, bulk, refresh }) {
   const id = group.taskGroupId;
-  const failed = members
-    .filter(({ status }) => status.state === "failed" || status.state === "exception")
-    .map(({ status }) => status.taskId);
+  const failed = members.filter(({ status }) => isWrong(status)).map(({ status }) => status.taskId);
+  const [cancelling, setCancelling] = useState(0);
   const open = members.filter(({ status }) => !isFinal(status.state)).length;
   const then = (/** @type {Promise<unknown>} */ done) => done.then(refresh);
-  return html`<div class="buttons" role="group" aria-label="Actions on the group">
+  return html`${cancelling > 0 && html`<${Cancelling} all=${cancelling} open=${open} close=${() => setCancelling(0)} />`}
+  <div class="buttons" role="group" aria-label="Actions on the group">
     <${ActionButton} kind="primary" disabled=${failed.length === 0} action=${() => bulk.start("Rerun", failed, queue.rerunTask)}
       confirm=${`Rerun ${counted(failed.length, "task")} that failed or ended as an exception?`}>Rerun all that failed<//>
     ${!group.sealed && html`<${ActionButton} action=${() => then(queue.sealTaskGroup(id))} confirm="Seal the group? No task can be added to it after that.">Seal<//>`}
     <${ActionButton} disabled=${!group.sealed || open === 0} title=${group.sealed ? "" : "Only a sealed group can be cancelled"}
-      action=${() => then(queue.cancelTaskGroup(id))} confirm=${`Cancel ${counted(open, "task")} that are not resolved?`}>Cancel<//>
+      action=${() => (setCancelling(open), then(queue.cancelTaskGroup(id)))} confirm=${`Cancel ${counted(open, "task")} that are not resolved?`}>Cancel<//>
     <${PriorityChoice} label="Priority of all" change=${(/** @type {string} */ priority) => then(queue.changeTaskGroupPriority(id, priority))} disabled=${open === 0} />
+  </div>`;
+}
+
+/**
+ * How far the cancellation of a group is: the service goes on with a large one after it has answered.
+ * @param {{all: number, open: number, close: () => void}} properties
+ */
+function Cancelling({ all, open, close }) {
+  const done = Math.max(all - open, 0);
+  return html`<div class="notice" role="status">
+    <p>${open > 0 ? `Cancelling goes on in the background: ${done.toLocaleString()} of ${counted(all, "task")} so far.` : `Cancelled: all ${counted(all, "task")} that were open are resolved.`}</p>
+    <progress max=${all} value=${done} aria-label="Cancel the group"></progress>
+    ${open === 0 && html`<button type="button" onClick=${close}>Close</button>`}
   </div>`;
 }
 
@@ -31,11 +44,12 @@ export function SelectionActions({ selected, members, bulk, clear }) {
   const chosen = members.filter(({ status }) => selected.has(status.taskId));
   if (chosen.length === 0) return null;
   const resolved = chosen.filter(({ status }) => isFinal(status.state)).map(({ status }) => status.taskId);
+  const canceled = chosen.filter(({ status }) => isCanceled(status)).length;
   const open = chosen.filter(({ status }) => !isFinal(status.state)).map(({ status }) => status.taskId);
   const waiting = chosen.filter(({ status }) => status.state === "unscheduled").map(({ status }) => status.taskId);
   return html`<div class="buttons selection" role="group" aria-label="Actions on the selected tasks">
     <strong>${counted(chosen.length, "task")} selected</strong>
-    <${ActionButton} disabled=${resolved.length === 0} action=${() => bulk.start("Rerun", resolved, queue.rerunTask)} confirm=${`Rerun ${counted(resolved.length, "task")}?`}>Rerun ${resolved.length}<//>
+    <${ActionButton} disabled=${resolved.length === 0} action=${() => bulk.start("Rerun", resolved, queue.rerunTask)} confirm=${`Rerun ${counted(resolved.length, "task")}${canceled > 0 ? `, ${canceled} of which were cancelled` : ""}?`}>Rerun ${resolved.length}<//>
     <${ActionButton} disabled=${open.length === 0} action=${() => bulk.start("Cancel", open, queue.cancelTask)} confirm=${`Cancel ${counted(open.length, "task")}?`}>Cancel ${open.length}<//>
     <${ActionButton} disabled=${waiting.length === 0} action=${() => bulk.start("Schedule", waiting, queue.scheduleTask)} confirm=${`Schedule ${counted(waiting.length, "task")} whatever their dependencies?`}>Schedule ${waiting.length}<//>
     <${PriorityChoice} label="Priority" disabled=${open.length === 0} change=${(/** @type {string} */ priority) => bulk.start("Change priority", open, (id) => queue.changeTaskPriority(id, priority))} />

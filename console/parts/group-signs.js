@@ -1,20 +1,26 @@
 // Signs of what is wrong with a group, above everything else.
 
-import { html } from "../core/html.js";
+import { html, useMemo } from "../core/html.js";
 import { usePolled } from "../core/polling.js";
 import { taskQueueLoad } from "../core/queue.js";
 import { to } from "../core/router.js";
-import { counted } from "../core/words.js";
+import { failures } from "../core/group.js";
+import { counted, isCanceled } from "../core/words.js";
 
 const QUEUES_LOOKED_AT = 8;
 const NAMED = 5;
 
 /** @typedef {import("../core/types").Member} Member */
 
-/** @param {{members: Member[], counts: Record<string, number>, blocked: Set<string>}} properties */
-export function GroupSigns({ members, counts, blocked }) {
-  const { failed = 0, exception = 0 } = counts;
-  const failures = failed + exception;
+/** @param {{members: Member[], blocked: Set<string>}} properties */
+export function GroupSigns({ members, blocked }) {
+  const wrong = useMemo(() => failures(members), [members]);
+  const canceled = members.filter(({ status }) => isCanceled(status)).length;
+  const failed = wrong.filter(({ status }) => status.state === "failed").length;
+  const exception = wrong.length - failed;
+  const waits = (/** @type {number} */ of) =>
+    blocked.size > 0 &&
+    ` ${counted(blocked.size, "task")} wait${blocked.size === 1 ? "s" : ""} for ${of === 1 ? "it" : "them"}.`;
   const ended = [
     ...(failed > 0 ? [`${counted(failed, "task")} failed`] : []),
     ...(exception > 0 ? [`${counted(exception, "task")} ended as an exception`] : []),
@@ -26,23 +32,19 @@ export function GroupSigns({ members, counts, blocked }) {
     interval: 30_000,
   });
   const stalled = looked.data ?? [];
-  if (ended.length === 0 && stalled.length === 0) return null;
-  return html`<ul class="notice warning" aria-label="What is wrong">
+  const cancellation =
+    canceled > 0 &&
+    html`<p class="notice" role="status">${counted(canceled, "task")} ${canceled === 1 ? "was" : "were"} cancelled.${wrong.length === 0 && waits(canceled)}</p>`;
+  if (ended.length === 0 && stalled.length === 0) return cancellation;
+  return html`${cancellation}<ul class="notice warning" aria-label="What is wrong">
     ${
       ended.length > 0 &&
       html`<li>${ended.join(", ")}:
-      ${firstFailures(members).map(({ task, status }, at) => html`${at > 0 ? ", " : " "}<a key=${status.taskId} href=${to.task(status.taskId)}>${task.metadata.name}</a>`)}${failures > NAMED && ` and ${failures - NAMED} more`}.${
-        blocked.size > 0 &&
-        ` ${counted(blocked.size, "task")} wait${blocked.size === 1 ? "s" : ""} for ${failures === 1 ? "it" : "them"}.`
-      }</li>`
+      ${wrong.slice(0, NAMED).map(({ task, status }, at) => html`${at > 0 ? ", " : " "}<a key=${status.taskId} href=${to.task(status.taskId)}>${task.metadata.name}</a>`)}${wrong.length > NAMED && ` and ${wrong.length - NAMED} more`}.${waits(wrong.length + canceled)}</li>`
     }
     ${stalled.map(({ id, message }) => html`<li key=${id}>${message} <a href=${to.queue(id)}>Task queue ${id}</a></li>`)}
   </ul>`;
 }
-
-/** @param {Member[]} members */
-const firstFailures = (members) =>
-  members.filter(({ status }) => status.state === "failed" || status.state === "exception").slice(0, NAMED);
 
 /**
  * Of these task queues, those whose tasks nothing takes, and why.

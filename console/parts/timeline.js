@@ -3,6 +3,7 @@
 import { html, useMemo } from "../core/html.js";
 import { absolute, duration } from "../core/time.js";
 import { to } from "../core/router.js";
+import { counted } from "../core/words.js";
 import { Table } from "./table.js";
 
 /** @typedef {import("../core/types").Member} Member */
@@ -42,8 +43,9 @@ export function Timeline({ members, now }) {
     ],
     [begin, end, now],
   );
+  const without = members.filter(({ status }) => status.runs.length === 0).length;
   if (runs.length === 0) return html`<p class="empty">No task has been scheduled yet.</p>`;
-  return html`<p class="reason">${absolute(begin)} to ${absolute(end)}, ${duration(span)}</p>
+  return html`<p class="reason">${absolute(begin)} to ${absolute(end)}, ${duration(span)}${without > 0 && `; ${counted(without, "task")} without a run ${without === 1 ? "is" : "are"} not shown`}</p>
     <${Table} rows=${runs} columns=${columns} caption="Runs by time" id=${(/** @type {any} */ row) => `${row.taskId}/${row.run.runId}`} />`;
 }
 

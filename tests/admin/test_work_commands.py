@@ -65,8 +65,9 @@ def test_a_group_is_listed_shown_sealed_and_cancelled(operator: Operator, scene:
 
 
 def test_what_failed_of_a_group_is_rerun(operator: Operator, scene: Scene) -> None:
-    for name in ("build-1", "build-2", "build-3"):
+    for name in ("build-1", "build-2", "build-3", "unwanted"):
         scene.create(name)
+    scene.client().cancelTask(scene.ids["unwanted"])
     scene.claim("build-1", "build-2", "build-3")
     scene.fail("build-1", "build-2")
     scene.complete("build-3")

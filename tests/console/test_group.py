@@ -56,7 +56,7 @@ def test_what_is_wrong_is_said_first(settled: Scene, open_page: OpenPage) -> Non
     expect(page.get_by_text("none is known. 1 pending task")).to_be_visible()
     expect(page.get_by_role("row").nth(1)).to_contain_text("build-2")  # the list begins with it as well
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name="package", exact=True))
-    expect(row).to_contain_text("waits for a task that failed")
+    expect(row).to_contain_text("waits for a task that did not complete")
 
 
 def test_tasks_chosen_by_a_filter_are_cancelled_together(scene: Scene, open_page: OpenPage) -> None:
@@ -107,6 +107,45 @@ def test_a_sealed_group_is_cancelled(scene: Scene, open_page: OpenPage) -> None:
     actions.get_by_role("button", name="Cancel").click()
     _yes(page)
     _has(page, exception=2, pending=0, unscheduled=0)
+    expect(page.get_by_text("Cancelled: all 2 tasks that were open are resolved.")).to_be_visible()
+    expect(page.get_by_text("2 tasks were cancelled.")).to_be_visible()
+    expect(page.get_by_label("What is wrong")).to_have_count(0)  # nothing failed
+    expect(page).to_have_title(re.compile(r"^2 cancelled · 2/2 · "))
+    expect(actions.get_by_role("button", name="Rerun all that failed")).to_be_disabled()
+    page.goto("/")
+    row = page.get_by_role("row").filter(has=page.locator(f'a[href="/tasks/groups/{scene.group}"]'))
+    expect(row).to_contain_text("2 cancelled")
+
+
+def test_what_was_cancelled_is_not_rerun_with_what_failed(scene: Scene, open_page: OpenPage) -> None:
+    for name in ("build", "test"):
+        scene.create(name)
+    scene.claim("build", "test")
+    scene.fail("build")
+    scene.client().cancelTask(scene.ids["test"])
+    page = open_page(f"/tasks/groups/{scene.group}")
+    expect(page.get_by_text("1 task was cancelled.")).to_be_visible()
+    expect(page.get_by_label("What is wrong")).to_contain_text("1 task failed: build.")
+    page.get_by_role("button", name="Rerun all that failed").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Rerun 1 task that failed")
+    _yes(page)
+    _has(page, failed=0, pending=1, exception=1)
+    page.get_by_label("Select all that are listed").check()
+    page.get_by_role("button", name="Rerun 1", exact=True).click()
+    expect(page.get_by_role("dialog")).to_contain_text("Rerun 1 task, 1 of which were cancelled?")
+
+
+def test_what_failed_first_is_named_first_and_what_followed_from_it_last(scene: Scene, open_page: OpenPage) -> None:
+    scene.create("z-root")
+    scene.create("a-report", ["z-root"], requires="all-resolved")
+    scene.create("m-late")
+    scene.claim("z-root", "m-late")
+    scene.fail("z-root")
+    scene.claim("a-report")
+    scene.fail("a-report")
+    scene.fail("m-late")
+    page = open_page(f"/tasks/groups/{scene.group}")
+    expect(page.get_by_label("What is wrong")).to_contain_text("3 tasks failed: z-root, m-late, a-report.")
 
 
 def test_dependencies_are_drawn_and_can_be_followed(settled: Scene, open_page: OpenPage) -> None:
@@ -117,6 +156,7 @@ def test_dependencies_are_drawn_and_can_be_followed(settled: Scene, open_page: O
     page.go_back()
     page.get_by_role("link", name="Timeline").click()
     expect(page.get_by_role("row").filter(has=page.get_by_role("link", name="build-1"))).to_contain_text("worker-1")
+    expect(page.get_by_text("; 2 tasks without a run are not shown")).to_be_visible()
 
 
 def test_one_may_go_back_before_the_next_page_has_loaded(settled: Scene, open_page: OpenPage) -> None:
