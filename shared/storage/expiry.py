@@ -73,11 +73,11 @@ class Expiring:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scheduled:
-    """Scheduled deletions that this call alone has added: rows of one bucket."""
+    """A scheduled deletion that this call alone has added."""
 
     bucket: str
-    rows: tuple[tuple[str, str], ...]
-    """Keys and ETags."""
+    key: str
+    etag: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,17 +124,11 @@ class ExpiryStore:
         """Schedules the deletion of a group; it is due again for as long as its header has a later expiration."""
         await self.write(expires, "group", (task_group_id,), {})
 
-    async def new_group(self, task_group_id: str, expires: datetime, listed: str) -> Scheduled | None:
-        """As `group`, to be rolled back unless it existed already; and the row of the list of groups with the key
-        `listed`, which is due until the group is gone. One request, as they are of one hour."""
-        bucket = self.bucket(expires)
-        group, entry = keys.expiring("group", task_group_id), Upsert(keys.expiring("listed", task_group_id, listed), {})
-        try:
-            etags = await self._tables.transact(keys.EXPIRY, bucket, [Create(group, {}), entry])
-        except TransactionRefused:
-            await self._tables.transact(keys.EXPIRY, bucket, [Upsert(group, {}), entry])
-            return None
-        return Scheduled(bucket=bucket, rows=((group, etags[0]), (entry.key, etags[1])))
+    async def new_group(self, task_group_id: str, expires: datetime, listed: str) -> None:
+        """As `group`; and the row of the list of groups with the key `listed`, which is due until the group is gone.
+        One request, as they are of one hour."""
+        rows = keys.expiring("group", task_group_id), keys.expiring("listed", task_group_id, listed)
+        await self._tables.transact(keys.EXPIRY, self.bucket(expires), [Upsert(key, {}) for key in rows])
 
     async def worker(self, task_queue_id: str, worker_group: str, worker_id: str, expires: datetime) -> None:
         """Schedules the deletion of a worker; its own row says whether it has been seen since."""
@@ -257,7 +251,7 @@ class ExpiryStore:
     async def roll_back(self, scheduled: Scheduled) -> None:
         """Removes what a refused call has scheduled, unless another call relies on it (and so has rewritten it)."""
         try:
-            await self._tables.transact(keys.EXPIRY, scheduled.bucket, [Delete(*row) for row in scheduled.rows])
+            await self._tables.transact(keys.EXPIRY, scheduled.bucket, [Delete(scheduled.key, scheduled.etag)])
         except TransactionRefused:
             return
 
@@ -276,7 +270,7 @@ class ExpiryStore:
             (etag,) = await self._tables.transact(keys.EXPIRY, bucket, [Create(key, values)])
         except TransactionRefused:
             return None
-        return Scheduled(bucket=bucket, rows=((key, etag),))
+        return Scheduled(bucket=bucket, key=key, etag=etag)
 
     async def _create_or_touch(
         self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]

@@ -127,7 +127,7 @@ class MemberStore:
             raise GroupExists from refused
         self._known.saw_member(definition.task_id, etags[1])
         written = _etags(operations, etags, start, len(operations))
-        return Joined(member=etags[1], active=etags[2], edges=written, created=(etags[0], etags[3]))
+        return Joined(member=etags[1], active=etags[2], edges=written)
 
     async def touch_member(self, definition: Definition, edges: Edges = NO_EDGES) -> None:
         """Keeps the rows of a task whose commit is still to come: own content, new ETag, new time (design 2.2).
@@ -188,24 +188,6 @@ class MemberStore:
             await self._tables.transact(keys.GROUPS, task_group_id, operations)
         except TransactionRefused:
             return
-
-    async def dissolve(self, definition: Definition, joined: Joined) -> bool:
-        """As `leave`, and rolls back the group that was created with it. False: nothing, since another call has joined
-        or changed it; a call that joins rewrites the scheduler's guard."""
-        assert joined.created is not None, "only who has created a group can dissolve it"
-        header, scheduler = joined.created
-        operations = [
-            Delete(keys.GROUP, header),
-            Delete(keys.member(definition.task_id), joined.member),
-            Delete(keys.active(definition.task_id, 0), joined.active),
-            Delete(keys.scheduler(definition.scheduler_id), scheduler),
-            *(Delete(key, etag) for key, etag in joined.edges.items()),
-        ]
-        try:
-            await self._tables.transact(keys.GROUPS, definition.task_group_id, operations)
-        except TransactionRefused:
-            return False
-        return True
 
 
 def group_expires(definition: Definition) -> str:

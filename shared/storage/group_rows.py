@@ -107,8 +107,6 @@ class Joined:
     active: str
     edges: Mapping[str, str] = field(default_factory=dict)
     """The ETags of the edges that were written with them, by their keys."""
-    created: tuple[str, str] | None = None
-    """The ETags of the header and of the scheduler's guard, if the group was made for this task."""
 
 
 def decode_group(row: Row) -> Group:

@@ -28,7 +28,7 @@ from shared.storage.group_rows import Edges
 from shared.storage.tasks import CommitInDoubt, Loaded, TaskExists
 from shared.usecases.ahead import WriteAhead
 from shared.usecases.executor import Executor, Stores
-from shared.usecases.membership import Leave, Membership
+from shared.usecases.membership import Membership
 
 EDGES_AT_A_TIME = 64
 """How many dependencies are read, and how many of other groups are written, in parallel."""
@@ -50,9 +50,6 @@ class _Attempt:
     states: dict[str, State] = field(default_factory=dict)
     """The states of dependencies, as they were at some time during the call."""
     roll_back: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
-    leave: Leave | None = None
-    group_stays: bool = False
-    """Whether the group that the task has created stays when the task is refused."""
     is_guarded: bool = False
     """No dependency of the group was settled when the edges out of all of them were written."""
     member_existed: bool = False
@@ -87,10 +84,7 @@ class _Attempt:
 
     async def withdraw(self) -> None:
         """Rolls back what this call alone has written ahead: as many edges at a time as were written."""
-        undone = list(self.roll_back)
-        if (leave := self.leave) is not None:
-            undone.append(lambda: leave(self.group_stays))
-        await both(self.ahead.withdraw(), in_waves(EDGES_AT_A_TIME, lambda undo: undo(), undone))
+        await both(self.ahead.withdraw(), in_waves(EDGES_AT_A_TIME, lambda undo: undo(), self.roll_back))
 
 
 class CreateTask:
@@ -201,7 +195,6 @@ class CreateTask:
         existing = await self._stores.tasks.load(attempt.definition.task_id)
         if existing is not None:
             return await self._found(attempt, existing)
-        attempt.group_stays = True  # contract 3.6
         raise refusal
 
     async def _join(self, attempt: _Attempt, edges: Edges) -> None:
@@ -210,7 +203,8 @@ class CreateTask:
         except MemberExists:
             attempt.member_existed = True
         else:
-            attempt.leave, attempt.is_guarded = place.leave, place.is_guarded
+            attempt.roll_back.append(place.leave)
+            attempt.is_guarded = place.is_guarded
 
     async def _schedule_expiry(self, attempt: _Attempt) -> None:
         """Writes what the expiry job has to know of the task."""

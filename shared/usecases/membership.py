@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from shared.concurrency import both
 from shared.domain.definition import Definition
@@ -14,7 +15,7 @@ from shared.frozen import dataclass
 from shared.recent import Recent
 from shared.runtime import Runtime, attempts
 from shared.storage.codec import PackedDefinition
-from shared.storage.expiry import ExpiryStore, Scheduled
+from shared.storage.expiry import ExpiryStore
 from shared.storage.group_members import (
     NO_EDGES,
     GroupExists,
@@ -31,8 +32,9 @@ MARGIN = timedelta(hours=1)
 """How far ahead a group's expiration is set, so that the next tasks need not move it again (contract 3.4)."""
 _REMEMBERED = 10_000
 
-Leave = Callable[[bool], Awaitable[None]]
-"""Rolls back a member whose task was refused; whether the group that it has created stays."""
+Leave = Callable[[], Awaitable[None]]
+"""Rolls back a member whose task was refused. Its group stays, also one that was made for it: with the header gone, an
+earlier try of the request that made it could take effect late and make it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,25 +111,11 @@ class Membership:
         except RequiredSettled:
             edges = replace(edges, guards=())
             joined = await self._members.join(definition, packed, edges, group=group)
+        return self._place(definition, joined, is_guarded=bool(edges.guards))
 
-        async def leave(group_stays: bool) -> None:
-            await self._members.leave(definition.task_group_id, definition.task_id, joined)
-
-        return Place(leave, is_guarded=bool(edges.guards))
-
-    def _dissolve(self, definition: Definition, joined: Joined, listed: str, scheduled: Scheduled | None) -> Leave:
-        async def dissolve(group_stays: bool) -> None:
-            if not group_stays:
-                self._known.pop(definition.task_group_id)
-            if group_stays or not await self._members.dissolve(definition, joined):
-                await self._members.leave(definition.task_group_id, definition.task_id, joined)
-                return
-            await self._recent.remove(listed)
-            if scheduled is not None:
-                # A call that has created the group again since has rewritten this row, too.
-                await self._expiry.roll_back(scheduled)
-
-        return dissolve
+    def _place(self, definition: Definition, joined: Joined, *, is_guarded: bool) -> Place:
+        leave = partial(self._members.leave, definition.task_group_id, definition.task_id, joined)
+        return Place(leave, is_guarded)
 
     async def _join_or_create(self, definition: Definition, packed: PackedDefinition, edges: Edges) -> Place:
         header = await self._groups.header(definition.task_group_id)
@@ -152,7 +140,7 @@ class Membership:
         """First what will delete the group and its row in the list of groups: what is made, and not known to the expiry
         job, would stay for ever. Raises GroupExists, MemberExists."""
         entry = self._recent.entry(definition)
-        scheduled = await self._expiry.new_group(definition.task_group_id, expires, entry.key)
+        await self._expiry.new_group(definition.task_group_id, expires, entry.key)
         await self._recent.add(entry)
         try:
             joined = await self._members.create_group(definition, packed, edges, entry.key)
@@ -163,7 +151,7 @@ class Membership:
                 await self._recent.remove(entry.key)
             raise
         self._remember(definition.task_group_id, definition.scheduler_id, expires)
-        return Place(self._dissolve(definition, joined, entry.key, scheduled), is_guarded=False)
+        return self._place(definition, joined, is_guarded=False)
 
     def _remember(self, task_group_id: str, scheduler_id: str, expires: datetime) -> None:
         self._known[task_group_id] = _Known(scheduler_id, expires)

@@ -33,7 +33,7 @@ def storage(undisturbed: Deployment) -> Iterator[Storage]:
         yield opened
 
 
-def test_a_refused_task_leaves_nothing(queue: Any, storage: Storage) -> None:
+def test_a_refused_task_leaves_nothing_but_its_group(queue: Any, storage: Storage) -> None:
     existing, group, new_group = (new_slugid() for _ in range(3))
     task = a_task("refusals/pool", taskGroupId=group, schedulerId="first")
     queue.createTask(existing, task)
@@ -43,6 +43,9 @@ def test_a_refused_task_leaves_nothing(queue: Any, storage: Storage) -> None:
         "another group and hour": {"taskGroupId": new_group, "expires": format_time(timedelta(hours=9))},
         "another scheduler": {"schedulerId": "second"},
     }
+    with pytest.raises(TaskclusterRestFailure):
+        queue.createTask(existing, {**task, **others["another group"]})
+    assert queue.listTaskGroup(new_group)["tasks"] == []
     before = storage.settled()
     for what, changes in others.items():
         with pytest.raises(TaskclusterRestFailure) as refusal:
@@ -53,7 +56,7 @@ def test_a_refused_task_leaves_nothing(queue: Any, storage: Storage) -> None:
         with pytest.raises(TaskclusterRestFailure):
             queue.createTask(new_slugid(), {**task, "dependencies": [new_slugid()], **changes})
         assert before.changes(storage.look()) == [], changes
-    queue.createTask(new_slugid(), {**task, "taskGroupId": new_group, "schedulerId": "second"})
+    queue.createTask(new_slugid(), {**task, "taskGroupId": new_group})
 
 
 def test_a_group_stays_though_its_first_task_is_refused_for_its_dependencies(queue: Any) -> None:

@@ -234,20 +234,30 @@ def _rows_fit(world: World) -> None:
 
 
 def _groups_are_listed(world: World) -> None:
-    """The row that a group's header names is there: written ahead of it, and not removed before it is gone."""
+    """The rows that a group's header relies on are there, written ahead of it and not removed before it is gone: its
+    row in the list of groups, and that by which both expire."""
     listed = {row.key: row.values["taskGroupId"] for row in world.rows(keys.DIRECTORY, keys.GROUP)}
+    scheduled = {row.key for row in world.rows(keys.EXPIRY)}
     for row in world.rows(keys.GROUPS):
         if row.key == keys.GROUP:
             assert listed.get(str(row.values["listed"])) == row.partition, f"{row.partition} is not listed"
+            assert keys.expiring("group", row.partition) in scheduled, f"{row.partition} stays for ever"
 
 
 def _group_rows_belong(world: World) -> None:
-    """Rows of calls that died are recognised by their tasks, which are not there; all others are of their group."""
+    """Rows of calls that died are recognised by their tasks, which are not there; all others are of their group.
+
+    Those of a task of another group are of a call that was refused, and are both there: one of them alone would be in
+    the way of a later task of that id. They go with their group.
+    """
     tasks = world.tasks()
-    for row in world.rows(keys.GROUPS):
-        kind, *words = row.key.split("~")
-        if kind in {"member", "active"} and words[0] in tasks:
-            assert tasks[words[0]].task_group_id == row.partition, f"{row.key} in the group {row.partition}"
+    rows = {(row.partition, row.key) for row in world.rows(keys.GROUPS)}
+    for partition, key in rows:
+        kind, *words = key.split("~")
+        if kind in {"member", "active"} and words[0] in tasks and tasks[words[0]].task_group_id != partition:
+            both = {(partition, keys.member(words[0])), (partition, keys.active(words[0], 0))}
+            assert (partition, key) in both, f"{key} in the group {partition}"
+            assert both | {(partition, keys.GROUP)} <= rows, f"{key} is alone in the group {partition}"
 
 
 def _bodies(world: World) -> list[tuple[str, dict[str, Any]]]:

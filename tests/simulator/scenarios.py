@@ -30,6 +30,7 @@ from tests.simulator.situations import (
     nothing,
     opened_again,
     pending,
+    pending_beside_another_group,
     retried,
     running,
     running_until_the_deadline,
@@ -370,3 +371,15 @@ async def resolved_due_last(world: World) -> None:
     await world.clock.sleep(2)
     for body, _ in world.messages(RESOLVED_QUEUE):
         await world.resolved_due_here(body)
+
+
+async def _refused(world: World) -> None:
+    with pytest.raises(RequestConflict):
+        await world.create(A, taskGroupId=OTHER_GROUP)
+
+
+REFUSED = [
+    Scenario("create_refused_in_new_group", pending, _refused, is_idempotent=False),
+    Scenario("create_refused_in_group", pending_beside_another_group, _refused, is_idempotent=False),
+]
+"""createTask of a task that is in another group than it says: all that it has written ahead is rolled back."""

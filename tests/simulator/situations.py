@@ -29,6 +29,12 @@ async def pending(world: World) -> None:
     await world.create(A, taskGroupId=GROUP)
 
 
+async def pending_beside_another_group(world: World) -> None:
+    """A is pending, and C is so in another group."""
+    await pending(world)
+    await world.create(C, taskGroupId=OTHER_GROUP)
+
+
 async def running(world: World) -> None:
     """A is running."""
     await pending(world)

@@ -20,7 +20,7 @@ from shared.storage.expiry import ExpiryStore, Scheduled
 from shared.usecases.clients import ClientRequest
 from tests.simulator.registry import after
 from tests.simulator.running import VICTIM
-from tests.simulator.situations import GROUP, A
+from tests.simulator.situations import A
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Kill, Phase
@@ -109,17 +109,12 @@ def _of_task(world: World) -> tuple[Written, Written]:
     return lambda: store.new_task(definition), lambda: store.task(definition)
 
 
-def _of_group(world: World) -> tuple[Written, Written]:
-    expires, store = after(world, 3600), ExpiryStore(world.account.connect(), world.clock.now)
-    return lambda: store.new_group(GROUP, expires, "listed"), lambda: store.group(GROUP, expires)
-
-
 def _of_artifact(world: World) -> tuple[Written, Written]:
     expires, store = after(world, 3600), ExpiryStore(world.account.connect(), world.clock.now)
     return (lambda: store.new_artifact(A, 0, "name", expires),) * 2
 
 
-@pytest.mark.parametrize("kind", [_of_task, _of_group, _of_artifact], ids=lambda kind: kind.__name__[4:])
+@pytest.mark.parametrize("kind", [_of_task, _of_artifact], ids=lambda kind: kind.__name__[4:])
 def test_a_refused_call_leaves_the_row_that_another_call_relies_on(
     kind: Callable[[World], tuple[Written, Written]],
 ) -> None:

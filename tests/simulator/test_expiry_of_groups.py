@@ -11,6 +11,9 @@ from shared.storage import keys
 from shared.storage.interface import StorageUnavailable
 from shared.usecases.group_jobs import GroupJob
 from tests.simulator.expiring import DAY, HOUR, JOB
+from tests.simulator.late import LateRequest
+from tests.simulator.running import VICTIM
+from tests.simulator.scenarios import REFUSED, Scenario
 from tests.simulator.situations import GROUP, A, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
@@ -80,6 +83,24 @@ def test_group_goes_although_its_expiry_row_could_not_be_written(is_raised: bool
         assert world.tasks() == {}
 
     world.run(story())
+
+
+@pytest.mark.parametrize("scenario", REFUSED, ids=lambda scenario: scenario.name)
+def test_group_goes_with_what_a_refused_call_has_written_late(scenario: Scenario) -> None:
+    """Each write is sent twice, and the first one takes effect after the second one was rolled back."""
+    for number in range(1, MOST):
+        late = LateRequest(number, "doubled")
+        world = late.world = open_world(late)
+        world.run(scenario.prepare(world))
+        world.simulation.outcomes(as_process(VICTIM, scenario.act(world)))
+        if late.hit is None:
+            break
+        late.land()
+        world.run(to_the_end(world))
+        assert world.rows(keys.GROUPS) == [], f"{late.hit} {late.outcome}"
+        assert world.rows(keys.DIRECTORY, keys.GROUP) == [], f"{late.hit} {late.outcome}"
+        assert world.tasks() == {}
+    assert 5 < number < MOST - 1
 
 
 def test_group_goes_while_a_call_on_all_of_its_tasks_begins() -> None:

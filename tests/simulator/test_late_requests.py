@@ -35,7 +35,7 @@ from tests.simulator.late import (
     the_last_task_ends,
 )
 from tests.simulator.running import TO_THE_END, VICTIM, finish
-from tests.simulator.scenarios import SCENARIOS, Scenario
+from tests.simulator.scenarios import REFUSED, SCENARIOS, Scenario
 from tests.simulator.situations import A
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
@@ -179,10 +179,17 @@ def test_what_comes_late_is_harmless_by_chance(kind: str) -> None:
         _run(kind, scenario, chance.randint(1, _writes(scenario)), [chance.choice(each) for each in KINDS[kind][1]])
 
 
+@pytest.mark.parametrize("scenario", REFUSED, ids=lambda scenario: scenario.name)
+def test_what_comes_after_it_was_rolled_back_is_harmless(scenario: Scenario) -> None:
+    """Every write of a call that is refused, as late as it may be."""
+    for number, how, repeat in product(range(1, _writes(scenario) + 1), HOWS, EITHER):
+        _run("alone", scenario, number, (how, LATE[-1], repeat, ALONE))
+
+
 @pytest.mark.large
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", [*SCENARIOS, *REFUSED], ids=lambda scenario: scenario.name)
 def test_what_comes_late_is_harmless(scenario: Scenario, kind: str) -> None:
     """Every case, but of the company's, which are many, a part that changes every day."""
     cases = list(product(range(1, _writes(scenario) + 1), *KINDS[kind][1]))

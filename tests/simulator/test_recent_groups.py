@@ -82,17 +82,18 @@ def test_a_group_that_never_came_to_be_is_not_listed() -> None:
     assert number < 39
 
 
-def test_a_refused_founder_leaves_no_row() -> None:
-    """The task exists in another group: the group that its repeat has created is dissolved."""
+def test_a_group_is_listed_though_its_first_task_was_refused() -> None:
+    """The task exists in another group: the one that its repeat has made stays, and is made and listed once."""
     world = open_world()
     world.run(world.create(A))
     definition = world.definition(A, taskGroupId=GROUP)
-    (outcome,) = world.simulation.outcomes(world.process().create_task(definition))
-    assert isinstance(outcome, RequestConflict)
+    for _ in range(2):
+        (outcome,) = world.simulation.outcomes(world.process().create_task(definition))
+        assert isinstance(outcome, RequestConflict)
     (found,) = world.run(listed(world.services))
-    assert [each.header.task_group_id for each in found] == [A]
-    assert len(world.rows(keys.DIRECTORY, keys.GROUP)) == 1
-    assert not [row.key for row in world.rows(keys.EXPIRY) if GROUP in row.key]
+    assert {each.header.task_group_id for each in found} == {A, GROUP}
+    assert len(world.rows(keys.DIRECTORY, keys.GROUP)) == 2
+    assert [row.key for row in world.rows(keys.GROUPS, GROUP)] == [keys.GROUP, keys.scheduler("-")]
 
 
 @pytest.mark.parametrize("seed", range(30))
