@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from shared.domain.events import Exchange, GroupEvent
 from shared.domain.protocol import ORPHAN_AFTER, OVERDUE
 from shared.domain.task import Task
 from shared.errors import ServiceUnavailable
+from shared.joint import Joint
+from shared.recent import Recent
 from shared.runtime import attempts
 from shared.storage.group_rows import Active, Group
 from shared.storage.groups import GroupChanged, is_same_due
@@ -17,6 +20,29 @@ _ROWS = 5
 """Active rows looked at in one request: nearly always the first one ends the check."""
 _PAGES = 20
 """Such requests in one check."""
+_REMEMBERED = 10_000
+"""Groups of which a process remembers the row that has ended the latest check."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Look:
+    """What the first active rows of a group say to all who check it at the same time."""
+
+    group: Group | None = None
+    """None where the check is left to the handler of a task that is not settled yet."""
+    wait: timedelta | None = None
+    """Until a row is old enough to be removed."""
+    has_removed: bool = False
+    """Whether there were rows, all of which were removed: others may follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unresolved:
+    """An active row, and its task that was unresolved afterwards."""
+
+    row: Active
+    deadline: datetime
+    at: datetime
 
 
 class GroupCheck:
@@ -24,6 +50,8 @@ class GroupCheck:
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
+        self._looks: Joint[str, _Look] = Joint()
+        self._unresolved: Recent[str, _Unresolved] = Recent(_REMEMBERED)
 
     async def check(self, task_group_id: str, due: str | None = None, header: str | None = None) -> float | None:
         """Announces the group if a check is due and no active row is left.
@@ -38,35 +66,55 @@ class GroupCheck:
         check: the header does not name the caller's, `due`, any more. Raises StorageUnavailable, ServiceUnavailable.
         """
         for _ in range(_PAGES):
-            rows, group = await self._stores.groups.active(task_group_id, limit=_ROWS)
-            for row in rows:
-                task = await self._stores.tasks.status(row.task_id)
-                if task is not None and task.task_group_id != task_group_id:
-                    task = None  # a call that was refused, or died, has named a task of another group
-                if task is not None and task.generation == row.generation:
-                    if not task.is_resolved:
-                        await self._ensure_its_deadline(task)
-                        return None
-                    if not await self._stores.groups.is_settled(task_group_id, row.task_id, row.generation):
-                        await self._ensure_its_handler(task, row)
-                        return None
-                    await self._remove(task_group_id, row, task)
-                    continue
-                wait = ORPHAN_AFTER - (self._stores.runtime.now() - row.written)
-                if wait > timedelta(0):
-                    latest = group or await self._stores.groups.header(task_group_id)
-                    is_ours = latest is not None and due is not None and is_same_due(latest.due, due)
-                    return wait.total_seconds() + 1 if is_ours else None
-                await self._remove(task_group_id, row, task)
-            if rows:
+            look = await self._looks.read(task_group_id, lambda: self._look(task_group_id))
+            if look.has_removed:
                 continue
-            if group is not None and group.due:
-                if group.etag != header:
-                    header = group.etag
-                    continue
+            group = look.group
+            if group is None or not group.due or (due is not None and not is_same_due(group.due, due)):
+                return None
+            if look.wait is not None:
+                return None if due is None else look.wait.total_seconds() + 1
+            if group.etag == header:
                 await self._announce(group)
-            return None
+                return None
+            header = group.etag
         return 0
+
+    async def _look(self, task_group_id: str) -> _Look:
+        """Reads the first active rows, up to one that ends the check, and removes orphans before it."""
+        rows, group = await self._stores.groups.active(task_group_id, limit=_ROWS)
+        for row in rows:
+            if self._was_unresolved(task_group_id, row):
+                return _Look()
+            task = await self._stores.tasks.status(row.task_id)
+            if task is not None and task.task_group_id != task_group_id:
+                task = None  # a call that was refused, or died, has named a task of another group
+            if task is not None and task.generation == row.generation:
+                if not task.is_resolved:
+                    self._unresolved[task_group_id] = _Unresolved(row, task.deadline, self._stores.runtime.now())
+                    await self._ensure_its_deadline(task)
+                    return _Look()
+                if not await self._stores.groups.is_settled(task_group_id, row.task_id, row.generation):
+                    await self._ensure_its_handler(task, row)
+                    return _Look()
+                await self._remove(task_group_id, row, task)
+                continue
+            wait = ORPHAN_AFTER - (self._stores.runtime.now() - row.written)
+            if wait > timedelta(0):
+                return _Look(group=group or await self._stores.groups.header(task_group_id), wait=wait)
+            await self._remove(task_group_id, row, task)
+        return _Look(group=group, has_removed=bool(rows))
+
+    def _was_unresolved(self, task_group_id: str, row: Active) -> bool:
+        """Whether a check has seen the row's task unresolved after it had seen the row, as it still is.
+
+        Then it is not settled since, or its row would be gone; one that came back has another ETag.
+        """
+        seen = self._unresolved.get(task_group_id)
+        if seen is None or seen.row != row:
+            return False
+        now = self._stores.runtime.now()
+        return now - seen.at < ORPHAN_AFTER and now - seen.deadline <= OVERDUE
 
     async def _remove(self, task_group_id: str, row: Active, task: Task | None) -> None:
         """An orphan goes: with its member row if the group has no such task, else alone."""

@@ -170,7 +170,7 @@ def test_leaves_that_are_resolved_together_commit_their_bits_together(processes:
     async def all_of_them() -> None:
         with counting() as operations:
             await asyncio.gather(*(handle(number, leaf) for number, leaf in enumerate(leaves)))
-        assert operations.total <= (8 if processes == 1 else 7 + 2.5) * len(leaves)
+        assert operations.total <= (6 if processes == 1 else 8.5) * len(leaves)
 
     world.run(all_of_them())
     assert world.tasks()[B].state is State.PENDING

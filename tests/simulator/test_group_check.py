@@ -1,19 +1,26 @@
 """A group is announced when the last of its tasks is resolved, whatever rows dead calls have left behind."""
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from shared.domain.protocol import FIRST_WAIT, TRIES
+from shared.domain.protocol import FIRST_WAIT, ORPHAN_AFTER, TRIES
 from shared.domain.task import Resolved
 from shared.errors import ServiceUnavailable
+from shared.services import Services
 from shared.storage import keys
+from shared.storage.counting import Kind, counting
 from shared.storage.group_rows import FINAL, Group
 from shared.storage.interface import Merge, Page
+from shared.storage.internal_messages import ResolvedMessage
 from shared.usecases.group_check import GroupCheck
 from tests.simulator.situations import GROUP, A, C
 from tests.simulator.world import World
+from tests.twin.driver import Simulation
+
+LEAVES = tuple(f"{letter * 8}Q{letter}C{letter * 10}A" for letter in "fghi")
 
 
 def _announced(world: World) -> int:
@@ -220,3 +227,75 @@ def test_a_task_that_comes_while_the_rows_are_read_in_two_parts_keeps_the_group_
         assert _announced(world) == 1
 
     world.run(story())
+
+
+def test_task_that_holds_the_group_up_is_read_once() -> None:
+    """By the first check of a process that meets its active row, while that row is the same."""
+    world = World()
+
+    async def handled(number: int) -> Counter[str]:
+        message = ResolvedMessage(task_id=LEAVES[number], run_id=0, put=world.clock.now())
+        with counting() as operations:
+            await world.handlers.resolution.resolved_due(message)
+        return Counter(request.target for request in operations.requests if request.kind is Kind.TABLE_READ)
+
+    async def story() -> None:
+        for task_id in (A, *LEAVES):
+            await world.create(task_id, taskGroupId=GROUP)
+        assert len(await world.claim(5)) == 5
+        for leaf in LEAVES:
+            await _complete(world, leaf)
+        reads = [(await handled(number))[keys.TASKS] for number in range(2)]
+        await world.create(C, taskGroupId=GROUP, dependencies=[A])
+        reads.append((await handled(2))[keys.TASKS])
+        await world.clock.sleep(ORPHAN_AFTER.total_seconds())
+        reads.append((await handled(3))[keys.TASKS])
+        assert reads == [2, 1, 2, 2], "a dependent rewrites the row; and after five minutes it is read again"
+
+    world.run(story())
+
+
+def test_row_that_came_back_does_not_hold_the_group_up_for_a_process_that_has_seen_it() -> None:
+    world = World()
+
+    async def story() -> None:
+        for task_id in (A, C, LEAVES[0]):
+            await world.create(task_id, taskGroupId=GROUP)
+        assert len(await world.claim(3)) == 3
+        await _complete(world, C)
+        await world.drain(60)
+        stale, world.handlers = world.handlers, world.process()
+        await _complete(world, A)
+        await world.drain(60)
+        await world.services.stores.groups.add_active(GROUP, A, 0)
+        world.handlers = stale
+        await _complete(world, LEAVES[0])
+        await world.drain(60)
+        assert _announced(world) == 1
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_last_tasks_of_a_group_that_are_handled_together_announce_it_once(seed: int) -> None:
+    """In one process, which shares the look at the group, while another one settles one of them."""
+    world = World(Simulation.seeded(seed, yield_after=True))
+    world.is_ordered = False
+
+    async def story() -> None:
+        for task_id in LEAVES:
+            await world.create(task_id, taskGroupId=GROUP)
+        assert len(await world.claim(4)) == 4
+        for leaf in LEAVES:
+            await _complete(world, leaf)
+
+    async def handled(leaf: str, services: Services) -> None:
+        await services.resolution.resolved_due(ResolvedMessage(task_id=leaf, run_id=0, put=world.clock.now()))
+
+    world.run(story())
+    other = world.process()
+    world.is_ordered = True
+    world.run(*(handled(leaf, other if leaf == LEAVES[0] else world.handlers) for leaf in LEAVES))
+    world.is_ordered = False
+    assert _announced(world) == 1
+    assert [row.values["due"] for row in world.rows(keys.GROUPS) if row.key == keys.GROUP] == [""]

@@ -88,8 +88,18 @@ def _seeds(race: Race) -> int:
     return SEEDS_OF_WIDE if race.is_wide else SEEDS
 
 
-def _is_legal(race: Race, simulation: Simulation) -> None:
-    assert run(race, simulation, is_warm=False) in race.legal
+def _is_about_groups(race: Race) -> bool:
+    return "group" in race.name or "resolution" in race.name
+
+
+@pytest.mark.parametrize("race", [race for race in RACES if _is_about_groups(race)], ids=lambda race: race.name)
+def test_random_orders_in_one_process_end_legally(race: Race) -> None:
+    """What checks a group at the same time in one process shares what it reads."""
+    sample(lambda simulation: _is_legal(race, simulation, in_one=True), range(SEEDS), yield_after=True)
+
+
+def _is_legal(race: Race, simulation: Simulation, *, in_one: bool = False) -> None:
+    assert run(race, simulation, is_warm=False, in_one=in_one) in race.legal
 
 
 async def _meet_workers(services: Services) -> None:
@@ -98,14 +108,14 @@ async def _meet_workers(services: Services) -> None:
         assert await services.work.claim_work(POOL, worker, 1, 0.4) == []
 
 
-def run(race: Race, simulation: Simulation, *, is_warm: bool = True) -> str:
+def run(race: Race, simulation: Simulation, *, is_warm: bool = True, in_one: bool = False) -> str:
     """One order, to the end of everything; how it looked when the calls had answered.
 
     Processes that are warm know the pool, the workers and the tasks already: fewer requests, fewer orders.
     """
     world = World(simulation)
     world.is_ordered = False
-    processes = [world.process() for _ in race.parties]
+    processes = [world.process()] * len(race.parties) if in_one else [world.process() for _ in race.parties]
     if is_warm:
         world.run(*(_meet_workers(services) for services in processes))
         world.clock.advance(BANDS_STALE.total_seconds())

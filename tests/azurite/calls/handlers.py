@@ -24,6 +24,13 @@ async def resolved(bench: Bench) -> Operations:
     return await bench.measure(bench.resolved_due(task_id))
 
 
+@budget("resolved message, the next one of its group", "resolved message … the next one of its group")
+async def resolved_next(bench: Bench) -> Operations:
+    await bench.running()
+    await bench.resolved_due(await bench.completed())
+    return await bench.measure(bench.resolved_due(await bench.completed()))
+
+
 @budget("resolved message, last of its group", "resolved message … last of its group")
 async def resolved_last(bench: Bench) -> Operations:
     return await bench.measure(bench.resolved_due(await bench.completed(taskGroupId=new_slugid())))
