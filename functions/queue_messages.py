@@ -29,6 +29,11 @@ FIRST_DELAY = 5.0
 LONGEST_DELAY = 3600.0
 WAITING_DELAY = 60.0
 """Seconds between attempts while a dependency is down: such a message is never given up."""
+MOST_DELIVERIES = 2
+"""So often the host may deliver a message: a function of an instance that was stopped has not done it. Then it is
+suspected that the instance dies of it, or of one that runs beside it."""
+APART = 300.0
+"""Seconds over which suspects come back: one by one, so that only the one that kills its instance is given up."""
 
 DONE = "done"
 _LOGGED = frozenset({"taskId", "runId", "taskGroupId"})
@@ -44,12 +49,12 @@ async def handle(
     services = await process.services()
     text = message.get_body().decode(errors="replace")
     with observed(services.runtime, body_type.queue, "consumer", {"messageId": message.id or ""}) as seen:
-        seen.outcome = await _handle(services, text, body_type, work)
+        seen.outcome = await _handle(services, text, body_type, work, message.dequeue_count or 1)
         seen.failed = seen.outcome != DONE
 
 
 async def _handle(
-    services: Services, text: str, body_type: type[T], work: Callable[[Services, T], Awaitable[None]]
+    services: Services, text: str, body_type: type[T], work: Callable[[Services, T], Awaitable[None]], deliveries: int
 ) -> str:
     queue = body_type.queue
     try:
@@ -57,7 +62,20 @@ async def _handle(
     except MalformedMessage:
         return await _give_up(services, queue, text, "malformed")
     with bound(**{name: value for name, value in body if name in _LOGGED and value is not None}):
+        if deliveries > MOST_DELIVERIES:
+            return await _set_apart(services, body, text)
         return await _attempt(services, body, text, work)
+
+
+async def _set_apart(services: Services, body: Body, text: str) -> str:
+    """Counts the attempts that ended with their instance, as no function lived to do that."""
+    log.error(
+        "a message of %s was not done by %d functions",
+        body.queue,
+        MOST_DELIVERIES,
+        extra={"action": "message_interrupted"},
+    )
+    return await _again_unless_too_often(services, body, text, MOST_DELIVERIES, APART * services.runtime.jitter())
 
 
 async def _attempt(services: Services, body: T, text: str, work: Callable[[Services, T], Awaitable[None]]) -> str:
@@ -86,11 +104,15 @@ async def _attempt(services: Services, body: T, text: str, work: Callable[[Servi
     return DONE
 
 
-async def _again_unless_too_often(services: Services, body: Body, text: str) -> str:
+async def _again_unless_too_often(
+    services: Services, body: Body, text: str, attempts: int = 1, delay: float | None = None
+) -> str:
+    """After so many attempts more; after the back-off unless a delay is given."""
     if body.attempts >= MOST_RETRIES:
         return await _give_up(services, body.queue, text, "failed too often")
-    counted = body.model_copy(update={"attempts": body.attempts + 1, "waits": 0})
-    return await _put_again(services, counted, min(FIRST_DELAY * 2**body.attempts, LONGEST_DELAY))
+    counted = body.model_copy(update={"attempts": body.attempts + attempts, "waits": 0})
+    back_off = min(FIRST_DELAY * 2**body.attempts, LONGEST_DELAY)
+    return await _put_again(services, counted, back_off if delay is None else delay)
 
 
 async def _put_again(services: Services, body: Body, delay: float) -> str:

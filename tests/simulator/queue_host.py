@@ -79,7 +79,7 @@ class Host:
             for message in await queues.get(queue, count=16, hidden_for=600):
                 text = base64.b64decode(message.text).decode()
                 self.handled[_name(text)] += 1
-                outcome = await self._app.messages._handle(world.handlers, text, body_type, work)
+                outcome = await self._app.messages._handle(world.handlers, text, body_type, work, message.dequeue_count)
                 self.outcomes.append(outcome)
                 await queues.delete(queue, message.receipt)
             await world.clock.sleep(1)

@@ -61,7 +61,7 @@ def test_a_message_that_cannot_be_read_is_dead_lettered_at_once(app: App, text: 
     world = a_world()
 
     async def story() -> None:
-        outcome = await app.messages._handle(world.handlers, text, ResolvedBody, app.triggers._resolved)
+        outcome = await app.messages._handle(world.handlers, text, ResolvedBody, app.triggers._resolved, 1)
         assert outcome == "poison"
         assert await poisoned(world, RESOLVED_QUEUE) == 1
 
