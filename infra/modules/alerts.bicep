@@ -140,12 +140,26 @@ resource rules 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [for rule i
   }
 }]
 
-resource deadLetters 'Microsoft.Insights/metricAlerts@2018-03-01' = {
-  name: '${prefix}-dead-letters'
+// By topic: over all of them one that nobody reads would hardly be seen. Unread are events that were too many all the time.
+var ofEvents = [
+  {
+    name: 'dead-letters'
+    metric: 'DeadletteredMessages'
+    aggregation: 'Maximum'
+  }
+  {
+    name: 'unread-events'
+    metric: 'ActiveMessages'
+    aggregation: 'Minimum'
+  }
+]
+
+resource events 'Microsoft.Insights/metricAlerts@2018-03-01' = [for rule in ofEvents: {
+  name: '${prefix}-${rule.name}'
   location: 'global'
   tags: tags
   properties: {
-    description: 'docs/operations.md, dead-letters'
+    description: 'docs/operations.md, ${rule.name}'
     severity: 3
     enabled: true
     scopes: [
@@ -158,11 +172,20 @@ resource deadLetters 'Microsoft.Insights/metricAlerts@2018-03-01' = {
       allOf: [
         {
           criterionType: 'StaticThresholdCriterion'
-          name: 'dead-letters'
-          metricName: 'DeadletteredMessages'
+          name: rule.name
+          metricName: rule.metric
+          dimensions: [
+            {
+              name: 'EntityName'
+              operator: 'Include'
+              values: [
+                '*'
+              ]
+            }
+          ]
           operator: 'GreaterThan'
           threshold: thresholds.eventBacklog
-          timeAggregation: 'Average'
+          timeAggregation: rule.aggregation
         }
       ]
     }
@@ -172,7 +195,7 @@ resource deadLetters 'Microsoft.Insights/metricAlerts@2018-03-01' = {
       }
     ]
   }
-}
+}]
 
 resource storageAvailability 'Microsoft.Insights/metricAlerts@2018-03-01' = {
   name: '${prefix}-storage-availability'

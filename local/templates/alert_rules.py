@@ -28,6 +28,7 @@ LOG_TABLES = {
 }
 """Those that the app's telemetry fills."""
 METRICS = {
+    ("Microsoft.ServiceBus/namespaces", "ActiveMessages"): "GreaterThan",
     ("Microsoft.ServiceBus/namespaces", "DeadletteredMessages"): "GreaterThan",
     ("Microsoft.Storage/storageAccounts", "Availability"): "LessThan",
 }

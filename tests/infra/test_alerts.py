@@ -120,6 +120,18 @@ def test_every_alert_is_on_and_reaches_those_who_are_named(scenario: str) -> Non
     assert {name for name, _ in rules + metrics} == documented
 
 
+@SCENARIO
+def test_each_topic_that_nobody_reads_or_that_fails_is_seen_by_itself(scenario: str) -> None:
+    """Over all topics together the value would be their mean. Events that are read within the hour are no trouble."""
+    found = dict(_alerts("Microsoft.Insights/metricAlerts", scenario))
+    wanted = {"dead-letters": ("DeadletteredMessages", "Maximum"), "unread-events": ("ActiveMessages", "Minimum")}
+    for name, (metric, aggregation) in wanted.items():
+        (criterion,) = found[name]["criteria"]["allOf"]
+        assert (criterion["metricName"], criterion["timeAggregation"]) == (metric, aggregation)
+        assert criterion["dimensions"] == [{"name": "EntityName", "operator": "Include", "values": ["*"]}]
+        assert found[name]["windowSize"] == "PT1H"
+
+
 def test_thresholds_are_those_of_the_profile() -> None:
     wanted = {
         "poison-messages": "poisonMessages",

@@ -43,6 +43,7 @@ interval = test_as_wired.test_a_scaler_looks_often_enough_and_costs_little
 tenant = test_as_wired.test_the_vault_is_of_the_tenant_and_not_of_the_subscription
 reaches = test_alerts.test_every_alert_is_on_and_reaches_those_who_are_named
 metrics = test_alerts.test_a_rule_about_a_metric_looks_at_all_of_its_values
+topic_alerts = test_alerts.test_each_topic_that_nobody_reads_or_that_fails_is_seen_by_itself
 calls = test_alerts.test_calls_that_fail_are_those_with_5xx
 columns = test_alerts.test_queries_ask_for_columns_that_their_table_has
 
@@ -50,7 +51,7 @@ IN_BAND = "enabled: true\n    autoMitigate"
 OF_QUERIES = "    actions: {\n      actionGroups: [\n        group.id\n      ]\n    }\n"
 OF_METRICS = "    actions: [\n      {\n        actionGroupId: group.id\n      }\n    ]\n"
 SYSTEM_LOGS = "'ContainerAppSystemLogs'\n        enabled: true"
-DEAD = "dead-letters'\n    severity: 3\n    enabled: "
+DEAD = "${rule.name}'\n    severity: 3\n    enabled: "
 COOL = "        'public-artifacts/'\n      ]\n    }\n    actions: {\n      baseBlob: {\n        tierToCool"
 LATE = "aggregation: 'Maximum'\n    query: 'AppMetrics | where Name == \"queue_timer"
 
@@ -89,6 +90,9 @@ MISTAKES: list[tuple[str, str, str, Assertion]] = [
     (ALERTS, '"queue_event_backlog"', '"queue_deferred_events"', metrics),
     (ALERTS, LATE, LATE.replace("Maximum", "Average"), metrics),
     (ALERTS, "Properties.state", "Properties.status", metrics),
+    (ALERTS, "'ActiveMessages'", "'DeadletteredMessages'", topic_alerts),
+    (ALERTS, "'*'", "'one-topic'", topic_alerts),
+    (ALERTS, "aggregation: 'Minimum'", "aggregation: 'Average'", topic_alerts),
     (ALERTS, "toint(ResultCode) >= 500", "toint(ResultCode) >= 600", calls),
     (ALERTS, "isnotempty(Url)", "isnotempty(Uri)", columns),
 ]
