@@ -13,6 +13,7 @@ from datetime import datetime
 
 from admin.account import Records
 from admin.repair import Repair, TaskRepairs, guards, put_resolved, set_scheduler_guard
+from shared.concurrency import in_waves
 from shared.domain.creation import satisfies
 from shared.domain.definition import Definition
 from shared.domain.effects import row_of
@@ -24,6 +25,8 @@ from shared.storage.interface import Row
 from shared.storage.partitions import rows_of
 
 _ATTEMPTS = 5
+_WIDTH = 32
+"""Dependencies looked at in parallel."""
 
 
 @dataclass(frozen=True)
@@ -158,17 +161,17 @@ async def _pool_rows(records: Records, task: Task, repairs: TaskRepairs) -> list
 
 
 async def _dependencies(records: Records, task: Task, definition: Definition, repairs: TaskRepairs) -> list[Finding]:
-    found: list[Finding] = []
-    for index, required_id in enumerate(definition.dependencies):
-        if required_id == task.task_id:
-            continue
-        required = await records.tasks.status(required_id)
+    async def look(dependency: tuple[int, str]) -> list[Finding]:
+        index, required_id = dependency
+        required = None if required_id == task.task_id else await records.tasks.status(required_id)
         if required is None:
-            continue
+            return []
         if not await _has_edge(records, required, task):
-            found.append(Finding(f"{required_id} would not wake it", repairs.wake_from(required_id)))
-            continue
-        found += _unnoticed(records, task, definition, index, required)
+            return [Finding(f"{required_id} would not wake it", repairs.wake_from(required_id))]
+        return _unnoticed(records, task, definition, index, required)
+
+    dependencies = await in_waves(_WIDTH, look, enumerate(definition.dependencies))
+    found = [finding for each in dependencies for finding in each]
     if task.is_free and not task.runs and task.dependencies:
         found.append(Finding("nothing holds it back, and it has no run"))
     return found

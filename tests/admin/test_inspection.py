@@ -15,11 +15,13 @@ from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.domain.task import Resolved, Task
 from shared.runtime import Runtime
 from shared.storage import keys
+from shared.storage.counting import counting
 from shared.storage.group_rows import active_values
 from shared.storage.interface import Create, Delete, Merge, Operation, Receipt
 from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE
 from tests.simulator.invariants import check_settled
 from tests.simulator.world import World
+from tests.twin.driver import Simulation
 
 HOUR = 3600.0
 
@@ -80,6 +82,27 @@ def test_nothing_is_found_where_all_is_well() -> None:
         assert await inspect_group(records(world), cast.group) == []
         for task_id in world.tasks():
             assert await inspect_task(records(world), task_id) == []
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("count", [1, 40, 100])
+def test_dependencies_are_looked_at_side_by_side(count: int) -> None:
+    """Two requests for each; a task may have ten thousand dependencies."""
+    world = World(Simulation.rounds())
+
+    async def story() -> None:
+        group = world.slugid()
+        required = [await world.create(taskGroupId=group) for _ in range(count)]
+        task_id = await world.create(taskGroupId=group, dependencies=required)
+        alone = await world.create(taskGroupId=group, dependencies=[task_id])
+        look = records(world, at_rest=True)
+        with counting() as few:
+            assert await inspect_task(look, alone) == []
+        with counting() as many:
+            assert await inspect_task(look, task_id) == []
+        assert many.total == few.total + 2 * (count - 1)
+        assert many.depth <= few.depth + 2 * (count // 32 + 1)
 
     world.run(story())
 
