@@ -6,7 +6,7 @@ A repeat that changes nothing still yields the effects that repair and re-announ
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from shared.domain import announcements
 from shared.domain.effects import (
@@ -265,7 +265,7 @@ def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str)
         refusal = RequestConflict(f"task {task.task_id} has priority {priority} already")
         return Decision(task=None, events=again, refusal=refusal)
     change = PriorityChange(old=task.priority, at=now, sequence=task.sequence)
-    after = replace(task, priority=priority, prioritised=now, priority_change=change)
+    after = replace(task, priority=priority, prioritised=_asked_last(task, now), priority_change=change)
     events = (*again, announcements.priority_changed(after, change))
     if task.state is State.RUNNING:
         return Decision(task=after, events=events)
@@ -280,6 +280,11 @@ def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str)
         after=((*remove(task.handles.pending), rewritten),),
         events=events,
     )
+
+
+def _asked_last(task: Task, now: datetime) -> datetime:
+    """When a change was asked for that has seen the task: after what the task notes, by a clock that may be ahead."""
+    return now if task.prioritised is None else max(now, task.prioritised + timedelta(milliseconds=1))
 
 
 def set_priority(task: Task, priority: Priority, asked: datetime, now: datetime, hint_id: str) -> Decision:

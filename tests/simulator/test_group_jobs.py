@@ -337,3 +337,24 @@ def test_a_task_that_fails_keeps_no_other_from_its_change(
         assert left() == []
 
     world.run(story())
+
+
+def test_later_priority_of_one_task_stays_though_the_clock_of_the_call_on_the_group_was_ahead() -> None:
+    """The call on the task follows that on the group, and its clock says that it came before."""
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+    runtime = replace(world.services.runtime, now=lambda: world.clock.now() + timedelta(seconds=20))
+    ahead = assemble(worlds.settings(), runtime, world.account.connect(), world.topics)
+
+    async def story() -> None:
+        for task_id in (A, C):
+            await world.create(task_id, taskGroupId=GROUP, priority="medium")
+        asked = runtime.now()
+        assert sorted(await ahead.group_jobs.call(_priority("very-low"))) == sorted([A, C])
+        await world.clock.sleep(10)
+        await _raise_a(world)
+        await world.clock.sleep(60)
+        await world.handlers.group_jobs.job_due(_priority("very-low"), asked)
+
+    world.run(story())
+    assert {task_id: task.priority for task_id, task in world.tasks().items()} == {A: "high", C: "very-low"}
