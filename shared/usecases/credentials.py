@@ -6,11 +6,11 @@ Nothing else of a deployment's credentials has an end that the service could see
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.auth.client_store import ClientStore, ClientTerm
 from shared.cached_answer import CachedAnswer
+from shared.frozen import dataclass
 from shared.runtime import Runtime
 from shared.telemetry.instruments import ENDING_CREDENTIALS
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.domain.events import Exchange, GroupEvent
 from shared.domain.protocol import ORPHAN_AFTER, OVERDUE
 from shared.domain.task import Task
 from shared.errors import ServiceUnavailable
+from shared.frozen import dataclass
 from shared.joint import Joint
 from shared.recent import Recent
 from shared.runtime import attempts

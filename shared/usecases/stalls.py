@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
 from shared.concurrency import in_waves
+from shared.frozen import dataclass
 from shared.storage import keys
 from shared.storage.directory import REFRESHED_EVERY, DirectoryStore, Entry, Kind
 from shared.storage.history import HistoryStore
