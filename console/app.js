@@ -6,6 +6,10 @@ import { followLink, onNavigation, resolve } from "./core/router.js";
 import { Failure, Loading } from "./parts/feedback.js";
 
 const THEME_KEY = "taskcluster-queue.theme";
+const RELOADED_KEY = "taskcluster-queue.reloaded";
+const LOOKS_APART = 1000;
+/** A page that is served, and whose parts fail all the same, is not loaded again and again. */
+const RELOADS_APART = 60_000;
 const NAVIGATION = /** @type {const} */ ([
   ["/", "Home"],
   ["/provisioners", "Task queues"],
@@ -33,7 +37,7 @@ function App() {
     document.title = "Taskcluster Queue";
     found.load().then(
       ({ default: component }) => left || setPage({ key: found.key, component }),
-      (caught) => left || setError(caught),
+      (caught) => left || (setError(caught), reloadWhenServed()),
     );
     return () => void (left = true);
   }, [found?.key]);
@@ -50,6 +54,19 @@ function App() {
       ${found && !shown && !error && html`<${Loading} />`}
       ${shown && html`<${shown} key=${session()?.clientId ?? ""} params=${found?.params} query=${new URLSearchParams(location.search)} />`}
     </main>`;
+}
+
+/** Load the page anew as soon as it is served: its parts have other addresses after a deployment, and none in an outage. */
+function reloadWhenServed() {
+  const last = Number(sessionStorage.getItem(RELOADED_KEY) ?? 0);
+  const pause = Date.now() - last < RELOADS_APART ? RELOADS_APART : LOOKS_APART;
+  const look = async () => {
+    const answer = await fetch(location.pathname, { cache: "no-store", credentials: "omit" }).catch(() => null);
+    if (!answer?.ok) return void setTimeout(look, LOOKS_APART);
+    sessionStorage.setItem(RELOADED_KEY, String(Date.now()));
+    location.reload();
+  };
+  setTimeout(look, pause);
 }
 
 function Who() {

@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -79,10 +80,20 @@ class Site:
         if (asset := self.assets.get(path)) is not None:
             return _answer(asset, packed, {"cache-control": _KEPT})
         if PAGES.fullmatch(path):
-            return _answer(
-                self.page, packed, {"content-security-policy": self.policy, "referrer-policy": "no-referrer"}
-            )
+            return self._page(packed)
         return None
+
+    def unknown(self, path: str, headers: Mapping[str, str]) -> Answer | None:
+        """What somebody gets who opens an address that nothing has: the page, which says so, with the status 404.
+
+        None for programs, and for paths of the API and of assets.
+        """
+        if path.startswith(("/api/", "/console/")) or "text/html" not in headers.get("accept", ""):
+            return None
+        return replace(self._page("gzip" in headers.get("accept-encoding", "")), status=404)
+
+    def _page(self, packed: bool) -> Answer:
+        return _answer(self.page, packed, {"content-security-policy": self.policy, "referrer-policy": "no-referrer"})
 
 
 def sources(settings: Settings) -> list[str]:

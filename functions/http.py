@@ -107,7 +107,9 @@ async def respond(request: func.HttpRequest, context: func.Context) -> func.Http
 
 
 def _console_page(method: str, path: str, headers: Mapping[str, str]) -> Answer | None:
-    return CONSOLE.answer(path, headers) if method in ("GET", "HEAD") else None
+    if method not in ("GET", "HEAD"):
+        return None
+    return CONSOLE.answer(path, headers) or CONSOLE.unknown(path, headers)
 
 
 async def _observed_answer(

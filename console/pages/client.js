@@ -39,6 +39,8 @@ function Details({ client, refresh }) {
     await auth.deleteClient(id);
     navigate("/auth/clients");
   };
+  // The service makes these from its settings, and refuses to change them.
+  const fixed = id.startsWith("static/");
   return html`
     <${Facts} of=${[
       ["State", client.disabled ? "disabled" : "enabled"],
@@ -50,12 +52,16 @@ function Details({ client, refresh }) {
     ${token && html`<div class="notice warning" role="status"><p>The new access token, shown once:</p><p><code>${token}</code> <${Copy} text=${token} /></p></div>`}
     <label>Description<textarea rows="3" value=${description} onInput=${(/** @type {any} */ event) => setDescription(event.target.value)}></textarea></label>
     <${ScopesField} value=${scopes} change=${setScopes} />
-    <div class="buttons">
+    ${
+      fixed
+        ? html`<p class="notice">A client whose id begins with <code>static/</code> belongs to the deployment's settings; it is not changed here.</p>`
+        : html`<div class="buttons">
       <${ActionButton} kind="primary" action=${save}>Save<//>
       ${client.disabled ? html`<${ActionButton} action=${() => then(auth.enableClient(id))}>Enable<//>` : html`<${ActionButton} action=${() => then(auth.disableClient(id))} confirm="Disable the client? Its requests are refused from then on.">Disable<//>`}
       <${ActionButton} action=${reset} confirm="Reset the access token? The present one stops working.">Reset token<//>
       <${ActionButton} action=${remove} confirm="Delete the client?">Delete<//>
-    </div>
+    </div>`
+    }
     <h2>Expanded scopes</h2>
     <${Scopes} of=${client.expandedScopes} />`;
 }

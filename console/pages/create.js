@@ -8,7 +8,8 @@ import { slugid } from "../core/slugid.js";
 import { useTitle } from "../core/title.js";
 import { ActionButton, Failure, Loading } from "../parts/feedback.js";
 
-const DRAFT_KEY = "taskcluster-queue.draft";
+/** Where the draft of a new task is kept in this tab, and that of each copy apart. @param {string | undefined} source */
+const draftOf = (source) => `taskcluster-queue.draft${source ? `.${source}` : ""}`;
 
 /** @param {import("../core/types").PageProperties} properties */
 export default function CreatePage({ params }) {
@@ -21,18 +22,18 @@ export default function CreatePage({ params }) {
   }, [source]);
   const edit = (/** @type {string} */ value) => {
     setText(value);
-    if (!source) sessionStorage.setItem(DRAFT_KEY, value);
+    sessionStorage.setItem(draftOf(source), value);
   };
   const submit = async () => {
     const { load } = await import("js-yaml");
     const id = slugid();
     await createTask(id, load(text ?? ""));
-    sessionStorage.removeItem(DRAFT_KEY);
+    sessionStorage.removeItem(draftOf(source));
     navigate(to.task(id));
   };
   const reset = async () => {
-    sessionStorage.removeItem(DRAFT_KEY);
-    setText(await start(undefined));
+    sessionStorage.removeItem(draftOf(source));
+    setText(await start(source));
   };
   return html`<article>
     <h1>Create a task</h1>
@@ -50,9 +51,11 @@ export default function CreatePage({ params }) {
 
 /** @param {string | undefined} source */
 async function start(source) {
+  const draft = sessionStorage.getItem(draftOf(source));
+  if (draft !== null) return draft;
   const { dump } = await import("js-yaml");
   if (source) return dump(editable(await taskOf(source), Date.now()), { lineWidth: 120, noRefs: true });
-  return sessionStorage.getItem(DRAFT_KEY) ?? dump(example(Date.now()));
+  return dump(example(Date.now()));
 }
 
 /** @param {number} now */

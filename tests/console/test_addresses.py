@@ -75,3 +75,24 @@ def test_an_id_is_found(settled: Scene, open_page: OpenPage) -> None:
 def test_an_address_without_a_page_says_so(open_page: OpenPage) -> None:
     page = open_page("/auth/nothing/here/")
     expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+
+
+def test_an_unknown_address_gets_the_consoles_page(open_page: OpenPage) -> None:
+    page = open_page("/no/such/page")
+    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+
+
+def test_a_tab_outlives_a_deployment(open_page: OpenPage) -> None:
+    """The parts of the page that it loaded are gone; those of the new one have other addresses."""
+    page = open_page("/history")
+    page.route("**/pages/queues.js", lambda route: route.fulfill(status=404), times=1)
+    page.get_by_role("link", name="Task queues", exact=True).click()
+    expect(page.get_by_role("heading", name="Task queues")).to_be_visible()
+    expect(page).to_have_url(re.compile("/provisioners$"))
+
+
+def test_a_client_of_the_settings_cannot_be_changed(open_page: OpenPage) -> None:
+    page = open_page("/auth/clients/static%2Ftaskcluster%2Froot")
+    expect(page.get_by_text("belongs to the deployment's settings")).to_be_visible()
+    for name in ("Save", "Delete", "Disable", "Reset token"):
+        expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)

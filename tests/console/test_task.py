@@ -84,6 +84,21 @@ def test_a_task_is_created_from_an_edited_definition(scene: Scene, open_page: Op
     expect(page).to_have_url(re.compile("/tasks/[A-Za-z0-9_-]{22}$"))
 
 
+def test_drafts_of_copies_are_kept_apart_and_outlast_a_reload(scene: Scene, open_page: OpenPage) -> None:
+    scene.create("build")
+    page = open_page(f"/tasks/{scene.ids['build']}/create")
+    field = page.get_by_label("Definition")
+    expect(field).to_have_value(re.compile("name: build"))
+    field.fill("name: changed")
+    page.goto("/tasks/create")
+    expect(field).to_have_value(re.compile("name: hello"))
+    page.goto(f"/tasks/{scene.ids['build']}/create")
+    page.reload()
+    expect(field).to_have_value("name: changed")
+    page.get_by_role("button", name="Start over").click()
+    expect(field).to_have_value(re.compile("name: build"))
+
+
 def test_a_refused_definition_is_kept_with_what_is_wrong(scene: Scene, open_page: OpenPage) -> None:
     page = open_page("/tasks/create")
     page.get_by_label("Definition").fill("taskQueueId: no slash")

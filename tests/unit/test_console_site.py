@@ -4,14 +4,18 @@ import base64
 import gzip
 import hashlib
 import re
+import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
 from functions.console import FOLDER, Site, sources
+from shared.auth.scopes import satisfies
 from shared.settings import Settings
 
+CONSOLE_DOCS = FOLDER.parent / "docs" / "console.md"
 PACKED = {"accept-encoding": "gzip, br"}
 
 
@@ -46,6 +50,26 @@ def test_addresses_that_people_link_to_are_the_page(site: Site, path: str) -> No
 )
 def test_other_paths_are_not_of_the_console(site: Site, path: str) -> None:
     assert site.answer(path, {}) is None
+
+
+def test_whoever_opens_an_unknown_address_gets_the_page_and_programs_do_not(site: Site) -> None:
+    page = site.unknown("/no/such/page", {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert page is not None
+    assert (page.status, page.body) == (404, site.page.content)
+    assert site.unknown("/no/such/page", {"accept": "*/*"}) is None
+    for path in ("/api/queue/v1/nothing", "/console/old/app.js"):
+        assert site.unknown(path, {"accept": "text/html"}) is None
+
+
+def test_the_documented_roles_of_people_show_them_what_they_may_do() -> None:
+    """The page of who one is reads one's scopes, which needs one."""
+    commands = re.findall(
+        r"\./dev admin role create login:(?:[^\n]|\\\n)*[^\\]$", CONSOLE_DOCS.read_text(), re.MULTILINE
+    )
+    assert len(commands) == 2
+    for command in commands:
+        scopes = [scope for flag, scope in pairwise(shlex.split(command)) if flag == "--scope"]
+        assert satisfies(scopes, {"AllOf": ["auth:current-scopes", "queue:health", "queue:status:a"]}), command
 
 
 def test_the_page_is_never_kept_and_assets_always(site: Site) -> None:
