@@ -1,0 +1,124 @@
+"""Each alert over logs fires on the incident that docs/operations.md names, and on no other, and not on a quiet day."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from local.templates import limits
+from tests.infra import templates
+from tests.infra.kql import NotKnown, Row, run
+
+NOW = datetime(2030, 5, 6, 12, 0, tzinfo=UTC)
+Logs = dict[str, list[Row]]
+
+
+def metric(name: str, value: float, **labels: str) -> list[Row]:
+    """A value each minute, as the exporter sends it: gauges have no maximum, histograms have one besides the sum."""
+    largest = value if name == "queue_timer_lateness_seconds" else None
+    times = [NOW - timedelta(minutes=minute) for minute in range(1, 15)]
+    return [{"TimeGenerated": at, "Name": name, "Max": largest, "Sum": value, "Properties": labels} for at in times]
+
+
+def calls(count: int, status: str) -> list[Row]:
+    """Calls of the last five minutes."""
+    at = NOW - timedelta(minutes=3)
+    return [{"TimeGenerated": at, "Name": "Http", "Url": "https://x/y", "ResultCode": status} for _ in range(count)]
+
+
+def timers() -> list[Row]:
+    """Runs of the timer functions within the last hour."""
+    at = [NOW - timedelta(minutes=minute) for minute in range(5, 60, 10)]
+    return [{"TimeGenerated": each, "Name": "expire", "Url": "", "ResultCode": "0"} for each in at]
+
+
+def day(metrics: Sequence[Row] = (), requests: Sequence[Row] = (), *, has_timers: bool = True) -> Logs:
+    """A quiet day, and what happens besides."""
+    quiet = [
+        *metric("queue_poison_messages", 0, queue="claim"),
+        *metric("queue_oldest_pending_task_age_seconds", 20, provisionerId="p", workerType="w"),
+        *metric("queue_event_backlog", 3),
+        *metric("queue_ending_credentials", 0, state="ended"),
+        *metric("queue_timer_lateness_seconds", 1, timer="claim"),
+    ]
+    runs = timers() if has_timers else []
+    return {"AppMetrics": [*quiet, *metrics], "AppRequests": [*calls(200, "200"), *runs, *requests]}
+
+
+INCIDENTS: Mapping[str, tuple[set[str], Logs]] = {
+    "a quiet day": (set(), day()),
+    "a message is given up": ({"poison-messages"}, day(metric("queue_poison_messages", 1, queue="claim"))),
+    "no worker comes": ({"oldest-pending"}, day(metric("queue_oldest_pending_task_age_seconds", 20_000))),
+    "claims are noticed late": ({"timer-lateness"}, day(metric("queue_timer_lateness_seconds", 1000, timer="claim"))),
+    "Service Bus is down": ({"event-backlog"}, day(metric("queue_event_backlog", 20_000))),
+    "a client ends": ({"credentials-end"}, day(metric("queue_ending_credentials", 1, state="ending"))),
+    "storage fails": ({"failed-calls"}, day(requests=calls(30, "503"))),
+    "callers make mistakes": (set(), day(requests=calls(300, "404"))),
+    "one call fails at night": (set(), {**day(), "AppRequests": [*timers(), *calls(1, "500")]}),
+    "the app stands still": ({"timers-stand-still"}, day(has_timers=False)),
+    "a deployment has just begun": ({"timers-stand-still"}, {"AppMetrics": [], "AppRequests": []}),
+}
+
+
+def fires(properties: Mapping[str, Any], logs: Logs) -> bool:
+    """Whether a rule sees trouble in its window."""
+    (criterion,) = properties["criteria"]["allOf"]
+    window = limits.duration(properties["windowSize"])
+    assert window is not None
+    seen = {name: [row for row in rows if row["TimeGenerated"] >= NOW - window] for name, rows in logs.items()}
+    rows = run(criterion["query"], seen)
+    if criterion["timeAggregation"] == "Count":
+        value = float(len(rows))
+    else:
+        assert criterion["timeAggregation"] == "Maximum"
+        values = [row[criterion["metricMeasureColumn"]] for row in rows]
+        value = max(values, default=0)
+    limit = criterion["threshold"]
+    return bool({"GreaterThan": value > limit, "LessThan": value < limit}[criterion["operator"]])
+
+
+@pytest.mark.parametrize("profile", ["small, bare", "large, closed"])
+@pytest.mark.parametrize("incident", INCIDENTS)
+def test_an_incident_raises_its_own_alert_alone(incident: str, profile: str) -> None:
+    wanted, logs = INCIDENTS[incident]
+    rules = templates.resources("Microsoft.Insights/scheduledQueryRules", profile)
+    fired = {re.sub(r"^alert-[a-z0-9]+-", "", each.name) for each in rules if fires(each.body["properties"], logs)}
+    assert fired == wanted
+
+
+def test_each_alert_over_logs_has_its_incident() -> None:
+    rules = templates.resources("Microsoft.Insights/scheduledQueryRules")
+    names = {re.sub(r"^alert-[a-z0-9]+-", "", each.name) for each in rules}
+    assert names == {name for wanted, _ in INCIDENTS.values() for name in wanted}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "T | take 5",
+        "T | where A contains 'x'",
+        "T | extend B = A",
+        "T | where strlen(A) > 3",
+        "T | where A > 1 and A > 2",
+    ],
+)
+def test_what_is_not_known_is_refused(query: str) -> None:
+    with pytest.raises(NotKnown):
+        run(query, {"T": [{"A": 1.0}]})
+
+
+def test_the_words_mean_what_they_mean_in_kusto() -> None:
+    """As in the reference of the language: null compares with nothing, toint of no number is null, bin rounds down."""
+    at = datetime(2030, 1, 1, 10, 7, 31, tzinfo=UTC)
+    table: Logs = {"T": [{"At": at, "A": None, "B": 2.0, "C": "12"}, {"At": at, "A": 1.0, "B": 2.0, "C": "x"}]}
+    assert run("T | where A >= 0 | project B", table) == [{"B": 2.0}]
+    assert run("T | project X = coalesce(A, B)", table) == [{"X": 2.0}, {"X": 1.0}]
+    assert run("T | where toint(C) >= 5 | project C", table) == [{"C": "12"}]
+    binned = run("T | summarize N = count(), M = countif(A >= 0) by S = bin(At, 5m)", table)
+    assert binned == [{"S": at.replace(minute=5, second=0), "N": 2, "M": 1}]
+    assert run("T | where isnotempty(A) | project X = 100.0 * B / 4", table) == [{"X": 50.0}]
+    assert len(run('T | where C in ("x", "y")', table)) == 1
