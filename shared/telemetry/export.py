@@ -243,6 +243,13 @@ class _LogHandler(logging.Handler):
         self._logger = logger
 
     def emit(self, record: logging.LogRecord) -> None:
+        """As every handler of the library: what fails is said on stderr, and is no failure of the call that logs."""
+        try:
+            self._export(record)
+        except Exception:
+            self.handleError(record)
+
+    def _export(self, record: logging.LogRecord) -> None:
         fields: Mapping[str, object] = record.fields if isinstance(record, Record) else {}
         attributes = {
             name: value if isinstance(value, str | int | float) else str(value) for name, value in fields.items()

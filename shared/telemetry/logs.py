@@ -50,10 +50,11 @@ class Record(logging.LogRecord):
         return {**self._bound, **own}
 
     def getMessage(self) -> str:  # noqa: N802 - the name that logging gives it
-        """The text, and the fields as JSON."""
+        """The text, and the fields as JSON. Half characters (lone surrogates), which no host takes, are escaped."""
         text = super().getMessage()
-        fields = self.fields
-        return f"{text} {json.dumps(fields, default=str, ensure_ascii=False)}" if fields else text
+        if fields := self.fields:
+            text = f"{text} {json.dumps(fields, default=str, ensure_ascii=False)}"
+        return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def structure_logs() -> None:

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from opentelemetry._logs import NoOpLogger
 
+from shared.telemetry.export import _LogHandler
 from shared.telemetry.logs import Record, bound, structure_logs
 
 
@@ -54,6 +56,12 @@ def test_a_line_without_fields_is_its_text(lines: list[logging.LogRecord]) -> No
     log.info("100%")
     log.info("nothing of %s", "note")
     assert [line.getMessage() for line in lines] == ["100%", "nothing of note"]
+
+
+def test_half_characters_are_escaped(lines: list[logging.LogRecord]) -> None:
+    """The host's handler sends text as UTF-8, and would fail the call that logs it."""
+    log.info("name %s, é", "\ud800", extra={"note": "\udfff"})
+    assert lines[0].getMessage().encode().decode() == 'name \\ud800, é {"note": "\\udfff"}'
 
 
 def test_bound_fields_are_in_every_line_inside(lines: list[logging.LogRecord]) -> None:
@@ -101,3 +109,20 @@ def test_lines_of_others_stay_as_they_are() -> None:
         record = Record("azure.core", logging.INFO, "file", 1, "text %d", (1,), None)
     assert record.getMessage() == "text 1"
     assert Record("taskclusters", logging.INFO, "file", 1, "text", (), None).fields == {}
+
+
+def test_exporter_that_fails_fails_no_call(capsys: pytest.CaptureFixture[str], lines: list[logging.LogRecord]) -> None:
+    """Between a commit and its announcement, a line that raises would lose the event."""
+
+    class Broken(NoOpLogger):
+        def emit(self, *_: object, **__: object) -> None:
+            raise RuntimeError("no room")
+
+    handler = _LogHandler(Broken("broken"))
+    log.addHandler(handler)
+    try:
+        log.info("a line")
+    finally:
+        log.removeHandler(handler)
+    assert len(lines) == 1
+    assert "no room" in capsys.readouterr().err
