@@ -128,7 +128,7 @@ class Health:
             severity="critical",
             message=f"{_counted(sum(counts), 'internal message')} could not be handled and were dead-lettered, "
             f"in the queues of {', '.join(queues)}.",
-            remedy=f"Read the error of each in the logs, then send them again: ./dev admin queues poison redrive "
+            remedy=f"Read the error of each in the logs, then send them again: ./dev admin queue poison redrive "
             f"{queues[0]}",
         )
 

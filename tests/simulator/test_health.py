@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import shlex
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
+from admin.cli import app
 from shared.auth.client_store import TABLE, ClientRecord, ClientStore
 from shared.storage import keys
 from shared.storage.counting import Kind
@@ -72,7 +77,21 @@ async def a_client(
 
 def codes(findings: list[Finding]) -> list[str]:
     assert all(finding.message and finding.remedy for finding in findings)
+    for finding in findings:
+        _names_commands_that_exist(finding.remedy)
     return [finding.code for finding in findings]
+
+
+def _names_commands_that_exist(remedy: str) -> None:
+    """Parses each, as a terminal would; fails for one that is unknown, or whose arguments are."""
+    for text in re.findall(r"\./dev admin (.*?)(?:[,.](?:\s|$)|$)", remedy):
+        command, arguments = get_command(app), shlex.split(text.replace("TASK_QUEUE_ID", "my-team/linux"))
+        context = command.make_context("./dev admin", list(arguments))
+        while isinstance(command, TyperGroup):
+            name, found, arguments = command.resolve_command(context, arguments)
+            assert found is not None
+            assert name is not None
+            command, context = found, found.make_context(name, list(arguments), parent=context)
 
 
 async def _create_queues(world: World) -> None:

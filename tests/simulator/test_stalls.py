@@ -9,6 +9,7 @@ import pytest
 from shared.telemetry.instruments import STALLED
 from shared.usecases.stalls import ASKED_LATELY, GRACE
 from tests.simulator.test_health import _create_queues, health_of
+from tests.simulator.test_health import codes as codes_of
 from tests.simulator.world import POOL, WORKER, World
 
 SECOND = timedelta(seconds=1)
@@ -102,7 +103,7 @@ def test_the_verdict_and_the_metric_know_of_it(world: World) -> None:
 
     async def codes() -> list[str]:
         await _pass(world, 11 * SECOND)
-        return [finding.code for finding in await health.findings()]
+        return codes_of(list(await health.findings()))
 
     def metric() -> float:
         return world.handlers.runtime.meter.of(STALLED)[(POOL.split("/")[0], POOL.split("/")[1])]
