@@ -72,6 +72,8 @@ class TaskEvent:
     """task-priority-changed: the status row's sequence number, since it may happen more than once a run."""
     snapshot: Snapshot | None = None
     """The task right after the transition; None until the event is rendered for the first time, which takes it."""
+    life: str = ""
+    """Which task of that id (`Task.life`); empty until then, and in pointers of earlier versions."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

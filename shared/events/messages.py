@@ -64,7 +64,7 @@ def render(event: TaskEvent, definition: Definition, task: Task, size_limit: int
     cannot have happened to that task.
     """
     then = _as_of(event, definition, task)
-    event = replace(event, snapshot=_snapshot(then))
+    event = replace(event, snapshot=_snapshot(then), life=task.life)
     run = None if event.run_id is None else then.runs[event.run_id]
     words = _task_words(event, then, run)
     body: dict[str, Any] = {"version": 1, "status": then.as_json(), **_particulars(event, words, run)}

@@ -99,6 +99,7 @@ def _fields(event: Event) -> dict[str, Any]:
             "oldPriority": event.old_priority,
             "newPriority": event.new_priority,
             "sequence": event.sequence,
+            "life": event.life or None,
             "then": None if event.snapshot is None else _snapshot_fields(event.snapshot),
         }
     return _without_none(fields)
@@ -136,6 +137,7 @@ def _task_event(body: Mapping[str, Any]) -> TaskEvent:
         old_priority=body.get("oldPriority"),
         new_priority=body.get("newPriority"),
         sequence=body.get("sequence"),
+        life=body.get("life", ""),
         snapshot=_snapshot(body["then"]) if "then" in body else None,
     )
 

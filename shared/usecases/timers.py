@@ -6,6 +6,7 @@ Each handler may run twice; the second run finds it done.
 from __future__ import annotations
 
 import asyncio
+import logging
 from datetime import datetime, timedelta
 
 from shared.domain import announcements, claim_ends, transitions
@@ -19,6 +20,8 @@ from shared.events.unavailable import EventsUnavailable
 from shared.storage.tasks import Loaded
 from shared.usecases.executor import Executor, Stores
 from shared.usecases.group_check import GroupCheck
+
+log = logging.getLogger("taskcluster.events")
 
 LOOK_AGAIN = 30.0
 """Seconds until such a message is looked at again."""
@@ -135,8 +138,8 @@ class Redelivery:
         self._outages: dict[Exchange, _Outage] = {}
 
     async def event_due(self, event: Event) -> None:
-        """Renders and publishes the event as of then. One of a task that has expired is dropped, or of a claim that was
-        given back.
+        """Renders and publishes the event as of then. One of a claim that was given back is dropped. So is one of a
+        task that has expired, also if its id is used again: it is lost, and logged.
 
         Raises Postponed, StorageUnavailable; ValueError for an event that cannot have happened to its task.
         """
@@ -155,9 +158,16 @@ class Redelivery:
             raise Postponed(self._delay(outage.until - now))
 
     async def _attempt(self, event: Event) -> None:
-        loaded = await self._stores.tasks.load(event.task_id) if isinstance(event, TaskEvent) else None
-        if isinstance(event, TaskEvent) and loaded is not None and announcements.is_undone(event, loaded.task):
-            return
+        loaded = None
+        if isinstance(event, TaskEvent):
+            loaded = await self._stores.tasks.load(event.task_id)
+            if loaded is None or event.life not in ("", loaded.task.life):
+                text = "an event of %s is lost: its task expired while the topic could not be reached"
+                fields = {"action": "event_lost", "taskId": event.task_id, "runId": event.run_id}
+                log.error(text, event.exchange.value, extra=fields)
+                return
+            if announcements.is_undone(event, loaded.task):
+                return
         try:
             await self._stores.announcer.publish(event, loaded)
         except EventsUnavailable as failure:

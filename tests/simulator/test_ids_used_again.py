@@ -7,7 +7,10 @@ from datetime import timedelta
 import pytest
 
 from shared.domain.dates import format_date
+from shared.domain.events import Event, TaskEvent
 from shared.domain.task import Resolved
+from shared.events.pointers import from_json
+from shared.storage.internal_messages import EVENTS_QUEUE
 from tests.simulator.situations import GROUP, OTHER_GROUP, A
 from tests.simulator.world import World
 
@@ -21,6 +24,33 @@ async def live(world: World, task_group_id: str) -> set[str]:
     await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
     await world.drain(30)
     return {message.message_id for message in world.topics.messages[before:]}
+
+
+@pytest.mark.parametrize("is_used_again", [False, True])
+def test_event_of_an_outage_that_outlasts_its_task_is_logged_and_no_other_tasks(
+    is_used_again: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+
+    async def story() -> list[Event]:
+        world.topics.is_down = True
+        await live(world, GROUP)
+        pointers = [from_json(body["pointer"]) for body, _ in world.messages(EVENTS_QUEUE)]
+        await expire(world)
+        world.topics.is_down = False
+        if is_used_again:
+            await live(world, OTHER_GROUP)
+        sent = len(world.topics.messages)
+        for pointer in pointers:
+            await world.process().redelivery.event_due(pointer)
+        assert all("group" in message.topic for message in world.topics.messages[sent:])
+        return pointers
+
+    (pointers,) = world.run(story())
+    lost = [each for each in pointers if isinstance(each, TaskEvent)]
+    assert lost
+    lines = [record for record in caplog.records if getattr(record, "action", "") == "event_lost"]
+    assert len(lines) >= len(lost)
 
 
 async def expire(world: World) -> None:
