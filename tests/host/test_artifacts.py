@@ -170,7 +170,7 @@ def test_a_reference_may_become_a_link(run: Run) -> None:
 
 
 def test_what_is_announced(service: Service, run: Run) -> None:
-    """Types that are complete when they are created, each once; an upload is not announced."""
+    """Types that are complete when they are created, also with another URL; an upload is not announced."""
     assert service.events
     run.create("public/s3", "s3")
     run.refer("public/reference")
@@ -183,7 +183,7 @@ def test_what_is_announced(service: Service, run: Run) -> None:
         ("task-defined", None),
         ("task-pending", 0),
         ("task-running", 0),
-        *(("artifact-created", 0),) * 3,
+        *(("artifact-created", 0),) * 4,
         ("task-completed", 0),
         ("task-group-resolved", None),
     )
