@@ -185,19 +185,21 @@ async def _has_edge(records: Records, required: Task, task: Task) -> bool:
 
 
 async def _index(records: Records, task: Task, definition: Definition) -> list[Finding]:
-    """What a completed task asks for is there, unless something better is.
+    """What a completed task asks for is there, unless something better is or it was deleted since.
 
-    `index fill` repairs it: whether an entry was lost, or was deleted on purpose, is for a person to know.
+    `index fill` repairs it.
     """
     resolved = task.last_run.resolved if task.state is State.COMPLETED else None
     found = []
     for wanted in () if resolved is None else entries_of(definition, resolved):
         if wanted.expires <= records.runtime.now():
             continue
-        stored = await records.index_store.find(wanted.path)
+        stored, deleted = await records.index_store.find_with_deletion(wanted.path)
+        if deleted is not None and wanted.at <= deleted:
+            continue
         if stored is None or (wanted.rank, wanted.at) > (stored.rank, stored.at):
             other = "nothing" if stored is None else stored.task_id
-            found.append(Finding(f"the index has {other} at {wanted.path}: lost, or deleted since (`index fill`)"))
+            found.append(Finding(f"the index has {other} at {wanted.path} (`index fill`)"))
     return found
 
 

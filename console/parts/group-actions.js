@@ -49,7 +49,7 @@ export function SelectionActions({ selected, members, bulk, clear }) {
   const waiting = chosen.filter(({ status }) => status.state === "unscheduled").map(({ status }) => status.taskId);
   return html`<div class="buttons selection" role="group" aria-label="Actions on the selected tasks">
     <strong>${counted(chosen.length, "task")} selected</strong>
-    <${ActionButton} disabled=${resolved.length === 0} action=${() => bulk.start("Rerun", resolved, queue.rerunTask)} confirm=${`Rerun ${counted(resolved.length, "task")}${canceled > 0 ? `, ${canceled} of which were cancelled` : ""}?`}>Rerun ${resolved.length}<//>
+    <${ActionButton} disabled=${resolved.length === 0} action=${() => bulk.start("Rerun", resolved, queue.rerunTask)} confirm=${`Rerun ${counted(resolved.length, "task")}${canceled > 0 ? `, including ${canceled} cancelled` : ""}?`}>Rerun ${resolved.length}<//>
     <${ActionButton} disabled=${open.length === 0} action=${() => bulk.start("Cancel", open, queue.cancelTask)} confirm=${`Cancel ${counted(open.length, "task")}?`}>Cancel ${open.length}<//>
     <${ActionButton} disabled=${waiting.length === 0} action=${() => bulk.start("Schedule", waiting, queue.scheduleTask)} confirm=${`Schedule ${counted(waiting.length, "task")} whatever their dependencies?`}>Schedule ${waiting.length}<//>
     <${PriorityChoice} label="Priority" disabled=${open.length === 0} change=${(/** @type {string} */ priority) => bulk.start("Change priority", open, (id) => queue.changeTaskPriority(id, priority))} />

@@ -75,10 +75,18 @@ class IndexStore:
 
     async def find(self, path: str) -> Entry | None:
         """The entry of a path, unless it has expired. Raises StorageUnavailable."""
+        entry, _ = await self.find_with_deletion(path)
+        return entry
+
+    async def find_with_deletion(self, path: str) -> tuple[Entry | None, datetime | None]:
+        """As `find`; and when the path was deleted last, None if that was never or is long ago."""
         namespace, name = split(path)
         row = await self._tables.get(keys.INDEX, keys.index_partition(namespace), keys.index_task(name))
-        entry = None if row is None else _entry(row)
-        return entry if entry is not None and entry.expires > self._runtime.now() else None
+        if row is None:
+            return None, None
+        entry = _entry(row)
+        is_there = entry is not None and entry.expires > self._runtime.now()
+        return entry if is_there else None, _deleted(row)
 
     async def remove(self, path: str) -> None:
         """Removes an entry, if there is one; namespaces stay until they expire. Raises StorageUnavailable.

@@ -43,6 +43,7 @@ def test_the_commands_of_the_guide_run(operator: Operator) -> None:
     task_id = operator.create()
     assert operator.claim()
     operator.result("client", "create", "test/guide", "--expires-in", "1h")
+    operator.result("worker-client", "create", operator.pool)
     shell = {
         **{name: value for name, value in operator.environment.items() if not name.startswith("TASKCLUSTER_")},
         "PATH": f"{tools}:{os.environ['PATH']}",
@@ -54,6 +55,7 @@ def test_the_commands_of_the_guide_run(operator: Operator) -> None:
         "TASK_ID": task_id,
         "GROUP_ID": task_id,
         "POOL": operator.pool,
+        "TASK_QUEUE_ID": operator.pool,
         "WORKER_GROUP": "g",
         "WORKER_ID": "w",
         "CLIENT_ID": "test/guide",

@@ -14,6 +14,7 @@ from shared.domain.task import Resolved
 from shared.errors import ResourceNotFound
 from shared.runtime import Runtime
 from shared.storage import keys
+from shared.storage.interface import Delete
 from tests.simulator.world import World
 
 
@@ -31,7 +32,7 @@ async def forget(world: World) -> None:
     """The index as it was before there was one."""
     for row in world.rows(keys.INDEX):
         if row.key.startswith(keys.INDEX_TASKS[0]):
-            await world.services.index.remove(str(row.values["path"]))
+            await world.memory.storage.tables.transact(keys.INDEX, row.partition, [Delete(row.key)])
 
 
 async def fill(world: World, task_ids: Sequence[str], since: datetime | None = None) -> index_fill.Filled:

@@ -132,7 +132,7 @@ def test_what_was_cancelled_is_not_rerun_with_what_failed(scene: Scene, open_pag
     _has(page, failed=0, pending=1, exception=1)
     page.get_by_label("Select all that are listed").check()
     page.get_by_role("button", name="Rerun 1", exact=True).click()
-    expect(page.get_by_role("dialog")).to_contain_text("Rerun 1 task, 1 of which were cancelled?")
+    expect(page.get_by_role("dialog")).to_contain_text("Rerun 1 task, including 1 cancelled?")
 
 
 def test_what_failed_first_is_named_first_and_what_followed_from_it_last(scene: Scene, open_page: OpenPage) -> None:

@@ -187,7 +187,8 @@ class StateMachine(RuleBasedStateMachine):
         except ApiError as refusal:
             assert refusal.status == expected
             return
-        assert expected is None
+        refused_with = None if decision.refusal is None else decision.refusal.status
+        assert refused_with == expected
         self.commit(decision)
 
     def commit(self, decision: Decision) -> None:
