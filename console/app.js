@@ -3,6 +3,7 @@
 import { html, render, useEffect, useState } from "./core/html.js";
 import { isRefused, onChange, session } from "./core/credentials.js";
 import { followLink, onNavigation, resolve } from "./core/router.js";
+import { PAGES } from "./pages.js";
 import { Failure, Loading } from "./parts/feedback.js";
 
 const THEME_KEY = "taskcluster-queue.theme";
@@ -35,7 +36,7 @@ function App() {
     let left = false; // what is loaded after one has gone on to another page must not take its place
     setError(null);
     document.title = "Taskcluster Queue";
-    found.load().then(
+    PAGES[found.page]().then(
       ({ default: component }) => left || setPage({ key: found.key, component }),
       (caught) => left || (setError(caught), reloadWhenServed()),
     );

@@ -1,10 +1,12 @@
-// From URLs to pages. Upstream's URL shapes are kept: links in mails, checks and dashboards go on working.
+// From URLs to the names of pages. Upstream's URL shapes are kept: links in mails, checks and dashboards go on working.
 
 /**
+ * @typedef {"home" | "search" | "group" | "index-browser" | "index-group" | "task" | "log" | "artifact" | "create" | "queues" | "queue" | "worker" | "history" | "clients" | "client-create" | "client" | "roles" | "role" | "scopes" | "signin" | "callback"} PageName
+ *
  * @typedef {object} Route
  * @property {RegExp} pattern
  * @property {string[]} names of the groups of the pattern
- * @property {() => Promise<{default: (properties: import("./types").PageProperties) => any}>} load
+ * @property {PageName} page
  */
 
 const SLUG = "([A-Za-z0-9_-]{22})";
@@ -12,10 +14,10 @@ const SLUG = "([A-Za-z0-9_-]{22})";
 /**
  * A route: `:name` matches one segment, `*name` the rest, `:name!` a slugid.
  * @param {string} shape
- * @param {Route["load"]} load
+ * @param {PageName} page
  * @returns {Route}
  */
-function route(shape, load) {
+function route(shape, page) {
   /** @type {string[]} */
   const names = [];
   const source = shape.replace(/:(\w+)!|:(\w+)|\*(\w+)/g, (_all, slug, segment, rest) => {
@@ -23,70 +25,48 @@ function route(shape, load) {
     if (slug) return SLUG;
     return segment ? "([^/]+)" : "(.+)";
   });
-  return { pattern: new RegExp(`^${source}/?$`), names, load };
+  return { pattern: new RegExp(`^${source}/?$`), names, page };
 }
-
-const home = () => import("../pages/home.js");
-const search = () => import("../pages/search.js");
-const group = () => import("../pages/group.js");
-const index = () => import("../pages/index-browser.js");
-const indexGroup = () => import("../pages/index-group.js");
-const task = () => import("../pages/task.js");
-const log = () => import("../pages/log.js");
-const artifact = () => import("../pages/artifact.js");
-const create = () => import("../pages/create.js");
-const queues = () => import("../pages/queues.js");
-const queue = () => import("../pages/queue.js");
-const worker = () => import("../pages/worker.js");
-const history = () => import("../pages/history.js");
-const clients = () => import("../pages/clients.js");
-const clientCreate = () => import("../pages/client-create.js");
-const client = () => import("../pages/client.js");
-const roles = () => import("../pages/roles.js");
-const role = () => import("../pages/role.js");
-const scopes = () => import("../pages/scopes.js");
-const signin = () => import("../pages/signin.js");
-const callback = () => import("../pages/callback.js");
 
 /** @type {Route[]} */
 const ROUTES = [
-  route("/?", home),
-  route("/tasks", search),
-  route("/tasks/groups", search),
-  route("/tasks/create", create),
-  route("/tasks/index", index),
-  route("/tasks/index/:namespace", index),
-  route("/tasks/index/:namespace/:name", index),
-  route("/tasks/index/:namespace/:name/task-group", indexGroup),
-  route("/tasks/groups/:taskGroupId!", group),
-  route("/tasks/groups/:taskGroupId!/:view", group),
-  route("/tasks/:taskId!", task),
-  route("/tasks/:taskId!/definition", task),
-  route("/tasks/:taskId!/runs/:runId", task),
-  route("/tasks/:taskId!/runs/:runId/logs/live/*name", log),
-  route("/tasks/:taskId!/runs/:runId/logs/*name", log),
-  route("/tasks/:taskId!/runs/:runId/*name", artifact),
-  route("/tasks/:taskId!/:copy", create),
-  route("/provisioners", queues),
-  route("/provisioners/:provisionerId", queues),
-  route("/provisioners/:provisionerId/worker-types/:workerType", queue),
-  route("/provisioners/:provisionerId/worker-types/:workerType/workers/:workerGroup/:workerId", worker),
-  route("/provisioners/:provisionerId/worker-types/:workerType/:view", queue),
-  route("/worker-manager", queues),
-  route("/worker-manager/:taskQueueId", queue),
-  route("/worker-manager/:taskQueueId/:view", queue),
-  route("/history", history),
-  route("/auth/clients", clients),
-  route("/auth/clients/create", clientCreate),
-  route("/auth/clients/new", clientCreate),
-  route("/auth/clients/*clientId", client),
-  route("/auth/roles", roles),
-  route("/auth/roles/*roleId", role),
-  route("/auth/scopes", scopes),
-  route("/auth/scopes/*scope", scopes),
-  route("/profile", signin),
-  route("/login", signin),
-  route("/login/callback", callback),
+  route("/?", "home"),
+  route("/tasks", "search"),
+  route("/tasks/groups", "search"),
+  route("/tasks/create", "create"),
+  route("/tasks/index", "index-browser"),
+  route("/tasks/index/:namespace", "index-browser"),
+  route("/tasks/index/:namespace/:name", "index-browser"),
+  route("/tasks/index/:namespace/:name/task-group", "index-group"),
+  route("/tasks/groups/:taskGroupId!", "group"),
+  route("/tasks/groups/:taskGroupId!/:view", "group"),
+  route("/tasks/:taskId!", "task"),
+  route("/tasks/:taskId!/definition", "task"),
+  route("/tasks/:taskId!/runs/:runId", "task"),
+  route("/tasks/:taskId!/runs/:runId/logs/live/*name", "log"),
+  route("/tasks/:taskId!/runs/:runId/logs/*name", "log"),
+  route("/tasks/:taskId!/runs/:runId/*name", "artifact"),
+  route("/tasks/:taskId!/:copy", "create"),
+  route("/provisioners", "queues"),
+  route("/provisioners/:provisionerId", "queues"),
+  route("/provisioners/:provisionerId/worker-types/:workerType", "queue"),
+  route("/provisioners/:provisionerId/worker-types/:workerType/workers/:workerGroup/:workerId", "worker"),
+  route("/provisioners/:provisionerId/worker-types/:workerType/:view", "queue"),
+  route("/worker-manager", "queues"),
+  route("/worker-manager/:taskQueueId", "queue"),
+  route("/worker-manager/:taskQueueId/:view", "queue"),
+  route("/history", "history"),
+  route("/auth/clients", "clients"),
+  route("/auth/clients/create", "client-create"),
+  route("/auth/clients/new", "client-create"),
+  route("/auth/clients/*clientId", "client"),
+  route("/auth/roles", "roles"),
+  route("/auth/roles/*roleId", "role"),
+  route("/auth/scopes", "scopes"),
+  route("/auth/scopes/*scope", "scopes"),
+  route("/profile", "signin"),
+  route("/login", "signin"),
+  route("/login/callback", "callback"),
 ];
 
 /**
@@ -94,12 +74,12 @@ const ROUTES = [
  * @param {string} path
  */
 export function resolve(path) {
-  for (const { pattern, names, load } of ROUTES) {
+  for (const { pattern, names, page } of ROUTES) {
     const match = pattern.exec(path);
     if (!match) continue;
     try {
       const params = Object.fromEntries(names.map((name, index) => [name, decodeURIComponent(match[index + 1] ?? "")]));
-      return { load, params, key: pattern.source };
+      return { page, params, key: pattern.source };
     } catch {
       return null; // a path that is no UTF-8
     }
