@@ -74,7 +74,11 @@ def _run(order: Order, starting: threading.Lock, sent: "list[int]") -> dict[str,
         except OSError as error:
             return {"errno": error.errno}
     while True:
-        pid, status = os.waitpid(-1, 0)  # orphans too, which are no one else's to wait for
+        try:
+            pid, status = os.waitpid(-1, 0)  # orphans too, which are no one else's to wait for
+        except ChildProcessError:  # the other thread has collected it, and ends this process when nothing is left
+            threading.Event().wait()
+            continue
         if pid == process.pid:
             process.returncode = os.waitstatus_to_exitcode(status)
             return {"exitCode": process.returncode}

@@ -241,6 +241,37 @@ async def test_a_great_deal_of_output_in_one_line(tmp_path: Path) -> None:
     assert (tmp_path / "log").stat().st_size == 10_000_003
 
 
+COLLECTED_BY_THE_OTHER_THREAD = f"""
+import os, sys
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from worker import guard
+real = os.waitpid
+def waitpid(pid, options):
+    if options == 0:
+        raise ChildProcessError
+    return real(pid, options)
+os.waitpid = waitpid
+guard.main()
+"""
+
+
+def test_a_guard_ends_when_nothing_is_left_though_its_command_was_collected_elsewhere(tmp_path: Path) -> None:
+    """As it may be while the guard ends the processes of a task: its other thread waits for each of them, too."""
+    with subprocess.Popen(
+        [sys.executable, "-c", COLLECTED_BY_THE_OTHER_THREAD], stdin=subprocess.PIPE, start_new_session=True
+    ) as guard:
+        assert guard.stdin is not None
+        script = "echo $$ > shell; sleep 60"
+        guard.stdin.write(json.dumps(order(tmp_path, "sh", "-c", script)).encode() + b"\n")
+        guard.stdin.flush()
+        wait(written(tmp_path / "shell"))
+        guard.stdin.close()
+        guard.wait(15)
+    assert guard.returncode == -signal.SIGKILL
+    pid = int((tmp_path / "shell").read_text())
+    wait(lambda: has_ended(pid))
+
+
 def test_a_command_does_not_outlive_its_worker(tmp_path: Path) -> None:
     """The guard's standard input ends when the worker dies, however it dies."""
     script = "sleep 60 & echo $! > child; echo $$ > shell; wait"
