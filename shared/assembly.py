@@ -35,6 +35,7 @@ from shared.usecases.roles import RoleAccounts
 from shared.usecases.task_expiry import TaskExpiry
 from shared.usecases.task_queue_states import TaskQueueStates
 from shared.usecases.timers import Redelivery, Timers
+from shared.usecases.unsent_events import UnsentEvents
 from shared.usecases.waiting_workers import WaitingWorkers
 from shared.usecases.workers import Workers
 
@@ -110,15 +111,17 @@ def _group_statuses(parts: Parts) -> GroupStatuses:
 
 
 def _expiration(parts: Parts) -> Expiration:
+    unsent_events = UnsentEvents(parts.storage.queues, parts.runtime)
     return Expiration(
         parts.expiry,
-        TaskExpiry(parts.storage, parts.stores, parts.artifacts.expiry, parts.definitions),
-        GroupExpiry(parts.storage, parts.stores.groups, parts.recent_groups, parts.runtime),
+        TaskExpiry(parts.storage, parts.stores, parts.artifacts.expiry, parts.definitions, unsent_events),
+        GroupExpiry(parts.storage, parts.stores.groups, parts.recent_groups, unsent_events, parts.runtime),
         parts.worker_rows,
         parts.directory,
         parts.clients,
         parts.artifacts.expiry,
         parts.index,
+        unsent_events,
         parts.runtime,
     )
 

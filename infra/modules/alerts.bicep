@@ -64,6 +64,16 @@ var queries = [
     threshold: thresholds.eventBacklog
   }
   {
+    name: 'events-lost'
+    title: 'Events were lost'
+    severity: 1
+    window: 'PT15M'
+    aggregation: 'Maximum'
+    query: 'AppMetrics | where Name in ("queue_lost_events", "queue_unannounced_expirations") | project TimeGenerated, Value = coalesce(Max, Sum)'
+    operator: 'GreaterThan'
+    threshold: 0
+  }
+  {
     name: 'credentials-end'
     title: 'A client ends soon, or has ended'
     severity: 2

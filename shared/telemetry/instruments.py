@@ -139,6 +139,19 @@ EVENTS_DEFERRED = Instrument(
     unit="{event}",
     description="Events that could not be sent when they happened and went to the backlog.",
 )
+EVENTS_LOST = Instrument(
+    name="queue_lost_events",
+    kind="counter",
+    unit="{event}",
+    description="Events that could not be sent before their task was deleted.",
+)
+UNANNOUNCED_EXPIRATIONS = Instrument(
+    name="queue_unannounced_expirations",
+    kind="counter",
+    unit="{task}",
+    description="Expired tasks that were deleted, after they were kept for a week, while there were unsent events, "
+    "which may be theirs.",
+)
 POISON_DEPTH = Instrument(
     name="queue_poison_messages",
     kind="gauge",
@@ -202,6 +215,8 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     FAN_OUT_LAG,
     EVENT_BACKLOG,
     EVENTS_DEFERRED,
+    EVENTS_LOST,
+    UNANNOUNCED_EXPIRATIONS,
     POISON_DEPTH,
     POISONED,
     EXPIRATIONS_FAILED,

@@ -25,6 +25,7 @@ from shared.usecases.artifact_expiry import ArtifactExpiry
 from shared.usecases.group_expiry import GroupExpiry
 from shared.usecases.index import Index
 from shared.usecases.task_expiry import Emptied, TaskExpiry
+from shared.usecases.unsent_events import UnsentEvents
 
 log = logging.getLogger("taskcluster.expiration")
 
@@ -34,6 +35,8 @@ LONGEST = timedelta(minutes=1)
 """For so long a run works on one thing, while others wait: the rest of it is due again in a later hour."""
 STUCK_AFTER = 5
 """What has failed so many times in a row, over a day or more, needs a person."""
+OF_EVENTS = frozenset({"task", "group"})
+"""Kinds that stay while events that may be of them are unsent."""
 
 _HOUR = timedelta(hours=1)
 
@@ -82,6 +85,7 @@ class Expiration:
         clients: ClientStore,
         artifacts: ArtifactExpiry,
         index: Index,
+        unsent_events: UnsentEvents,
         runtime: Runtime,
     ) -> None:
         self._expiry = expiry
@@ -89,6 +93,7 @@ class Expiration:
         self._workers = workers
         self._directory = directory
         self._clients = clients
+        self._unsent_events = unsent_events
         self._now = runtime.now
         self._meter = runtime.meter
         self._by_kind: Mapping[str, Callable[[Expiring, datetime], Awaitable[Emptied | datetime | None]]] = {
@@ -122,10 +127,13 @@ class Expiration:
         position = await self._expiry.position()
         hour, is_noted = position.hour, bool(position.bucket)
         looked_at = failed = 0
-        is_over = False
+        is_over = has_looked_for_events = False
         try:
             while hour + _HOUR + ROWS_COMPLETE_AFTER <= self._now() and not is_over:
                 due = await self._expiry.due(keys.hour(hour))
+                if not has_looked_for_events and any(each.kind in OF_EVENTS for each in due):
+                    await self._unsent_events.look()
+                    has_looked_for_events = True
                 await self._count_deaths([each for each in due if position.was_begun(each)])
                 for batch in _batches([each for each in due if not position.was_begun(each)]):
                     await self._expiry.begin(hour, batch)

@@ -14,20 +14,30 @@ from shared.storage.groups import GroupStore
 from shared.storage.interface import MAX_OPERATIONS, Row, Storage
 from shared.storage.partitions import delete_together, rows_of, sweep
 from shared.storage.recent_groups import RecentGroupStore
+from shared.usecases.unsent_events import UnsentEvents
 
 
 class GroupExpiry:
     """Handles the rows of the Expiry table that are about groups. Every step may be repeated."""
 
-    def __init__(self, storage: Storage, groups: GroupStore, recent: RecentGroupStore, runtime: Runtime) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        groups: GroupStore,
+        recent: RecentGroupStore,
+        unsent_events: UnsentEvents,
+        runtime: Runtime,
+    ) -> None:
         self._tables = storage.tables
         self._groups = groups
         self._recent = recent
+        self._unsent_events = unsent_events
         self._runtime = runtime
         self._now = runtime.now
 
     async def group(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes a group that has expired; returns its expiration if that was extended, or when to look again.
+        """Deletes a group that has expired; returns its expiration if that was extended, or when to look again: also
+        while its tasks are held back for their events.
 
         The header and the guard of its scheduler go first, in one transaction that holds only if no call has raised,
         sealed or joined the group since it was read. After that no task can join it: the next task of the group makes
@@ -41,6 +51,8 @@ class GroupExpiry:
             expires = parse_date(str(header.values["expires"]))
             if not is_over(expires, self._now()):
                 return expires
+            if held_until := self._unsent_events.held_until(expires):
+                return held_until
             if await delete_together(self._tables, keys.GROUPS, [header, *await self._guards(task_group_id)]):
                 break
         else:

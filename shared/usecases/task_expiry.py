@@ -19,6 +19,7 @@ from shared.storage.interface import MAX_OPERATIONS, Row, Storage
 from shared.storage.partitions import OutOfTime, delete_together, delete_unchanged, rows_of, sweep
 from shared.usecases.artifact_expiry import PROPERTIES, ArtifactExpiry
 from shared.usecases.executor import Stores
+from shared.usecases.unsent_events import UnsentEvents
 
 log = logging.getLogger("taskcluster.expiration")
 
@@ -44,12 +45,20 @@ class Emptied:
 class TaskExpiry:
     """Handles the rows of the Expiry table that are about tasks. Every step may be repeated."""
 
-    def __init__(self, storage: Storage, stores: Stores, artifacts: ArtifactExpiry, cache: DefinitionCache) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        stores: Stores,
+        artifacts: ArtifactExpiry,
+        cache: DefinitionCache,
+        unsent_events: UnsentEvents,
+    ) -> None:
         self._tables = storage.tables
         self._blobs = storage.blobs
         self._stores = stores
         self._artifacts = artifacts
         self._cache = cache
+        self._unsent_events = unsent_events
         self._now = stores.runtime.now
 
     async def empty(self, expiring: Expiring, until: datetime) -> Emptied | datetime | None:
@@ -79,6 +88,8 @@ class TaskExpiry:
                 return self._now()
             if not self._is_settled(status):
                 return self._now()  # its resolution, a late one, has yet to be handled
+            if held_until := self._unsent_events.held_until(expires):
+                return held_until
             await self._artifacts.expect_late_blobs(task_id, expires, rows, status.timestamp)
             if pages.resume is not None or len(rows) > MAX_OPERATIONS:
                 await self._delete_pages(task_id, until, is_over=_is_other)
@@ -120,6 +131,7 @@ class TaskExpiry:
         if not await delete_together(self._tables, keys.TASKS, emptied.rows):
             return self._now()
         self._cache.forget(task_id)
+        self._unsent_events.note_deleted(task_id)
         return None
 
     async def definition(self, expiring: Expiring, until: datetime) -> datetime | None:

@@ -18,6 +18,7 @@ from shared.domain.task import Resolved
 from shared.errors import ResourceNotFound, ServiceError
 from shared.events.unavailable import EventsUnavailable
 from shared.storage.tasks import Loaded
+from shared.telemetry.instruments import EVENTS_LOST
 from shared.usecases.executor import Executor, Stores
 from shared.usecases.group_check import GroupCheck
 
@@ -139,7 +140,7 @@ class Redelivery:
 
     async def event_due(self, event: Event) -> None:
         """Renders and publishes the event as of then. One of a claim that was given back is dropped. So is one of a
-        task that has expired, also if its id is used again: it is lost, and logged.
+        task that was deleted, also if its id is used again: it is lost, logged and counted.
 
         Raises Postponed, StorageUnavailable; ValueError for an event that cannot have happened to its task.
         """
@@ -162,8 +163,9 @@ class Redelivery:
         if isinstance(event, TaskEvent):
             loaded = await self._stores.tasks.load(event.task_id)
             if loaded is None or event.life not in ("", loaded.task.life):
-                text = "an event of %s is lost: its task expired while the topic could not be reached"
+                text = "an event of %s is lost: its task was deleted while the topic could not be reached"
                 fields = {"action": "event_lost", "taskId": event.task_id, "runId": event.run_id}
+                self._stores.runtime.meter.add(EVENTS_LOST)
                 log.error(text, event.exchange.value, extra=fields)
                 return
             if announcements.is_undone(event, loaded.task):

@@ -55,6 +55,8 @@ INCIDENTS: Mapping[str, tuple[set[str], Logs]] = {
     "no worker comes": ({"oldest-pending"}, day(metric("queue_oldest_pending_task_age_seconds", 20_000))),
     "claims are noticed late": ({"timer-lateness"}, day(metric("queue_timer_lateness_seconds", 1000, timer="claim"))),
     "Service Bus is down": ({"event-backlog"}, day(metric("queue_event_backlog", 20_000))),
+    "an outage outlasts the events of tasks": ({"events-lost"}, day(metric("queue_lost_events", 2))),
+    "an outage outlasts tasks": ({"events-lost"}, day(metric("queue_unannounced_expirations", 1))),
     "a client ends": ({"credentials-end"}, day(metric("queue_ending_credentials", 1, state="ending"))),
     "storage fails": ({"failed-calls"}, day(requests=calls(30, "503"))),
     "callers make mistakes": (set(), day(requests=calls(300, "404"))),

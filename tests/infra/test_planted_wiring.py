@@ -88,6 +88,7 @@ MISTAKES: list[tuple[str, str, str, Assertion]] = [
     (ALERTS, "name: 'event-backlog'", "name: 'events'", reaches),
     (ALERTS, '"queue_poison_messages" | project', '"queue_poison_messages" and Sum > 100 | project', metrics),
     (ALERTS, '"queue_event_backlog"', '"queue_deferred_events"', metrics),
+    (ALERTS, '"queue_lost_events", ', '"queue_deferred_events", ', metrics),
     (ALERTS, LATE, LATE.replace("Maximum", "Average"), metrics),
     (ALERTS, "Properties.state", "Properties.status", metrics),
     (ALERTS, "'ActiveMessages'", "'DeadletteredMessages'", topic_alerts),

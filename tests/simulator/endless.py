@@ -34,6 +34,7 @@ from shared.usecases.artifact_expiry import ArtifactExpiry
 from shared.usecases.executor import Stores
 from shared.usecases.group_expiry import GroupExpiry
 from shared.usecases.task_expiry import TaskExpiry
+from shared.usecases.unsent_events import UnsentEvents
 from shared.usecases.uploads import Uploads
 from tests.twin import MemoryStorage
 
@@ -90,11 +91,12 @@ async def expire(kind: str, rows: int) -> tuple[float, int]:
     name = new_slugid()
     row = Row(partition="hour", key=f"{kind}~{name}", values={}, etag="", timestamp=runtime.now())
     due = Expiring(row=row, kind=kind, words=(name,), values={"taskGroupId": name})
+    unsent = UnsentEvents(storage.queues, runtime)
     until = runtime.now() + timedelta(days=1)
     before = _resident()
     if kind == "group":
         groups = GroupStore(storage, known, runtime.now)
-        await GroupExpiry(storage, groups, RecentGroupStore(storage, runtime), runtime).group(due, until)
+        await GroupExpiry(storage, groups, RecentGroupStore(storage, runtime), unsent, runtime).group(due, until)
     elif kind == "index":
         await IndexStore(storage, ExpiryStore(storage, runtime.now), runtime).sweep("", None, until)
     else:
@@ -108,7 +110,7 @@ async def expire(kind: str, rows: int) -> tuple[float, int]:
             timedelta(hours=1),
         )
         cache = DefinitionCache(1, runtime.now)
-        await TaskExpiry(storage, stores, artifacts, cache).empty(due, until)
+        await TaskExpiry(storage, stores, artifacts, cache, unsent).empty(due, until)
     return _resident() - before, tables.deleted
 
 
