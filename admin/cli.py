@@ -25,6 +25,7 @@ from admin import (
 )
 from admin.connection import VARIABLES, auth_api, credentials, root_url
 from admin.durations import duration, expiry
+from admin.migration import migrate
 from admin.output import fail, show
 from admin.public_scopes import PUBLIC_SCOPES
 from admin.signing import signed_header, signed_url
@@ -52,6 +53,7 @@ app.add_typer(task_queue_commands.queues, name="queue")
 app.add_typer(index_commands.index, name="index")
 app.add_typer(storage_commands.backups, name="backup")
 app.add_typer(key_commands.keys, name="key")
+app.add_typer(migrate, name="migrate")
 app.command("verify")(verify)
 
 ClientId = Annotated[str, typer.Argument(metavar="CLIENT_ID", show_default=False)]

@@ -76,15 +76,22 @@ def index_api() -> Iterator[Any]:
 def _api(name: str) -> Iterator[Any]:
     url = root_url()
     options = {"rootUrl": url, "credentials": credentials()}
+    with answering(url) as session:
+        yield _strict(getattr(taskcluster, name))(options, session)
+
+
+@contextmanager
+def answering(url: str) -> Iterator[Any]:
+    """A session for a client of the deployment at this root URL, whose errors end the command with their message."""
     session = taskcluster.createSession()
     try:
-        yield _strict(getattr(taskcluster, name))(options, session)
+        yield session
     except _NoDeployment as failure:
         fail(_is_no_deployment(url, failure.status))
     except (TaskclusterRestFailure, TaskclusterAuthFailure) as failure:
         fail(_explained(url, failure))
     except TaskclusterConnectionError as failure:
-        fail(f"{options['rootUrl']} cannot be reached: {reason(failure.superExc)}")
+        fail(f"{url} cannot be reached: {reason(failure.superExc)}")
     finally:
         session.close()
 

@@ -218,6 +218,58 @@ def package(
     sys.exit(packaging.main(output, dependencies=not sources))
 
 
+releases = typer.Typer(help="Make a release: what keeps this commit from being one, its notes.", no_args_is_help=True)
+app.add_typer(releases, name="release")
+
+
+@releases.command("check")
+def release_check(tag: Annotated[str, typer.Option(help="The tag of the release.")] = "") -> None:
+    """Say what keeps this commit from being released. Exit code 0 only if nothing does."""
+    from local import release
+
+    sys.exit(release.check(tag))
+
+
+@releases.command("notes")
+def release_notes(
+    worker_image: Annotated[str, typer.Option(help="The worker's image, by digest.")] = "",
+) -> None:
+    """Print the text of the release: its section of CHANGELOG.md."""
+    from local import release
+
+    print(release.notes(worker_image=worker_image), end="")
+
+
+@releases.command("pin-images")
+def release_pin_images() -> None:
+    """Write the digest behind each image that has none. Needs docker, and the network."""
+    from local import release
+
+    for image in release.pin_images():
+        print(image)
+
+
+@releases.command("repository")
+def release_repository(address: Annotated[str, typer.Argument(help="https://HOST/OWNER/NAME")]) -> None:
+    """Say in every file which repository this is: for a fork, once."""
+    from local import release
+
+    for file in release.set_repository(address):
+        print(file)
+
+
+@app.command()
+def docs(
+    serve: Annotated[bool, typer.Option("--serve", help="Serve it on the loopback interface until Ctrl-C.")] = False,
+    publish: Annotated[str, typer.Option(help="Push it to the branch gh-pages as this version.")] = "",
+    alias: Annotated[str, typer.Option(help="Another name of the published version, such as latest.")] = "",
+) -> None:
+    """Build the documentation as a site, with search. A link that leads nowhere is an error."""
+    from local import docs_site
+
+    sys.exit(docs_site.main(serve=serve, publish=publish, alias=alias))
+
+
 def _register(tool: Tool) -> None:
     @app.command(tool.name, help=tool.help, context_settings=PASS_ON)
     def command(context: typer.Context, port: StackPort = None) -> None:

@@ -21,7 +21,7 @@ FRONT = 15
 @pytest.fixture(scope="package")
 def stack() -> Iterator[Stack]:
     """A running stack, one for the tests of this folder. Tests use pools of names of their own in it."""
-    yield from _started(StackOptions(free_ports(), in_memory=True, app_settings=SETTINGS))
+    yield from started(StackOptions(free_ports(), in_memory=True, app_settings=SETTINGS))
 
 
 @pytest.fixture
@@ -35,10 +35,10 @@ def fronted() -> Iterator[Stack]:
     """A stack whose root URL is that of a front end that tests put there, so that signatures are good behind it."""
     ports = free_ports()
     root_url = f"http://127.0.0.1:{ports.api + FRONT}"
-    yield from _started(StackOptions(ports, in_memory=True, app_settings=SETTINGS, root_url=root_url))
+    yield from started(StackOptions(ports, in_memory=True, app_settings=SETTINGS, root_url=root_url))
 
 
-def _started(options: StackOptions) -> Iterator[Stack]:
+def started(options: StackOptions) -> Iterator[Stack]:
     try:
         with Stack.start(options) as running:
             yield running

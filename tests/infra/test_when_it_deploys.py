@@ -13,16 +13,24 @@ from tests.infra import templates
 from tests.infra.workflow_expressions import filled_in, holds, value
 
 FOLDER = ROOT / ".github" / "workflows"
-PUSH = {"github.event_name": "push", "github.sha": "abc", "needs.ci.result": "success"}
-RELEASE = {**PUSH, "github.event_name": "release", "github.event.release.tag_name": "v1"}
-BY_HAND = {**PUSH, "github.event_name": "workflow_dispatch", "inputs.environment": "production"}
+TESTED = {"github.sha": "abc", "needs.ci.result": "success"}
+PUSH = {**TESTED, "github.event_name": "push", "vars.QUEUE_STAGING": "true"}
+RELEASE = {
+    **PUSH,
+    "github.event_name": "release",
+    "github.event.release.tag_name": "v1",
+    "needs.ci.result": "skipped",
+}
+BY_HAND = {**TESTED, "github.event_name": "workflow_dispatch", "inputs.environment": "production"}
 ROLLBACK = {**BY_HAND, "inputs.run_id": "7", "needs.ci.result": "skipped"}
+RELEASED_AGAIN = {**BY_HAND, "inputs.release": "v0", "needs.ci.result": "skipped"}
 EVENTS: tuple[tuple[Mapping[str, object], str, str], ...] = (
     (PUSH, "staging", "abc"),
     (RELEASE, "production", "v1"),
     (BY_HAND, "production", "abc"),
     ({**BY_HAND, "inputs.environment": "staging"}, "staging", "abc"),
     (ROLLBACK, "production", "run-7"),
+    (RELEASED_AGAIN, "production", "v0"),
 )
 """Events, with where they deploy to and the name of what they deploy."""
 NOT_TESTED = ("failure", "skipped", "cancelled", None)
@@ -36,6 +44,9 @@ def problems(deploy: dict[Any, Any], ci: dict[Any, Any]) -> Iterator[str]:
         yield "something else than a push to main or a published release starts it"
     for given, environment, version in EVENTS:
         yield from _event(deploy, given, environment, version)
+    if holds(job["if"], {**PUSH, "vars.QUEUE_STAGING": None}):
+        yield "a push deploys to a staging that nobody has set up"
+    yield from _tests(deploy["jobs"]["ci"]["if"], ci)
     for result in NOT_TESTED:
         if holds(job["if"], {**PUSH, "needs.ci.result": result}):
             yield f"it deploys when the tests have ended with {result}"
@@ -46,6 +57,17 @@ def problems(deploy: dict[Any, Any], ci: dict[Any, Any]) -> Iterator[str]:
     yield from _package(job["steps"], ci["jobs"]["package"]["steps"])
     for document in (deploy, ci):
         yield from _after_errors(document)
+
+
+def _tests(tested: str, ci: dict[Any, Any]) -> Iterator[str]:
+    """What is deployed is tested, and once."""
+    for given in (RELEASE, ROLLBACK, RELEASED_AGAIN):
+        if holds(tested, given):
+            yield "it tests and packages again what was packaged before"
+    if not (holds(tested, PUSH) and holds(tested, BY_HAND)):
+        yield "it does not test what it deploys"
+    if "push" in (ci.get("on") or ci[True]):
+        yield "a push is tested twice"
 
 
 def _event(deploy: dict[Any, Any], given: Mapping[str, object], environment: str, version: str) -> Iterator[str]:
@@ -103,6 +125,10 @@ OTHERWISE = "(github.event_name == 'release' && 'staging') || 'production' }}"
         ("deploy.yml", "needs.ci.result == 'success'", "needs.ci.result != 'failure'", "ended with skipped"),
         ("deploy.yml", "!cancelled() && ", "", "although it was cancelled"),
         ("deploy.yml", " || inputs.run_id) }}", ") }}", "workflow_dispatch deploys nothing"),
+        ("deploy.yml", "vars.QUEUE_STAGING == 'true'", "github.sha", "nobody has set up"),
+        ("deploy.yml", "&& !inputs.release && !inputs.run_id", "&& !inputs.run_id", "packages again"),
+        ("deploy.yml", "github.event_name != 'release' && !inputs.release", "!inputs.release", "packages again"),
+        ("ci.yml", "  pull_request:\n", "  pull_request:\n  push:\n    branches: [main]\n", "tested twice"),
         ("deploy.yml", "  push:\n    branches: [main]\n", "  push:\n", "something else than a push to main"),
         ("deploy.yml", "types: [published]", "types: [created]", "something else than a push to main"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -20,6 +21,7 @@ from local.state import ROOT
 from local.templates import scenarios
 from local.templates.__main__ import evaluate
 from tests.infra import templates
+from tests.infra.workflow_expressions import holds
 
 FOLDER = ROOT / ".github" / "workflows"
 FILES = sorted(FOLDER.glob("*.yml"))
@@ -34,14 +36,26 @@ def _steps(path: Path) -> list[tuple[str, dict[str, Any]]]:
     return [(name, step) for name, job in _load(path)["jobs"].items() for step in job.get("steps", [])]
 
 
+WRITES = {
+    ("deploy.yml", "deploy"): {"id-token"},
+    ("docs.yml", "publish"): {"contents"},
+    ("pin-images.yml", "pin"): {"contents", "pull-requests"},
+    ("release.yml", "worker-image"): {"packages", "id-token", "attestations"},
+    ("release.yml", "draft"): {"contents", "id-token", "attestations"},
+}
+"""What a job may change; all others change nothing."""
+LONG = {("ci.yml", "large"): 120}
+"""Jobs that may take longer than an hour, in minutes."""
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_little_is_allowed_and_everything_ends(path: Path) -> None:
     document = _load(path)
     assert document["permissions"] == {"contents": "read"}
     for name, job in document["jobs"].items():
-        assert "uses" in job or job["timeout-minutes"] <= 60, name
+        assert "uses" in job or job["timeout-minutes"] <= LONG.get((path.name, name), 60), name
         writes = {key for key, value in job.get("permissions", {}).items() if value == "write"}
-        assert writes == ({"id-token"} if name == "deploy" else set()), name
+        assert writes == WRITES.get((path.name, name), set()), name
     for name, step in _steps(path):
         if step.get("uses", "").startswith("actions/checkout@"):
             assert step["with"]["persist-credentials"] is False, name
@@ -53,6 +67,8 @@ def test_nothing_secret_is_stored_at_github() -> None:
     for path in FILES:
         text = path.read_text()
         assert "secrets." not in text
+        # The job's own token, which ends with it, is the only one.
+        text = text.replace("password: ${{ github.token }}", "")
         assert not re.search(r"client-secret|creds:|publish-profile|password", text, re.IGNORECASE)
 
 
@@ -104,14 +120,15 @@ GOOD_RUN = {
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq, which the runners have, is not here")
-def test_only_the_package_of_a_successful_push_to_main_is_deployed_again(tmp_path: Path) -> None:
+def test_only_the_package_of_a_successful_run_of_main_is_deployed_again(tmp_path: Path) -> None:
     assert _judge(GOOD_RUN, tmp_path) == 0
+    assert _judge({**GOOD_RUN, "event": "workflow_dispatch"}, tmp_path) == 0
     assert _judge(GOOD_RUN, tmp_path, run_id="7/../8") != 0
     for name, value in {
         "event": "pull_request",
         "head_branch": "topic",
         "conclusion": "failure",
-        "path": ".github/workflows/other.yml",
+        "path": ".github/workflows/ci.yml",
         "repository": {"full_name": "other/queue"},
         "head_repository": {"full_name": "fork/queue"},
     }.items():
@@ -126,25 +143,66 @@ def test_a_package_is_compared_with_its_digest_whichever_run_it_is_of() -> None:
     check = next(i for i, step in enumerate(steps) if "sha256sum" in step.get("run", ""))
     login = next(i for i, name in enumerate(names) if name.startswith("azure/login@"))
     assert judge < download < check < login
-    assert "if" not in steps[check]
+    released = next(i for i, step in enumerate(steps) if "gh release download" in step.get("run", ""))
+    assert download < released < login
+    for given in (
+        {"github.event_name": "push"},
+        {"github.event_name": "release"},
+        {"github.event_name": "workflow_dispatch", "inputs.release": "v1.2.3"},
+        {"github.event_name": "workflow_dispatch", "inputs.run_id": "7"},
+    ):
+        compared = [index for index in (check, released) if holds(steps[index]["if"], given)]
+        assert len(compared) == 1, given
+        assert holds(steps[download]["if"], given) is (compared == [check]), given
     assert steps[judge]["if"] == "${{ inputs.run_id }}"
 
 
+def _download(tmp_path: Path, *, content: bytes = b"package", attested: bool = True, private: bool = False) -> int:
+    """The exit code of the step that takes a release's package, with `gh` as far as it is used."""
+    step = next(step for _, step in _steps(FOLDER / "deploy.yml") if "gh release download" in step.get("run", ""))
+    sums = f"{hashlib.sha256(b'package').hexdigest()}  queue.zip\n{hashlib.sha256(b'other').hexdigest()}  other.zip\n"
+    (tmp_path / "queue.zip").write_bytes(content)
+    (tmp_path / "SHA256SUMS").write_text(sums)
+    (tmp_path / "gh").write_text(
+        "#!/bin/sh\n"
+        f'case $1 in release) mkdir -p dist && cp "{tmp_path}/queue.zip" "{tmp_path}/SHA256SUMS" dist ;;'
+        f" attestation) exit {0 if attested else 1} ;; *) exit 2 ;; esac\n"
+    )
+    (tmp_path / "gh").chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        "GITHUB_REPOSITORY": "owner/queue",
+        "RELEASE": "v1.2.3",
+        "PRIVATE": str(private).lower(),
+    }
+    shell = ["bash", "-eo", "pipefail", "-c", step["run"]]
+    return subprocess.run(shell, env=environment, cwd=tmp_path, capture_output=True, check=False).returncode
+
+
+def test_only_what_a_release_has_attached_and_its_workflow_attested_is_deployed(tmp_path: Path) -> None:
+    assert _download(tmp_path) == 0
+    assert _download(tmp_path, content=b"changed") != 0
+    assert _download(tmp_path, attested=False) != 0
+    assert _download(tmp_path, attested=False, private=True) == 0, "private repositories have no attestation"
+    assert _download(tmp_path, content=b"changed", private=True) != 0
+
+
 @pytest.mark.parametrize(
-    ("tag", "section", "code"),
+    ("release", "run", "code"),
     [
-        ("v1.2.3", "## [1.2.3] - 2030-01-31", 0),
-        ("1.2.3", "## [1.2.3] - 2030-01-31", 1),
-        ("v1.2.4", "## [1.2.3] - 2030-01-31", 1),
-        ("v1.2.3", "## [1.2.3] - Unreleased", 1),
+        ("", "", 0),
+        ("v1.2.3", "", 0),
+        ("", "7", 0),
+        ("v1.2.3", "7", 1),
+        ("main", "", 1),
+        ("v1.2.3;x", "", 1),
+        ("v1", "", 1),
     ],
 )
-def test_a_release_is_tagged_with_the_version_of_the_project(tmp_path: Path, tag: str, section: str, code: int) -> None:
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "queue"\nversion = "1.2.3"\n')
-    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n{section}\n")
-    step = next(step for _, step in _steps(FOLDER / "deploy.yml") if "release.tag_name" in str(step.get("env")))
+def test_one_package_is_named_and_a_release_by_its_version(tmp_path: Path, release: str, run: str, code: int) -> None:
+    step = _steps(FOLDER / "deploy.yml")[0][1]
+    environment = {"PATH": os.environ["PATH"], "RELEASE": release, "RUN_ID": run}
     shell = ["bash", "-eo", "pipefail", "-c", step["run"]]
-    environment = {"PATH": os.environ["PATH"], "TAG": tag}
     done = subprocess.run(shell, env=environment, cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == code
 
@@ -162,13 +220,13 @@ def test_paths_and_commands_of_the_repository_exist() -> None:
             for word in re.findall(r"(?<![\w$/])(?:\./)?((?:infra|tests|local)/[\w./-]+)", step.get("run", "")):
                 assert (ROOT / word).exists(), word
             for command in re.findall(r"\./dev (\w+)", step.get("run", "")):
-                assert command in {"test", "package"}
+                assert command in {"test", "package", "docs", "release"}
 
 
 HOOKS_OWN = re.compile(r"QUEUE_NEW_\w+|AZURE_PRINCIPAL_ID")
 """What hooks set, or azd knows by itself."""
-NO_PARAMETERS = {"AZURE_SUBSCRIPTION_ID"}
-FIXED = {"AZURE_PRINCIPAL_TYPE", "QUEUE_APP_VERSION"}
+NO_PARAMETERS = {"AZURE_SUBSCRIPTION_ID", "RELEASE"}
+FIXED = {"AZURE_PRINCIPAL_TYPE", "QUEUE_APP_VERSION", "RELEASE"}
 """What the pipeline decides itself: it is no person, and it knows what it deploys."""
 
 
@@ -288,7 +346,7 @@ FUNCTIONS = {"cancelled", "format"}
 def _wrong_expressions(document: dict[Any, Any]) -> list[str]:
     """Expressions of a workflow that are about what does not exist there."""
     on = document.get("on", document.get(True)) or {}
-    inputs = {name for event in on.values() if event for name in event.get("inputs", {})}
+    inputs = {name for event in on.values() if isinstance(event, dict) for name in event.get("inputs", {})}
     wrong: list[str] = []
     for job in document["jobs"].values():
         steps = {step["id"]: step for step in job.get("steps", []) if "id" in step}

@@ -1,0 +1,165 @@
+"""Roles, clients and index entries are copied from one running deployment into another."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import stat
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import taskcluster
+
+from local.stack import Stack, StackOptions
+from tests.admin.conftest import SETTINGS, started
+from tests.admin.operators import Operator
+from tests.local.stacks import free_ports
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[Stack]:
+    """The deployment that is read."""
+    yield from started(StackOptions(free_ports(), in_memory=True, app_settings=SETTINGS))
+
+
+class Source:
+    """The deployment that is read, with names of this test's own."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.root_url = stack.environment["TASKCLUSTER_ROOT_URL"]
+        names = {"clientId": "TASKCLUSTER_CLIENT_ID", "accessToken": "TASKCLUSTER_ACCESS_TOKEN"}
+        options = {
+            "rootUrl": self.root_url,
+            "credentials": {key: stack.environment[name] for key, name in names.items()},
+        }
+        self.auth, self.index = taskcluster.Auth(options), taskcluster.Index(options)
+        self.environment = {name.replace("TASKCLUSTER_", "SOURCE_"): stack.environment[name] for name in names.values()}
+        self.prefix = f"m{uuid.uuid4().hex[:8]}"
+
+    def client(self, name: str, *scopes: str, days: int = 9) -> str:
+        definition = {"description": name, "scopes": list(scopes), "expires": _in(days), "deleteOnExpiration": True}
+        self.auth.createClient(f"{self.prefix}/{name}", definition)
+        return f"{self.prefix}/{name}"
+
+
+def _in(days: float) -> str:
+    return (datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)).isoformat()
+
+
+@pytest.fixture
+def source(other: Stack) -> Source:
+    return Source(other)
+
+
+def _migrate(operator: Operator, source: Source, *arguments: str) -> tuple[int, Any, str]:
+    kind, *options = arguments
+    code, output, messages = operator.run("migrate", kind, source.root_url, *options, environment=source.environment)
+    return code, json.loads(output) if output else None, messages
+
+
+def test_roles_are_copied_once_and_what_differs_is_named(operator: Operator, source: Source) -> None:
+    role = f"{source.prefix}-role"
+    source.auth.createRole(role, {"description": "a", "scopes": ["b", "a"]})
+    prefix = ("--prefix", source.prefix)
+    code, done, _ = _migrate(operator, source, "roles", *prefix, "--dry-run")
+    assert (code, done["created"]) == (0, [role])
+    assert operator.run("role", "show", role)[0] == 1, "a dry run changes nothing"
+    assert _migrate(operator, source, "roles", *prefix)[1]["created"] == [role]
+    assert sorted(operator.result("role", "show", role)["scopes"]) == ["a", "b"]
+    assert _migrate(operator, source, "roles", *prefix)[1]["same"] == 1
+    source.auth.updateRole(role, {"description": "a", "scopes": ["c"]})
+    code, done, messages = _migrate(operator, source, "roles", *prefix)
+    assert (code, done["different"], "--update" in messages) == (0, [role], True)
+    assert _migrate(operator, source, "roles", *prefix, "--update")[1]["updated"] == [role]
+    assert operator.result("role", "show", role)["scopes"] == ["c"]
+
+
+def test_what_everybody_may_do_is_copied_by_its_name_alone(operator: Operator, source: Source) -> None:
+    definition = {"description": "everybody", "scopes": [f"{source.prefix}:read"]}
+    if "anonymous" in [role["roleId"] for role in source.auth.listRoles()]:
+        source.auth.updateRole("anonymous", definition)
+    else:
+        source.auth.createRole("anonymous", definition)
+    done = _migrate(operator, source, "roles", "--dry-run")[1]
+    assert list(done["leftOut"]) == ["anonymous"]
+    done = _migrate(operator, source, "roles", "--prefix", "anonymous", "--dry-run")[1]
+    assert done["created"] + done["different"] == ["anonymous"]
+
+
+def test_clients_get_new_tokens_that_only_the_operator_reads(
+    operator: Operator, source: Source, tmp_path: Path
+) -> None:
+    kept, off, ended = (
+        source.client("kept", "x:*", "auth:current-scopes"),
+        source.client("off"),
+        source.client("ended", days=-1),
+    )
+    source.auth.disableClient(off)
+    tokens = tmp_path / "tokens"
+    prefix = ("--prefix", source.prefix)
+    assert _migrate(operator, source, "clients", *prefix)[0] == 1, "tokens need a file"
+    code, done, messages = _migrate(operator, source, "clients", *prefix, "--tokens", str(tokens))
+    assert (code, sorted(done["created"]), list(done["leftOut"])) == (0, [kept, off], [ended]), messages
+    written = {line["clientId"]: line["accessToken"] for line in map(json.loads, tokens.read_text().splitlines())}
+    assert written.keys() == {kept, off}
+    assert stat.S_IMODE(tokens.stat().st_mode) == 0o600
+    assert not any(token in json.dumps(done) + messages for token in written.values())
+    assert operator.result("client", "show", off)["disabled"] is True
+    options = {
+        "rootUrl": operator.environment["TASKCLUSTER_ROOT_URL"],
+        "credentials": {"clientId": kept, "accessToken": written[kept]},
+    }
+    assert "x:*" in taskcluster.Auth(options).currentScopes()["scopes"]
+    code, _, messages = _migrate(operator, source, "clients", *prefix, "--tokens", str(tokens))
+    assert (code, "is there already" in messages) == (1, True), "no token is written over"
+    again = _migrate(operator, source, "clients", *prefix, "--tokens", str(tmp_path / "more"))[1]
+    assert (again["created"], again["same"]) == ([], 2)
+
+
+def test_entries_of_the_index_are_copied_with_all_below(operator: Operator, source: Source) -> None:
+    entries = {
+        f"{source.prefix}.{path}": {
+            "taskId": taskcluster.slugId(),
+            "rank": rank,
+            "data": {"n": rank},
+            "expires": _in(days),
+        }
+        for path, rank, days in (("a", 1, 5), ("a.b", 2, 5), ("a.b.c.d", 3, 5), ("z", 4, 5), ("old", 5, -1))
+    }
+    for path, entry in entries.items():
+        source.index.insertTask(path, entry)
+    code, done, messages = _migrate(operator, source, "index", source.prefix)
+    assert code == 0, messages
+    assert set(done["created"]) == {path for path in entries if not path.endswith(".old")}
+    assert set(done["leftOut"]) <= {f"{source.prefix}.old"}, "the source may have removed it already"
+    deep = f"{source.prefix}.a.b.c.d"
+    found = operator.index().findTask(deep)
+    assert (found["taskId"], found["rank"], found["data"]) == (entries[deep]["taskId"], 3, {"n": 3})
+    assert _migrate(operator, source, "index", source.prefix)[1]["same"] == 4
+
+
+def test_what_is_refused_is_named_and_the_others_are_copied(operator: Operator, source: Source, tmp_path: Path) -> None:
+    """The caller may not give what it does not have itself."""
+    good, bad = f"{source.prefix}-good", f"{source.prefix}-bad"
+    source.auth.createRole(bad, {"description": "", "scopes": ["more"]})
+    source.auth.createRole(good, {"description": "", "scopes": ["some"]})
+    scopes = ("auth:create-role:*", "auth:list-roles", "some")
+    made = operator.result("mint", *(word for scope in scopes for word in ("--scope", scope)))
+    caller = {
+        "TASKCLUSTER_CLIENT_ID": made["clientId"],
+        "TASKCLUSTER_ACCESS_TOKEN": made["accessToken"],
+        "TASKCLUSTER_CERTIFICATE": made["certificate"],
+    }
+    code, output, _ = operator.run(
+        "migrate", "roles", source.root_url, "--prefix", source.prefix, environment={**source.environment, **caller}
+    )
+    done = json.loads(output)
+    assert (code, done["created"], list(done["failed"])) == (1, [good], [bad])
+
+
+def test_a_source_that_does_not_answer_is_named(operator: Operator) -> None:
+    code, _, messages = operator.run("migrate", "roles", "http://127.0.0.1:9")
+    assert (code, "http://127.0.0.1:9 cannot be reached" in messages) == (1, True)

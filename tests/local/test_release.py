@@ -1,0 +1,147 @@
+"""What keeps a commit from being released, and what a release says."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from local import docs_site, release
+from local.state import ROOT
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+OURS = "https://github.com/team/taskcluster-queue-azure"
+FILES = (*release.IMAGE_FILES, "pyproject.toml", "CHANGELOG.md", "azure.yaml", "README.md", "infra/README.md")
+
+
+@pytest.fixture
+def ready(tmp_path: Path) -> Path:
+    """A checkout that can be released."""
+    for file in FILES:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / file, tmp_path / file)
+    for command in (["init", "--quiet"], ["add", "."]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    release.pin_images(tmp_path, lambda image: DIGEST)
+    release.set_repository(OURS, tmp_path)
+    changelog = (tmp_path / "CHANGELOG.md").read_text()
+    dated = re.sub(
+        rf"^## \[{re.escape(release.version())}\].*$", f"## [{release.version()}] - 2030-01-31", changelog, flags=re.M
+    )
+    (tmp_path / "CHANGELOG.md").write_text(dated)
+    return tmp_path
+
+
+def test_a_commit_whose_parts_agree_can_be_released(ready: Path) -> None:
+    tag = f"v{release.version()}"
+    assert list(release.problems(ready, tag=tag, published_by="team/taskcluster-queue-azure")) == []
+    assert len(release.images(ready)) == len(release.images()) >= 8
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "found"),
+    [
+        (
+            "pyproject.toml",
+            f'version = "{release.version()}"',
+            'version = "7.7.7"',
+            "CHANGELOG.md has no section of 7.7.7",
+        ),
+        ("CHANGELOG.md", "] - 2030-01-31", "] - Unreleased", "with a date"),
+        ("azure.yaml", f"@{release.version()}", "@7.7.7", "azure.yaml"),
+        ("pyproject.toml", "github.com/team/", "github.com/OWNER/", "the example's repository"),
+        ("README.md", "team/taskcluster-queue-azure", "else/taskcluster-queue-azure", "README.md names another"),
+        ("compose.yaml", f"@{DIGEST}", "", "compose.yaml: mcr.microsoft.com/azure-storage/azurite"),
+        (
+            "worker/Dockerfile",
+            f"ARG BASE=debian:12.12-slim@{DIGEST}",
+            "ARG BASE=debian:12.12-slim",
+            "worker/Dockerfile: debian",
+        ),
+        ("worker/Dockerfile", f"0.13.9@{DIGEST}", "0.13.9", "worker/Dockerfile: ghcr.io/astral-sh/uv"),
+        (".devcontainer/devcontainer.json", f"@{DIGEST}", "", ".devcontainer/devcontainer.json: mcr"),
+        (".github/workflows/ci.yml", f"@{DIGEST}", "", "ci.yml: hadolint/hadolint"),
+    ],
+)
+def test_what_does_not_agree_is_named(ready: Path, file: str, old: str, new: str, found: str) -> None:
+    text = (ready / file).read_text()
+    assert old in text
+    (ready / file).write_text(text.replace(old, new, 1))
+    problems = list(release.problems(ready))
+    assert any(found in problem for problem in problems), problems
+
+
+def test_a_tag_and_a_repository_that_are_others_are_refused(ready: Path) -> None:
+    assert "the tag is v0.0.1" in "".join(release.problems(ready, tag="v0.0.1"))
+    assert "and this is fork/queue" in "".join(release.problems(ready, published_by="fork/queue"))
+
+
+def test_every_image_of_the_repository_is_looked_at() -> None:
+    """A file that names an image and is not in the list would be released with whatever its tag means that day."""
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    naming = re.compile(
+        r'^\s*image:\s*[a-z]|^FROM\s+\S+[:/]|"image":\s*"[a-z]|docker run .*[\w.-]+/[\w.-]+:v?\d', re.MULTILINE
+    )
+    found = {
+        file
+        for file in listed
+        if not file.startswith(("tests/", "docs/")) and file.endswith((".yml", ".yaml", "Dockerfile", ".json"))
+        if naming.search((ROOT / file).read_text())
+    }
+    assert found == set(release.IMAGE_FILES)
+
+
+def test_notes_are_the_section_with_links_that_work_on_their_page(ready: Path) -> None:
+    text = release.notes(ready, worker_image=f"ghcr.io/team/worker@{DIGEST}")
+    assert text.startswith("The first version.")
+    assert f"QUEUE_WORKER_IMAGE ghcr.io/team/worker@{DIGEST}" in text
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert links
+    assert all(link.startswith(("https://", "#")) for link in links), links
+    assert f"{OURS}/blob/v{release.version()}/docs/" in text
+
+
+def test_an_address_that_is_no_repository_is_refused(ready: Path) -> None:
+    for address in ("github.com/team/queue", "https://github.com/team", "https://github.com/team/queue/tree/main"):
+        with pytest.raises(ValueError, match="not the address"):
+            release.set_repository(address, ready)
+
+
+def test_a_link_of_the_site_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:
+    """The site is built from copies of all pages, with one link or anchor broken."""
+    for name in ("mkdocs.yml", "pyproject.toml"):
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    for page in docs_site.pages(ROOT):
+        (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / page, tmp_path / page)
+    shutil.copytree(ROOT / "docs", tmp_path / "docs", dirs_exist_ok=True)
+    for path in docs_site.linked_files(ROOT):
+        target = tmp_path / path
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.mkdir() if (ROOT / path).is_dir() else target.write_text("")
+    for command in (["init", "--quiet"], ["add", "."]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    assert docs_site.build(tmp_path) == 0
+    events = tmp_path / "docs" / "events.md"
+    whole = events.read_text()
+    for broken in ("[x](nowhere.md)", "[x](contract.md#nowhere)", "[x](../shared/nowhere.py)"):
+        events.write_text(f"{whole}\n{broken}\n")
+        assert docs_site.build(tmp_path) != 0, broken
+    assert (tmp_path / docs_site.HTML / "search" / "search_index.json").exists()
+
+
+def test_every_page_of_the_documentation_is_in_the_sites_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    missing = [
+        str(page)
+        for page in docs_site.pages(ROOT)
+        if page.parent.name not in {"decisions", "broker", "templates"}
+        if str(page) not in navigation
+    ]
+    assert missing == []
