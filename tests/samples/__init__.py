@@ -1,0 +1,1 @@
+"""What releases have stored, kept for good: every later version must read it (README.md)."""

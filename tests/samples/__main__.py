@@ -1,0 +1,35 @@
+"""Keeps a sample of what this version stores: once, before its tag."""
+
+from __future__ import annotations
+
+import json
+import sys
+from unittest.mock import patch
+
+from local.release import version
+from local.state import ROOT
+from tests.samples.kept import FOLDER, save, written
+from tests.samples.story import answers, many_lives, task_ids
+from tests.simulator import expiring
+from tests.simulator.world import World
+from tests.twin.driver import Simulation
+
+
+def sample() -> dict[str, object]:
+    """What the code of now stores, with its answers and the settings that it knows."""
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+    with patch.object(expiring, "LARGE", {}):  # a definition of 1 MB would make the file as large
+        world.run(many_lives(world))
+    kept = written(world.memory)
+    (given,) = world.run(answers(world.process(), task_ids(world.rows("Tasks"))))
+    settings = json.loads((ROOT / "local.settings.example.json").read_text())["Values"]
+    return {**kept, "answers": given, "settings": sorted(settings)}
+
+
+if __name__ == "__main__":
+    path = FOLDER / f"storage-{version()}.json.gz"
+    if path.exists() and "--again" not in sys.argv:
+        sys.exit(f"{path.name} is there already: `--again` writes it anew, until that version is released")
+    save(sample(), path)
+    print(path)
