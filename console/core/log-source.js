@@ -3,11 +3,17 @@
 import { artifact, status } from "./queue.js";
 
 const FOLLOW_EVERY = 2000;
+const SLOWEST = 15_000;
+const GROWTH = 1.3;
 const SHOWN_FROM_END = 16 * 2 ** 20;
+/** An address of an artifact is good for at least a quarter of an hour. */
+const ADDRESS_LIVES = 10 * 60_000;
 
 /** The last lines of a growing text; a carriage return lets a line be written again, as progress bars do. */
 export class Lines {
-  constructor() {
+  /** @param {number} [keep] how many characters of the end are kept at least */
+  constructor(keep = SHOWN_FROM_END) {
+    this.keep = keep;
     /** @type {string[]} */
     this.lines = [];
     /** Lines that came before those, and are kept no more. */
@@ -28,13 +34,13 @@ export class Lines {
       this.lines.push(line);
       this.kept += line.length + 1;
     }
-    if (this.kept > 2 * SHOWN_FROM_END) this.shorten();
+    if (this.kept > 2 * this.keep) this.shorten();
   }
 
   /** Keep only as much of the end as is shown. */
   shorten() {
     let count = 0;
-    for (; this.kept > SHOWN_FROM_END; count++) this.kept -= (this.lines[count] ?? "").length + 1;
+    for (; this.kept > this.keep; count++) this.kept -= (this.lines[count] ?? "").length + 1;
     this.lines = this.lines.slice(count);
     this.dropped += count;
   }
@@ -60,27 +66,36 @@ function overwritten(line) {
  */
 
 /**
- * Follow a log until it ends or the signal aborts.
- * @param {{taskId: string, runId: number, name: string}} of
+ * Follow a log until it ends or the signal aborts: less often the longer nothing comes, and not while the tab is hidden.
+ * @param {{taskId: string, runId: number, name: string, keep?: number, over?: () => boolean}} of
+ *   `keep`: how many bytes of the end to read at least; `over`: whether the run is resolved, if the caller follows it
  * @param {(state: LogState) => void} show
  * @param {AbortSignal} signal
  */
-export async function followLog({ taskId, runId, name }, show, signal) {
-  const lines = new Lines();
+export async function followLog({ taskId, runId, name, keep = SHOWN_FROM_END, over }, show, signal) {
+  const lines = new Lines(keep);
+  /** @type {() => boolean | Promise<boolean>} */
+  const isOver = over ?? (async () => (await status(taskId, { signal })).runs[runId]?.state !== "running");
   let skipped = 0;
   const tell = (/** @type {boolean} */ ended) =>
     show({ lines: lines.all(), bytes: lines.bytes, ended, before: skipped > 0 ? null : lines.dropped });
   let resolved = false;
+  let pause = FOLLOW_EVERY;
+  let address = { url: "", askedAt: -ADDRESS_LIVES };
   for (;;) {
-    const run = (await status(taskId, { signal })).runs[runId];
-    const last = resolved;
-    resolved = run === undefined || run.state !== "running";
-    const { url } = await contentOf(taskId, runId, name, signal);
-    const got = await readOn(url, lines, skipped, signal, () => tell(false));
+    const last = /** @type {boolean} */ (resolved);
+    resolved = await isOver();
+    // What a name stands for may change when the run ends: a stream becomes a file.
+    if (resolved !== last || performance.now() - address.askedAt > ADDRESS_LIVES)
+      address = { url: (await contentOf(taskId, runId, name, signal)).url, askedAt: performance.now() };
+    const before = lines.bytes;
+    const got = await readOn(address.url, lines, skipped, signal, () => tell(false));
     skipped = got.skipped;
-    if (got.whole || (resolved && last)) break;
+    if (got.whole || resolved) break; // what was read after the run had ended is all of it
     tell(false);
-    if (!resolved) await delay(FOLLOW_EVERY, signal);
+    pause = lines.bytes > before ? FOLLOW_EVERY : Math.min(pause * GROWTH, SLOWEST);
+    await delay(pause, signal);
+    await shown(signal);
   }
   tell(true);
 }
@@ -116,9 +131,9 @@ async function readOn(url, lines, skipped, signal, progress) {
   if (!response.ok) throw new Error(`The log cannot be read: its storage answered ${response.status}.`);
   const encoded = response.headers.has("content-encoding");
   const length = Number(response.headers.get("content-length") ?? 0);
-  if (from === 0 && !encoded && length > SHOWN_FROM_END) {
+  if (from === 0 && !encoded && length > lines.keep) {
     await response.body?.cancel();
-    const start = length - SHOWN_FROM_END;
+    const start = length - lines.keep;
     const end = await fetch(url, { headers: { range: `bytes=${start}-` }, signal, credentials: "omit" });
     await drain(end, lines, 0, progress);
     return { skipped: start, whole: false };
@@ -161,6 +176,22 @@ const delay = (milliseconds, signal) =>
     const timer = setTimeout(resolve, milliseconds);
     signal.addEventListener("abort", () => {
       clearTimeout(timer);
+      reject(signal.reason);
+    });
+  });
+
+/** Resolves when the tab is shown. @param {AbortSignal} signal */
+const shown = (signal) =>
+  new Promise((resolve, reject) => {
+    if (!document.hidden) return void resolve(undefined);
+    const look = () => {
+      if (document.hidden) return;
+      document.removeEventListener("visibilitychange", look);
+      resolve(undefined);
+    };
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", () => {
+      document.removeEventListener("visibilitychange", look);
       reject(signal.reason);
     });
   });

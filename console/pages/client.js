@@ -58,8 +58,8 @@ function Details({ client, refresh }) {
         : html`<div class="buttons">
       <${ActionButton} kind="primary" action=${save}>Save<//>
       ${client.disabled ? html`<${ActionButton} action=${() => then(auth.enableClient(id))}>Enable<//>` : html`<${ActionButton} action=${() => then(auth.disableClient(id))} confirm="Disable the client? Its requests are refused from then on.">Disable<//>`}
-      <${ActionButton} action=${reset} confirm="Reset the access token? The present one stops working.">Reset token<//>
-      <${ActionButton} action=${remove} confirm="Delete the client?">Delete<//>
+      <${ActionButton} kind="danger" action=${reset} confirm="Reset the access token? The present one stops working.">Reset token<//>
+      <${ActionButton} kind="danger" action=${remove} confirm="Delete the client?">Delete<//>
     </div>`
     }
     <h2>Expanded scopes</h2>

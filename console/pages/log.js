@@ -1,6 +1,7 @@
 // One log: live while it grows, with colours, search, jumps to errors, and lines that can be linked.
 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../core/html.js";
+import { tellsOfError } from "../core/log-cause.js";
 import { followLog } from "../core/log-source.js";
 import { openArtifact } from "../core/open-artifact.js";
 import { usePolled } from "../core/polling.js";
@@ -12,7 +13,6 @@ import { plain } from "../parts/ansi.js";
 import { ActionButton, Failure, Loading } from "../parts/feedback.js";
 import { LINE_HEIGHT, LogLines } from "../parts/log-lines.js";
 
-const ERROR = /\b(error|fatal|exception|traceback|panicked|failed|failure)\b/i;
 const FOLLOW_KEY = "taskcluster-queue.follow";
 
 /** @typedef {import("../core/log-source.js").LogState} LogState */
@@ -141,8 +141,8 @@ function useSearch(lines) {
       go(beyond ?? (step === 1 ? found[0] : found.at(-1)), show);
     },
     nextError: (/** @type {(line: number) => void} */ show) => {
-      const after = lines.findIndex((line, index) => index >= current && ERROR.test(plain(line)));
-      go((after >= 0 ? after : lines.findIndex((line) => ERROR.test(plain(line)))) + 1 || undefined, show);
+      const after = lines.findIndex((line, index) => index >= current && tellsOfError(line));
+      go((after >= 0 ? after : lines.findIndex(tellsOfError)) + 1 || undefined, show);
     },
   };
 }

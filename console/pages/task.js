@@ -5,23 +5,29 @@ import { pathsOf } from "../core/index-service.js";
 import { useNow, usePolled } from "../core/polling.js";
 import * as queue from "../core/queue.js";
 import { to } from "../core/router.js";
-import { explainRun, isFinal, reasonCreated, shortReason } from "../core/words.js";
-import { Artifacts } from "../parts/artifacts.js";
+import { duration } from "../core/time.js";
+import { isFinal, reasonCreated, shortReason } from "../core/words.js";
+import { Artifacts, useArtifacts } from "../parts/artifacts.js";
 import { Copy, Loaded } from "../parts/feedback.js";
 import { Dependencies } from "../parts/dependencies.js";
 import { Definition } from "../parts/definition.js";
-import { Position } from "../parts/position.js";
 import { Facts, Id, Source, State, Time } from "../parts/states.js";
 import { TaskActions } from "../parts/task-actions.js";
+import { Why } from "../parts/why.js";
 
 /** @typedef {import("../core/types").Run} Run */
 /** @typedef {import("../core/types").Status} Status */
 /** @typedef {import("../core/types").Definition} TaskDefinition */
 
+/** A task that is resolved changes only when somebody reruns it. */
+const RESOLVED_RESTS = 15_000;
+
 /** @param {import("../core/types").PageProperties} properties */
 export default function TaskPage({ params }) {
   const taskId = params["taskId"] ?? "";
-  const polled = usePolled((signal, previous) => read(taskId, signal, previous), [taskId]);
+  const polled = usePolled((signal, previous) => read(taskId, signal, previous), [taskId], {
+    rest: ({ status }) => (isFinal(status.state) ? RESOLVED_RESTS : 0),
+  });
   const name = polled.data?.task.metadata.name;
   const state = polled.data?.status.state;
   useEffect(() => {
@@ -63,11 +69,12 @@ function Task({ task, status, runId, refresh }) {
       ${tags.map(([name, value]) => html` <span class="tag" key=${name}>${name}: ${value}</span>`)}
     </p>
     <${TaskActions} task=${task} status=${status} refresh=${refresh} />
+    <${Runs} status=${status} shown=${shown} />
+    ${run ? html`<${RunPart} key=${run.runId} task=${task} status=${status} run=${run} now=${now} />` : html`<p class="why">It has no run yet: it is scheduled when its dependencies are resolved, or by hand.</p>`}
     <div class="columns">
-      <section aria-labelledby="runs">
-        <h2 id="runs">Runs</h2>
-        <${Runs} status=${status} shown=${shown} />
-        ${run ? html`<${RunDetails} task=${task} status=${status} run=${run} now=${now} />` : html`<p>It has no run yet: it is scheduled when its dependencies are resolved, or by hand.</p>`}
+      <section aria-labelledby="related">
+        <h2 id="related">Dependencies</h2>
+        <${Dependencies} task=${task} status=${status} />
       </section>
       <section aria-labelledby="about">
         <h2 id="about">About</h2>
@@ -84,7 +91,6 @@ function Task({ task, status, runId, refresh }) {
           ["Source", html`<${Source} url=${task.metadata.source} />`],
           ...indexed(task.routes),
         ]} />
-        <${Dependencies} task=${task} status=${status} />
       </section>
     </div>
     <${Definition} task=${task} />`;
@@ -100,7 +106,7 @@ function indexed(routes) {
 /** @param {{status: Status, shown: number}} properties */
 function Runs({ status, shown }) {
   if (status.runs.length < 2) return null;
-  return html`<ol class="runs">
+  return html`<ol class="runs" aria-label="Runs">
     ${status.runs.map(
       (
         run,
@@ -111,19 +117,24 @@ function Runs({ status, shown }) {
 }
 
 /** @param {{task: TaskDefinition, status: Status, run: Run, now: number}} properties */
-function RunDetails({ task, status, run, now }) {
+function RunPart({ task, status, run, now }) {
+  const artifacts = useArtifacts(status.taskId, run);
   const worker =
     run.workerId &&
     html`<a href=${to.worker(status.taskQueueId, run.workerGroup ?? "", run.workerId)}>${run.workerGroup}/${run.workerId}</a>`;
+  const ran =
+    run.started === undefined ? undefined : (run.resolved ? Date.parse(run.resolved) : now) - Date.parse(run.started);
+  const waited = (run.started ? Date.parse(run.started) : run.resolved ? 0 : now) - Date.parse(run.scheduled);
   return html`
-    <p class="explanation">${explainRun(run, now)}</p>
-    ${run.state === "pending" && html`<${Position} status=${status} run=${run} />`}
+    <${Why} task=${task} status=${status} run=${run} now=${now} artifacts=${artifacts} />
     <${Facts} of=${[
       ["Created as", reasonCreated(run)],
       ["Scheduled", html`<${Time} at=${run.scheduled} now=${now} />`],
+      ["Waited", waited > 0 ? duration(waited) : "–"],
       ["Started", html`<${Time} at=${run.started} now=${now} />`],
+      ["Ran", ran === undefined ? "–" : duration(ran)],
       ["Resolved", html`<${Time} at=${run.resolved} now=${now} />`],
       ["Worker", worker || "–"],
     ]} />
-    <${Artifacts} task=${task} taskId=${status.taskId} run=${run} />`;
+    <${Artifacts} polled=${artifacts} task=${task} taskId=${status.taskId} run=${run} />`;
 }

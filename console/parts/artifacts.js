@@ -1,4 +1,4 @@
-// The artifacts of a run; logs first, since that is what people look for.
+// The artifacts of a run, and which of them is its log.
 
 import { html, useState } from "../core/html.js";
 import { openArtifact } from "../core/open-artifact.js";
@@ -8,28 +8,45 @@ import { to } from "../core/router.js";
 import { ActionButton, Empty, Loaded } from "./feedback.js";
 
 const FEW = 10;
+/** What generic-worker keeps of a log that was a stream. */
+const BACKING = "public/logs/live_backing.log";
 
 /** @typedef {import("../core/types").Artifact} Artifact */
 
-/** @param {{task: import("../core/types").Definition, taskId: string, run: import("../core/types").Run}} properties */
-export function Artifacts({ task, taskId, run }) {
+/**
+ * The artifacts of a run, read until it has ended. None of one that has not begun.
+ * @param {string} taskId
+ * @param {import("../core/types").Run} run
+ */
+export function useArtifacts(taskId, run) {
+  const ended = run.resolved !== undefined;
+  const begun = run.state !== "pending";
+  return usePolled(
+    async (signal) =>
+      /** @type {Artifact[]} */ (
+        begun ? (await gather(listArtifacts(taskId, run.runId, { signal }), "artifacts")).items : []
+      ),
+    [taskId, run.runId, ended, begun],
+    { interval: 5000, until: () => ended || !begun },
+  );
+}
+
+/**
+ * Those that are no part of the run's log, which has a place of its own.
+ * @param {{polled: ReturnType<typeof useArtifacts>, task: import("../core/types").Definition, taskId: string, run: import("../core/types").Run}} properties
+ */
+export function Artifacts({ polled, task, taskId, run }) {
   const [filter, setFilter] = useState("");
   const ended = run.resolved !== undefined;
-  const polled = usePolled(
-    async (signal) =>
-      /** @type {Artifact[]} */ ((await gather(listArtifacts(taskId, run.runId, { signal }), "artifacts")).items),
-    [taskId, run.runId, ended],
-    { interval: 5000, until: () => ended },
-  );
   if (run.state === "pending") return null;
   return html`<h3>Artifacts</h3>
     <${Loaded} of=${polled} label="Loading the artifacts">
-      ${(/** @type {Artifact[]} */ artifacts) => {
+      ${(/** @type {Artifact[]} */ found) => {
+        const log = logOf(task, found);
+        const artifacts = found.filter((one) => one !== log && !(log && one.name === BACKING));
         if (artifacts.length === 0)
-          return html`<${Empty}>${ended ? "The run has no artifacts." : "There are none yet."}<//>`;
-        const listed = ordered(artifacts, logName(task)).filter(({ name }) =>
-          name.toLowerCase().includes(filter.toLowerCase()),
-        );
+          return html`<${Empty}>${ended ? "The run has no artifacts" : "There are none yet"}${log ? " but its log." : "."}<//>`;
+        const listed = ordered(artifacts).filter(({ name }) => name.toLowerCase().includes(filter.toLowerCase()));
         return html`
           ${artifacts.length > FEW && html`<input type="search" aria-label="Filter artifacts" placeholder="Filter ${artifacts.length} artifacts" onInput=${(/** @type {any} */ event) => setFilter(event.target.value)} />`}
           <ul class="artifacts">${listed.map((one) => html`<${Row} key=${one.name} artifact=${one} taskId=${taskId} runId=${run.runId} live=${!ended} />`)}</ul>`;
@@ -37,17 +54,33 @@ export function Artifacts({ task, taskId, run }) {
     <//>`;
 }
 
+/**
+ * The log of a run: that which the payload names, or what workers call theirs; undefined if there is none.
+ * @param {import("../core/types").Definition} task
+ * @param {Artifact[]} artifacts
+ */
+export function logOf(task, artifacts) {
+  const usable = artifacts.filter(({ storageType }) => storageType !== "error");
+  const named = (/** @type {string} */ name) => usable.find((one) => one.name === name);
+  return named(logName(task)) ?? named(BACKING) ?? usable.find((one) => isLog(one) && one.name.endsWith(".log"));
+}
+
 /** @param {{artifact: Artifact, taskId: string, runId: number, live: boolean}} properties */
 function Row({ artifact, taskId, runId, live }) {
   const { name, contentLength, storageType } = artifact;
   if (storageType === "error")
     return html`<li><code>${name}</code> <span class="reason">the worker could not make it</span></li>`;
-  const copy = () => navigator.clipboard.writeText(new URL(to.artifact(taskId, runId, name), location.origin).href);
   return html`<li>
     ${isLog(artifact) ? html`<a href=${to.log(taskId, runId, name, live)}>${name}</a> <span class="tag">log</span>` : html`<${ActionButton} kind="link" action=${() => openArtifact(taskId, runId, name)}>${name}<//>`}
     ${" "}<span class="reason">${size(contentLength)}</span>${" "}
-    <${ActionButton} kind="quiet" title="Copy a link that asks for the reader's own credentials" action=${copy}>Copy link<//>
+    <${CopyLink} taskId=${taskId} runId=${runId} name=${name} />
   </li>`;
+}
+
+/** @param {{taskId: string, runId: number, name: string}} properties */
+export function CopyLink({ taskId, runId, name }) {
+  const copy = () => navigator.clipboard.writeText(new URL(to.artifact(taskId, runId, name), location.origin).href);
+  return html`<${ActionButton} kind="quiet" title="Copy a link that asks for the reader's own credentials" action=${copy}>Copy link<//>`;
 }
 
 /** @param {Artifact} artifact */
@@ -60,10 +93,9 @@ const logName = ({ payload }) => {
   return typeof stated === "string" ? stated : "public/logs/live.log";
 };
 
-/** @param {Artifact[]} artifacts @param {string} log */
-function ordered(artifacts, log) {
-  const rank = (/** @type {string} */ name) =>
-    name === log ? 0 : name.endsWith("live_backing.log") ? 1 : name.startsWith("public/") ? 2 : 3;
+/** @param {Artifact[]} artifacts */
+function ordered(artifacts) {
+  const rank = (/** @type {string} */ name) => (name.endsWith(".log") ? 0 : name.startsWith("public/") ? 1 : 2);
   return [...artifacts].sort((a, b) => rank(a.name) - rank(b.name) || (a.name < b.name ? -1 : 1));
 }
 

@@ -1,6 +1,6 @@
 // What a task waits for, and what waits for it: those that block first.
 
-import { html } from "../core/html.js";
+import { html, useRef } from "../core/html.js";
 import { gather, usePolled } from "../core/polling.js";
 import { listDependentTasks, statuses, tasks } from "../core/queue.js";
 import { to } from "../core/router.js";
@@ -14,7 +14,8 @@ const MOST_DEPENDENTS = 500;
 
 /** @param {{task: import("../core/types").Definition, status: import("../core/types").Status}} properties */
 export function Dependencies({ task, status }) {
-  const required = usePolled(() => namesAndStates(task.dependencies), [status.taskId], {
+  const names = useRef(/** @type {Map<string, string>} */ (new Map()));
+  const required = usePolled((signal) => namesAndStates(task.dependencies, names.current, signal), [status.taskId], {
     interval: 15_000,
     until: () => isFinal(status.state),
   });
@@ -53,14 +54,17 @@ function blockingFirst(a, b) {
   return rank(a) - rank(b) || (a.name < b.name ? -1 : 1);
 }
 
-/** @param {string[]} taskIds @returns {Promise<Related[]>} */
-async function namesAndStates(taskIds) {
-  const [definitions, states] = await Promise.all([tasks(taskIds), statuses(taskIds)]);
-  return taskIds.map((taskId) => ({
-    taskId,
-    name: definitions.get(taskId)?.metadata.name ?? taskId,
-    status: states.get(taskId),
-  }));
+/**
+ * @param {string[]} taskIds
+ * @param {Map<string, string>} names those that are known already, and never change
+ * @param {AbortSignal} signal
+ * @returns {Promise<Related[]>}
+ */
+async function namesAndStates(taskIds, names, signal) {
+  const unknown = taskIds.filter((taskId) => !names.has(taskId));
+  const [definitions, states] = await Promise.all([tasks(unknown), statuses(taskIds, signal)]);
+  for (const taskId of unknown) names.set(taskId, definitions.get(taskId)?.metadata.name ?? taskId);
+  return taskIds.map((taskId) => ({ taskId, name: names.get(taskId) ?? taskId, status: states.get(taskId) }));
 }
 
 /** @param {string} taskId @param {AbortSignal} signal */

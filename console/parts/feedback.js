@@ -43,9 +43,10 @@ export function Loaded({ of: { data, error, refresh }, children, label }) {
 
 /**
  * A button that does something that may fail, and says how it went.
- * @param {{action: () => Promise<unknown>, children?: any, confirm?: string, disabled?: boolean, title?: string, kind?: string}} properties
+ * @param {{action: () => Promise<unknown>, children?: any, confirm?: string, verb?: any, disabled?: boolean, title?: string, kind?: string}} properties
+ *   `confirm` is what is asked first; `verb` what the button says that answers with yes, if more than this one says
  */
-export function ActionButton({ action, children, confirm, disabled = false, title, kind = "" }) {
+export function ActionButton({ action, children, confirm, verb = children, disabled = false, title, kind = "" }) {
   const [state, setState] = useState(/** @type {{busy: boolean, error?: Error}} */ ({ busy: false }));
   const [asking, setAsking] = useState(false);
   const shown = useRef(true);
@@ -63,21 +64,21 @@ export function ActionButton({ action, children, confirm, disabled = false, titl
   return html`<span class="action">
     <button type="button" class=${kind} title=${title} disabled=${disabled || state.busy} aria-busy=${state.busy}
       onClick=${() => (confirm ? setAsking(true) : void run())}>${children}${state.busy ? " …" : ""}</button>
-    ${asking && html`<${Confirm} question=${confirm} yes=${() => void run()} no=${() => setAsking(false)} />`}
+    ${asking && html`<${Confirm} question=${confirm} verb=${verb} danger=${kind === "danger"} yes=${() => void run()} no=${() => setAsking(false)} />`}
     ${state.error && html`<span class="action-error" role="alert">${state.error.message}</span>`}
   </span>`;
 }
 
 /**
- * A question before something that cannot be undone.
- * @param {{question?: any, yes: () => void, no: () => void}} properties
+ * A question before something that cannot be undone, answered by what is done.
+ * @param {{question?: any, verb: any, danger: boolean, yes: () => void, no: () => void}} properties
  */
-function Confirm({ question, yes, no }) {
+function Confirm({ question, verb, danger, yes, no }) {
   return html`<${Dialog} title="Are you sure?" close=${no}>
     <p>${question}</p>
     <div class="buttons">
-      <button type="button" class="primary" onClick=${yes}>Yes</button>
-      <button type="button" onClick=${no}>No</button>
+      <button type="button" class=${danger ? "danger" : "primary"} onClick=${yes}>${verb}</button>
+      <button type="button" onClick=${no}>Go back</button>
     </div>
   <//>`;
 }

@@ -20,7 +20,7 @@ export function GroupActions({ group, members, bulk, refresh }) {
     <${ActionButton} kind="primary" disabled=${failed.length === 0} action=${() => bulk.start("Rerun", failed, queue.rerunTask)}
       confirm=${`Rerun ${counted(failed.length, "task")} that failed or ended as an exception?`}>Rerun all that failed<//>
     ${!group.sealed && html`<${ActionButton} action=${() => then(queue.sealTaskGroup(id))} confirm="Seal the group? No task can be added to it after that.">Seal<//>`}
-    <${ActionButton} disabled=${!group.sealed || open === 0} title=${group.sealed ? "" : "Only a sealed group can be cancelled"}
+    <${ActionButton} kind="danger" verb=${`Cancel ${counted(open, "task")}`} disabled=${!group.sealed || open === 0} title=${group.sealed ? "" : "Only a sealed group can be cancelled"}
       action=${() => (setCancelling(open), then(queue.cancelTaskGroup(id)))} confirm=${`Cancel ${counted(open, "task")} that are not resolved?`}>Cancel<//>
     <${PriorityChoice} label="Priority of all" change=${(/** @type {string} */ priority) => then(queue.changeTaskGroupPriority(id, priority))} disabled=${open === 0} />
   </div>`;
@@ -50,7 +50,7 @@ export function SelectionActions({ selected, members, bulk, clear }) {
   return html`<div class="buttons selection" role="group" aria-label="Actions on the selected tasks">
     <strong>${counted(chosen.length, "task")} selected</strong>
     <${ActionButton} disabled=${resolved.length === 0} action=${() => bulk.start("Rerun", resolved, queue.rerunTask)} confirm=${`Rerun ${counted(resolved.length, "task")}${canceled > 0 ? `, including ${canceled} cancelled` : ""}?`}>Rerun ${resolved.length}<//>
-    <${ActionButton} disabled=${open.length === 0} action=${() => bulk.start("Cancel", open, queue.cancelTask)} confirm=${`Cancel ${counted(open.length, "task")}?`}>Cancel ${open.length}<//>
+    <${ActionButton} kind="danger" disabled=${open.length === 0} action=${() => bulk.start("Cancel", open, queue.cancelTask)} confirm=${`Cancel ${counted(open.length, "task")}?`}>Cancel ${open.length}<//>
     <${ActionButton} disabled=${waiting.length === 0} action=${() => bulk.start("Schedule", waiting, queue.scheduleTask)} confirm=${`Schedule ${counted(waiting.length, "task")} whatever their dependencies?`}>Schedule ${waiting.length}<//>
     <${PriorityChoice} label="Priority" disabled=${open.length === 0} change=${(/** @type {string} */ priority) => bulk.start("Change priority", open, (id) => queue.changeTaskPriority(id, priority))} />
     <button type="button" class="quiet" onClick=${clear}>Clear selection</button>

@@ -20,7 +20,7 @@ def _line(page: Page, number: int) -> Locator:
 def test_the_log_of_a_failed_task_is_found_and_read(settled: Scene, open_page: OpenPage) -> None:
     page = open_page(f"/tasks/groups/{settled.group}")
     page.get_by_label("What is wrong").get_by_role("link", name="build-2").click()
-    page.get_by_role("link", name=LOG).click()
+    page.get_by_role("link", name="Open the log").click()
     expect(page.get_by_text("300 lines")).to_be_visible()
     page.get_by_role("button", name="Next error").click()
     expect(_line(page, 58)).to_be_in_viewport()

@@ -9,10 +9,10 @@ from tests.console.conftest import OpenPage
 from tests.console.scene import LOG, Scene
 
 
-def _act(page: Page, name: str) -> None:
-    """Press a button among the task's actions, and answer its question with yes."""
+def _act(page: Page, name: str, verb: str = "") -> None:
+    """Press a button among the task's actions, and answer its question with what is to be done."""
     page.get_by_role("group", name="Actions on the task").get_by_role("button", name=name, exact=True).click()
-    page.get_by_role("dialog").get_by_role("button", name="Yes").click()
+    page.get_by_role("dialog").get_by_role("button", name=verb or name, exact=True).click()
 
 
 def _is(page: Page, state: str) -> None:
@@ -37,10 +37,10 @@ def test_a_task_is_cancelled_after_a_question(scene: Scene, open_page: OpenPage)
     page = open_page(f"/tasks/{scene.ids['build']}")
     _is(page, "pending")
     page.get_by_role("button", name="Cancel", exact=True).click()
-    page.get_by_role("dialog").get_by_role("button", name="No").click()
+    page.get_by_role("dialog").get_by_role("button", name="Go back").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     _is(page, "pending")
-    _act(page, "Cancel")
+    _act(page, "Cancel", "Cancel the task")
     _is(page, "exception")
     expect(page.get_by_text("The task was cancelled.")).to_be_visible()
 
@@ -63,7 +63,7 @@ def test_a_task_is_retriggered_as_a_copy(scene: Scene, open_page: OpenPage) -> N
     page = open_page(f"/tasks/{scene.ids['build']}")
     page.get_by_role("button", name="Retrigger", exact=True).click()
     expect(page.get_by_role("dialog")).to_contain_text("It gets the task's scopes: secrets:get:a")
-    page.get_by_role("dialog").get_by_role("button", name="Yes").click()
+    page.get_by_role("dialog").get_by_role("button", name="Retrigger").click()
     expect(page).not_to_have_url(re.compile(scene.ids["build"]))
     _is(page, "pending")
     copy = urlsplit(page.url).path.split("/")[2]
