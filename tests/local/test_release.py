@@ -22,7 +22,8 @@ def ready(tmp_path: Path) -> Path:
     """A checkout that can be released."""
     for file in FILES:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / file, tmp_path / file)
+        without_digests = re.sub(r"@sha256:[0-9a-f]{64}", "", (ROOT / file).read_text())
+        (tmp_path / file).write_text(without_digests)
     for command in (["init", "--quiet"], ["add", "."]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
     release.pin_images(tmp_path, lambda image: DIGEST)
@@ -44,32 +45,22 @@ def test_a_commit_whose_parts_agree_can_be_released(ready: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "found"),
     [
-        (
-            "pyproject.toml",
-            f'version = "{release.version()}"',
-            'version = "7.7.7"',
-            "CHANGELOG.md has no section of 7.7.7",
-        ),
-        ("CHANGELOG.md", "] - 2030-01-31", "] - Unreleased", "with a date"),
-        ("azure.yaml", f"@{release.version()}", "@7.7.7", "azure.yaml"),
-        ("pyproject.toml", "github.com/team/", "github.com/OWNER/", "the example's repository"),
-        ("README.md", "team/taskcluster-queue-azure", "else/taskcluster-queue-azure", "README.md names another"),
-        ("compose.yaml", f"@{DIGEST}", "", "compose.yaml: mcr.microsoft.com/azure-storage/azurite"),
-        (
-            "worker/Dockerfile",
-            f"ARG BASE=debian:12.12-slim@{DIGEST}",
-            "ARG BASE=debian:12.12-slim",
-            "worker/Dockerfile: debian",
-        ),
-        ("worker/Dockerfile", f"0.13.9@{DIGEST}", "0.13.9", "worker/Dockerfile: ghcr.io/astral-sh/uv"),
+        ("pyproject.toml", r'^version = ".*"', 'version = "7.7.7"', "CHANGELOG.md has no section of 7.7.7"),
+        ("CHANGELOG.md", r"\] - 2030-01-31", "] - Unreleased", "with a date"),
+        ("azure.yaml", r"@\d+\.\d+\.\d+", "@7.7.7", "azure.yaml"),
+        ("pyproject.toml", r"github\.com/team/", "github.com/OWNER/", "the example's repository"),
+        ("README.md", r"\bteam/taskcluster", "else/taskcluster", "README.md names another"),
+        ("compose.yaml", rf"(azurite:\S+)@{DIGEST}", r"\1", "compose.yaml: mcr.microsoft.com/azure-storage/azurite"),
+        ("worker/Dockerfile", rf"^(ARG BASE=\S+)@{DIGEST}", r"\1", "worker/Dockerfile: debian"),
+        ("worker/Dockerfile", rf"^(FROM \S+uv:\S+)@{DIGEST}", r"\1", "worker/Dockerfile: ghcr.io/astral-sh/uv"),
         (".devcontainer/devcontainer.json", f"@{DIGEST}", "", ".devcontainer/devcontainer.json: mcr"),
         (".github/workflows/ci.yml", f"@{DIGEST}", "", "ci.yml: hadolint/hadolint"),
     ],
 )
 def test_what_does_not_agree_is_named(ready: Path, file: str, old: str, new: str, found: str) -> None:
-    text = (ready / file).read_text()
-    assert old in text
-    (ready / file).write_text(text.replace(old, new, 1))
+    changed, times = re.subn(old, new, (ready / file).read_text(), count=1, flags=re.MULTILINE)
+    assert times == 1, "adapt the mistake"
+    (ready / file).write_text(changed)
     problems = list(release.problems(ready))
     assert any(found in problem for problem in problems), problems
 
