@@ -24,8 +24,9 @@ async def azure_account(azurite: Azurite) -> AsyncIterator[AzureStorage]:
 async def storage_in_rounds(azurite: Azurite) -> AsyncIterator[Storage]:
     """As `azure_storage`, where the depth of a call can be counted."""
     prefix = f"t{uuid.uuid4().hex[:12]}"
+    rounds = Rounds()
     async with AzureStorage.from_connection_string(
-        azurite.connection_string, prefix=prefix, transport=Rounds()
+        azurite.connection_string, prefix=prefix, exchange=rounds.exchange, transport=rounds.transport
     ) as account:
         yield account.storage
 

@@ -12,7 +12,7 @@ from azure.core import MatchConditions
 
 from shared.storage import limits
 from shared.storage.interface import BlobMissing, BlobProperties
-from shared.storage.pipeline import REFUSALS
+from shared.storage.refusals import REFUSALS
 from shared.storage.wire import Patience, Refused, unavailable
 
 if TYPE_CHECKING:  # loaded with the first blob: it takes a tenth of a second

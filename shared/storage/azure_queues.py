@@ -11,7 +11,7 @@ from azure.core.exceptions import ResourceExistsError
 
 from shared.storage import limits, queue_requests
 from shared.storage.interface import Message, Receipt, ReceiptLost, StorageUnavailable
-from shared.storage.pipeline import REFUSALS
+from shared.storage.refusals import REFUSALS
 from shared.storage.wire import Answer, Endpoint, Refused, Request, Wire, unavailable
 
 if TYPE_CHECKING:

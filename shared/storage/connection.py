@@ -1,4 +1,4 @@
-"""Connects to a storage account: one connection pool and one lean pipeline a service, for the whole process."""
+"""Connects to a storage account: the connections of hot requests, and one lean pipeline a service for the SDKs'."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from typing import TYPE_CHECKING, Any, Self
 
 from azure.core.credentials import AzureNamedKeyCredential
 from azure.core.credentials_async import AsyncTokenCredential
-from azure.core.pipeline import AsyncPipeline
-from azure.core.pipeline.policies import AsyncBearerTokenCredentialPolicy
 
 from shared.frozen import dataclass
 from shared.storage.authorisation import TOKEN_SCOPE, Authorisations
 from shared.storage.azure_blobs import AzureBlobs
 from shared.storage.azure_queues import AzureQueues
 from shared.storage.azure_tables import AzureTables
+from shared.storage.exchange import Connections
 from shared.storage.interface import Storage
 from shared.storage.names import Names
-from shared.storage.pipeline import REFUSALS, Credentials, Transport, make_pipeline
+from shared.storage.refusals import REFUSALS
 from shared.storage.signing import AccountKey, DelegatedKey, SignedAccess, Signers
-from shared.storage.wire import Endpoint, Patience, Refused, Watch, Wire, unavailable
+from shared.storage.wire import Endpoint, Exchange, Patience, Refused, Watch, Wire, unavailable
 
 if TYPE_CHECKING:
+    from azure.core.pipeline import AsyncPipeline
     from azure.storage.blob import UserDelegationKey as BlobDelegationKey
     from azure.storage.blob.aio import BlobClient, ContainerClient
     from azure.storage.queue import UserDelegationKey
     from azure.storage.queue.aio import QueueClient
+
+    from shared.storage.pipeline import Credentials, Transport
 
 _EMULATOR = "UseDevelopmentStorage=true"
 _EMULATOR_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -71,22 +73,25 @@ class AzureStorage:
         prefix: str = "",
         signing_key: str | None = None,
         patience: Patience | None = None,
+        exchange: Exchange | None = None,
         transport: Transport | None = None,
         watch: Watch | None = None,
     ) -> None:
         """`signing_key` is an account key for signed URLs, where the credential is an identity; without it, Azure
-        delegates a key. `transport` takes the place of aiohttp's. Raises ValueError for an impossible prefix.
+        delegates a key. `exchange` sends hot requests in place of connections of its own, `transport` those of the
+        SDKs. Raises ValueError for an impossible prefix.
         """
         self.endpoints = endpoints
         self.names = Names(prefix)
         self.credential = credential
         self._patience = patience or Patience()
-        self._transport = transport or Transport(self._patience)
+        self._exchange = exchange or Connections(self._patience)
+        self._transport = transport
         self._watch = watch
         self._pipelines: dict[str, AsyncPipeline[Any, Any]] = {}
         authorisations = Authorisations.of(credential)
-        tables = Wire("table", self._transport, authorisations.table, self._patience, watch)
-        queues = Wire("queue", self._transport, authorisations.queue, self._patience, watch)
+        tables = Wire("table", self._exchange, authorisations.table, self._patience, watch)
+        queues = Wire("queue", self._exchange, authorisations.queue, self._patience, watch)
         blobs = AzureBlobs(self._blob_client, self._container_client, self._patience)
         self.storage = Storage(
             tables=AzureTables(tables, Endpoint.of(endpoints.table), self.names.table, self._make_table),
@@ -102,16 +107,21 @@ class AzureStorage:
         *,
         prefix: str = "",
         patience: Patience | None = None,
+        exchange: Exchange | None = None,
         transport: Transport | None = None,
         watch: Watch | None = None,
     ) -> Self:
         """An account by its connection string with a key. Raises ValueError when it is not one."""
         endpoints, credential = parse_connection_string(text)
-        return cls(endpoints, credential, prefix=prefix, patience=patience, transport=transport, watch=watch)
+        return cls(
+            endpoints, credential, prefix=prefix, patience=patience, exchange=exchange, transport=transport, watch=watch
+        )
 
     async def close(self) -> None:
         """End the connections."""
-        await self._transport.close()
+        await self._exchange.close()
+        if self._transport is not None:
+            await self._transport.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -140,6 +150,10 @@ class AzureStorage:
 
     def _pipeline(self, service: str) -> AsyncPipeline[Any, Any]:
         """That of the SDK's clients. As these, it is made when it is first needed: loading the SDKs takes a while."""
+        from shared.storage.pipeline import Transport, make_pipeline
+
+        if self._transport is None:
+            self._transport = Transport(self._patience)
         if service not in self._pipelines:
             credentials = _credentials(service, self.credential)
             self._pipelines[service] = make_pipeline(service, self._transport, credentials, self._patience, self._watch)
@@ -220,6 +234,8 @@ def parse_connection_string(text: str) -> tuple[Endpoints, AzureNamedKeyCredenti
 def _credentials(service: str, credential: Credential) -> Credentials:
     """What authorises the requests to a service: tokens, or signatures (Tables sign less than the others)."""
     if not isinstance(credential, AzureNamedKeyCredential):
+        from azure.core.pipeline.policies import AsyncBearerTokenCredentialPolicy
+
         return AsyncBearerTokenCredentialPolicy(credential, TOKEN_SCOPE)
     if service == "table":
         from azure.data.tables._authentication import SharedKeyCredentialPolicy as TableKeyPolicy

@@ -1,8 +1,8 @@
-"""One lean HTTP pipeline for every storage client of a process, and the connections that it shares with `wire`.
+"""One lean HTTP pipeline for every storage client of a process, and the connections of them all.
 
 The SDKs' own pipelines take 17 policies and 1.5 ms of CPU a request; these keep what matters: counting, decoding,
 retries, date, credentials. Private names of the SDKs are used here and in `connection`, and nowhere else; their
-versions are pinned.
+versions are pinned. aiohttp is loaded with this module, a tenth of a second: no hot request needs it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import io
 import time
-from collections.abc import Callable, Mapping
 from typing import Any
 from wsgiref.handlers import format_date_time
 
@@ -19,67 +18,21 @@ from azure.core.exceptions import ServiceRequestError, ServiceResponseError, Ser
 from azure.core.pipeline import AsyncPipeline, PipelineRequest, PipelineResponse
 from azure.core.pipeline.policies import AsyncHTTPPolicy, ContentDecodePolicy, SansIOHTTPPolicy
 from azure.core.pipeline.transport import AioHttpTransport, AsyncHttpTransport
-from yarl import URL
 
 from shared.storage import counting
-from shared.storage.wire import (
-    REFUSED,
-    REQUEST_ID,
-    USER_AGENT,
-    Answer,
-    AnswerToAnother,
-    Patience,
-    Refused,
-    Request,
-    Watch,
-    is_answer_to,
-    may_pass,
-    new_request_id,
-)
+from shared.storage.wire import REQUEST_ID, USER_AGENT, Patience, Watch, may_pass, new_request_id
 
 _TRANSPORT_OPTIONS = frozenset({"stream", "read_timeout", "connection_timeout"})
 _PRIMARY = "primary"
 _LARGE_BODY = 1 << 18
-_AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-"""Headers that aiohttp would add: hot requests say them, or do without."""
-
-
-def _refused(response: Any) -> Refused:
-    return Refused(response.status_code, response.headers.get("x-ms-error-code") or _code_of_body(response))
-
-
-REFUSALS: Mapping[int, Callable[[Any], Refused]] = dict.fromkeys(REFUSED, _refused)
-"""The `error_map` of every SDK call: the SDKs' own errors cost a second parse, and hide the 404 of a delete."""
 
 
 class Transport(AioHttpTransport):  # type: ignore[misc]  # the SDK exports it lazily, without a type
-    """aiohttp as the SDKs use it, for one event loop; hot requests go the short way, over the same connections."""
+    """aiohttp as the SDKs use it, for one event loop."""
 
     def __init__(self, patience: Patience) -> None:
         # With True (the SDK's default), aiohttp asks netrc and the proxy settings in a thread, twice a request.
         super().__init__(use_env_settings=False, connection_timeout=patience.connect, read_timeout=patience.read)
-        self._limits = aiohttp.ClientTimeout(sock_connect=patience.connect)
-
-    async def exchange(self, request: Request) -> Answer:
-        """See `wire.Exchange`."""
-        if self.session is None:
-            await self.open()
-        async with self.session.request(
-            request.method,
-            URL(request.url, encoded=True),
-            headers=request.headers,
-            data=_in_pieces(request.content) or None,
-            skip_auto_headers=_AUTOMATIC,
-            allow_redirects=False,
-            timeout=self._limits,
-        ) as response:
-            answer = Answer(response.status, response.headers, await response.read())
-            if not is_answer_to(request, answer):
-                _close_connection(response)
-                raise AnswerToAnother
-            if may_pass(answer.status) and REQUEST_ID not in answer.headers:
-                _close_connection(response)  # a word of something in between: the service's own may follow
-            return answer
 
     def _get_request_data(self, request: Any) -> Any:
         return _in_pieces(super()._get_request_data(request))
@@ -191,14 +144,6 @@ def make_pipeline(
             credentials,
         ],
     )
-
-
-def _code_of_body(response: Any) -> str:
-    """Azure Tables names its error in a JSON body, without a header."""
-    try:
-        return str(response.json()["odata.error"]["code"])
-    except (ValueError, KeyError, TypeError):
-        return ""
 
 
 def _close_connection(response: aiohttp.ClientResponse) -> None:

@@ -1,7 +1,7 @@
 """The way of the hot requests: encoded by hand, signed, tried again and counted, without the SDKs' pipelines.
 
 `table_requests`, `batch` and `queue_requests` write these requests and read their answers; all others are the SDKs', on
-`pipeline`. Both ways share connections, time limits and the rules for what is tried again.
+`pipeline`. Both ways share time limits and the rules for what is tried again; each has connections of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol, Self
 from wsgiref.handlers import format_date_time
 
-import aiohttp
 from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError
 
 from shared.errors import ServiceError
@@ -32,8 +31,6 @@ IN_QUERY = "/!$'()*,@:"
 USER_AGENT = "taskcluster-queue-on-azure"
 REFUSED = frozenset({400, 404, 409, 412, 413, 416})
 """HTTP statuses that mean something to the adapters. Others that are no success raise StorageUnavailable."""
-_PASSING = (aiohttp.ClientError, TimeoutError, ServiceRequestError, ServiceResponseError)
-"""No connection or no whole answer, also of the service that gives tokens: the next try may do better."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +138,41 @@ def new_request_id() -> str:
     return f"{_PROCESS}{next(_numbers):012x}"
 
 
-class AnswerToAnother(aiohttp.ClientConnectionError):
-    """What came is no answer to the request, whose outcome is unknown; neither is what follows on the connection."""
+class NoAnswer(ServiceError):
+    """No connection, or no whole answer: the outcome of the request is unknown. The text names no address."""
+
+
+class NoConnection(NoAnswer):
+    """There is none to the service; `why` is the name of an error."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"NoConnection ({why})")
+
+
+class Disconnected(NoAnswer):
+    """The connection ended before the whole answer; `has_begun`: some of it had come."""
+
+    def __init__(self, *, has_begun: bool) -> None:
+        super().__init__(f"Disconnected ({'within' if has_begun else 'before'} the answer)")
+        self.has_begun = has_begun
+
+
+class BrokenAnswer(NoAnswer):
+    """What came cannot be read."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"BrokenAnswer ({why})")
+
+
+class AnswerToAnother(NoAnswer):
+    """What came is no answer to the request; neither is what follows on the connection."""
+
+    def __init__(self) -> None:
+        super().__init__("AnswerToAnother")
+
+
+_PASSING = (NoAnswer, TimeoutError, ServiceRequestError, ServiceResponseError)
+"""No connection or no whole answer, also of the service that gives tokens: the next try may do better."""
 
 
 def is_answer_to(request: Request, answer: Answer) -> bool:
@@ -163,7 +193,11 @@ class Exchange(Protocol):
     """What sends requests: connections, and the time limits of one try."""
 
     async def exchange(self, request: Request) -> Answer:
-        """One try, with a whole answer, which is the request's own. Raises aiohttp.ClientError, TimeoutError."""
+        """One try, with a whole answer, which is the request's own. Raises NoAnswer."""
+        ...
+
+    async def close(self) -> None:
+        """End the connections."""
         ...
 
 
@@ -229,7 +263,7 @@ class Wire:
         return await self._try_once(request, end)
 
     async def _try_once(self, request: Request, end: float) -> Answer:
-        """One timer for the whole try: aiohttp's own are set anew by whatever comes in. Raises TimeoutError, too."""
+        """One timer for the whole try, whatever comes in meanwhile. Raises TimeoutError, too."""
         now = asyncio.get_running_loop().time()
         if now >= end:
             raise TimeoutError
@@ -258,7 +292,9 @@ def unavailable() -> Iterator[None]:
     not change; the text holds no URL and no secret."""
     try:
         yield
-    except (AzureError, aiohttp.ClientError, TimeoutError) as error:
+    except NoAnswer as error:
+        raise StorageUnavailable(str(error)) from error
+    except (AzureError, TimeoutError) as error:
         status = getattr(error, "status_code", None)
         raise _failure(type(error).__name__, status) from error
 

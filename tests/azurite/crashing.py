@@ -10,12 +10,13 @@ import aiohttp
 
 from local.azurite import Azurite
 from shared.storage.connection import AzureStorage
+from shared.storage.exchange import Connections
 from shared.storage.interface import Row, Storage
 from shared.storage.names import Names
 from shared.storage.pipeline import Transport
 from shared.storage.wire import Patience
 from tests.azurite.inside import BlobInside, Inside, MessageInside, View
-from tests.azurite.killing import KillingTransport
+from tests.azurite.killing import Killing, KillingExchange, KillingTransport
 from tests.azurite.simulation import AzuriteSimulation, RequestLoop
 from tests.simulator.world import World
 from tests.twin.clock import VirtualClock
@@ -29,16 +30,28 @@ _KEPT_SECONDS = 1e9
 class AzuriteAccount:
     """`tests.simulator.account.Account` on Azurite, under a prefix of its own."""
 
-    def __init__(self, connection_string: str, names: Names, view: View, transport: KillingTransport) -> None:
+    def __init__(
+        self,
+        connection_string: str,
+        names: Names,
+        view: View,
+        exchange: KillingExchange,
+        transport: KillingTransport,
+    ) -> None:
         self._connection_string = connection_string
         self._names = names
         self._view = view
+        self._exchange = exchange
         self._transport = transport
 
     def connect(self) -> Storage:
         """The adapters of another process: what they keep in memory dies with it."""
         return AzureStorage.from_connection_string(
-            self._connection_string, prefix=self._names.prefix, patience=_PATIENCE, transport=self._transport
+            self._connection_string,
+            prefix=self._names.prefix,
+            patience=_PATIENCE,
+            exchange=self._exchange,
+            transport=self._transport,
         ).storage
 
     def rows(self, table: str, partition: str | None = None) -> list[Row]:
@@ -65,6 +78,7 @@ class Worlds:
         self._connection_string = azurite.connection_string
         self._inside = Inside(azurite)
         self._loop = RequestLoop()
+        self._connections = Connections(_PATIENCE, kept_seconds=_KEPT_SECONDS)
         self._transport = self._loop.run_until_complete(_lasting_transport())
         self._prefix = f"c{uuid.uuid4().hex[:8]}"
         self._numbers = itertools.count(1)
@@ -76,14 +90,17 @@ class Worlds:
     def close(self) -> None:
         """End the connections."""
         self._inside.close()
+        self._loop.run_until_complete(self._connections.close())
         self._loop.run_until_complete(self._transport.close())
         self._loop.close()
 
     def _open_account(self, clock: VirtualClock, gate: Gate) -> AzuriteAccount:
         names = Names(f"{self._prefix}x{next(self._numbers)}y")
         view = View(self._inside, names)
-        transport = KillingTransport(self._transport, self._loop, clock, gate, view, names)
-        return AzuriteAccount(self._connection_string, names, view, transport)
+        killing = Killing(self._loop, clock, gate, view, names)
+        exchange = KillingExchange(self._connections, killing)
+        transport = KillingTransport(self._transport, killing)
+        return AzuriteAccount(self._connection_string, names, view, exchange, transport)
 
 
 async def _lasting_transport() -> Transport:

@@ -24,6 +24,7 @@ from cryptography.x509.oid import NameOID
 
 from local.azurite import ACCOUNT, Azurite
 from shared.storage.connection import AzureStorage, Endpoints
+from shared.storage.exchange import Connections
 from shared.storage.pipeline import Transport
 from shared.storage.wire import Patience
 
@@ -94,17 +95,17 @@ class Identity(AsyncTokenCredential):
         """Nothing is open."""
 
 
-def trusting(certificate: Path) -> Transport:
-    """Connections that trust this certificate, for the event loop that runs."""
+def trusting(certificate: Path) -> dict[str, Any]:
+    """Options of an account whose connections trust this certificate, for the event loop that runs."""
     transport = Transport(Patience())
     context = ssl.create_default_context(cafile=str(certificate))
     transport.session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=context), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
     )
-    return transport
+    return {"exchange": Connections(Patience(), trust=lambda: context), "transport": transport}
 
 
 def open_account(azurite: Azurite, certificate: Path, identity: Identity, prefix: str) -> AzureStorage:
     """The account as deployed code opens it, but for its address and for whom its transport trusts."""
     urls = {service: f"https://127.0.0.1:{port}/{ACCOUNT}" for service, port in azurite.ports.items()}
-    return AzureStorage(Endpoints(**urls), identity, prefix=prefix, transport=trusting(certificate))
+    return AzureStorage(Endpoints(**urls), identity, prefix=prefix, **trusting(certificate))

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from shared.storage.counting import Kind
 from shared.storage.names import Names
 from shared.storage.pipeline import Transport
-from shared.storage.wire import Answer, Patience, Request
+from shared.storage.wire import Answer, Exchange, Patience, Request
 from tests.azurite.inside import View, milliseconds
 from tests.azurite.simulation import RequestLoop
 from tests.twin.clock import VirtualClock
@@ -33,41 +33,17 @@ _MESSAGES = {
 }
 
 
-class KillingTransport(Transport):
-    """Sends by a transport that lasts; `close` leaves that one open."""
+class Killing:
+    """The gate, in the words of requests."""
 
-    def __init__(
-        self,
-        inner: Transport,
-        loop: RequestLoop,
-        clock: VirtualClock,
-        gate: Gate,
-        view: View,
-        names: Names,
-    ) -> None:
-        super().__init__(Patience())
-        self._inner = inner
+    def __init__(self, loop: RequestLoop, clock: VirtualClock, gate: Gate, view: View, names: Names) -> None:
         self._loop = loop
         self._clock = clock
         self._gate = gate
         self._view = view
         self._names = names
 
-    async def send(self, request: Any, **options: Any) -> Any:
-        """One request of the SDKs, its whole answer read."""
-
-        async def send() -> Any:
-            response = await self._inner.send(request, **options)
-            await response.internal_response.content.wait_eof()
-            return response
-
-        return await self._gated(request, send)
-
-    async def exchange(self, request: Request) -> Answer:
-        """One hot request."""
-        return await self._gated(request, lambda: self._inner.exchange(request))
-
-    async def _gated(self, request: Any, send: Callable[[], Awaitable[T]]) -> T:
+    async def gated(self, request: Any, send: Callable[[], Awaitable[T]]) -> T:
         call = called(request, self._names)
         await self._gate(call, Phase.BEFORE)
         self._clock.advance(REQUEST_SECONDS)
@@ -79,6 +55,40 @@ class KillingTransport(Transport):
             self._view.forget()
         await self._gate(call, Phase.AFTER)
         return response
+
+
+class KillingExchange:
+    """Sends hot requests by connections that last; `close` leaves those open."""
+
+    def __init__(self, inner: Exchange, killing: Killing) -> None:
+        self._inner = inner
+        self._killing = killing
+
+    async def exchange(self, request: Request) -> Answer:
+        """One hot request."""
+        return await self._killing.gated(request, lambda: self._inner.exchange(request))
+
+    async def close(self) -> None:
+        """Others go on using the connections."""
+
+
+class KillingTransport(Transport):
+    """Sends requests of the SDKs by a transport that lasts; `close` leaves that one open."""
+
+    def __init__(self, inner: Transport, killing: Killing) -> None:
+        super().__init__(Patience())
+        self._inner = inner
+        self._killing = killing
+
+    async def send(self, request: Any, **options: Any) -> Any:
+        """One request of the SDKs, its whole answer read."""
+
+        async def send() -> Any:
+            response = await self._inner.send(request, **options)
+            await response.internal_response.content.wait_eof()
+            return response
+
+        return await self._killing.gated(request, send)
 
     async def open(self) -> None:
         """Open already."""

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
+from shared.storage.exchange import Connections
 from shared.storage.pipeline import Transport
 from shared.storage.wire import Answer, Patience, Request
 
 T = TypeVar("T")
 
 
-class Rounds(Transport):
+class Rounds:
     """Holds each answer until every request under way has its own.
 
     What follows one of them then begins beside what follows the others. Without this, a slow answer lets what depends
@@ -20,19 +21,13 @@ class Rounds(Transport):
     """
 
     def __init__(self) -> None:
-        super().__init__(Patience())
+        self.exchange = _Exchange(self)
+        self.transport = _Transport(self)
         self._under_way = 0
         self._held: list[asyncio.Future[None]] = []
 
-    async def send(self, request: Any, **options: Any) -> Any:
-        """Sends a request of the SDKs; returns when its round is over."""
-        return await self._in_round(super().send(request, **options))
-
-    async def exchange(self, request: Request) -> Answer:
-        """Sends a hot request; returns when its round is over."""
-        return await self._in_round(super().exchange(request))
-
-    async def _in_round(self, sending: Awaitable[T]) -> T:
+    async def take(self, sending: Awaitable[T]) -> T:
+        """Sends a request; returns when its round is over."""
         self._under_way += 1
         try:
             answer = await sending
@@ -61,3 +56,25 @@ class Rounds(Transport):
         for turn in held:
             if not turn.done():
                 turn.set_result(None)
+
+
+class _Exchange(Connections):
+    """Sends hot requests in rounds."""
+
+    def __init__(self, rounds: Rounds) -> None:
+        super().__init__(Patience())
+        self._rounds = rounds
+
+    async def exchange(self, request: Request) -> Answer:
+        return await self._rounds.take(super().exchange(request))
+
+
+class _Transport(Transport):
+    """Sends requests of the SDKs in rounds."""
+
+    def __init__(self, rounds: Rounds) -> None:
+        super().__init__(Patience())
+        self._rounds = rounds
+
+    async def send(self, request: Any, **options: Any) -> Any:
+        return await self._rounds.take(super().send(request, **options))

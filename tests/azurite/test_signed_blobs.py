@@ -177,7 +177,7 @@ class Identity(AsyncTokenCredential):
 async def delegated(secure_endpoint: str, certificate: Path) -> AsyncIterator[AzureStorage]:
     """An account of which only an identity is known."""
     endpoints = Endpoints(table=secure_endpoint, queue=secure_endpoint, blob=secure_endpoint)
-    async with AzureStorage(endpoints, Identity(), transport=trusting(certificate)) as account:
+    async with AzureStorage(endpoints, Identity(), **trusting(certificate)) as account:
         yield account
 
 

@@ -18,6 +18,7 @@ from azure.core.credentials_async import AsyncTokenCredential
 
 from shared.storage.connection import AzureStorage, Credential, Endpoints
 from shared.storage.counting import Kind
+from shared.storage.exchange import Connections
 from shared.storage.interface import (
     Create,
     Delete,
@@ -27,7 +28,6 @@ from shared.storage.interface import (
     Storage,
     Upsert,
 )
-from shared.storage.pipeline import Transport
 from shared.storage.wire import REQUEST_ID, Answer, Patience, Request
 
 KEY = AzureNamedKeyCredential("account", "c2VjcmV0LWtleQ==")
@@ -135,7 +135,7 @@ async def silence(request: web.Request) -> web.StreamResponse:
     return web.Response()
 
 
-class Unwrapped(Transport):
+class Unwrapped(Connections):
     """Speaks plain HTTP to the test's server, which the rest of the process takes for one with TLS."""
 
     async def exchange(self, request: Request) -> Answer:
@@ -198,7 +198,7 @@ class Service:
         options.setdefault("patience", self.patience)
         url = self.url if isinstance(credential, AzureNamedKeyCredential) else self.url.replace("http:", "https:")
         return AzureStorage(
-            Endpoints(table=url, queue=url, blob=url), credential, transport=Unwrapped(options["patience"]), **options
+            Endpoints(table=url, queue=url, blob=url), credential, exchange=Unwrapped(options["patience"]), **options
         )
 
     def authorisations(self) -> list[str]:
