@@ -159,6 +159,16 @@ param workerRegistry string = ''
 @description('By task queue: values in place of those of workers/defaults.json, by their names there.')
 param workerOverrides object = {}
 
+@description('Id of a storage account that is taken as it is, in place of a new one: docs/operations.md, loss of a region. Empty: a new one.')
+param storageAccountId string = ''
+
+@description('What a month may cost, in the currency of the subscription\'s bills; who gets alerts is told when it is spent. 0: no budget.')
+@minValue(0)
+param monthlyBudget int = 0
+
+@description('The first of the month in which the budget was made: 2026-01-01. Azure refuses another one later.')
+param budgetStart string = ''
+
 @description('Tags of all resources.')
 param tags object = {}
 
@@ -176,6 +186,9 @@ var closed = appPublicAccess == 'Disabled' || storagePublicAccess == 'Disabled' 
 var inNetwork = virtualNetwork || closed
 var deployer = principalType == 'User' ? principalId : ''
 var operator = operatorPrincipalId == 'none' ? '' : !empty(operatorPrincipalId) ? operatorPrincipalId : deployer
+// Roles are written by people alone: a pipeline may assign those of roles.json, and define none.
+var definesRoles = !empty(operator) && !empty(deployer)
+var takesStorage = !empty(storageAccountId)
 var token = toLower(uniqueString(subscription().id, environmentName, location))
 var generated = {
   resourceGroup: '${abbreviations.resourceGroup}${environmentName}'
@@ -195,6 +208,8 @@ var generated = {
   workerEnvironment: '${abbreviations.workerEnvironment}${token}'
 }
 var resourceNames = union(generated, names)
+var storageId = takesStorage ? storageAccountId : storage.outputs.id
+var storageName = takesStorage ? last(split(storageAccountId, '/')) : storage.outputs.name
 var peopleSignIn = empty(openidClientId) ? {} : {
   OPENID_ISSUER: empty(openidIssuer) ? '${environment().authentication.loginEndpoint}${tenant().tenantId}/v2.0' : openidIssuer
   OPENID_CLIENT_ID: openidClientId
@@ -262,7 +277,7 @@ module network 'modules/network.bicep' = if (inNetwork) {
   }
 }
 
-module storage 'modules/storage.bicep' = {
+module storage 'modules/storage.bicep' = if (!takesStorage) {
   scope: group
   name: 'storage'
   params: {
@@ -309,7 +324,7 @@ module keyVault 'modules/keyvault.bicep' = {
     rootAccessToken: rootAccessToken
     messageSigningKeys: messageSigningKeys
     accessTokenKeys: accessTokenKeys
-    storageAccountName: signWithAccountKey ? storage.outputs.name : ''
+    storageAccountName: signWithAccountKey && !takesStorage ? storageName : ''
   }
 }
 
@@ -325,17 +340,17 @@ module endpoints 'modules/endpoints.bicep' = if (inNetwork) {
     endpoints: concat([
       {
         name: 'blob'
-        target: storage.outputs.id
+        target: storageId
         zone: 'privatelink.blob.${environment().suffixes.storage}'
       }
       {
         name: 'queue'
-        target: storage.outputs.id
+        target: storageId
         zone: 'privatelink.queue.${environment().suffixes.storage}'
       }
       {
         name: 'table'
-        target: storage.outputs.id
+        target: storageId
         zone: 'privatelink.table.${environment().suffixes.storage}'
       }
       {
@@ -353,16 +368,37 @@ module endpoints 'modules/endpoints.bicep' = if (inNetwork) {
   }
 }
 
+// Nothing is written into the group of an account that is taken: its roles are granted by python3 -m local.deployments.
+module storageRoles 'modules/storageroles.bicep' = if (!takesStorage) {
+  scope: group
+  name: 'storage-roles'
+  params: {
+    storageName: storageName
+    appPrincipalId: identity.outputs.principalId
+    deploymentPrincipalId: deploymentIdentity.outputs.principalId
+    operatorPrincipalId: operator
+    operatorPrincipalType: empty(operatorPrincipalId) ? 'User' : operatorPrincipalType
+  }
+}
+
+module operatorRole 'modules/operatorrole.bicep' = if (definesRoles) {
+  scope: group
+  name: 'operator-role'
+  params: {
+    environmentName: environmentName
+    operatorPrincipalId: operator
+    operatorPrincipalType: empty(operatorPrincipalId) ? 'User' : operatorPrincipalType
+  }
+}
+
 module roles 'modules/roles.bicep' = {
   scope: group
   name: 'roles'
   params: {
-    storageName: storage.outputs.name
     serviceBusName: serviceBus.outputs.name
     keyVaultName: keyVault.outputs.name
     applicationInsightsName: monitoring.outputs.applicationInsightsName
     appPrincipalId: identity.outputs.principalId
-    deploymentPrincipalId: deploymentIdentity.outputs.principalId
     workspaceName: monitoring.outputs.workspaceName
     workbookName: monitoring.outputs.workbookName
     operatorPrincipalId: operator
@@ -383,7 +419,7 @@ module app 'modules/app.bicep' = {
     identityId: identity.outputs.id
     deploymentIdentityId: deploymentIdentity.outputs.id
     identityClientId: identity.outputs.clientId
-    storageName: storage.outputs.name
+    storageName: storageName
     serviceBusName: serviceBus.outputs.name
     keyVaultUri: keyVault.outputs.uri
     applicationInsightsName: monitoring.outputs.applicationInsightsName
@@ -392,12 +428,14 @@ module app 'modules/app.bicep' = {
     rootUrl: rootUrl
     appVersion: appVersion
     topicPrefix: topicPrefix
-    publicArtifactBaseUrl: !empty(publicArtifactBaseUrl) ? publicArtifactBaseUrl : publicArtifacts ? storage.outputs.publicArtifactsUrl : ''
+    publicArtifactBaseUrl: !empty(publicArtifactBaseUrl) ? publicArtifactBaseUrl : publicArtifacts ? 'https://${storageName}.blob.${environment().suffixes.storage}/public-artifacts' : ''
     acceptPreviousRootToken: acceptPreviousRootToken
     signWithAccountKey: signWithAccountKey
   }
   dependsOn: [
     roles
+    storageRoles
+    operatorRole
     endpoints
   ]
 }
@@ -463,8 +501,10 @@ module alerts 'modules/alerts.bicep' = {
     emails: filter(map(split(alertEmails, ','), email => trim(email)), email => !empty(email))
     workspaceId: monitoring.outputs.workspaceId
     serviceBusId: serviceBus.outputs.id
-    storageId: storage.outputs.id
+    storageId: storageId
     thresholds: scale.alerts
+    monthlyBudget: monthlyBudget
+    budgetStart: budgetStart
   }
 }
 
@@ -473,5 +513,6 @@ output AZURE_LOCATION string = location
 output AZURE_FUNCTION_APP_NAME string = app.outputs.name
 output AZURE_KEY_VAULT_NAME string = keyVault.outputs.name
 output TASKCLUSTER_ROOT_URL string = app.outputs.rootUrl
-output STORAGE_ACCOUNT_NAME string = storage.outputs.name
+output STORAGE_ACCOUNT_NAME string = storageName
+output STORAGE_ACCOUNT_ID string = storageId
 output SERVICEBUS_NAMESPACE string = serviceBus.outputs.endpoint

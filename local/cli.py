@@ -57,6 +57,7 @@ TOOLS = (
     Tool("worker", "worker", "Run a reference worker (try --help)."),
     Tool("workers", "local.workers", "Start workers when tasks wait, and end them when idle (try --help)."),
     Tool("listen", "listen", "Print events of an exchange as they come (try --help)."),
+    Tool("deployment", "local.deployments", "Change what a deployment on Azure is to be (try --help)."),
     Tool("admin", "admin", "Manage clients, roles, pools, backups … (try --help)."),
 )
 

@@ -11,16 +11,6 @@ case $AZURE_ENV_NAME in
 *.) fail "the name of a resource group, rg-$AZURE_ENV_NAME, cannot end with a dot: choose another environment name" ;;
 esac
 
-# azd knows who deploys, but not on every version what that is. Only a person becomes the operator unasked.
-if [ -z "${AZURE_PRINCIPAL_TYPE:-}" ]; then
-    kind=$(az account show --subscription "$AZURE_SUBSCRIPTION_ID" --query user.type --output tsv) ||
-        fail "cannot ask who is logged in; is az logged in, and to the subscription $AZURE_SUBSCRIPTION_ID?"
-    case $kind in
-    user) azd env set AZURE_PRINCIPAL_TYPE User ;;
-    *) azd env set AZURE_PRINCIPAL_TYPE ServicePrincipal ;;
-    esac
-fi
-
 # Flex Consumption is not offered everywhere, zone-redundant in fewer regions.
 set -- functionapp list-flexconsumption-locations --query '[].name' --output tsv
 [ "${QUEUE_PROFILE:-small}" != large ] || set -- "$@" --zone-redundant

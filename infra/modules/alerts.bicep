@@ -11,6 +11,9 @@ param serviceBusId string
 param storageId string
 @description('`alerts` of the profile.')
 param thresholds object
+@description('0: none.')
+param monthlyBudget int
+param budgetStart string
 
 var queries = [
   {
@@ -238,5 +241,40 @@ resource storageAvailability 'Microsoft.Insights/metricAlerts@2018-03-01' = {
         actionGroupId: group.id
       }
     ]
+  }
+}
+
+// Told of what was spent, and of what the month will cost as it goes on.
+resource budget 'Microsoft.Consumption/budgets@2023-11-01' = if (monthlyBudget > 0) {
+  name: '${prefix}-budget'
+  properties: {
+    category: 'Cost'
+    amount: monthlyBudget
+    timeGrain: 'Monthly'
+    timePeriod: {
+      startDate: '${budgetStart}T00:00:00Z'
+    }
+    notifications: {
+      spent: {
+        enabled: true
+        operator: 'GreaterThan'
+        threshold: 80
+        thresholdType: 'Actual'
+        contactEmails: emails
+        contactGroups: [
+          group.id
+        ]
+      }
+      forecast: {
+        enabled: true
+        operator: 'GreaterThan'
+        threshold: 100
+        thresholdType: 'Forecasted'
+        contactEmails: emails
+        contactGroups: [
+          group.id
+        ]
+      }
+    }
   }
 }

@@ -24,12 +24,15 @@ param publicArtifactBaseUrl string
 param acceptPreviousRootToken bool
 param signWithAccountKey bool
 
-resource storage 'Microsoft.Storage/storageAccounts@2023-05-01' existing = {
-  name: storageName
-}
-
 resource insights 'Microsoft.Insights/components@2020-02-02' existing = {
   name: applicationInsightsName
+}
+
+// By name, since the account may be one of another group.
+var storageUri = {
+  blob: 'https://${storageName}.blob.${environment().suffixes.storage}/'
+  queue: 'https://${storageName}.queue.${environment().suffixes.storage}/'
+  table: 'https://${storageName}.table.${environment().suffixes.storage}/'
 }
 
 resource plan 'Microsoft.Web/serverfarms@2024-04-01' = {
@@ -47,7 +50,7 @@ resource plan 'Microsoft.Web/serverfarms@2024-04-01' = {
   }
 }
 
-resource app 'Microsoft.Web/sites@2024-04-01' = {
+resource app 'Microsoft.Web/sites@2024-11-01' = {
   name: name
   location: location
   tags: union(tags, {
@@ -76,7 +79,7 @@ resource app 'Microsoft.Web/sites@2024-04-01' = {
       deployment: {
         storage: {
           type: 'blobContainer'
-          value: '${storage.properties.primaryEndpoints.blob}deployments'
+          value: '${storageUri.blob}deployments'
           authentication: {
             type: 'UserAssignedIdentity'
             userAssignedIdentityResourceId: deploymentIdentityId
@@ -86,6 +89,11 @@ resource app 'Microsoft.Web/sites@2024-04-01' = {
       runtime: {
         name: 'python'
         version: '3.13'
+      }
+      // Taken since 2024-11-01, and not in the types: docs of "Site update strategies in Flex Consumption".
+      #disable-next-line BCP037
+      siteUpdateStrategy: {
+        type: scale.updateStrategy
       }
       scaleAndConcurrency: {
         instanceMemoryMB: scale.instanceMemoryMB
@@ -127,9 +135,9 @@ resource settings 'Microsoft.Web/sites/config@2024-04-01' = {
 var hostSettings = {
   AzureWebJobsStorage__credential: 'managedidentity'
   AzureWebJobsStorage__clientId: identityClientId
-  AzureWebJobsStorage__blobServiceUri: storage.properties.primaryEndpoints.blob
-  AzureWebJobsStorage__queueServiceUri: storage.properties.primaryEndpoints.queue
-  AzureWebJobsStorage__tableServiceUri: storage.properties.primaryEndpoints.table
+  AzureWebJobsStorage__blobServiceUri: storageUri.blob
+  AzureWebJobsStorage__queueServiceUri: storageUri.queue
+  AzureWebJobsStorage__tableServiceUri: storageUri.table
   AzureWebJobsDisableHomepage: 'true'
   APPLICATIONINSIGHTS_CONNECTION_STRING: insights.properties.ConnectionString
   APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identityClientId};Authorization=AAD'

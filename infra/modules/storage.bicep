@@ -189,4 +189,3 @@ resource lifecycle 'Microsoft.Storage/storageAccounts/managementPolicies@2023-05
 
 output id string = account.id
 output name string = account.name
-output publicArtifactsUrl string = '${account.properties.primaryEndpoints.blob}public-artifacts'

@@ -31,6 +31,8 @@ RULES = {
     "Microsoft.Insights/metricAlerts": r"(?=.{1,260}$)[^*#&+:<>?@%{}\\/]*[^*#&+:<>?@%{}\\/. ]",
     "Microsoft.Insights/diagnosticSettings": r"[^*<>%&:\\?/#|]{1,260}",
     "Microsoft.Authorization/roleAssignments": _GUID,
+    "Microsoft.Authorization/roleDefinitions": _GUID,
+    "Microsoft.Consumption/budgets": r"[-\w]{1,63}",
     "Microsoft.App/managedEnvironments": r"(?=.{2,60}$)(?!.*--)[a-z][-a-z0-9]*[a-z0-9]",
     "Microsoft.App/jobs": r"(?=.{2,32}$)(?!.*--)[a-z][-a-z0-9]*[a-z0-9]",
     "Microsoft.Web/serverfarms": r"[-A-Za-z0-9]{1,60}",

@@ -10,6 +10,11 @@ from typing import Any
 from local.templates.shapes import Shape, document
 from local.templates.values import Later, Reference, Unknown, Value
 
+AHEAD: dict[str, tuple[str, ...]] = {
+    "properties.functionAppConfig.siteUpdateStrategy.type": ("Recreate", "RollingUpdate"),
+}
+"""Properties that Azure documents and takes, and its types do not have yet, with their values (docs: Site update
+strategies in Flex Consumption; API version 2024-11-01). The compiler warns of them."""
 REQUIRED, READ_ONLY, WRITE_ONLY, CONSTANT = 1, 2, 4, 8
 
 
@@ -118,8 +123,20 @@ def _check_object(value: Value, shape: Shape, path: str) -> Iterator[str]:
                 yield from check(inner, inner_shape, inside)
         elif additional is not None:
             yield from check(inner, variant.other(additional), inside)
+        elif any(path.startswith(f"{inside}.") for path in AHEAD):
+            yield from _check_ahead(inner, inside)
         else:
             yield _unknown(name, inside, known)
+
+
+def _check_ahead(value: Value, inside: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield f"{inside} has to be an object, not {value!r}"
+        return
+    for name, inner in value.items():
+        allowed = AHEAD.get(f"{inside}.{name}", ())
+        if inner not in allowed:
+            yield f"{inside}.{name} has to be one of {', '.join(allowed) or 'nothing'}, not {inner!r}"
 
 
 def _unknown(name: str, inside: str, known: Mapping[str, tuple[Shape, int]]) -> str:

@@ -59,8 +59,8 @@ def scenarios() -> dict[str, Mapping[str, str]]:
 def parameters(file: Path, environment: Mapping[str, str], types: Mapping[str, str]) -> dict[str, Value]:
     """The values that azd takes from main.parameters.json, given its environment and the parameters' declared types.
 
-    azd reads a variable that is empty as one that is not set, and turns texts into booleans and numbers where the
-    template wants these. An empty value leaves the template's own default.
+    azd reads a variable that is empty as one that is not set, and turns texts into booleans, numbers and, as JSON,
+    objects and lists where the template wants these. An empty value leaves the template's own default.
     """
     given: dict[str, Value] = {}
     for name, entry in json.loads(file.read_text())["parameters"].items():
@@ -71,6 +71,8 @@ def parameters(file: Path, environment: Mapping[str, str], types: Mapping[str, s
             )
             if value == "" and types.get(name) != "string":
                 continue
+            if types.get(name) in ("object", "array"):
+                value = json.loads(value)
             if types.get(name) == "bool":
                 value = value.lower() == "true"
             elif types.get(name) == "int":

@@ -81,7 +81,7 @@ class _Reader:
                 if made.name in group:
                     raise SyntaxFault(f"{self.path.name}:{made.line}: {made.name} is declared twice")
                 group[made.name] = made
-            elif node.type != "comment":
+            elif node.type not in _COMMENTS:
                 raise SyntaxFault(f"{self.path.name}:{node.start_point[0] + 1}: {kind} is unknown to this check")
             decorators = ()
         return File(self.path, found[""], found["output"], scope)
@@ -92,7 +92,7 @@ class _Reader:
         return call
 
     def _declaration(self, kind: str, node: tree_sitter.Node, decorators: tuple[Call, ...]) -> Declaration:
-        parts = [child for child in node.named_children if child.type != "comment"]
+        parts = [child for child in node.named_children if child.type not in _COMMENTS]
         name, target, rest = self.text(parts[0]), "", parts[1:]
         if kind in ("param", "output"):
             target, rest = self.text(rest[0]), rest[1:]
@@ -119,7 +119,7 @@ class _Reader:
         make = _MAKERS.get(node.type)
         if make is None:
             raise SyntaxFault(f"{self.path.name}:{line}: {node.type} is unknown to this check")
-        return make(self, [child for child in node.named_children if child.type != "comment"], node, line)
+        return make(self, [child for child in node.named_children if child.type not in _COMMENTS], node, line)
 
     def _string(self, node: tree_sitter.Node) -> Text:
         parts: list[str | Expression] = []
@@ -166,7 +166,7 @@ class _Reader:
         return _postfix(of, lambda on: Member(on, index, line=line))
 
     def _object(self, parts: list[tree_sitter.Node], line: int) -> Object:
-        pairs = ([child for child in each.named_children if child.type != "comment"] for each in parts)
+        pairs = ([child for child in each.named_children if child.type not in _COMMENTS] for each in parts)
         properties = tuple((self._key(pair[0]), self.expression(pair[1])) for pair in pairs)
         seen: set[str] = set()
         for key, _ in properties:
@@ -195,6 +195,7 @@ def _unescaped(text: str) -> str:
     return done + rest
 
 
+_COMMENTS = {"comment", "diagnostic_comment"}
 _DECLARATIONS = {
     "parameter_declaration": "param",
     "variable_declaration": "var",

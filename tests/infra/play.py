@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from local.state import ROOT
 from tests.infra import templates
 
 HOOKS = templates.INFRA / "hooks"
@@ -31,7 +33,15 @@ case "$1 $2" in
     if grep -qx "$secret" "$PLAY/secrets"; then echo "\\"$secret\\""; else
         echo "ERROR: (SecretNotFound) A secret with (name/id) $secret was not found in this key vault." >&2; exit 3
     fi ;;
-"account show") cat "$PLAY/account" ;;
+"account show") echo "\\"$(cat "$PLAY/account")\\"" ;;
+"ad signed-in-user") echo '"the-person"' ;;
+"deployment sub")
+    case $3 in
+    what-if)
+        for word; do case $word in @*) cp "${word#@}" "$PLAY/asked" ;; esac; done
+        cat "$PLAY/what-if" ;;
+    list) cat "$PLAY/deployments-of-azure" ;;
+    esac ;;
 "functionapp list-flexconsumption-locations")
     case $* in *--zone-redundant*) cat "$PLAY/zones" ;; *) cat "$PLAY/regions" ;; esac ;;
 "provider show") cat "$PLAY/provider" ;;
@@ -57,16 +67,25 @@ class Play:
         (self.folder / name).write_text("".join(f"{line}\n" for line in lines))
 
     def run(self, hook: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return self._run(["sh", str(HOOKS / hook)], more)
+
+    def deployments(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """`python3 -m local.deployments`, with this stage's descriptions."""
+        folder = str(self.folder / "deployments")
+        return self._run([sys.executable, "-m", "local.deployments", "--folder", folder, *arguments], more)
+
+    def _run(self, command: list[str], more: dict[str, str]) -> subprocess.CompletedProcess[str]:
         environment = {
             "PATH": f"{self.folder}:{os.environ['PATH']}",
             "PLAY": str(self.folder),
             "AZURE_ENV_NAME": "test",
             "AZURE_SUBSCRIPTION_ID": "s",
             "AZURE_LOCATION": "westeurope",
+            "QUEUE_DEPLOYMENTS": str(self.folder / "deployments"),
             **more,
         }
         return subprocess.run(
-            ["sh", str(HOOKS / hook)], env=environment, capture_output=True, text=True, check=False, timeout=30
+            command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False, timeout=30
         )
 
     @property

@@ -83,17 +83,7 @@ def test_the_environment_forgets_them(play: Play) -> None:
 def test_a_subscription_that_is_ready(play: Play) -> None:
     done = play.run("check-subscription.sh")
     assert (done.returncode, done.stderr) == (0, "")
-    assert play.env == {"AZURE_PRINCIPAL_TYPE": "User"}
     assert not [call for call in play.calls if call.startswith("provider register")]
-
-
-def test_a_pipeline_is_no_person(play: Play) -> None:
-    play.set("account", "servicePrincipal")
-    assert play.run("check-subscription.sh").returncode == 0
-    assert play.env == {"AZURE_PRINCIPAL_TYPE": "ServicePrincipal"}
-    (play.folder / "env").unlink()
-    assert play.run("check-subscription.sh", AZURE_PRINCIPAL_TYPE="User").returncode == 0
-    assert play.env == {}, "what is known is not asked for"
 
 
 @pytest.mark.parametrize(
@@ -153,7 +143,11 @@ def _hooks() -> dict[str, list[str]]:
 def test_azure_yaml_runs_them() -> None:
     hooks = _hooks()
     assert hooks == {
-        "preprovision": ["infra/hooks/check-subscription.sh", "infra/hooks/make-secrets.sh"],
+        "preprovision": [
+            "infra/hooks/apply-description.sh",
+            "infra/hooks/check-subscription.sh",
+            "infra/hooks/make-secrets.sh",
+        ],
         "postprovision": ["infra/hooks/forget-secrets.sh", "infra/hooks/resolve-secrets.sh"],
         "postdeploy": ["infra/hooks/smoke-test.sh"],
         "postdown": ["infra/hooks/say-what-stays.sh"],

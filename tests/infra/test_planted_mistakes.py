@@ -32,7 +32,13 @@ MISTAKES = [
         "unused parameter", STORAGE, "param location string", "param location string\nparam more string = ''", "more"
     ),
     Mistake("unused variable", APP, "var hostSettings", "var more = 1\nvar hostSettings", "more is not used"),
-    Mistake("unused existing resource", ROLES, "resource blobs '", f"{UNUSED}resource blobs '", "unused is not used"),
+    Mistake(
+        "unused existing resource",
+        "modules/storageroles.bicep",
+        "resource blobs '",
+        f"{UNUSED}resource blobs '",
+        "unused is not used",
+    ),
     Mistake("unknown key of a profile", MAIN, "scale.storageSku", "scale.storageSKUs", "there is no storageSKUs"),
     Mistake(
         "unknown member of a document", ROLES, "ids.keyVaultSecretsUser", "ids.keyVaultReader", "no keyVaultReader"
@@ -56,7 +62,7 @@ MISTAKES = [
     Mistake("casing of an enum", VAULT, "'standard'", "'Standard'", "has to be one of"),
     Mistake("length", "modules/alerts.bicep", "'tc-queue'", "'taskcluster-queue'", "characters, not 17"),
     Mistake("range", STORAGE, "      days: 7", "      days: 700", "1 to 365"),
-    Mistake("API version", APP, "sites@2024-04-01' =", "sites@2024-04-31' =", "no API version 2024-04-31"),
+    Mistake("API version", APP, "sites@2024-11-01' =", "sites@2024-11-31' =", "no API version 2024-11-31"),
     Mistake("resource type", STORAGE, "queueServices/queues@", "queueService/queues@", "no such resource type"),
     Mistake(
         "parent of another type",
@@ -96,7 +102,11 @@ MISTAKES = [
         "existing that nothing deploys", ROLES, "name: workbookName", "name: 'workbook'", "nothing deploys workbook"
     ),
     Mistake(
-        "app before its roles", MAIN, "    roles\n    endpoints\n", "    endpoints\n", "does not wait for the role"
+        "app before its roles",
+        MAIN,
+        "    roles\n    storageRoles\n",
+        "    storageRoles\n",
+        "does not wait for the role",
     ),
     Mistake("subnet that does not exist", NETWORK, "/subnets/app'", "/subnets/apps'", "no subnet"),
     Mistake("name that is too long", "abbreviations.json", '"kv-"', '"keyvault-of-"', "is no name for"),
@@ -115,9 +125,7 @@ MISTAKES = [
     Mistake(
         "size of the subnet", NETWORK, "cidrSubnet(addressPrefix, 25, 0)", "cidrSubnet(addressPrefix, 28, 0)", "/27"
     ),
-    Mistake(
-        "container of the packages", APP, "primaryEndpoints.blob}deployments", "primaryEndpoints.blob}zips", "zips"
-    ),
+    Mistake("container of the packages", APP, "storageUri.blob}deployments", "storageUri.blob}zips", "zips"),
     # Workers
     Mistake("scaler", POOL, "type: 'metrics-api'", "type: 'azure-queue'", "cannot read the load"),
     Mistake("number that starves", POOL, "valueLocation: sizes", "valueLocation: 'unresolved' // sizes", "no unreso"),

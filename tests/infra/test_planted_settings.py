@@ -9,15 +9,13 @@ import pytest
 from tests.infra.planting import Mistake, check_found
 
 MAIN, APP = "main.bicep", "modules/app.bicep"
-OVERRIDES = '"settingOverrides": {\n      "value": {}'
-WRONG = '"settingOverrides": {\n      "value": {"LONG_POLL_SECONDS": "60"}'
-UNREAD = '"settingOverrides": {\n      "value": {"LONG_POLLS_SECONDS": "20"}'
+OVERRIDES = "param settingOverrides object = {}"
+WRONG = "param settingOverrides object = {\n  LONG_POLL_SECONDS: '60'\n}"
+UNREAD = "param settingOverrides object = {\n  LONG_POLLS_SECONDS: '20'\n}"
 
 MISTAKES = [
-    Mistake("override that the app refuses", "main.parameters.json", OVERRIDES, WRONG, "LONG_POLL_SECONDS: Input"),
-    Mistake(
-        "override by another name", "main.parameters.json", OVERRIDES, UNREAD, "nothing reads the setting LONG_POLLS"
-    ),
+    Mistake("override that the app refuses", MAIN, OVERRIDES, WRONG, "LONG_POLL_SECONDS: Input"),
+    Mistake("override by another name", MAIN, OVERRIDES, UNREAD, "nothing reads the setting LONG_POLLS"),
     Mistake(
         "override that is not put in force",
         APP,
@@ -52,7 +50,7 @@ MISTAKES = [
     ),
     Mistake("identity that the app lacks", APP, "      '${identityId}': {}\n", "", "the app does not have"),
     Mistake(
-        "address of the host's tables", APP, "primaryEndpoints.table", "primaryEndpoints.queue", "__tableServiceUri has"
+        "address of the host's tables", APP, "Uri: storageUri.table", "Uri: storageUri.queue", "__tableServiceUri has"
     ),
     Mistake(
         "kind of credential", APP, "'managedidentity'", "'managedIdentity'", "__credential has to be managedidentity"

@@ -52,7 +52,7 @@ def problems(deploy: dict[Any, Any], ci: dict[Any, Any]) -> Iterator[str]:
             yield f"it deploys when the tests have ended with {result}"
     if deploy["concurrency"]["cancel-in-progress"] is not False:
         yield "a deployment is cancelled half-way by the next one"
-    if job["steps"][-1].get("run") != "infra/hooks/smoke-test.sh":
+    if not job["steps"][-1].get("run", "").endswith("\ninfra/hooks/smoke-test.sh\n"):
         yield "it does not end with the smoke test"
     yield from _package(job["steps"], ci["jobs"]["package"]["steps"])
     for document in (deploy, ci):
@@ -80,7 +80,7 @@ def _event(deploy: dict[Any, Any], given: Mapping[str, object], environment: str
         yield f"{event} deploys to {where}"
     if filled_in(deploy["concurrency"]["group"], given) != f"deploy-{environment}":
         yield f"{event} runs beside another deployment to {environment}"
-    if (name := filled_in(job["env"]["QUEUE_APP_VERSION"], given)) != version:
+    if (name := filled_in(job["env"]["QUEUE_BUILD"], given)) != version:
         yield f"{event} calls what it deploys {name}"
 
 
@@ -150,8 +150,13 @@ OTHERWISE = "(github.event_name == 'release' && 'staging') || 'production' }}"
             "github.sha",
             "release calls what it deploys abc",
         ),
-        ("deploy.yml", "        run: infra/hooks/smoke-test.sh\n", "        run: azd show\n", "smoke test"),
-        ("deploy.yml", "      - name: Infrastructure\n", "      - continue-on-error: true\n", "goes on after an error"),
+        ("deploy.yml", "          infra/hooks/smoke-test.sh\n", "          azd show\n", "smoke test"),
+        (
+            "deploy.yml",
+            "      - name: What would change, then infrastructure\n",
+            "      - continue-on-error: true\n",
+            "goes on after an error",
+        ),
         ("deploy.yml", "          path: dist\n", "          path: package\n", "not looked for"),
         ("ci.yml", "- run: ./dev test\n", "- run: ./dev test || true\n", "goes on after an error"),
     ],

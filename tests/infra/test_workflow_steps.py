@@ -96,7 +96,12 @@ def test_what_steps_run_exists(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new", "found"),
     [
-        ("deploy.yml", "run: infra/hooks/smoke-test.sh", "run: infra/hooks/smoketest.sh", "no infra/hooks/smoketest"),
+        (
+            "deploy.yml",
+            "          infra/hooks/smoke-test.sh",
+            "          infra/hooks/smoketest.sh",
+            "no infra/hooks/smoketest",
+        ),
         ("deploy.yml", '"$SHA256  dist', '"$SHA  dist', "SHA is not set"),
         ("deploy.yml", "RUN_ID: ${{", "RUN: ${{", "RUN_ID is not set"),
         ("release.yml", '--tag "$TAG"', '--tag "${{ github.ref_name }}"', "is code"),

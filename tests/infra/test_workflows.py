@@ -17,6 +17,7 @@ import jsonschema_rs
 import pytest
 import yaml  # type: ignore[import-untyped]  # comes without types
 
+from local.deployments import description
 from local.state import ROOT
 from local.templates import scenarios
 from local.templates.__main__ import evaluate
@@ -223,11 +224,12 @@ def test_paths_and_commands_of_the_repository_exist() -> None:
                 assert command in {"test", "package", "docs", "release"}
 
 
-HOOKS_OWN = re.compile(r"QUEUE_NEW_\w+|AZURE_PRINCIPAL_ID")
+HOOKS_OWN = re.compile(r"QUEUE_NEW_\w+|AZURE_PRINCIPAL_ID|QUEUE_APP_VERSION")
 """What hooks set, or azd knows by itself."""
-NO_PARAMETERS = {"AZURE_SUBSCRIPTION_ID", "RELEASE"}
-FIXED = {"AZURE_PRINCIPAL_TYPE", "QUEUE_APP_VERSION", "RELEASE"}
-"""What the pipeline decides itself: it is no person, and it knows what it deploys."""
+WHICH = {"AZURE_ENV_NAME", "AZURE_LOCATION", "AZURE_SUBSCRIPTION_ID"}
+"""Which deployment it is; what it is, its description says."""
+FIXED = {"AZURE_PRINCIPAL_TYPE", "QUEUE_BUILD", "QUEUE_CONFIRM", "RELEASE"}
+"""What the pipeline decides itself: it is no person, it knows what it deploys, and what a person has confirmed."""
 
 
 def _parameters() -> set[str]:
@@ -238,21 +240,27 @@ def _parameters() -> set[str]:
 
 def _documented() -> set[str]:
     """Variables that infra/README.md offers in its table."""
-    rows = re.findall(r"^\| (`QUEUE_[^|]+)\|", (templates.INFRA / "README.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `[^|]+\| (`QUEUE_[^|]+)\|", (templates.INFRA / "README.md").read_text(), re.MULTILINE)
     return {name for row in rows for name in re.findall(r"`(QUEUE_\w+)`", row)}
 
 
-def test_the_pipeline_passes_every_parameter_and_no_others() -> None:
-    """One that it drops would go back to its default with the next push, and might open a closed deployment."""
+def test_the_pipeline_says_which_deployment_and_not_what_it_is() -> None:
+    """A value of its own would undo what somebody has described, or be undone by it."""
     passed = _load(FOLDER / "deploy.yml")["jobs"]["deploy"]["env"]
-    assert passed.keys() - NO_PARAMETERS == _parameters()
-    for name, value in passed.items():
-        assert name in FIXED or re.search(rf"\bvars\.{name}\b", value), name
+    assert passed.keys() == WHICH | FIXED
+    for name in WHICH:
+        assert passed[name] == f"${{{{ vars.{name} }}}}"
     assert passed["AZURE_PRINCIPAL_TYPE"] == "ServicePrincipal", "a pipeline does not become the operator"
+    assert passed["QUEUE_CONFIRM"] == "${{ inputs.confirm }}", "a push confirms nothing"
+    provision = [step["run"] for _, step in _steps(FOLDER / "deploy.yml") if "azd provision" in step.get("run", "")]
+    assert provision == ["azd provision --no-prompt"], "hooks run: they show what would change, and a preview runs none"
 
 
 def test_every_parameter_is_documented_and_no_others() -> None:
     assert _documented() == {name for name in _parameters() if name.startswith("QUEUE_")}
+    text = (templates.INFRA / "README.md").read_text()
+    for name in description.described():
+        assert re.search(rf"^\| [^|]*`{name}`", text, re.MULTILINE), name
 
 
 @pytest.mark.parametrize("variable", sorted(_parameters()))
@@ -261,6 +269,9 @@ def test_every_parameter_changes_what_is_deployed(variable: str) -> None:
     changed = {**environment, variable: OTHER[variable]}
     if variable.startswith("AZURE_PRINCIPAL"):
         environment = {**environment, "QUEUE_OPERATOR_ID": "", "AZURE_PRINCIPAL_ID": "p", "AZURE_PRINCIPAL_TYPE": ""}
+        changed = {**environment, variable: OTHER[variable]}
+    if variable == "QUEUE_BUDGET_START":
+        environment = {**environment, "QUEUE_MONTHLY_BUDGET": "5", "QUEUE_BUDGET_START": "2026-01-01"}
         changed = {**environment, variable: OTHER[variable]}
     before, after = (
         {each.id: each.body for each in evaluate(given).all_resources()} for given in (environment, changed)
@@ -274,7 +285,6 @@ OTHER = {
     "AZURE_PRINCIPAL_TYPE": "User",
     "QUEUE_PROFILE": "small",
     "QUEUE_ROOT_URL": "https://other.example.com",
-    "QUEUE_APP_VERSION": "v9",
     "QUEUE_TOPIC_PREFIX": "other/",
     "QUEUE_PUBLIC_ARTIFACTS": "false",
     "QUEUE_PUBLIC_ARTIFACT_BASE_URL": "https://other.example.com/a",
@@ -300,6 +310,16 @@ OTHER = {
     "QUEUE_WORKERS": "my-team/linux",
     "QUEUE_WORKER_IMAGE": "other.azurecr.io/worker:2",
     "QUEUE_WORKER_REGISTRY": "other",
+    "QUEUE_WORKER_OVERRIDES": '{"my-team/linux": {"maxExecutions": 3}}',
+    "QUEUE_PROFILE_OVERRIDES": '{"updateStrategy": "RollingUpdate"}',
+    "QUEUE_SETTING_OVERRIDES": '{"POLL_URL_SECONDS": "1200"}',
+    "QUEUE_STORAGE_ALLOWED_ADDRESSES": '["203.0.113.0/24"]',
+    "QUEUE_STORAGE_ACCOUNT_ID": "/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/storageAccounts/stold",
+    "QUEUE_ARTIFACT_CORS_ORIGINS": '["https://example.com"]',
+    "QUEUE_MONTHLY_BUDGET": "100",
+    "QUEUE_BUDGET_START": "2026-02-01",
+    "QUEUE_TAGS": '{"a": "b"}',
+    "QUEUE_NAMES": '{"storage": "stother"}',
 }
 
 
