@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from admin.verification import azure_checks, blob_checks, bus_checks, front_checks, queue_checks, table_checks
+from admin.verification import (
+    azure_checks,
+    blob_checks,
+    bus_checks,
+    description_check,
+    front_checks,
+    queue_checks,
+    table_checks,
+)
 from admin.verification.core import Check
 
 CHECKS: tuple[Check, ...] = (
     *front_checks.CHECKS,
     *azure_checks.CHECKS,
+    *description_check.CHECKS,
     *queue_checks.CHECKS,
     *table_checks.CHECKS,
     *blob_checks.CHECKS,

@@ -25,7 +25,8 @@ APP_ROLES = (
 _WEB, _ROLES = "2024-04-01", "2022-04-01"
 
 
-def _site(deployment: Deployment) -> str:
+def site_of(deployment: Deployment) -> str:
+    """The app's id. Raises NotChecked where the environment does not name it."""
     missing = [name for name in VARIABLES if not deployment.environment.get(name)]
     if missing:
         raise NotChecked(f"{', '.join(missing)} not set")
@@ -33,10 +34,16 @@ def _site(deployment: Deployment) -> str:
     return f"/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.Web/sites/{app}"
 
 
+def web_settings(deployment: Deployment, site: str) -> dict[str, str]:
+    """The app's settings as Azure has them; secrets are references."""
+    given: dict[str, str] = deployment.arm("POST", f"{site}/config/appsettings/list", _WEB)["properties"]
+    return given
+
+
 def settings(deployment: Deployment) -> str:
     """Every setting that the app needs is set, and every reference into the vault is resolved."""
-    site = _site(deployment)
-    given: dict[str, str] = deployment.arm("POST", f"{site}/config/appsettings/list", _WEB)["properties"]
+    site = site_of(deployment)
+    given = web_settings(deployment, site)
     needed = {name.upper() for name, field in Settings.model_fields.items() if field.is_required()}
     needed |= {"STORAGE_ACCOUNT_NAME", "SERVICEBUS_NAMESPACE", "AzureWebJobsStorage__queueServiceUri"}
     missing = sorted(name for name in needed if not given.get(name))
@@ -51,9 +58,8 @@ def settings(deployment: Deployment) -> str:
 
 def roles(deployment: Deployment) -> str:
     """The app's identity has its roles, and no more."""
-    site = _site(deployment)
-    given = deployment.arm("POST", f"{site}/config/appsettings/list", _WEB)["properties"]
-    client_id = given["MANAGED_IDENTITY_CLIENT_ID"]
+    site = site_of(deployment)
+    client_id = web_settings(deployment, site)["MANAGED_IDENTITY_CLIENT_ID"]
     identities: dict[str, Any] = deployment.arm("GET", site, _WEB)["identity"]["userAssignedIdentities"]
     (principal,) = (each["principalId"] for each in identities.values() if each["clientId"] == client_id)
     scope = site.partition("/providers/")[0]

@@ -41,8 +41,12 @@ def test_the_local_stack_is_as_assumed_but_for_what_is_named(operator: Operator)
     outcomes = {each["check"]: each for each in json.loads(output)}
     assert list(outcomes) == [check.name for check in CHECKS]
     assert {name for name, each in outcomes.items() if each["result"] == "expected"} == EXPECTED
-    assert {name for name, each in outcomes.items() if each["result"] == "not checked"} == {"settings", "roles"}
-    others = outcomes.keys() - EXPECTED - {"settings", "roles"}
+    assert {name for name, each in outcomes.items() if each["result"] == "not checked"} == {
+        "settings",
+        "roles",
+        "description",
+    }
+    others = outcomes.keys() - EXPECTED - {"settings", "roles", "description"}
     assert {name for name, each in outcomes.items() if each["result"] == "holds"} == others
     assert all(outcomes[name]["found"] for name in EXPECTED)
 

@@ -22,7 +22,7 @@ from admin.verification import CHECKS, bus_checks, front_checks
 from admin.verification.core import Deployment, Outcome, run
 from local.azurite import ACCOUNT_KEY
 from local.stack import Stack
-from tests.admin import test_verify, test_verify_azure
+from tests.admin import test_verify, test_verify_azure, test_verify_description
 from tests.admin.test_verify import Front, _listening
 
 
@@ -347,4 +347,5 @@ def test_every_check_has_a_planted_difference() -> None:
     planted = {check for check, _, _ in PLANTS} | {check for check, _, _ in REWRITTEN}
     planted |= {check for _, check in (*test_verify.FRONT_PLANTS, *test_verify.QUEUE_PLANTS)}
     planted |= {check for check, *_, found in test_verify_azure.CASES if found}
+    planted |= {"description" for _ in test_verify_description.PLANTS}
     assert planted == {check.name for check in CHECKS}
