@@ -11,6 +11,7 @@ _SDKS = (
     "cryptography.hazmat.primitives.ciphers.aead",
     "shared.events.publisher",
     "azure.storage.queue.aio",
+    "shared.storage.pipeline",
     "azure.storage.blob.aio",
 )
 """In the order in which calls need them."""

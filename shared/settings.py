@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from shared.domain.artifacts import UploadMode
 from shared.errors import ServiceError
@@ -22,15 +23,13 @@ SHORTEST_FOR_WORKERS = 210
 """Seconds: generic-worker renews a claim some minutes before it ends, and one that is shorter never."""
 _ISSUER = r"^(https://[^?#\s]+|http://(localhost|127\.0\.0\.1)(:\d+)?(/[^?#\s]*)?)?$"
 _REFERENCE = "@Microsoft.KeyVault("
-_Words = Annotated[list[SecretStr], NoDecode]
+_Words = list[SecretStr]
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """Every setting that the app reads, by its name in upper case (docs/settings.md)."""
 
-    model_config = SettingsConfigDict(
-        case_sensitive=False, extra="ignore", hide_input_in_errors=True, env_ignore_empty=True
-    )
+    model_config = ConfigDict(hide_input_in_errors=True, validate_default=True)
 
     taskcluster_root_url: str = Field(
         pattern=r"^https?://[^/?#\s]+/?$",
@@ -404,10 +403,12 @@ def _parts(connection_string: SecretStr) -> set[str]:
     return {part.partition("=")[0].strip() for part in connection_string.get_secret_value().split(";")}
 
 
-def load_settings() -> Settings:
-    """The settings from the environment. Raises SettingsError that names what is wrong."""
+def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings from the environment, whose names are in any case; an empty one is none. Raises SettingsError that
+    names what is wrong."""
+    given = {name.lower(): text for name, text in environment.items() if text}
     try:
-        return Settings()
+        return Settings.model_validate({name: given[name] for name in Settings.model_fields if name in given})
     except ValidationError as error:
         lines = []
         for problem in json.loads(error.json(include_input=False, include_url=False, include_context=False)):

@@ -15,8 +15,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import aiohttp
-
 from shared.domain.artifacts import digest
 from shared.errors import AuthenticationFailed, ServiceUnavailable
 from shared.frozen import dataclass
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     import jwt  # loaded with the first ID token: few deployments see one
 
 Fetch = Callable[[str], Awaitable[bytes]]
-"""The content at a URL. Raises OSError, TimeoutError, aiohttp.ClientError or ValueError when it cannot be had."""
+"""The content at a URL. Raises OSError, TimeoutError or ValueError when it cannot be had."""
 
 FirstExchange = Callable[[str, datetime], Awaitable[datetime]]
 """When an ID token was exchanged first: now, unless it was before. Given are what stands for the token, and until when
@@ -261,7 +259,7 @@ class PublishedKeys:
                 raise ValueError("its keys are published at another scheme")
             keys = json.loads(await self._fetch(address))["keys"]
             self._keys = [key for key in keys if isinstance(key, dict)]
-        except (OSError, TimeoutError, aiohttp.ClientError, ValueError, KeyError, TypeError) as error:
+        except (OSError, TimeoutError, ValueError, KeyError, TypeError) as error:
             self._failed = self._monotonic(), f"the keys of {self._issuer} cannot be read: {error!r}"
         else:
             self._read, self._failed = self._monotonic(), None
@@ -270,18 +268,23 @@ class PublishedKeys:
 
 
 async def fetch(url: str) -> bytes:
-    """What a provider publishes. Redirects are not followed. Raises ValueError for more than a mebibyte."""
+    """What a provider publishes. Redirects are not followed. Raises ValueError for more than a mebibyte, OSError."""
+    import aiohttp  # takes a tenth of a second, and few deployments need it here
+
     timeout = aiohttp.ClientTimeout(total=_FETCH_SECONDS)
-    async with (
-        aiohttp.ClientSession(timeout=timeout, raise_for_status=True) as session,
-        session.get(url, allow_redirects=False) as response,
-    ):
-        content = bytearray()
-        async for part in response.content.iter_any():
-            content += part
-            if len(content) > _MOST_BYTES:
-                raise ValueError(f"{url} has more than {_MOST_BYTES} bytes")
-        return bytes(content)
+    content = bytearray()
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, raise_for_status=True) as session,
+            session.get(url, allow_redirects=False) as response,
+        ):
+            async for part in response.content.iter_any():
+                content += part
+                if len(content) > _MOST_BYTES:
+                    raise ValueError(f"{url} has more than {_MOST_BYTES} bytes")
+    except aiohttp.ClientError as error:
+        raise ConnectionError(repr(error)) from error
+    return bytes(content)
 
 
 def _words(claim: object) -> list[str]:

@@ -167,6 +167,10 @@ def test_pages_read_from_the_storage_account_and_from_what_the_settings_name(
     connection: str | None, name: str | None, origin: str
 ) -> None:
     settings = Settings.model_construct(
+        taskcluster_root_url="https://tc.example.com",
+        root_access_token=SecretStr(""),
+        message_signing_keys=[],
+        access_token_keys=[],
         storage_connection_string=None if connection is None else SecretStr(connection),
         storage_account_name=name,
         servicebus_namespace="namespace",
