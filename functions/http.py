@@ -151,7 +151,7 @@ async def _answer(
             await held.enter_async_context(_place(services, arrival, noted))
             if arrival.refusal is not None:
                 raise await _in_full(arrival.refusal, services, call, query, body)
-            call.may_wait = not endpoint.waits or await LOAD.falls()
+            call.may_wait, call.pause = not LOAD.is_high, LOAD.falls
             outcome = await _handled(services, call, query, body, held)
         except ApiError as error:
             return await _refusal(error, call, body, services)

@@ -21,7 +21,7 @@ from shared.jsontext import Measure
 LONGEST_WAIT = 15.0
 """Seconds that a call waits for its turn. The JavaScript client gives up after 30, and the call itself takes some."""
 POLL_PAUSE = 5.0
-"""Seconds that a long poll waits while the load is high, before it looks for work once."""
+"""Seconds that a long poll waits while the load is high, once it has looked for work."""
 WAITING_FOR_EACH = 20
 """Calls that may wait for each one in hand: as many as have their turn within LONGEST_WAIT if a call takes 0.75 s."""
 MOST_BYTES_WAITING = 32 * 1024 * 1024
@@ -127,9 +127,10 @@ class Load:
             self.polls -= 1
 
     async def falls(self) -> bool:
-        """Whether long polls may wait for work: while the load is high, they look for it once.
+        """Waits a moment for the load to fall; returns whether it has.
 
-        Before that they wait a moment for the load to fall: answered at once, their clients would call again at once.
+        So do long polls that have found no work while it is high: answered at once, their clients would call again at
+        once. They look for work before that, while it is certain that their clients are there.
         """
         return await comes_within(self._calm, self._poll_pause)
 

@@ -147,7 +147,7 @@ class Parts:
     def poller(self) -> Poller:
         settings, runtime = self.settings, self.runtime
         starvation = Starvation(self.pools, runtime, timedelta(seconds=settings.starvation_seconds))
-        return Poller(self.messages, self.pools, runtime, _intervals(settings), starvation)
+        return Poller(self.messages, self.pools, _intervals(settings), starvation, self.back_off.worked)
 
     @cached_property
     def back_off(self) -> BackOff:

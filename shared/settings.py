@@ -177,7 +177,7 @@ class Settings(BaseModel):
         ge=4,
         description="Calls that a process handles at a time, long polls not counted. Up to twenty times as many wait "
         "for their turn, 15 seconds at most; what is more gets 503 with `Retry-After`. From three quarters of it on, "
-        "long polls end early, and new ones look for work only once, after 5 seconds.",
+        "long polls end early, and new ones look for work only once and are answered 5 seconds later.",
     )
     max_long_polls: int = Field(
         default=200, ge=1, description="Long polls that a process holds at a time; beyond that the answer is 503."

@@ -112,6 +112,10 @@ class Authenticate(Protocol):
         ...
 
 
+async def at_once() -> None:
+    """No pause."""
+
+
 @dataclass
 class Call:
     """An endpoint with its URL parameters, query options and body, all validated, and who calls."""
@@ -127,7 +131,9 @@ class Call:
     """The body of an endpoint that takes content."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     may_wait: bool = True
-    """Whether a long poll may wait; else it looks once, since the process has much to do."""
+    """Whether a long poll may wait for work; else it looks once, since the process has much to do."""
+    pause: Callable[[], Awaitable[object]] = field(default=at_once, repr=False)
+    """What a long poll that may not wait does before it is answered with nothing."""
     _caller: Caller | None = None
 
     def payload(self, model: type[Model]) -> Model:

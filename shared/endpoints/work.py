@@ -105,6 +105,8 @@ async def claim_work(services: Services, call: Call) -> Answer:
     else:
         claims = await services.work.claim_polled(task_queue_id, worker, count, request.xmlMessage, wait)
     if not claims:
+        if not call.may_wait:
+            await call.pause()
         return json_answer({"tasks": []}, headers=advice(services.back_off.in_vain(task_queue_id)))
     services.back_off.worked(task_queue_id)
     return json_answer({"tasks": [claimed(claim) for claim in claims]})
@@ -195,8 +197,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         route="/claim-work/<taskQueueId>",
         handler=claim_work,
         title="Claim Work",
-        description="Claims pending tasks of a task queue for a worker. Waits up to 20 seconds for the first one, "
-        "and returns fewer than requested rather than wait for more. With `xmlMessage`, the answer of a "
+        description="Claims pending tasks of a task queue for a worker. If there are none, waits up to 20 seconds for "
+        "some, and then returns an empty list: a call that comes gets them. With `xmlMessage`, the answer of a "
         "URL of pollTaskUrls, it claims the tasks named there without waiting. If there is no work, "
         "`Retry-After` says how long to wait before the next call.",
         category="Worker Interface",

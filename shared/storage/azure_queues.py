@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from azure.core.exceptions import ResourceExistsError
 
@@ -15,7 +14,6 @@ from shared.storage.refusals import REFUSALS
 from shared.storage.wire import Answer, Endpoint, Refused, Request, Wire, unavailable
 
 if TYPE_CHECKING:
-    from azure.storage.queue import QueueMessage
     from azure.storage.queue.aio import QueueClient
 
 _NO_QUEUE = "QueueNotFound"
@@ -77,14 +75,13 @@ class AzureQueues:
     async def peek(self, queue: str, *, count: int = 1) -> list[Message]:
         """See `interface.Queues.peek`. A peeked message's `receipt.visible` is the time of its insertion."""
         limits.check_count(count)
+        request = queue_requests.peek(self._endpoint, self._name(queue), count)
         try:
-            with unavailable():
-                seen = await self._client(queue).peek_messages(count, error_map=REFUSALS)
+            return queue_requests.read_peeked(await self._wire.send(request))
         except Refused as answer:
             if answer.code not in _GONE:
                 raise
-            return []
-        return [_peeked(message) for message in seen]
+        return []
 
     async def length(self, queue: str) -> int:
         """See `interface.Queues.length`."""
@@ -131,14 +128,3 @@ async def _make(client: QueueClient) -> None:
             raise StorageUnavailable(answer.code) from None
         if answer.code != "QueueAlreadyExists":
             raise
-
-
-def _peeked(message: QueueMessage) -> Message:
-    content: Any = message.content
-    inserted = cast(datetime, message.inserted_on)
-    return Message(
-        receipt=Receipt(message_id=message.id, pop_receipt="", visible=inserted),
-        text=content,
-        inserted=inserted,
-        dequeue_count=cast(int, message.dequeue_count),
-    )

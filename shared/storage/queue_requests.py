@@ -5,6 +5,7 @@ The form is that of the Queue service's REST reference: bodies are XML, receipts
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from urllib.parse import quote
 from xml.etree.ElementTree import Element, ParseError, fromstring  # of answers that the account's own service sends
@@ -34,6 +35,12 @@ def get(endpoint: Endpoint, queue: str, count: int, hidden_for: int) -> Request:
     return Request(Kind.QUEUE_GET, "GET", endpoint, f"/{queue}/messages", dict(_COMMON), query=query)
 
 
+def peek(endpoint: Endpoint, queue: str, count: int) -> Request:
+    """Looks at messages without taking them."""
+    query = f"peekonly=true&numofmessages={count}"
+    return Request(Kind.QUEUE_PEEK, "GET", endpoint, f"/{queue}/messages", dict(_COMMON), query=query)
+
+
 def update(endpoint: Endpoint, queue: str, receipt: Receipt, text: str | None, delay: int) -> Request:
     """Moves a message, with a new text if there is one."""
     query = f"popreceipt={quote(receipt.pop_receipt, safe=IN_QUERY)}&visibilitytimeout={delay}"
@@ -60,10 +67,19 @@ def read_put(answer: Answer) -> Receipt:
 
 def read_messages(answer: Answer) -> list[Message]:
     """The messages that were taken. Raises StorageUnavailable for what is no list of them."""
+    return _messages(answer, _receipt)
+
+
+def read_peeked(answer: Answer) -> list[Message]:
+    """The messages that were looked at. Raises StorageUnavailable for what is no list of them."""
+    return _messages(answer, _no_receipt)
+
+
+def _messages(answer: Answer, receipt: Callable[[Element], Receipt]) -> list[Message]:
     try:
         return [
             Message(
-                receipt=_receipt(element),
+                receipt=receipt(element),
                 text=element.findtext("MessageText") or "",
                 inserted=_time(_word(element, "InsertionTime")),
                 dequeue_count=int(_word(element, "DequeueCount")),
@@ -103,6 +119,13 @@ def _receipt(element: Element) -> Receipt:
         message_id=_word(element, "MessageId"),
         pop_receipt=_word(element, "PopReceipt"),
         visible=_time(_word(element, "TimeNextVisible")),
+    )
+
+
+def _no_receipt(element: Element) -> Receipt:
+    """Names the message; it moves nothing, and is dated to the insertion."""
+    return Receipt(
+        message_id=_word(element, "MessageId"), pop_receipt="", visible=_time(_word(element, "InsertionTime"))
     )
 
 

@@ -1,5 +1,8 @@
 """Long polls of one pool in one process share one poller (design 4, contract 5.1).
 
+A call is given what is found by a look that begins when the call comes. From then on it waits to be told that there is
+work: it is answered with nothing, so that its client calls again, if it is still there.
+
 Bands go strictly by priority, unless a setting lets those first that have waited too long (design 4).
 """
 
@@ -61,14 +64,10 @@ MOST_AT_ONCE = 32
 """Messages that one Get may take."""
 IDLE_AFTER = 30.0
 """Seconds without work after which a pool is polled less often."""
-FRESH = 5.0
-"""Seconds without a new wait after which one of several workers that wait is asked to call again.
-
-A client may have gone without a word. So somebody was there this lately, whom the next work goes to. It costs a call in
-that time for each task queue at the most, and none where so many workers wait that they call as often anyway.
-"""
 CALLS_AGAIN = 1.0
-"""Seconds in which a client calls again; if none has, the next one is asked."""
+"""Seconds in which a client whose wait was ended has called again; where none has, twice as many waits are ended."""
+PAUSES = 5.0
+"""Seconds that generic-worker lets pass between two calls: one that has waited longer calls again at once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,6 +85,8 @@ class _Waiter:
     came: float
     served: asyncio.Future[None]
     messages: list[PendingMessage] = field(default_factory=list)
+    is_new: bool = True
+    """No look for it has ended yet."""
 
     @property
     def lacks(self) -> int:
@@ -94,48 +95,56 @@ class _Waiter:
 
 @dataclass(eq=False)
 class _Pool:
-    waiters: deque[_Waiter] = field(default_factory=deque)
+    waiters: list[_Waiter] = field(default_factory=list)
     """In the order in which they came."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     loop: asyncio.Task[None] | None = None
     last_found: float = 0.0
-    last_ended: float = 0.0
-    """When a wait was ended so that its client calls again."""
+    expected: int = 0
+    """Messages that those would take whose waits were ended for them, and who have not come again yet."""
+    asked: float = 0.0
+    """When waits were last ended for messages."""
+    urgency: int = 1
+    """For how many times as many messages as there are waits are ended."""
+
+    @property
+    def new(self) -> list[_Waiter]:
+        return [waiter for waiter in self.waiters if waiter.is_new]
 
 
 class Poller:
-    """Takes pending messages for those who wait, highest band first.
+    """Takes pending messages for those who call, highest band first, and tells those who wait that there are some.
 
-    Who came last is served first: a client that has gone is not seen to have gone (contract 5.1), and who came last is
-    the most likely to be there. Where several wait, they are asked in turn to call again (`FRESH`).
+    A client that has gone is not seen to have gone (contract 5.1): so who waits is given nothing. In the first look of
+    its call it was there a moment ago.
     """
 
     def __init__(
         self,
         messages: Messages,
         pools: PoolStore,
-        runtime: Runtime,
         intervals: PollIntervals,
         starvation: Starvation,
-        monotonic: Callable[[], float] | None = None,
+        there_is_work: Callable[[str], None],
     ) -> None:
+        """`there_is_work` is called with the task queue for whose work waits are ended."""
         self._messages = messages
         self._stores = pools
-        self._runtime = runtime
         self._intervals = intervals
         self._starvation = starvation
-        self._monotonic = monotonic or (lambda: asyncio.get_running_loop().time())
+        self._there_is_work = there_is_work
         self._pools: dict[str, _Pool] = {}
 
     async def take(self, task_queue_id: str, count: int, wait: float, ended: asyncio.Event) -> list[PendingMessage]:
-        """Up to `count` messages as soon as there are any, or none after `wait` seconds or when `ended` is set.
+        """Up to `count` messages that are there now; else none, as soon as some come whose receiver has to call again.
 
-        With no seconds to wait, it is one look at the pool. Nothing is left running when it returns: the last one to
-        leave waits for the poll under way. Cancelled, it releases what it was given. Raises StorageUnavailable.
+        None after `wait` seconds and when `ended` is set, too. With no seconds to wait, it is one look at the pool.
+        Nothing is left running when it returns: the last one to leave waits for the poll under way. Cancelled, it
+        releases what it was given. Raises StorageUnavailable.
         """
-        pool = self._pools.setdefault(task_queue_id, _Pool(last_found=self._monotonic()))
+        pool = self._pools.setdefault(task_queue_id, _Pool(last_found=_monotonic()))
         served = asyncio.get_running_loop().create_future()
-        waiter = _Waiter(count=count, looks_once=wait <= 0, came=self._monotonic(), served=served)
+        waiter = _Waiter(count=count, looks_once=wait <= 0, came=_monotonic(), served=served)
         pool.waiters.append(waiter)
         pool.wake.set()
         if pool.loop is None:
@@ -172,19 +181,25 @@ class Poller:
             pool.wake.set()
 
     def end_waits(self) -> None:
-        """Ends all waits now, as this process has more urgent things to do; who looks only once has that look."""
+        """Ends all waits now, as this process has more urgent things to do; who has just come has its look."""
         for pool in self._pools.values():
-            self._serve(pool, [waiter for waiter in pool.waiters if not waiter.looks_once])
+            for waiter in pool.new:
+                waiter.looks_once = True
+            self._serve(pool, [waiter for waiter in pool.waiters if not waiter.is_new])
             pool.wake.set()
 
     async def _poll_while_awaited(self, task_queue_id: str, pool: _Pool) -> None:
         try:
             while pool.waiters:
                 pool.wake.clear()
-                looking = [waiter for waiter in pool.waiters if waiter.looks_once]
-                found = await self._look(task_queue_id, pool)
-                self._serve(pool, looking)
-                self._refresh(pool)
+                if looking := pool.new:
+                    found = await self._look(task_queue_id, pool)
+                    for waiter in looking:
+                        waiter.is_new = False
+                    self._serve(pool, [waiter for waiter in looking if waiter.looks_once])
+                else:
+                    await self._tell(task_queue_id, pool)
+                    found = False
                 if not found and pool.waiters:
                     await self._pause(pool)
         except Exception as error:  # every waiter gets it; no one would see it in this task
@@ -198,19 +213,23 @@ class Poller:
                 self._pools.pop(task_queue_id, None)
 
     async def _look(self, task_queue_id: str, pool: _Pool) -> bool:
-        """One look at the bands in use, in order, until every waiter has its fill; who has less is served as well."""
-        found = False
+        """One look at the bands in use, in order, for who is new; who does not get its fill is served as well.
+
+        Returns whether there was anything.
+        """
+        found = 0
         for band in await self._starvation.order(task_queue_id, await self._stores.queues.bands(task_queue_id)):
-            wanted = sum(waiter.lacks for waiter in pool.waiters)
+            wanted = sum(waiter.lacks for waiter in pool.new)
             if not wanted:
                 break
             messages = await self._get(task_queue_id, band, wanted)
-            found = found or bool(messages)
+            found += len(messages)
             await self._hand_out(pool, messages)
         self._serve_begun(pool)
         if found:
-            pool.last_found = self._monotonic()
-        return found
+            pool.last_found = _monotonic()
+            pool.expected, pool.urgency = max(pool.expected - found, 0), 1
+        return found > 0
 
     async def _get(self, task_queue_id: str, band: Priority, wanted: int) -> list[PendingMessage]:
         return await self._messages.poll(
@@ -219,12 +238,10 @@ class Poller:
 
     async def _hand_out(self, pool: _Pool, messages: list[PendingMessage]) -> None:
         remaining = deque(messages)
-        while remaining and pool.waiters:
-            waiter = pool.waiters[-1]
+        for waiter in pool.new:
             waiter.messages.extend(remaining.popleft() for _ in range(min(waiter.lacks, len(remaining))))
-            if waiter.lacks:
-                break
-            pool.waiters.pop().served.set_result(None)
+            if not waiter.lacks:
+                self._serve(pool, [waiter])
         await together(*(self._messages.delay_pending(message.handle, 0) for message in remaining))
 
     @staticmethod
@@ -239,19 +256,54 @@ class Poller:
         """Serves who has got messages, and waits for more."""
         self._serve(pool, [waiter for waiter in pool.waiters if waiter.messages])
 
-    def _refresh(self, pool: _Pool) -> None:
-        """Ends the oldest wait, if nobody has come lately: its client, if it is there, calls again and comes last."""
-        now = self._monotonic()
-        if len(pool.waiters) < 2 or now - pool.last_ended < CALLS_AGAIN:
+    async def _tell(self, task_queue_id: str, pool: _Pool) -> None:
+        """Where there is work, ends as many waits as it takes; more where nobody has called again for the work."""
+        visible = await self._visible(task_queue_id, sum(waiter.count for waiter in pool.waiters))
+        now = _monotonic()
+        if not visible:
+            pool.expected, pool.urgency = 0, 1
             return
-        if now - pool.waiters[-1].came >= FRESH:
-            pool.last_ended = now
-            self._serve(pool, [pool.waiters[0]])
+        pool.last_found = now
+        if pool.expected and now - pool.asked >= CALLS_AGAIN:
+            pool.expected, pool.urgency = 0, pool.urgency * 2
+        lacking = (visible - sum(waiter.lacks for waiter in pool.new)) * pool.urgency - pool.expected
+        told: list[_Waiter] = []
+        for waiter in _who_calls_soonest(pool.waiters, now):
+            if lacking <= 0:
+                break
+            lacking -= waiter.count
+            told.append(waiter)
+        if told:
+            pool.asked = now
+            pool.expected += sum(waiter.count for waiter in told)
+            self._there_is_work(task_queue_id)
+            self._serve(pool, told)
+
+    async def _visible(self, task_queue_id: str, most: int) -> int:
+        """How many messages are there, as far as `most`; other processes see them as well."""
+        visible = 0
+        for band in await self._stores.queues.bands(task_queue_id):
+            if visible >= most:
+                break
+            visible += await self._messages.visible(task_queue_id, band, min(most - visible, MOST_AT_ONCE))
+        return visible
 
     async def _pause(self, pool: _Pool) -> None:
-        idle = self._monotonic() - pool.last_found > IDLE_AFTER
+        idle = _monotonic() - pool.last_found > IDLE_AFTER
         seconds = self._intervals.idle if idle else self._intervals.busy
         try:
-            await asyncio.wait_for(pool.wake.wait(), seconds)
+            await asyncio.wait_for(pool.wake.wait(), min(seconds, CALLS_AGAIN) if pool.expected else seconds)
         except TimeoutError:
             return
+
+
+def _who_calls_soonest(waiters: Sequence[_Waiter], now: float) -> list[_Waiter]:
+    """Those that wait, whose clients call again at once before those that pause first."""
+    waiting = [waiter for waiter in waiters if not waiter.is_new]
+    pausing = [waiter for waiter in waiting if now - waiter.came < PAUSES]
+    at_once = [waiter for waiter in waiting if now - waiter.came >= PAUSES]
+    return [*reversed(at_once), *pausing]
+
+
+def _monotonic() -> float:
+    return asyncio.get_running_loop().time()

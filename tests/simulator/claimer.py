@@ -8,8 +8,10 @@ from typing import Any
 
 from shared.domain.claims import Worker
 from shared.domain.task import State
+from shared.services import Services
 from shared.storage import keys
 from shared.storage.counting import Kind
+from shared.usecases.work import Claim
 from tests.simulator import invariants
 from tests.simulator.running import finish
 from tests.simulator.situations import A
@@ -49,6 +51,17 @@ def is_index_row(call: Call) -> bool:
 
 def of_worker(call: Call) -> bool:
     return call.kind is Kind.TABLE_WRITE and keys.worker(WORKER.worker_group, WORKER.worker_id) in call.keys
+
+
+async def calls_again(
+    world: World, worker: Worker, wait: float = WAIT, count: int = 1, services: Services | None = None
+) -> list[Claim]:
+    """What a worker gets that calls again whenever it was answered with nothing, for so many seconds."""
+    until = world.clock.elapsed + wait
+    claims: list[Claim] = []
+    while not claims and (left := until - world.clock.elapsed) > 0:
+        claims = await (services or world.services).work.claim_work(POOL, worker, count, left)
+    return claims
 
 
 def a_world(*gates: Any) -> World:

@@ -17,6 +17,7 @@ from shared.services import Services
 from shared.storage.counting import counting
 from shared.storage.interface import StorageUnavailable
 from shared.usecases.polling import Starvation
+from tests.simulator.claimer import calls_again
 from tests.simulator.situations import A
 from tests.simulator.world import POOL, WORKER, World, settings
 from tests.twin.driver import Simulation
@@ -103,8 +104,7 @@ def test_those_who_wait_share_what_comes(seed: int) -> None:
 
     async def wait(number: int) -> list[str]:
         await world.clock.sleep(number / 10)
-        claims = await world.services.work.claim_work(POOL, worker(number), 1, 20)
-        return [claim.task.task_id for claim in claims]
+        return [claim.task.task_id for claim in await calls_again(world, worker(number))]
 
     ids, *found = world.run(create_later(), *(wait(number) for number in range(4)))
     assert sorted(task_id for each in found for task_id in each) == sorted(ids)
@@ -159,7 +159,7 @@ def test_bands_that_come_into_use_are_known_to_other_processes_after_ten_seconds
     done(world, script(world))
 
 
-def test_who_waits_goes_on_waiting_when_a_message_comes_to_nothing() -> None:
+def test_a_message_that_comes_to_nothing_costs_nobody_the_next_one() -> None:
     """It may be there before its task is."""
     world = World()
 
@@ -171,7 +171,7 @@ def test_who_waits_goes_on_waiting_when_a_message_comes_to_nothing() -> None:
         return await world.create()
 
     async def wait() -> list[str]:
-        return [claim.task.task_id for claim in await world.services.work.claim_work(POOL, WORKER, 1, 20)]
+        return [claim.task.task_id for claim in await calls_again(world, WORKER)]
 
     created, claimed = world.run(create_slowly(), wait())
     assert claimed == [created]

@@ -1,146 +1,192 @@
 """Clients that hang up while they wait for work: the service is not told (docs/functions-host.md, contract 5.1).
 
-Such a wait goes on, and nobody receives what it is given.
+Such a wait goes on, and nobody receives what it is given. So it is given nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
 from shared.domain.claims import Worker
 from shared.domain.task import State
-from shared.usecases.polling import FRESH
+from shared.services import Services
+from shared.storage.counting import Kind
+from shared.usecases.polling import CALLS_AGAIN
 from shared.usecases.work import Claim
 from tests.simulator import invariants
-from tests.simulator.claimer import ANOTHER, WAIT, a_world
+from tests.simulator.claimer import ANOTHER, WAIT, a_world, calls_again
 from tests.simulator.running import finish
 from tests.simulator.world import POOL, WORKER, World
+from tests.twin.gate import Call, Phase
 
-SOON = 2.5
-"""Seconds until a pool that is not busy is looked at."""
-
-
-def dead(number: int) -> Worker:
-    return Worker(worker_group="dead", worker_id=f"w{number}")
-
-
-async def hang_up(world: World, count: int) -> list[asyncio.Task[list[Claim]]]:
-    """So many workers begin to wait, and never call again."""
-    waits = []
-    for _ in range(count):
-        worker = Worker(worker_group="dead", worker_id=world.slugid())
-        waits.append(asyncio.create_task(world.services.work.claim_work(POOL, worker, 1, WAIT)))
-        await world.clock.sleep(0.05)
-    return waits
+PAUSES: dict[str, Callable[[float], float]] = {
+    "calls at once": lambda waited: 0.05,
+    "generic-worker": lambda waited: max(5 - waited, 0.05),
+    "scriptworker": lambda waited: 10,
+}
+"""Seconds that a worker does not call after an answer without work, by how long it has waited for that."""
 
 
-async def live(world: World, count: int) -> list[str]:
-    """A worker that calls again and again, until it has had so many tasks."""
-    had: list[str] = []
-    while len(had) < count:
-        had += [claim.task.task_id for claim in await world.services.work.claim_work(POOL, WORKER, 1, WAIT)]
-        await world.clock.sleep(0.05)
-    return had
+def a_worker(world: World) -> Worker:
+    return Worker(worker_group="group", worker_id=world.slugid())
 
 
-def test_work_goes_to_whom_came_last() -> None:
+def hang_up(world: World, *processes: Services) -> list[asyncio.Task[list[Claim]]]:
+    """A new worker begins to wait in each of these processes, and never calls again."""
+    return [asyncio.ensure_future(each.work.claim_work(POOL, a_worker(world), 1, WAIT)) for each in processes]
+
+
+async def live(world: World, *processes: Services, count: int = 1, pauses: str = "calls at once") -> float:
+    """A worker that calls one process after the other, until it has had so many tasks; when it got the last one."""
+    me, had, calls = a_worker(world), 0, 0
+    while had < count:
+        services, began = processes[calls % len(processes)], world.clock.elapsed
+        claims = await services.work.claim_work(POOL, me, 1, WAIT)
+        had, calls = had + len(claims), calls + 1
+        await world.clock.sleep(0.05 if claims else PAUSES[pauses](world.clock.elapsed - began))
+    return world.clock.elapsed
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("seed", range(6))
+def test_no_task_is_lost_to_clients_that_hung_up(seed: int, processes: int) -> None:
+    """Whoever called first, however long they have waited, wherever the live worker waits, if one waits at all."""
+    world, chance = a_world(), random.Random(seed)
+    services = [world.process() for _ in range(processes)]
+
+    async def story() -> None:
+        for _ in range(8):
+            dead = [chance.choice(services) for _ in range(chance.choice((1, 2, 6)))]
+            tasks, is_first, pauses = chance.choice((1, 3)), chance.random() < 0.5, chance.choice(list(PAUSES))
+            where = [chance.choice(services)] if chance.random() < 0.5 else services
+            waits: list[asyncio.Task[list[Claim]]] = []
+            if not is_first:
+                waits += hang_up(world, *dead)
+                await world.clock.sleep(chance.uniform(0, 10))
+            working = asyncio.ensure_future(live(world, *where, count=tasks, pauses=pauses))
+            await world.clock.sleep(chance.uniform(0.01, 10))
+            if is_first:
+                waits += hang_up(world, *dead)
+            await world.clock.sleep(chance.uniform(0.01, 10))
+            for _ in range(tasks):
+                await chance.choice(services).create_task(world.definition())
+                await world.clock.sleep(chance.uniform(0, 2))
+            await working
+            assert not any(await asyncio.gather(*waits))
+
+    world.run(story())
+    assert all(len(task.runs) == 1 and task.state is State.RUNNING for task in world.tasks().values())
+
+
+def test_a_task_waits_for_the_next_worker_where_only_clients_wait_that_hung_up() -> None:
     world = a_world()
 
     async def story() -> None:
-        first = asyncio.ensure_future(world.services.work.claim_work(POOL, WORKER, 1, WAIT))
-        await world.clock.sleep(1)
-        second = asyncio.ensure_future(world.services.work.claim_work(POOL, ANOTHER, 1, WAIT))
+        waits = hang_up(world, *[world.services] * 3)
         await world.clock.sleep(1)
         task_id = await world.create()
-        assert [claim.task.task_id for claim in await second] == [task_id]
-        assert not first.done()
-        another = await world.create()
-        assert [claim.task.task_id for claim in await first] == [another]
-
-    world.run(story())
-
-
-def test_a_worker_that_got_less_than_it_asked_for_is_answered_though_another_came_later() -> None:
-    """It came first, has a task of a high band, and the later one takes the rest."""
-    world = a_world()
-
-    async def story() -> None:
-        await world.create()
-        waits = [
-            asyncio.ensure_future(world.services.work.claim_work(POOL, worker, 3, WAIT)) for worker in (WORKER, ANOTHER)
-        ]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        (task,) = world.tasks().values()
-        assert task.state is State.RUNNING
-        await world.create()
-        answers = await asyncio.gather(*waits)
-        assert sorted(len(answer) for answer in answers) == [1, 1]
-
-    world.run(story())
-
-
-@pytest.mark.parametrize(("older", "count"), [(0, 1), (0, 6), (4, 1), (2, 6)])
-def test_nothing_is_lost_to_clients_that_hung_up_while_a_worker_waits(older: int, count: int) -> None:
-    """Once those that came before the worker have been asked to call again, and then the worker itself."""
-    world = a_world()
-
-    async def story() -> None:
-        waits = await hang_up(world, older)
-        working = asyncio.ensure_future(live(world, count))
-        await world.clock.sleep(1)
-        waits += await hang_up(world, count)
-        await world.clock.sleep(FRESH + SOON * (older + 1))
-        for _ in range(count):
-            await world.create()
-            await world.clock.sleep(0.1)
-        assert len(await working) == count
+        await world.clock.sleep(8)
+        (claim,) = await world.services.work.claim_work(POOL, WORKER, 1, WAIT)
+        assert claim.task.task_id == task_id
         assert not any(await asyncio.gather(*waits))
 
     world.run(story())
-    assert all(len(task.runs) == 1 for task in world.tasks().values())
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_workers_that_take_turns_leave_little_to_one_that_hung_up(seed: int) -> None:
-    """Of tasks at any time within a wait, only those are lost that come before a live worker called again."""
-    world, chance = a_world(), random.Random(seed)
-    lost: list[float] = []
+@pytest.mark.parametrize(
+    ("pauses", "waited", "most"),
+    [
+        ("calls at once", 3.3, 0.2),
+        ("generic-worker", 2.3, 2.9),
+        ("generic-worker", 8.3, 0.2),
+        ("scriptworker", 8.3, 10.2),
+    ],
+)
+def test_a_worker_that_waits_has_the_task_as_soon_as_it_calls_again(pauses: str, waited: float, most: float) -> None:
+    world = a_world()
 
     async def story() -> None:
-        for number in range(12):
-            working = asyncio.ensure_future(live(world, 1))
-            await world.clock.sleep(chance.uniform(0, 3))
-            hung_up = asyncio.ensure_future(world.services.work.claim_work(POOL, dead(number), 1, WAIT))
-            after = chance.uniform(0.1, 15)
-            await world.clock.sleep(after)
-            await world.create()
-            if await hung_up:
-                lost.append(after)
-                await world.create()
-            await working
+        working = asyncio.ensure_future(live(world, world.services, pauses=pauses))
+        await world.clock.sleep(waited)
+        await world.create()
+        created = world.clock.elapsed
+        assert await working - created < most
 
     world.run(story())
-    assert all(after < FRESH + SOON for after in lost), lost
 
 
-def test_idle_workers_are_not_asked_more_often_than_one_of_them_calls_anyway() -> None:
-    """What it costs that somebody has called lately: a call in FRESH seconds, however many wait."""
+def test_who_calls_again_at_once_is_told_before_who_pauses_first() -> None:
+    """Of workers that call again 5 s after their last call at the earliest, one that has waited longer is told."""
     world = a_world()
-    calls = 0
 
-    async def idle(number: int) -> None:
-        nonlocal calls
-        await world.clock.sleep(number * 1.7)
-        while world.clock.elapsed < 100:
-            calls += 1
-            await world.services.work.claim_work(POOL, dead(number), 1, WAIT)
+    async def story() -> None:
+        working = []
+        for until_next in (2, 4, 2, 1):
+            working.append(asyncio.ensure_future(live(world, world.services, pauses="generic-worker")))
+            await world.clock.sleep(until_next)
+        began = world.clock.elapsed
+        await world.create()
+        (first,), _ = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
+        assert first is working[1], "it has waited for 7 s"
+        assert await first - began < 0.2
+        for _ in range(3):
+            await world.create()
+        await asyncio.wait(working)
 
-    world.run(*(idle(number) for number in range(3)))
-    assert calls <= 3 + 120 / FRESH
+    world.run(story())
+
+
+def test_as_many_are_told_as_there_are_tasks_and_more_only_where_nobody_calls() -> None:
+    """Otherwise one task would have all workers of a large pool call at once."""
+    world = a_world()
+
+    def waiting() -> int:
+        return world.services.work.waiting()[POOL]
+
+    async def story() -> None:
+        waits = hang_up(world, *[world.services] * 15)
+        await world.clock.sleep(1)
+        await world.create()
+        await world.clock.sleep(CALLS_AGAIN / 2)
+        assert waiting() == 14
+        await world.create()
+        await world.clock.sleep(CALLS_AGAIN / 4)
+        assert waiting() == 13
+        await world.clock.sleep(CALLS_AGAIN + 0.3)
+        assert waiting() == 13 - 2 * 2
+        assert len(await world.claim(2)) == 2
+        await world.clock.sleep(3 * CALLS_AGAIN)
+        assert waiting() == 9, "somebody came"
+        assert not any(await asyncio.gather(*waits))
+
+    world.run(story())
+
+
+def test_a_worker_that_is_told_costs_one_look_more() -> None:
+    """Beside those at intervals, which a worker costs that waits for longer."""
+    looks: list[Kind] = []
+
+    async def look(call: Call, phase: Phase) -> None:
+        if phase is Phase.BEFORE and call.kind in (Kind.QUEUE_PEEK, Kind.QUEUE_GET):
+            looks.append(call.kind)
+
+    world = a_world(look)
+
+    async def story() -> None:
+        waiting = hang_up(world, world.services)
+        await world.clock.sleep(0.5)
+        looks.clear()
+        await world.create()
+        await asyncio.wait(waiting)
+        assert len(await world.claim()) == 1
+        assert looks == [Kind.QUEUE_PEEK, Kind.QUEUE_GET]
+
+    world.run(story())
 
 
 def test_a_worker_with_room_for_more_keeps_the_run_that_it_has_not_renewed() -> None:
@@ -151,8 +197,8 @@ def test_a_worker_with_room_for_more_keeps_the_run_that_it_has_not_renewed() -> 
         first = await world.create()
         (claim,) = await world.services.work.claim_work(POOL, WORKER, 1, WAIT)
         assert claim.task.task_id == first
-        again = asyncio.ensure_future(world.services.work.claim_work(POOL, WORKER, 1, WAIT))
-        other = asyncio.ensure_future(world.services.work.claim_work(POOL, ANOTHER, 1, WAIT))
+        again = asyncio.ensure_future(calls_again(world, WORKER))
+        other = asyncio.ensure_future(calls_again(world, ANOTHER))
         await world.clock.sleep(3)
         assert world.tasks()[first].state is State.RUNNING
         second, third = await world.create(), await world.create()
@@ -165,3 +211,20 @@ def test_a_worker_with_room_for_more_keeps_the_run_that_it_has_not_renewed() -> 
     world.run(story())
     invariants.check(world)
     finish(world, is_acknowledged=False)
+
+
+def test_a_worker_that_got_less_than_it_asked_for_is_answered_though_another_came_later() -> None:
+    """It came first, has a task of a high band, and the later one takes the rest."""
+    world = a_world()
+
+    async def story() -> None:
+        await world.create()
+        waits = [asyncio.ensure_future(calls_again(world, worker, count=3)) for worker in (WORKER, ANOTHER)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        (task,) = world.tasks().values()
+        assert task.state is State.RUNNING
+        await world.create()
+        answers = await asyncio.gather(*waits)
+        assert sorted(len(answer) for answer in answers) == [1, 1]
+
+    world.run(story())

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from shared.domain.task import Resolved
 from shared.storage.counting import Operations
 from shared.storage.messages import pending_queue
 from tests.azurite.budgets import POOL, WORKER, Bench, budget, poll_answer
+from tests.events.attempts import until
 
 REPORT = "reportCompleted, reportFailed"
 
@@ -44,6 +49,27 @@ async def claim_polled(bench: Bench) -> Operations:
 async def claim_nothing(bench: Bench) -> Operations:
     """One Get per band in use and poll."""
     return await bench.measure(bench.calls.work.claim_work(POOL, WORKER, 1, 0.01))
+
+
+@budget(
+    "claimWork, waited",
+    "claimWork, one task, polled by the server",
+    "claimWork … after a wait that was ended for it, n bands in use",
+    n=1,
+)
+async def claim_waited(bench: Bench) -> Operations:
+    """The worker has found nothing, waits, is told that there is something, and calls again."""
+
+    async def calls() -> None:
+        assert not await bench.calls.work.claim_work(POOL, WORKER, 1, 5)
+        assert await bench.calls.work.claim_work(POOL, WORKER, 1, 5)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shared.usecases.work.NOTED_AFTER", 5)  # or it would be noted, if this machine is slow
+        measuring = asyncio.ensure_future(bench.measure(calls()))
+        await until(lambda: POOL in bench.calls.work._poller._pools and not bench.calls.work._poller._pools[POOL].new)
+        await bench.create()
+        return await measuring
 
 
 @budget("claimTask", "claimTask")
