@@ -52,6 +52,8 @@ What a program that was written for Taskcluster may notice, in one place.
   client's in its turn; and while storage does not answer.
 * **Values of 2019** that Taskcluster has dropped since are refused here, too: the priority `normal`, the reason
   `superseded`, and scopes from before tasks had credentials of their own (contract [2.2](contract.md#contract-2-2)).
+* **claimWork** gives a call that already waits no task, but answers it with an empty list, early, so that it calls
+  again (contract [5.1](contract.md#contract-5-1)).
 * **JSON is compact**, without line breaks and indentation.
 * **`statuses`** returns 200 tasks a page without a `limit`, Taskcluster 1,000; clients go on with its token.
 * **`__heartbeat__`** returns 503 if storage or Service Bus does not answer.
