@@ -15,6 +15,7 @@ from taskcluster.exceptions import TaskclusterFailure
 from typer.core import TyperCommand
 
 from admin import (
+    audit_commands,
     group_commands,
     index_commands,
     key_commands,
@@ -50,6 +51,7 @@ app.add_typer(pool_commands.pools, name="pool")
 app.add_typer(task_commands.tasks, name="task")
 app.add_typer(group_commands.groups, name="group")
 app.add_typer(task_queue_commands.queues, name="queue")
+app.add_typer(audit_commands.audit, name="audit")
 app.add_typer(index_commands.index, name="index")
 app.add_typer(storage_commands.backups, name="backup")
 app.add_typer(key_commands.keys, name="key")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from admin import backup, inspection, poison
+from admin import backup, inspection
 from admin.account import Records, with_account, with_records
 from admin.output import fail, show
 from admin.tables import Progress
@@ -17,6 +17,7 @@ from shared.concurrency import in_waves
 from shared.entities import TABLES
 from shared.runtime import Runtime
 from shared.storage.connection import AzureStorage
+from shared.usecases import poison
 
 WIDTH = 16
 AT_ONCE = 200

@@ -16,6 +16,7 @@ export const PAGES = {
   queues: () => import("./pages/queues.js"),
   queue: () => import("./pages/queue.js"),
   worker: () => import("./pages/worker.js"),
+  operations: () => import("./pages/operations.js"),
   history: () => import("./pages/history.js"),
   clients: () => import("./pages/clients.js"),
   "client-create": () => import("./pages/client-create.js"),

@@ -28,6 +28,7 @@ from shared.usecases.heartbeat import Ask
 from shared.usecases.history import History
 from shared.usecases.lifecycle import Lifecycle
 from shared.usecases.membership import Membership
+from shared.usecases.operations import Operations
 from shared.usecases.pool_views import Directory, PoolViews
 from shared.usecases.recent_groups import RecentGroups
 from shared.usecases.resolution import Resolution
@@ -87,10 +88,12 @@ def assemble(
             runtime, {"claimWork": parts.work.waiting, "pollTaskUrls": parts.poll_urls.waiting}
         ),
         history=History(parts.history_rows, parts.gauges, runtime, timedelta(days=settings.history_days)),
+        operations=Operations(storage.queues, parts.expiry, parts.pools, parts.history_rows, runtime),
         reconciler=parts.reconciler,
         index=parts.index,
         expiration=_expiration(parts),
         keyring=parts.keyring,
+        audit=parts.audit,
         sign_in=_sign_in(parts),
         workload_sign_in=_workload_sign_in(settings),
         clients=ClientAccounts(parts.clients, parts.keyring, parts.vault, parts.expiry, runtime),
@@ -122,6 +125,7 @@ def _expiration(parts: Parts) -> Expiration:
         parts.artifacts.expiry,
         parts.index,
         unsent_events,
+        parts.audit,
         parts.runtime,
     )
 

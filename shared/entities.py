@@ -23,6 +23,7 @@ TABLES: Final = (
     client_store.TABLE,
     role_store.TABLE,
     keys.HISTORY,
+    keys.AUDIT,
 )
 """The truth first: in a copy that is made in this order, projections are newer than what they project."""
 

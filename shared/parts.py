@@ -14,6 +14,7 @@ from shared.runtime import Runtime
 from shared.services import ArtifactServices
 from shared.settings import Settings
 from shared.storage.artifacts import ArtifactStore
+from shared.storage.audit import AuditStore
 from shared.storage.definitions import DefinitionCache
 from shared.storage.directory import DirectoryStore
 from shared.storage.expiry import ExpiryStore
@@ -32,6 +33,7 @@ from shared.storage.workers import WorkerStore
 from shared.usecases.announcer import Announcer, Publisher
 from shared.usecases.artifact_expiry import ArtifactExpiry
 from shared.usecases.artifacts import Artifacts, Finishing
+from shared.usecases.audit import Audit
 from shared.usecases.back_off import BackOff
 from shared.usecases.credentials import EndingCredentials
 from shared.usecases.executor import Executor, Stores
@@ -171,6 +173,11 @@ class Parts:
     @cached_property
     def index(self) -> Index:
         return Index(IndexStore(self.storage, self.expiry, self.runtime), self.lookups)
+
+    @cached_property
+    def audit(self) -> Audit:
+        kept = timedelta(days=self.settings.audit_retention_days)
+        return Audit(AuditStore(self.storage), self.expiry, self.runtime, kept)
 
     @cached_property
     def snapshots(self) -> PoolSnapshots:

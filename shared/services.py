@@ -12,6 +12,7 @@ from shared.runtime import Runtime
 from shared.settings import Settings
 from shared.usecases.artifact_expiry import ArtifactExpiry
 from shared.usecases.artifacts import Artifacts, Finishing
+from shared.usecases.audit import Audit
 from shared.usecases.back_off import BackOff
 from shared.usecases.clients import ClientAccounts
 from shared.usecases.create import CreateTask
@@ -27,6 +28,7 @@ from shared.usecases.history import History
 from shared.usecases.index import Index
 from shared.usecases.lifecycle import Lifecycle
 from shared.usecases.objects import Objects
+from shared.usecases.operations import Operations
 from shared.usecases.poll_urls import PollUrls
 from shared.usecases.pool_views import Directory, PoolViews
 from shared.usecases.reading import Reading
@@ -90,10 +92,12 @@ class Services:
     gauges: Gauges
     waiting_workers: WaitingWorkers
     history: History
+    operations: Operations
     expiration: Expiration
     reconciler: Reconciler
     index: Index
     keyring: TableKeyring
+    audit: Audit
     sign_in: SignIn | None
     """None where no OpenID Connect provider is set up."""
     workload_sign_in: WorkloadSignIn | None

@@ -149,6 +149,12 @@ class Settings(BaseModel):
         le=366,
         description="For so many days the console's history is kept, hour by hour; every five minutes for two days.",
     )
+    audit_retention_days: int = Field(
+        default=30,
+        ge=1,
+        le=3660,
+        description="For so many days it is known who changed a task, a group, a worker, a client or a role.",
+    )
     artifact_put_seconds: float = Field(
         default=2700, ge=60, le=86_400, description="Life of the signed URLs for uploading an artifact."
     )

@@ -108,6 +108,8 @@ export const artifact = (taskId, runId, name, options) => {
   return call(`${QUEUE}/task/${arg(taskId)}${run}/artifact-content/${arg(name)}`, options);
 };
 
+/** Task queues that are in use. @param {Options & {limit?: number}} [options] */
+export const listTaskQueues = (options) => pages(`${QUEUE}/task-queues`, options);
 /** All task queues with their counts, those without workers too. @param {Options} [options] */
 export const listTaskQueueStates = (options) => pages(`${QUEUE}/task-queue-states`, options);
 /** @param {string} id @param {Options} [options] @returns {Promise<import("./types").TaskQueue>} */
@@ -140,6 +142,16 @@ export const workerRemoved = (id, group, worker) =>
 
 /** @param {Options["query"]} query @param {Options} [options] @returns {Promise<{intervalSeconds: number, samples: import("./types").Sample[]}>} */
 export const history = (query, options) => call(`${QUEUE}/history`, { ...options, query });
+/** @param {Options} [options] @returns {Promise<import("./types").Operations>} */
+export const operations = (options) => call(`${QUEUE}/operations`, options);
+/** @param {string} name @param {Options} [options] @returns {Promise<{messages: import("./types").PoisonMessage[]}>} */
+export const listPoisonMessages = (name, options) => call(`${QUEUE}/poison-messages/${arg(name)}`, options);
+/**
+ * Send what a queue gave up once more, or delete it: one message, or all.
+ * @param {string} name @param {"redrive" | "delete"} how @param {string} [messageId] @returns {Promise<{moved: number, left: number}>}
+ */
+export const movePoisonMessages = (name, how, messageId) =>
+  act(`/poison-messages/${arg(name)}/${how}`, messageId === undefined ? {} : { messageId });
 /** @param {Options} [options] @returns {Promise<{healthy: boolean, findings: import("./types").Finding[]}>} */
 export const health = (options) => call(`${QUEUE}/health`, options);
 

@@ -190,6 +190,31 @@ export interface Sample {
   waitP95Seconds?: number;
 }
 
+export interface Operations {
+  queues: { queue: string; messages: number; poison: number }[];
+  expiryNoted?: string;
+  expiredBefore?: string;
+  reconcilerNoted?: string;
+  sampled?: string;
+}
+
+export interface PoisonMessage {
+  messageId: string;
+  put: string;
+  readable: boolean;
+  about: Record<string, unknown>;
+}
+
+export interface AuditEntry {
+  clientId: string;
+  /** What was done; ends with ", not confirmed" where nobody knows whether it happened. */
+  actionType: string;
+  created: string;
+  entityId: string;
+  entityType: string;
+  detail?: string;
+}
+
 export interface Finding {
   code: string;
   severity: "warning" | "critical";

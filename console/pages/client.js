@@ -2,9 +2,11 @@
 
 import { html, useState } from "../core/html.js";
 import * as auth from "../core/auth.js";
+import { byClient, ofEntity } from "../core/audit.js";
 import { useNow, usePolled } from "../core/polling.js";
 import { navigate } from "../core/router.js";
 import { useTitle } from "../core/title.js";
+import { AuditHistory } from "../parts/audit.js";
 import { ActionButton, Copy, Loaded } from "../parts/feedback.js";
 import { Scopes, ScopesField, scopesOf } from "../parts/scopes.js";
 import { Facts, Time } from "../parts/states.js";
@@ -62,6 +64,8 @@ function Details({ client, refresh }) {
       <${ActionButton} kind="danger" action=${remove} confirm="Delete the client?">Delete<//>
     </div>`
     }
+    <${AuditHistory} title="What was done to it" read=${ofEntity("client", id)} />
+    <${AuditHistory} title="What it did" who=${false} read=${byClient(id)} />
     <h2>Expanded scopes</h2>
     <${Scopes} of=${client.expandedScopes} />`;
 }

@@ -1,11 +1,13 @@
 // A task group: how far it is, what failed, and what to do about many tasks at once.
 
+import { ofGroup } from "../core/audit.js";
 import { html, useEffect, useMemo, useRef, useState } from "../core/html.js";
 import { blockedTasks, countByState, distrust, endings, readGroup, restOf } from "../core/group.js";
 import { useNow, usePolled } from "../core/polling.js";
 import { setQuery, to } from "../core/router.js";
 import { duration } from "../core/time.js";
 import { counted, isFinal, runtime, shortReason, STATES } from "../core/words.js";
+import { AuditHistory } from "../parts/audit.js";
 import { BulkProgress, useBulk } from "../parts/bulk.js";
 import { Copy, Empty, Loaded } from "../parts/feedback.js";
 import { DependencyGraph } from "../parts/graph.js";
@@ -104,7 +106,8 @@ function Group({ found, view, query, refresh }) {
       <${SelectionActions} selected=${selected} members=${members} bulk=${bulk} clear=${() => setSelected(new Set())} />
       ${listed.length === 0 ? html`<${Empty}>${members.length ? "No task matches the filter." : "The group has no task yet."}<//>` : html`<${TaskTable} members=${listed} blocked=${blocked} now=${now} sort=${query.get("sort") ?? "state"} selected=${selected} select=${setSelected} />`}
     `
-    }`;
+    }
+    <${AuditHistory} read=${ofGroup(group.taskGroupId)} />`;
 }
 
 /** @param {{members: Member[], blocked: Set<string>, now: number, sort: string, selected: Set<string>, select: (ids: Set<string>) => void}} properties */

@@ -33,9 +33,10 @@ function Health() {
   const findings = polled.data?.findings ?? [];
   if (!polled.data) return null;
   if (findings.length === 0)
-    return html`<p class="notice good" role="status">The service is well: timers run, events go out, storage answers.</p>`;
+    return html`<p class="notice good" role="status">The service is well: timers run, events go out, storage answers. <a href="/operations">Operations</a></p>`;
   return html`<ul class="notice ${findings.some(({ severity }) => severity === "critical") ? "critical" : "warning"}" aria-label="Health">
     ${findings.map(({ code, message, remedy }) => html`<li key=${code}>${message} ${remedy}${code === "task-queues-stalled" && html` <a href="/provisioners">Task queues</a>`}</li>`)}
+    <li><a href="/operations">Operations</a></li>
   </ul>`;
 }
 

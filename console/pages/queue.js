@@ -2,8 +2,17 @@
 
 import { html, useMemo, useRef } from "../core/html.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
-import { listClaimedTasks, listPendingTasks, listWorkers, statuses, taskQueueLoad, tasks } from "../core/queue.js";
+import {
+  history,
+  listClaimedTasks,
+  listPendingTasks,
+  listWorkers,
+  statuses,
+  taskQueueLoad,
+  tasks,
+} from "../core/queue.js";
 import { setQuery, to } from "../core/router.js";
+import { duration } from "../core/time.js";
 import { useTitle } from "../core/title.js";
 import { counted, isFinal, PRIORITIES, workerState } from "../core/words.js";
 import { Empty, Loaded } from "../parts/feedback.js";
@@ -36,6 +45,7 @@ export default function QueuePage({ params, query }) {
         ["Workers wanted", unresolvedTasks.toLocaleString()],
         ["Workers waiting", waiting(waitingWorkers)],
       ]} />`}<//>
+    <${Waits} id=${id} />
     <${Tabs} label="Views of the task queue" current=${view} views=${[
       { name: "workers", title: "Workers", href: to.queue(id) },
       { name: "pending-tasks", title: "Pending", href: to.queue(id, "pending-tasks") },
@@ -43,6 +53,28 @@ export default function QueuePage({ params, query }) {
     ]} />
     ${view === "pending-tasks" ? html`<${PendingList} id=${id} query=${query} />` : view === "claimed-tasks" ? html`<${ClaimedList} id=${id} query=${query} />` : html`<${Workers} id=${id} query=${query} />`}
   </article>`;
+}
+
+/** How long what started last had waited; nothing for who may not see the history. @param {{id: string}} properties */
+function Waits({ id }) {
+  const polled = usePolled(
+    async (signal) => {
+      const { samples } = await history({ taskQueueId: id }, { signal });
+      return samples.findLast(({ waitP50Seconds }) => waitP50Seconds !== undefined) ?? null;
+    },
+    [id],
+    { until: () => true }, // once: what is five minutes old is not worth a request a minute
+  );
+  const now = useNow(30_000);
+  if (!polled.data) return null;
+  const { time, waitP50Seconds = 0, waitP95Seconds = 0 } = polled.data;
+  return html`<p>Waiting time of the runs that started last: median ${duration(waitP50Seconds * 1000)}, 95 % within ${duration(waitP95Seconds * 1000)} <span class="reason">(five minutes, until <${Time} at=${time} now=${now} />)</span></p>`;
+}
+
+/** @param {{items: Worker[], busy: number, now: number}} properties */
+function Summary({ items, busy, now }) {
+  const quarantined = items.filter((worker) => isQuarantined(worker, now)).length;
+  return html`<p>${counted(items.length, "worker")}: ${busy.toLocaleString()} at work, ${quarantined.toLocaleString()} quarantined</p>`;
 }
 
 /** @param {Load["waitingWorkers"]} number */
@@ -225,7 +257,7 @@ function Workers({ id, query }) {
       items,
       more,
       "No worker has asked this task queue for work lately: what is pending waits until one does.",
-      html`<${Table} rows=${items} columns=${columns} id=${keyOf} caption="Workers" sort=${query.get("sort") ?? "-active"} onSort=${(/** @type {string} */ sort) => setQuery({ sort })} />`,
+      html`<${Summary} items=${items} busy=${polled.data?.busy.size ?? 0} now=${now} /><${Table} rows=${items} columns=${columns} id=${keyOf} caption="Workers" sort=${query.get("sort") ?? "-active"} onSort=${(/** @type {string} */ sort) => setQuery({ sort })} />`,
     )}<//>`;
 }
 

@@ -2,9 +2,11 @@
 
 import { html, useState } from "../core/html.js";
 import * as auth from "../core/auth.js";
+import { ofEntity } from "../core/audit.js";
 import { usePolled } from "../core/polling.js";
 import { navigate, to } from "../core/router.js";
 import { useTitle } from "../core/title.js";
+import { AuditHistory } from "../parts/audit.js";
 import { ActionButton, Loaded } from "../parts/feedback.js";
 import { Scopes, ScopesField, scopesOf } from "../parts/scopes.js";
 
@@ -26,6 +28,7 @@ function Existing({ id }) {
     <p><a href="/auth/roles">All roles</a></p>
     <${Loaded} of=${polled} label="Loading the role">${(/** @type {Role} */ role) => html`
       <${Form} key=${role.lastModified} role=${role} refresh=${polled.refresh} />
+      <${AuditHistory} read=${ofEntity("role", id)} />
       <h2>Expanded scopes</h2><${Scopes} of=${role.expandedScopes} />`}<//>
   </article>`;
 }

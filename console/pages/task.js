@@ -1,5 +1,6 @@
 // One task: its state with the reason, its runs and their logs, what it waits for, and what can be done with it.
 
+import { ofTask } from "../core/audit.js";
 import { html, useEffect } from "../core/html.js";
 import { pathsOf } from "../core/index-service.js";
 import { useNow, usePolled } from "../core/polling.js";
@@ -8,6 +9,7 @@ import { to } from "../core/router.js";
 import { duration } from "../core/time.js";
 import { isFinal, reasonCreated, shortReason } from "../core/words.js";
 import { Artifacts, useArtifacts } from "../parts/artifacts.js";
+import { AuditHistory } from "../parts/audit.js";
 import { Copy, Loaded } from "../parts/feedback.js";
 import { Dependencies } from "../parts/dependencies.js";
 import { Definition } from "../parts/definition.js";
@@ -93,6 +95,7 @@ function Task({ task, status, runId, refresh }) {
         ]} />
       </section>
     </div>
+    <${AuditHistory} read=${ofTask(status.taskId)} />
     <${Definition} task=${task} />`;
 }
 

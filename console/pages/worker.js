@@ -1,11 +1,13 @@
 // One worker: what it does and did, and quarantine with its reason and history.
 
+import { ofWorker } from "../core/audit.js";
 import { html, useState } from "../core/html.js";
 import { useNow, usePolled } from "../core/polling.js";
 import { getWorker, quarantineWorker, statuses, tasks, workerRemoved } from "../core/queue.js";
 import { to } from "../core/router.js";
 import { useTitle } from "../core/title.js";
 import { counted, shortReason, workerState } from "../core/words.js";
+import { AuditHistory } from "../parts/audit.js";
 import { ActionButton, Empty, Loaded } from "../parts/feedback.js";
 import { Facts, LastActive, State, Time, Until } from "../parts/states.js";
 
@@ -97,6 +99,7 @@ function Details({ id, worker, recent, refresh }) {
       </ul>`
       }
     </section>
+    <${AuditHistory} read=${ofWorker(id, worker.workerGroup, worker.workerId)} />
     <section aria-labelledby="recent">
       <h2 id="recent">Recent tasks</h2>
       ${

@@ -38,6 +38,9 @@ PARAMETERS: Mapping[str, str] = {
     "namespace": INDEX_PATTERN,
     "clientId": r"^[A-Za-z0-9!@/:.+|_-]+$",
     "roleId": r"^[\x20-\x7e]+$",
+    "queueName": r"^[a-z-]{1,63}$",
+    "entityType": r"^(client|role|secret|hook|worker-pool)$",
+    "entityId": r"^[\x20-\x7e]+$",
 }
 """Pattern of every URL parameter (contract 0.1)."""
 

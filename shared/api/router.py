@@ -46,7 +46,7 @@ def _compile(prefix: str, endpoint: Endpoint) -> re.Pattern[str]:
             return r"(?P<name>.*)"
         if name == "taskQueueId" and endpoint.raw_slash:
             return r"(?P<taskQueueId>[^/]+(?:/[^/]+)?)"
-        if name in ("clientId", "roleId"):
+        if name in ("clientId", "roleId", "entityId"):
             return rf"(?P<{name}>.+?)"  # ids hold slashes, which the platform may have decoded
         return rf"(?P<{name}>[^/]+)"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from typing import cast
@@ -123,15 +123,20 @@ class ClientStore:
         (etag,) = await self._write(Merge(row_key(record.client_id), values, record.etag))
         return replace(record, last_date_used=now, sealed_token=sealed_token, etag=etag)
 
-    async def delete(self, client_id: str) -> None:
-        """Removes a client; nothing happens when there is none."""
+    async def delete(self, client_id: str) -> bool:
+        """Removes a client. Returns whether there was one."""
         try:
             await self._tables.transact(TABLE, _PARTITION, [Delete(row_key(client_id))])
         except TransactionRefused as refused:
             assert refused.refusal is Refusal.MISSING, "an unconditional removal has no other reason to be refused"
+            return False
+        return True
 
-    async def delete_expired(self, client_id: str, now: datetime) -> bool:
-        """Removes the client if it has expired and asked for that. Returns whether it is gone.
+    async def delete_expired(
+        self, client_id: str, now: datetime, ahead: Callable[[], Awaitable[None]] | None = None
+    ) -> bool:
+        """Removes the client if it has expired and asked for that. Returns whether it is gone;
+        `ahead` comes before that.
 
         For the cleaning up of what the Expiry table says is due; a client that was prolonged stays, as it has a later
         row there. One that was changed meanwhile is judged again: a change need not prolong it.
@@ -142,6 +147,8 @@ class ClientStore:
                 return True
             if not record.delete_on_expiration or record.expires > now:
                 return False
+            if ahead is not None:
+                await ahead()
             try:
                 await self._write(Delete(row_key(client_id), record.etag))
             except ClientChanged:

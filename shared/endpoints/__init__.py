@@ -5,9 +5,11 @@ from __future__ import annotations
 from shared.api.endpoint import Endpoint
 from shared.endpoints import (
     artifacts,
+    audit,
     batches,
     groups,
     history,
+    operations,
     provisioners,
     service,
     task_queues,
@@ -21,6 +23,7 @@ PREFIX = "/api/queue/v1"
 ENDPOINTS: tuple[Endpoint, ...] = (
     *service.ENDPOINTS,
     *history.ENDPOINTS,
+    *operations.ENDPOINTS,
     *tasks.ENDPOINTS,
     *batches.ENDPOINTS,
     *groups.ENDPOINTS,
@@ -29,4 +32,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *provisioners.ENDPOINTS,
     *task_queues.ENDPOINTS,
     *workers.ENDPOINTS,
+    *audit.ENDPOINTS,
 )

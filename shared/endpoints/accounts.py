@@ -6,12 +6,13 @@ Names, routes, schemas and scopes are those of the public clients' `Auth` class;
 from __future__ import annotations
 
 from shared.api.endpoint import Endpoint
-from shared.endpoints import clients, roles, scopes, service, sign_in
+from shared.endpoints import audit, clients, roles, scopes, service, sign_in
 
 PREFIX = "/api/auth/v1"
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *service.ENDPOINTS,
+    *audit.ACCOUNTS,
     *clients.ENDPOINTS,
     *roles.ENDPOINTS,
     *scopes.ENDPOINTS,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 from pydantic import StringConstraints
@@ -12,6 +13,8 @@ from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.paging import continued, limit_of, start_of
 from shared.services import Services
 from shared.types import Closed, Date, Scope, Unique, optional
+from shared.usecases import audit
+from shared.usecases.audit import Entry
 from shared.usecases.clients import ClientRequest
 
 ClientId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!@/:.+|_-]+$")]
@@ -75,34 +78,53 @@ async def client(services: Services, call: Call) -> Mapping[str, Any]:
 async def create_client(services: Services, call: Call) -> Mapping[str, Any]:
     """createClient."""
     request = _client_request(call)
-    return await services.clients.create(call.params["clientId"], request, call.authorise_with("scopes"))
+    client_id, authorise = call.params["clientId"], call.authorise_with("scopes")
+    async with _noted(services, call, "created") as entry:
+        return await services.clients.create(client_id, request, entry.after(authorise), entry)
 
 
 async def update_client(services: Services, call: Call) -> Mapping[str, Any]:
     """updateClient."""
     request = _client_request(call)
-    return await services.clients.update(call.params["clientId"], request, call.authorise_with("scopesAdded"))
+    client_id, authorise = call.params["clientId"], call.authorise_with("scopesAdded")
+    async with _noted(services, call, "updated") as entry:
+        return await services.clients.update(client_id, request, entry.after(authorise), entry)
 
 
 async def enable_client(services: Services, call: Call) -> Mapping[str, Any]:
     """enableClient."""
-    return await services.clients.set_disabled(call.params["clientId"], False)
+    async with _noted(services, call, "client enabled") as entry:
+        await entry.begin()
+        return await services.clients.set_disabled(call.params["clientId"], False, entry)
 
 
 async def disable_client(services: Services, call: Call) -> Mapping[str, Any]:
     """disableClient."""
-    return await services.clients.set_disabled(call.params["clientId"], True)
+    async with _noted(services, call, "client disabled") as entry:
+        await entry.begin()
+        return await services.clients.set_disabled(call.params["clientId"], True, entry)
 
 
 async def reset_access_token(services: Services, call: Call) -> Mapping[str, Any]:
     """resetAccessToken."""
-    return await services.clients.reset_access_token(call.params["clientId"])
+    async with _noted(services, call, "access token reset") as entry:
+        await entry.begin()
+        return await services.clients.reset_access_token(call.params["clientId"], entry)
 
 
 async def delete_client(services: Services, call: Call) -> Answer:
     """deleteClient."""
-    await services.clients.delete(call.params["clientId"])
+    async with _noted(services, call, "deleted") as entry:
+        await entry.begin()
+        await services.clients.delete(call.params["clientId"], entry)
     return NO_CONTENT
+
+
+@asynccontextmanager
+async def _noted(services: Services, call: Call, action: str) -> AsyncIterator[Entry]:
+    subject = audit.client(call.params["clientId"])
+    async with services.audit.entry(subject, action, (await call.caller()).client_id) as entry:
+        yield entry
 
 
 def _client_request(call: Call) -> ClientRequest:

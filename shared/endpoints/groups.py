@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from shared.api.endpoint import PAGING, Call, Endpoint
@@ -16,6 +17,8 @@ from shared.errors import RequestConflict
 from shared.services import Services
 from shared.storage.group_rows import Group
 from shared.types import Closed, Count, Date, Id, Priority, SlugId, Unique, optional
+from shared.usecases import audit
+from shared.usecases.audit import Entry
 from shared.usecases.group_jobs import GroupJob
 from shared.usecases.groups import ListedTasks
 from shared.usecases.recent_groups import RecentGroup
@@ -103,7 +106,8 @@ async def seal_task_group(services: Services, call: Call) -> Mapping[str, Any]:
     """sealTaskGroup."""
     group = await services.groups.known(call.params["taskGroupId"])
     await call.authorise({"schedulerId": group.scheduler_id})
-    return _group(await services.groups.seal(group))
+    async with _noted(services, call, group, "sealed") as entry:
+        return _group(await services.groups.seal(group, entry))
 
 
 async def cancel_task_group(services: Services, call: Call) -> Mapping[str, Any]:
@@ -112,7 +116,8 @@ async def cancel_task_group(services: Services, call: Call) -> Mapping[str, Any]
     if group.sealed is None:
         raise RequestConflict(f"task group {group.task_group_id} is not sealed")
     await call.authorise({"schedulerId": group.scheduler_id})
-    task_ids = await services.group_jobs.call(GroupJob(task_group_id=group.task_group_id, kind="cancel"))
+    async with _noted(services, call, group, "canceled") as entry:
+        task_ids = await services.group_jobs.call(GroupJob(task_group_id=group.task_group_id, kind="cancel"), entry)
     return {
         "taskGroupId": group.task_group_id,
         "taskGroupSize": await services.group_jobs.size(group.task_group_id),
@@ -127,7 +132,8 @@ async def change_task_group_priority(services: Services, call: Call) -> Mapping[
     await call.authorise({"schedulerId": group.scheduler_id})
     priority = call.payload(ChangeTaskPriorityRequest).newPriority
     job = GroupJob(task_group_id=group.task_group_id, kind="priority", new_priority=priority)
-    task_ids = await services.group_jobs.call(job)
+    async with _noted(services, call, group, "priority changed", f"to {priority}") as entry:
+        task_ids = await services.group_jobs.call(job, entry)
     await services.groups.announce_priority(group, priority, len(task_ids))
     return {
         "taskGroupId": group.task_group_id,
@@ -143,6 +149,14 @@ async def list_dependent_tasks(services: Services, call: Call) -> Mapping[str, A
     task_id = call.params["taskId"]
     listed = await services.batches.dependents(task_id, start=start_of(call.query), limit=limit_of(call.query))
     return {"taskId": task_id, **_page(listed)}
+
+
+@asynccontextmanager
+async def _noted(services: Services, call: Call, group: Group, action: str, detail: str = "") -> AsyncIterator[Entry]:
+    subject = audit.task_group(group.task_group_id)
+    async with services.audit.entry(subject, action, (await call.caller()).client_id, detail) as entry:
+        await entry.begin()
+        yield entry
 
 
 def _group(group: Group) -> dict[str, Any]:

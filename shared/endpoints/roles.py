@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 from pydantic import RootModel, StringConstraints
@@ -13,6 +14,8 @@ from shared.api.paging import continued, limit_of, start_of
 from shared.endpoints.clients import Description
 from shared.services import Services
 from shared.types import Closed, Date, Scope, Unique, optional
+from shared.usecases import audit
+from shared.usecases.audit import Entry
 from shared.usecases.roles import RoleRequest
 
 RoleId = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]+$")]
@@ -84,19 +87,32 @@ async def role(services: Services, call: Call) -> Mapping[str, Any]:
 async def create_role(services: Services, call: Call) -> Mapping[str, Any]:
     """createRole."""
     request = _role_request(call)
-    return await services.roles.create(call.params["roleId"], request, call.authorise_with("scopes"))
+    role_id, authorise = call.params["roleId"], call.authorise_with("scopes")
+    async with _noted(services, call, "created") as entry:
+        return await services.roles.create(role_id, request, entry.after(authorise), entry)
 
 
 async def update_role(services: Services, call: Call) -> Mapping[str, Any]:
     """updateRole."""
     request = _role_request(call)
-    return await services.roles.update(call.params["roleId"], request, call.authorise_with("scopesAdded"))
+    role_id, authorise = call.params["roleId"], call.authorise_with("scopesAdded")
+    async with _noted(services, call, "updated") as entry:
+        return await services.roles.update(role_id, request, entry.after(authorise), entry)
 
 
 async def delete_role(services: Services, call: Call) -> Answer:
     """deleteRole."""
-    await services.roles.delete(call.params["roleId"])
+    async with _noted(services, call, "deleted") as entry:
+        await entry.begin()
+        await services.roles.delete(call.params["roleId"], entry)
     return NO_CONTENT
+
+
+@asynccontextmanager
+async def _noted(services: Services, call: Call, action: str) -> AsyncIterator[Entry]:
+    subject = audit.role(call.params["roleId"])
+    async with services.audit.entry(subject, action, (await call.caller()).client_id) as entry:
+        yield entry
 
 
 def _role_request(call: Call) -> RoleRequest:

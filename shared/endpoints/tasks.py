@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from shared.api.endpoint import Call, Endpoint
@@ -14,6 +15,8 @@ from shared.endpoints.task_models import ChangeTaskPriorityRequest, CreateTaskRe
 from shared.errors import InputError
 from shared.services import Services
 from shared.storage.tasks import Loaded
+from shared.usecases import audit
+from shared.usecases.audit import Entry
 
 
 def complete_definition(task_id: str, request: CreateTaskRequest) -> Definition:
@@ -80,26 +83,30 @@ async def define_task(services: Services, call: Call) -> Mapping[str, Any]:
 async def schedule_task(services: Services, call: Call) -> Mapping[str, Any]:
     """scheduleTask."""
     read = await _authorised(services, call)
-    return {"status": (await services.lifecycle.schedule(read)).as_json()}
+    async with _noted(services, call, read, "scheduled") as entry:
+        return {"status": (await services.lifecycle.schedule(read, entry)).as_json()}
 
 
 async def rerun_task(services: Services, call: Call) -> Mapping[str, Any]:
     """rerunTask."""
     read = await _authorised(services, call)
-    return {"status": (await services.lifecycle.rerun(read)).as_json()}
+    async with _noted(services, call, read, "rerun") as entry:
+        return {"status": (await services.lifecycle.rerun(read, entry)).as_json()}
 
 
 async def cancel_task(services: Services, call: Call) -> Mapping[str, Any]:
     """cancelTask."""
     read = await _authorised(services, call)
-    return {"status": (await services.lifecycle.cancel(read)).as_json()}
+    async with _noted(services, call, read, "canceled") as entry:
+        return {"status": (await services.lifecycle.cancel(read, entry)).as_json()}
 
 
 async def change_task_priority(services: Services, call: Call) -> Mapping[str, Any]:
     """changeTaskPriority."""
     read = await _authorised(services, call)
     priority = call.payload(ChangeTaskPriorityRequest).newPriority
-    return {"status": (await services.lifecycle.change_priority(read, priority)).as_json()}
+    async with _noted(services, call, read, "priority changed", f"to {priority}") as entry:
+        return {"status": (await services.lifecycle.change_priority(read, priority, entry)).as_json()}
 
 
 async def _authorised(services: Services, call: Call) -> Loaded:
@@ -114,6 +121,14 @@ async def _authorised(services: Services, call: Call) -> Loaded:
         }
     )
     return read
+
+
+@asynccontextmanager
+async def _noted(services: Services, call: Call, read: Loaded, action: str, detail: str = "") -> AsyncIterator[Entry]:
+    subject = audit.task(read.task.task_id, read.task.task_group_id)
+    async with services.audit.entry(subject, action, (await call.caller()).client_id, detail) as entry:
+        await entry.begin()
+        yield entry
 
 
 def _definition_params(definition: Definition) -> Params:

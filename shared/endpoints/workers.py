@@ -18,6 +18,8 @@ from shared.endpoints.provisioners import declared, new_task_queue_of, task_queu
 from shared.services import Services
 from shared.storage.workers import WorkerRecord
 from shared.types import Closed, Date, Id, ProvisionerId, RunId, SlugId, TaskQueueId, Unique, WorkerType, optional
+from shared.usecases import audit
+from shared.usecases.audit import NOBODY
 from shared.usecases.workers import KnownWorker
 
 
@@ -120,13 +122,19 @@ async def quarantine_worker(services: Services, call: Call) -> Mapping[str, Any]
     """quarantineWorker."""
     request = call.payload(QuarantineWorkerRequest)
     caller = await call.caller()
-    worker = await services.workers.quarantine(
-        task_queue_of(call.params),
-        _named(call),
-        parse_date(request.quarantineUntil),
-        client_id=caller.client_id or "anonymous",
-        info=NO_REASON if request.quarantineInfo is None else request.quarantineInfo,
-    )
+    until, named = parse_date(request.quarantineUntil), _named(call)
+    action = "quarantined" if until > services.runtime.now() else "released"
+    subject = audit.worker(task_queue_of(call.params), named.worker_group, named.worker_id)
+    async with services.audit.entry(subject, action, caller.client_id, f"until {format_date(until)}") as entry:
+        await entry.begin()
+        worker = await services.workers.quarantine(
+            task_queue_of(call.params),
+            named,
+            until,
+            client_id=caller.client_id or NOBODY,
+            info=NO_REASON if request.quarantineInfo is None else request.quarantineInfo,
+            entry=entry,
+        )
     return _shown(worker)
 
 

@@ -162,6 +162,11 @@ class ExpiryStore:
             raise StorageUnavailable("the row of an ID token has just been deleted")
         return parse_date(str(row.values[_EXCHANGED]))
 
+    async def histories(self, partitions: Sequence[str], expires: datetime) -> None:
+        """Looks into histories for what has expired. One request, as they are of one hour."""
+        rows = [Upsert(keys.expiring(keys.AUDIT_SWEEP, partition), {}) for partition in partitions]
+        await self._tables.transact(keys.EXPIRY, self.bucket(expires), rows)
+
     async def strays(self, task_id: str, expires: datetime) -> None:
         """A look for blobs of a task that come after it was deleted."""
         await self.write(expires, "strays", (task_id,), {})
@@ -235,6 +240,11 @@ class ExpiryStore:
         """The first hour whose bucket is not finished; None until the job has looked at an hour for the first time."""
         row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
         return None if row is None else _read_hour(row)
+
+    async def noted(self) -> datetime | None:
+        """When the job has noted last how far it is, by the storage's clock: at least once an hour while it runs."""
+        row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
+        return None if row is None else row.timestamp
 
     async def begin(self, hour: datetime, some: Sequence[Expiring]) -> None:
         """Notes what a run tries to delete now, ahead of it: `some` are of one bucket, in the order of keys.

@@ -21,6 +21,7 @@ DIRECTORY = "Directory"
 EXPIRY = "Expiry"
 INDEX = "Index"
 HISTORY = "History"
+AUDIT = "Audit"
 
 TASK_DEFINITION = "task.definition"
 TASK_OPEN = "task.open"
@@ -194,6 +195,23 @@ def sample(moment: datetime) -> str:
 
 def _latest_first(moment: datetime) -> str:
     return f"{10**15 - int(moment.timestamp() * 1000):015d}"
+
+
+AUDITED_GROUP = "task-group"
+AUDITED_BY = "by-client"
+"""Kinds of histories: of a task group with its tasks, and of what a client did."""
+AUDIT_SWEEP = "audit"
+"""The kind of expiry row that is about a history."""
+
+
+def audit(kind: str, name: str) -> str:
+    """Partition of a history: hashed, since a name may hold what keys forbid."""
+    return f"{kind}-{digest(name)}"
+
+
+def audited(moment: datetime, slugid: str) -> str:
+    """An entry of a history, in the order of time."""
+    return f"{format_date(moment)}~{slugid}"
 
 
 def hour(moment: datetime) -> str:

@@ -164,6 +164,11 @@ class PoolStore:
         row = await self._tables.get(keys.DIRECTORY, keys.CHECKED, keys.CHECKED)
         return "" if row is None else str(row.values["next"])
 
+    async def checked(self) -> datetime | None:
+        """When a check of all pools has noted last how far it is, by the storage's clock."""
+        row = await self._tables.get(keys.DIRECTORY, keys.CHECKED, keys.CHECKED)
+        return None if row is None else row.timestamp
+
     async def note_next_to_check(self, following: str) -> None:
         """Keeps where the next check of all pools begins."""
         await self._tables.transact(keys.DIRECTORY, keys.CHECKED, [Upsert(keys.CHECKED, {"next": following})])

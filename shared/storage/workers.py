@@ -98,6 +98,10 @@ class Quarantine:
     entry_id: str
     """Chosen by the call that set it, so that it knows its own entry."""
 
+    def repeats(self, last: Quarantine) -> bool:
+        """Whether it says what the one before it has said."""
+        return (self.client_id, self.until, self.info) == (last.client_id, last.until, last.info)
+
 
 class WorkerStore:
     """Reads worker rows, remembered for a short while, and writes them."""

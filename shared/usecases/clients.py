@@ -26,6 +26,7 @@ from shared.errors import InputError, RequestConflict, ResourceNotFound, Service
 from shared.frozen import dataclass
 from shared.runtime import Runtime, attempts
 from shared.storage.expiry import ExpiryStore
+from shared.usecases.audit import Entry, note
 from shared.vault import CannotOpen, Vault
 
 REPEATABLE = timedelta(minutes=15)
@@ -111,7 +112,9 @@ class ClientAccounts:
         record = await self._existing(client_id) if static is None else _static_record(static)
         return await self._described(record)
 
-    async def create(self, client_id: str, request: ClientRequest, authorise: Authorise) -> dict[str, Any]:
+    async def create(
+        self, client_id: str, request: ClientRequest, authorise: Authorise, entry: Entry | None = None
+    ) -> dict[str, Any]:
         """Makes a client and returns it with its token, which cannot be read again.
 
         A repeat within 15 minutes returns the same. Raises InputError, InsufficientScopes, RequestConflict.
@@ -138,23 +141,35 @@ class ClientAccounts:
         )
         await self._schedule_deletion(record)
         try:
-            record, token = await self._create(record, token, request)
+            record, token = await self._create(record, token, request, entry)
         finally:
             self._keyring.forget_client(client_id)  # also when the answer was lost: the client may be there
         return {**await self._described(record), "accessToken": token}
 
-    async def _create(self, record: ClientRecord, token: str, request: ClientRequest) -> tuple[ClientRecord, str]:
+    async def _create(
+        self, record: ClientRecord, token: str, request: ClientRequest, entry: Entry | None
+    ) -> tuple[ClientRecord, str]:
         """The new client, or the one that an earlier call of the same content has made, with its token."""
         async for _ in attempts(self._runtime):
+            note(entry, None)
             try:
-                return await _fitting(self._clients.create(record)), token
-            except ClientExists:
+                created = await _fitting(self._clients.create(record))
+            except (ClientExists, InputError) as error:
+                note(entry, False)
+                if isinstance(error, InputError):
+                    raise
                 existing = await self._clients.load(record.client_id)
+            else:
+                note(entry, True)
+                return created, token
             if existing is not None:  # else it has just been deleted
+                note(entry, existing.sealed_token == record.sealed_token)  # the answer to our own write was lost
                 return existing, self._same_token(existing, request, record.created)
         raise ServiceUnavailable("the client is being changed by others; send the call again")
 
-    async def update(self, client_id: str, request: ClientRequest, authorise: Authorise) -> dict[str, Any]:
+    async def update(
+        self, client_id: str, request: ClientRequest, authorise: Authorise, entry: Entry | None = None
+    ) -> dict[str, Any]:
         """Changes a client; what it had already needs no scopes of the caller.
 
         Raises InputError, ResourceNotFound, InsufficientScopes, ServiceUnavailable.
@@ -177,17 +192,17 @@ class ClientAccounts:
             await self._schedule_deletion(changed)
             return changed
 
-        return await self._described(await self._change(client_id, changed))
+        return await self._described(await self._change(client_id, changed, entry))
 
-    async def set_disabled(self, client_id: str, disabled: bool) -> dict[str, Any]:
+    async def set_disabled(self, client_id: str, disabled: bool, entry: Entry | None = None) -> dict[str, Any]:
         """Switches a client off or on. Raises InputError, ResourceNotFound, ServiceUnavailable."""
 
         async def changed(record: ClientRecord) -> ClientRecord:
             return replace(record, disabled=disabled)
 
-        return await self._described(await self._change(client_id, changed))
+        return await self._described(await self._change(client_id, changed, entry))
 
-    async def reset_access_token(self, client_id: str) -> dict[str, Any]:
+    async def reset_access_token(self, client_id: str, entry: Entry | None = None) -> dict[str, Any]:
         """A new token in place of the old one. Raises InputError, ResourceNotFound, ServiceUnavailable."""
         token = self._new_token()
 
@@ -196,26 +211,46 @@ class ClientAccounts:
             now = self._runtime.now()
             return replace(record, sealed_token=sealed, last_rotated=now, last_modified=now)
 
-        return {**await self._described(await self._change(client_id, changed)), "accessToken": token}
+        return {**await self._described(await self._change(client_id, changed, entry)), "accessToken": token}
 
-    async def delete(self, client_id: str) -> None:
+    async def delete(self, client_id: str, entry: Entry | None = None) -> None:
         """Removes a client; fine when there is none. Raises InputError."""
         self._refuse_static(client_id)
         try:
             if is_client_id(client_id):
-                await self._clients.delete(client_id)
+                was_there = await self._clients.load(client_id) is not None
+                note(entry, None if was_there else False)
+                if await self._clients.delete(client_id):
+                    note(entry, True)
         finally:
             self._keyring.forget_client(client_id)
 
-    async def _change(self, client_id: str, changed: Callable[[ClientRecord], Awaitable[ClientRecord]]) -> ClientRecord:
+    async def _change(
+        self,
+        client_id: str,
+        changed: Callable[[ClientRecord], Awaitable[ClientRecord]],
+        entry: Entry | None = None,
+    ) -> ClientRecord:
         """Read, decide, write by ETag; again when somebody else was faster."""
         self._refuse_static(client_id)
+        tried: list[ClientRecord] = []
         async for _ in attempts(self._runtime):
-            record = await changed(await self._existing(client_id))
+            existing = await self._existing(client_id)
+            record = await changed(existing)
+            # The answer to a write of our own may have been lost: then what is there is what it has written.
+            happens = any(_is_same(existing, each) for each in tried) or not _is_same(existing, record)
+            note(entry, None)
+            tried.append(record)
             try:
-                return await _fitting(self._clients.replace(record))
+                written = await _fitting(self._clients.replace(record))
+            except InputError:
+                note(entry, False)
+                raise
             except ClientChanged:
                 continue
+            else:
+                note(entry, happens)
+                return written
             finally:
                 self._keyring.forget_client(client_id)
         raise ServiceUnavailable("the client is being changed by others; send the call again")
@@ -282,6 +317,11 @@ class ClientAccounts:
     def _refuse_static(self, client_id: str) -> None:
         if self._keyring.is_static(client_id):
             raise InputError(f"{client_id} is a static client: it can be changed in the settings only")
+
+
+def _is_same(one: ClientRecord, other: ClientRecord) -> bool:
+    """Whether they differ at most in when they were used and written."""
+    return one == replace(other, etag=one.etag, last_modified=one.last_modified, last_date_used=one.last_date_used)
 
 
 def _static_record(client: Client) -> ClientRecord:

@@ -21,7 +21,9 @@ from shared.storage.interface import MAX_OPERATIONS, StorageUnavailable
 from shared.storage.partitions import OutOfTime
 from shared.storage.workers import WorkerStore
 from shared.telemetry.instruments import EXPIRATIONS_FAILED
+from shared.usecases import audit
 from shared.usecases.artifact_expiry import ArtifactExpiry
+from shared.usecases.audit import Audit
 from shared.usecases.group_expiry import GroupExpiry
 from shared.usecases.index import Index
 from shared.usecases.task_expiry import Emptied, TaskExpiry
@@ -37,6 +39,9 @@ STUCK_AFTER = 5
 """What has failed so many times in a row, over a day or more, needs a person."""
 OF_EVENTS = frozenset({"task", "group"})
 """Kinds that stay while events that may be of them are unsent."""
+
+EXPIRY_JOB = "static/taskcluster/auth"
+"""Who deletes a client that has expired, in its history: the name that upstream uses."""
 
 _HOUR = timedelta(hours=1)
 
@@ -86,6 +91,7 @@ class Expiration:
         artifacts: ArtifactExpiry,
         index: Index,
         unsent_events: UnsentEvents,
+        histories: Audit,
         runtime: Runtime,
     ) -> None:
         self._expiry = expiry
@@ -94,6 +100,7 @@ class Expiration:
         self._directory = directory
         self._clients = clients
         self._unsent_events = unsent_events
+        self._audit = histories
         self._now = runtime.now
         self._meter = runtime.meter
         self._by_kind: Mapping[str, Callable[[Expiring, datetime], Awaitable[Emptied | datetime | None]]] = {
@@ -109,6 +116,7 @@ class Expiration:
             "upload": artifacts.upload,
             "strays": artifacts.strays,
             keys.INDEX_SWEEP: index.sweep,
+            keys.AUDIT_SWEEP: histories.expire,
             keys.EXCHANGED: self._row_alone,
         }
         """Each deletes one thing, if it can before the given time. Returns when it is due again, None if never; a task
@@ -263,7 +271,15 @@ class Expiration:
 
     async def _client(self, expiring: Expiring, until: datetime) -> None:
         """A client that asked for it; one that was prolonged has a row of its own."""
-        await self._clients.delete_expired(str(expiring.values["clientId"]), self._now())
+        client_id = str(expiring.values["clientId"])
+        async with self._audit.entry(audit.client(client_id), "expired", EXPIRY_JOB) as entry:
+
+            async def ahead() -> None:
+                await entry.begin()
+                entry.happens = None
+
+            is_gone = await self._clients.delete_expired(client_id, self._now(), ahead)
+            entry.happens = is_gone and entry.has_begun
 
 
 def _batches(due: Sequence[Expiring]) -> Iterator[Sequence[Expiring]]:

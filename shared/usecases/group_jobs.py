@@ -23,6 +23,7 @@ from shared.storage.interface import StorageUnavailable
 from shared.storage.internal_messages import GroupJobBody
 from shared.storage.partitions import PageReader
 from shared.storage.tasks import Loaded
+from shared.usecases.audit import Entry, note
 from shared.usecases.executor import Decide, Executor, Stores
 
 log = logging.getLogger("taskcluster.groups")
@@ -74,7 +75,7 @@ class GroupJobs:
         self._stores = stores
         self._executor = executor
 
-    async def call(self, job: GroupJob) -> list[str]:
+    async def call(self, job: GroupJob, entry: Entry | None = None) -> list[str]:
         """Does the job as far as a call's time allows; returns the tasks that were changed.
 
         The job's message comes before the note that replaces the jobs of earlier calls: their work is in good hands by
@@ -82,6 +83,7 @@ class GroupJobs:
         """
         asked = self._stores.runtime.now()
         groups = self._stores.groups
+        note(entry, None)
         handle = await self._stores.messages.put_group_job(_body(job, asked), JOB_DELAY)
         _, first = await both(
             groups.note_job(job.task_group_id, job.kind, asked), groups.active_page(job.task_group_id, None)
@@ -89,6 +91,7 @@ class GroupJobs:
         progress = await self._work(job, asked, CALL_SECONDS, first, in_call=True)
         if progress.failure is not None:
             raise progress.failure
+        note(entry, bool(progress.changed) or progress.again is not None)
         if progress.again is None:
             await self._stores.messages.remove(handle)
         return progress.changed

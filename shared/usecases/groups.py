@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from shared.concurrency import both
-from shared.domain.dates import format_date
+from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Json
 from shared.domain.events import Exchange, GroupEvent
 from shared.domain.priority import Priority
@@ -20,6 +21,7 @@ from shared.storage.definitions import Share
 from shared.storage.group_rows import Group, Member
 from shared.storage.groups import GroupChanged
 from shared.storage.tasks import Found
+from shared.usecases.audit import Entry, note
 from shared.usecases.executor import Stores
 from shared.usecases.group_statuses import GroupStatuses, MemberPage
 from shared.usecases.pages import Listed, Lookups, Pages
@@ -80,18 +82,23 @@ class Groups:
         )
         return group, ListedTasks(tasks=tasks, resume=resume if rest is None else keys.member(members[rest].task_id))
 
-    async def seal(self, group: Group) -> Group:
+    async def seal(self, group: Group, entry: Entry | None = None) -> Group:
         """Seals the group for good; a repeat returns the first time and announces it again."""
+        tried: set[datetime] = set()
         async for attempt in attempts(self._stores.runtime):
             if attempt:
                 group = await self.known(group.task_group_id)
             if group.sealed is None:
                 now = self._stores.runtime.now()
+                tried.add(parse_date(format_date(now)))
                 try:
                     await self._stores.groups.seal(group, now)
                 except GroupChanged:
                     continue
+                note(entry, True)
                 group = replace(group, sealed=now)
+            elif group.sealed in tried:
+                note(entry, True)  # the answer to our own write was lost
             await self._stores.announcer.announce_group(sealed_event(group))
             return group
         raise ServiceUnavailable("the task group is contended; send the call again")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from shared.domain import transitions
 from shared.domain.definition import Json
-from shared.domain.effects import PutResolved
+from shared.domain.effects import Decision, PutResolved
 from shared.domain.priority import Priority
 from shared.domain.task import Resolved, Task
 from shared.errors import ResourceNotFound
 from shared.storage.tasks import Loaded
+from shared.usecases.audit import Entry, note
 from shared.usecases.executor import Decide, Executor, Stores
 
 
@@ -36,27 +39,35 @@ class Lifecycle:
         """A task to authorise a call on and then to move. Raises ResourceNotFound."""
         return await self._stores.tasks.known(task_id)
 
-    async def schedule(self, read: Loaded) -> Task:
+    async def schedule(self, read: Loaded, entry: Entry | None = None) -> Task:
         """scheduleTask."""
         hint_id = self._stores.runtime.slugid()
-        return await self._move(read, lambda read, now: transitions.schedule(read.task, now, hint_id))
+        return await self._move(read, lambda read, now: transitions.schedule(read.task, now, hint_id), entry)
 
-    async def cancel(self, read: Loaded) -> Task:
+    async def cancel(self, read: Loaded, entry: Entry | None = None) -> Task:
         """cancelTask."""
-        return await self._move(read, lambda read, now: transitions.cancel(read.task, now))
+        return await self._move(read, lambda read, now: transitions.cancel(read.task, now), entry)
 
-    async def rerun(self, read: Loaded) -> Task:
+    async def rerun(self, read: Loaded, entry: Entry | None = None) -> Task:
         """rerunTask."""
         hint_id = self._stores.runtime.slugid()
-        return await self._move(read, lambda read, now: transitions.rerun(read.task, now, hint_id))
+        return await self._move(read, lambda read, now: transitions.rerun(read.task, now, hint_id), entry)
 
-    async def change_priority(self, read: Loaded, priority: Priority) -> Task:
+    async def change_priority(self, read: Loaded, priority: Priority, entry: Entry | None = None) -> Task:
         """changeTaskPriority."""
         hint_id = self._stores.runtime.slugid()
-        return await self._move(read, lambda read, now: transitions.change_priority(read.task, priority, now, hint_id))
+        return await self._move(
+            read, lambda read, now: transitions.change_priority(read.task, priority, now, hint_id), entry
+        )
 
-    async def _move(self, read: Loaded, decide: Decide) -> Task:
-        moved = await self._executor.carry_out(read, decide, self._stores.write_ahead())
+    async def _move(self, read: Loaded, decide: Decide, entry: Entry | None) -> Task:
+        def deciding(read: Loaded, now: datetime) -> Decision:
+            note(entry, False)
+            decision = decide(read, now)
+            note(entry, decision.task is not None)
+            return decision
+
+        moved = await self._executor.carry_out(read, deciding, self._stores.write_ahead())
         return moved.task
 
     async def report(self, task_id: str, run_id: int, resolution: Resolved) -> Task:

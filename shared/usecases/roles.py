@@ -14,10 +14,11 @@ from shared.auth.keyring import TableKeyring
 from shared.auth.role_rules import RolesRefused
 from shared.auth.role_store import RoleRecord, RolesChanged, RoleSnapshot, RoleStore
 from shared.auth.scopes import ScopeSet
-from shared.domain.dates import format_date
+from shared.domain.dates import format_date, parse_date
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.frozen import dataclass
 from shared.runtime import Runtime, attempts
+from shared.usecases.audit import Entry, note
 from shared.usecases.clients import PAGE_TEXT, Authorise, refuse_double_stars
 
 ALL_TEXT = 4 * PAGE_TEXT
@@ -86,37 +87,45 @@ class RoleAccounts:
         snapshot = await self._roles.load()
         return _described(snapshot, _existing(snapshot, role_id))
 
-    async def create(self, role_id: str, request: RoleRequest, authorise: Authorise) -> dict[str, Any]:
+    async def create(
+        self, role_id: str, request: RoleRequest, authorise: Authorise, entry: Entry | None = None
+    ) -> dict[str, Any]:
         """Makes a role; a repeat returns the same. Raises InsufficientScopes, InputError, RequestConflict."""
         await authorise(request.scopes)
+        tried: list[RoleRecord] = []
 
         async def attempt(snapshot: RoleSnapshot) -> dict[str, Any]:
             existing = snapshot.records.get(role_id)
+            note(entry, existing in tried)
             if existing is not None:
                 if (existing.description, existing.scopes) != (request.description, request.scopes):
                     raise RequestConflict(f"There is a role {role_id} already, and it is another one")
                 return _described(snapshot, existing)
-            now = self._runtime.now()
-            return await self._put(
-                snapshot,
-                RoleRecord(
-                    role_id=role_id,
-                    scopes=request.scopes,
-                    description=request.description,
-                    created=now,
-                    last_modified=now,
-                ),
+            now = parse_date(format_date(self._runtime.now()))
+            record = RoleRecord(
+                role_id=role_id,
+                scopes=request.scopes,
+                description=request.description,
+                created=now,
+                last_modified=now,
             )
+            tried.append(record)
+            return await self._put(snapshot, record, entry)
 
         return await self._change(attempt)
 
-    async def update(self, role_id: str, request: RoleRequest, authorise: Authorise) -> dict[str, Any]:
+    async def update(
+        self, role_id: str, request: RoleRequest, authorise: Authorise, entry: Entry | None = None
+    ) -> dict[str, Any]:
         """Changes a role; what it granted already needs no scopes of the caller.
 
         Raises ResourceNotFound, InsufficientScopes, InputError.
         """
 
+        tried: list[RoleRecord] = []
+
         async def attempt(snapshot: RoleSnapshot) -> dict[str, Any]:
+            note(entry, None if tried else False)
             record = _existing(snapshot, role_id)
             had = _had(snapshot, record)
             await authorise([scope for scope in request.scopes if scope not in had])
@@ -124,32 +133,42 @@ class RoleAccounts:
                 record,
                 scopes=request.scopes,
                 description=request.description,
-                last_modified=self._runtime.now(),
+                last_modified=parse_date(format_date(self._runtime.now())),
             )
-            return await self._put(snapshot, changed)
+            # The answer to a write of our own may have been lost: then what is there is what it has written.
+            happens = record in tried or changed != replace(record, last_modified=changed.last_modified)
+            tried.append(changed)
+            return await self._put(snapshot, changed, entry, happens=happens)
 
         return await self._change(attempt)
 
-    async def delete(self, role_id: str) -> None:
+    async def delete(self, role_id: str, entry: Entry | None = None) -> None:
         """Removes a role; fine when there is none."""
 
         async def attempt(snapshot: RoleSnapshot) -> None:
             if role_id in snapshot.records:
+                note(entry, None)  # and so it stays where the role is gone at the next attempt: it may be our own doing
                 await self._roles.delete(snapshot, role_id)
+                note(entry, True)
 
         await self._change(attempt)
 
-    async def _put(self, snapshot: RoleSnapshot, record: RoleRecord) -> dict[str, Any]:
+    async def _put(
+        self, snapshot: RoleSnapshot, record: RoleRecord, entry: Entry | None, *, happens: bool = True
+    ) -> dict[str, Any]:
         following = RoleSnapshot.of({**snapshot.records, record.role_id: record}, None)
         try:
             for _piece in role_rules.check(following.roles):
                 await asyncio.sleep(0)  # others may go on: a check of very many roles takes its time
         except RolesRefused as refused:
             raise InputError(str(refused)) from None
+        note(entry, None)
         try:
             await self._roles.put(snapshot, record)
         except ValueError as error:
+            note(entry, False)
             raise InputError(f"the role is too large: {error}") from None
+        note(entry, happens)
         return _described(following, record)
 
     async def _change(self, attempt: Callable[[RoleSnapshot], Awaitable[Answer]]) -> Answer:

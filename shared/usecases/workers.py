@@ -28,6 +28,7 @@ from shared.storage.pool_index import PoolIndex
 from shared.storage.pools import PoolStore
 from shared.storage.tasks import Loaded
 from shared.storage.workers import LIFE, Quarantine, WorkerRecord, WorkerStore
+from shared.usecases.audit import Entry, note
 from shared.usecases.executor import Executor, Stores
 from shared.usecases.groups import page_start
 
@@ -214,26 +215,38 @@ class Workers:
         return [record for record in records if self._is_shown(record)], resume
 
     async def quarantine(
-        self, task_queue_id: str, worker: Worker, until: datetime, *, client_id: str, info: str
+        self,
+        task_queue_id: str,
+        worker: Worker,
+        until: datetime,
+        *,
+        client_id: str,
+        info: str,
+        entry: Entry | None = None,
     ) -> KnownWorker:
         """Gives a worker no work until then; a time in the past lifts its quarantine. What was set is kept as history.
 
         Raises ResourceNotFound, ServiceUnavailable, StorageUnavailable.
         """
         now = self._runtime.now()
-        entry = Quarantine(client_id=client_id, updated=now, until=until, info=info, entry_id=self._runtime.slugid())
+        quarantine = Quarantine(
+            client_id=client_id, updated=now, until=until, info=info, entry_id=self._runtime.slugid()
+        )
         async for _ in attempts(self._runtime):
             record, history = await self._with_history(task_queue_id, worker)
             if record is None:
                 raise _unknown(task_queue_id, worker)
-            if any(each.entry_id == entry.entry_id for each in history):
+            if any(each.entry_id == quarantine.entry_id for each in history):
+                note(entry, True)
                 return KnownWorker(record=record, history=history)  # the answer to our own write was lost
+            note(entry, None)
             changed = replace(record, quarantine_until=until, expires=max(record.expires, now + LIFE))
             try:
-                written = await self._workers.quarantine(changed, entry)
+                written = await self._workers.quarantine(changed, quarantine)
             except TransactionRefused:
                 continue
-            return KnownWorker(record=written, history=[*history, entry])
+            note(entry, not history or not quarantine.repeats(history[-1]))
+            return KnownWorker(record=written, history=[*history, quarantine])
         raise ServiceUnavailable("the worker is contended; send the call again")
 
     async def declare(self, task_queue_id: str, worker: Worker, expires: datetime) -> KnownWorker:

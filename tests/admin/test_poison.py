@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from admin import poison
 from shared.storage.counting import Kind
 from shared.storage.interface import Queues, Storage, StorageUnavailable
 from shared.storage.internal_messages import INTERNAL_QUEUES, RESOLVED_QUEUE, decode_body, encode_body
+from shared.usecases import poison
 from tests.twin import Call, Fail, MemoryStorage, Phase
 from tests.twin.driver import Simulation
 from tests.twin.gate import open_gate

@@ -200,3 +200,30 @@ def test_a_call_with_another_method_is_signed_as_a_header(operator: Operator, sc
     code, header, _ = operator.run("sign", "--method", "POST", path)
     assert code == 0
     assert _called(scene.deployment.root_url + path, "POST", header)["status"]["state"] == "exception"
+
+
+def test_who_did_what_is_listed_latest_first(operator: Operator, scene: Scene) -> None:
+    task_id = scene.create("build")
+    operator.result("task", "priority", task_id, "high")
+    operator.result("task", "cancel", task_id)
+    operator.result("group", "seal", scene.group)
+    root = operator.environment["TASKCLUSTER_CLIENT_ID"]
+    code, output, _ = operator.run("audit", "task", task_id)
+    rows = _lines(output)
+    assert (code, rows[0]) == (0, ["WHEN", "WHO", "WHAT", "TO"])
+    assert [row[1:] for row in rows[1:]] == [
+        [root, "sealed", f"task-group {scene.group}"],
+        [root, "canceled", f"task {task_id}"],
+        [root, "priority changed", f"task {task_id}", "to high"],
+    ]
+    found = operator.result("audit", "group", scene.group, "--json")
+    assert [one["actionType"] for one in found] == ["priority changed", "canceled", "sealed"]
+    assert found[-1] in operator.result("audit", "by", root, "--json")
+
+    client = f"{scene.task_queue}/client"
+    operator.result("client", "create", client, "--expires-in", "1d")
+    [created] = operator.result("audit", "client", client, "--json")
+    assert (created["actionType"], created["clientId"]) == ("created", root)
+    assert operator.result("audit", "role", "nobody", "--json") == []
+    assert operator.result("audit", "worker", f"{scene.task_queue}/a/b", "--json") == []
+    assert operator.run("audit", "worker", "nothing")[0] == 2

@@ -287,3 +287,45 @@ def test_anonymous_callers_have_their_role(deployment: Deployment) -> None:
         finally:
             python.deleteRole("anonymous")
     assert deployment.python("currentScopes").status == 403
+
+
+def test_who_did_what_with_the_public_clients(deployment: Deployment, root: Credentials) -> None:
+    """Names, scopes, answers and pages are those of upstream's services/auth."""
+    client_id, role_id = unique("test/odd:name@x|y+z!"), unique("test:a b#c?d%e")
+    made = client_definition(scopes=["auth:audit-history:role", "auth:create-role:*", "a"])
+    changed = made | {"description": "new"}
+    with deployment.auth() as python:
+        token = python.createClient(client_id, made)["accessToken"]
+        for _ in range(2):
+            python.updateClient(client_id, changed)
+        python.disableClient(client_id)
+        python.enableClient(client_id)
+        history = check("getEntityHistory", python.getEntityHistory("client", client_id))["auditHistory"]
+        actions = ["created", "updated", "client disabled", "client enabled"]
+        assert [entry["actionType"] for entry in history] == actions
+        assert {(entry["entityId"], entry["entityType"]) for entry in history} == {(client_id, "client")}
+        assert {entry["clientId"] for entry in history} == {root["clientId"]}
+        assert token not in json.dumps(history)
+        pages: list[Any] = []
+        python.getEntityHistory("client", client_id, query={"limit": 1}, paginationHandler=pages.append)
+        assert [entry for page in pages for entry in page["auditHistory"]] == history
+        for kind in ("secret", "hook", "worker-pool"):
+            assert python.getEntityHistory(kind, "any/thing") == {"auditHistory": []}
+    assert deployment.python("getEntityHistory", "task", "x", credentials=root).code == "InvalidRequestArguments"
+
+    own: Credentials = {"clientId": client_id, "accessToken": token}
+    assert deployment.python("createRole", role_id, role_definition("a"), credentials=own).status == 200
+    calls = (("getEntityHistory", "role", role_id), ("listAuditHistory", client_id))
+    answers = javascript(*(deployment.javascript_call(*call, credentials=root) for call in calls))
+    answers += [deployment.python(*call, credentials=root) for call in calls]
+    for answer in answers:
+        (entry,) = check("listAuditHistory", answer.body)["auditHistory"]
+        assert {name: entry[name] for name in entry if name != "created"} == {
+            "clientId": client_id,
+            "actionType": "created",
+            "entityId": role_id,
+            "entityType": "role",
+        }
+    assert deployment.python("getEntityHistory", "role", role_id, credentials=own).status == 200
+    for method, *names in (("getEntityHistory", "client", client_id), ("listAuditHistory", client_id)):
+        assert deployment.python(method, *names, credentials=own).code == "InsufficientScopes"

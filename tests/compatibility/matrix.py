@@ -34,11 +34,11 @@ What a program that was written for Taskcluster may notice, in one place.
 * **Events** go to Service Bus topics, not to Pulse: [events.md](events.md). Clients and roles have no events. Duplicate
   detection hides repeats of a message that Taskcluster would send again (createTask, rerunTask and the like, repeated).
 * **Services**: the Queue and the Index whole; of Auth and Object what these, their workers and clients need. Of Auth
-  are missing `getEntityHistory` and `listAuditHistory` (audit logs), and `awsS3Credentials`, `azureAccounts`,
-  `azureContainers`, `azureContainerSAS`, `azureTables`, `azureTableSAS`, `gcpCredentials`, `githubRepoToken`,
-  `listGithubApps`, `sentryDSN`, `statsumToken`, `websocktunnelToken` (credentials for other services). What a role
-  expands to is bounded, and a role may grant `*`, which Taskcluster refuses as a cycle
-  ([security-auth.md](security-auth.md)). There are no hooks, secrets, purge-cache, worker-manager, notify, web-server
+  are missing `awsS3Credentials`, `azureAccounts`, `azureContainers`, `azureContainerSAS`, `azureTables`,
+  `azureTableSAS`, `gcpCredentials`, `githubRepoToken`, `listGithubApps`, `sentryDSN`, `statsumToken`,
+  `websocktunnelToken` (credentials for other services). What a role expands to is bounded, and a role may grant `*`,
+  which Taskcluster refuses as a cycle ([security-auth.md](security-auth.md)). `listAuditHistory` also tells what a
+  client did to tasks, groups and workers. There are no hooks, secrets, purge-cache, worker-manager, notify, web-server
   or GitHub services.
 * **Who calls comes before what is said**: a call is refused with 401 or 403, whatever its body says, if no body could
   make it allowed. Taskcluster returns 400 for a malformed body, or 404, first. The scopes that the refusal of a body of

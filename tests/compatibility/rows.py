@@ -164,6 +164,25 @@ _ROWS = (
         "A",
         "not of Taskcluster: the number by which workers are scaled",
     ),
+    Row("taskAuditHistory", "GET /task/<taskId>/audit", "A", "not of Taskcluster: who did what to a task"),
+    Row(
+        "taskGroupAuditHistory",
+        "GET /task-group/<taskGroupId>/audit",
+        "A",
+        "not of Taskcluster: who did what to a group and its tasks",
+    ),
+    Row("workerAuditHistory", f"GET {_WORKER}/audit", "A", "not of Taskcluster: who quarantined a worker"),
+    Row("operations", "GET /operations", "A", "not of Taskcluster: what operators look at"),
+    Row(
+        "listPoisonMessages", "GET /poison-messages/<queueName>", "A", "not of Taskcluster: messages that were given up"
+    ),
+    Row(
+        "redrivePoisonMessages",
+        "POST /poison-messages/<queueName>/redrive",
+        "A",
+        "not of Taskcluster: handles them again",
+    ),
+    Row("deletePoisonMessages", "POST /poison-messages/<queueName>/delete", "A", "not of Taskcluster: drops them"),
 )
 _INDEX_ROWS = (
     Row("index.ping", "GET /ping", "NO"),

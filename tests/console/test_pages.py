@@ -40,6 +40,7 @@ PAGES: Mapping[str, tuple[str, str]] = {
     "waiting": ("/provisioners/{provisioner}/worker-types/windows/pending-tasks", "windows"),
     "worker": ("/provisioners/{provisioner}/worker-types/linux/workers/{worker}", "runs 1 task"),
     "history": ("/history", "Time from scheduled to started"),
+    "operations": ("/operations", "What only the logs know"),
     "clients": ("/auth/clients", "static/taskcluster/root"),
     "client": ("/auth/clients/static%2Ftaskcluster%2Froot", "static/taskcluster/root"),
     "new-client": ("/auth/clients/create", "Lives for"),
@@ -66,7 +67,12 @@ def _faults(page: Page, options: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _keep(page: Page, name: str) -> None:
+def faults_of(page: Page) -> list[str]:
+    """What axe calls serious or critical on the page as it is."""
+    return _faults(page, {})
+
+
+def keep(page: Page, name: str) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=PICTURES / f"{name}.png")
 
@@ -91,13 +97,13 @@ def _open(name: str, scene: Scene, open_page: OpenPage, **options: Any) -> Page:
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_usable_by_everybody(name: str, settled: Scene, open_page: OpenPage) -> None:
     page = _open(name, settled, open_page)
-    _keep(page, name)
+    keep(page, name)
     assert _faults(page, {}) == []
     page.set_viewport_size(PHONE)
-    _keep(page, f"{name}-phone")
+    keep(page, f"{name}-phone")
     page.set_viewport_size(WIDE)
     page.get_by_role("button", name="Dark", exact=True).click()
-    _keep(page, f"{name}-dark")
+    keep(page, f"{name}-dark")
     assert _faults(page, ONLY_COLORS) == []
     page.set_viewport_size(PHONE)
     beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")

@@ -92,5 +92,6 @@ def left(world: World) -> set[str]:
 
 
 def scheduled(world: World) -> set[str]:
-    """The kinds of what the job has yet to do."""
-    return {row.key.split("~")[0] for row in world.rows(keys.EXPIRY) if row.key != "cursor"}
+    """The kinds of what the job has yet to do, but for histories: who deleted what is known for a month."""
+    kinds = {row.key.split("~")[0] for row in world.rows(keys.EXPIRY) if row.key != "cursor"}
+    return kinds - {keys.AUDIT_SWEEP}

@@ -32,6 +32,11 @@ PARAMS = {
     "provisionerId": PROVISIONER,
     "workerType": WORKER_TYPE,
     "namespace": "a.b",
+    "workerGroup": "group",
+    "workerId": "worker",
+    "clientId": "somebody",
+    "entityType": "client",
+    "entityId": "somebody",
 }
 
 

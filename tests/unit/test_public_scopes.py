@@ -28,7 +28,16 @@ READ_BY_POST = {
     "taskQueueCountsBatch",
 }
 """Calls that read what their body lists."""
-NOT_FOR_EVERYBODY = {"health", "pollTaskUrls", "object", "download"}
+NOT_FOR_EVERYBODY = {
+    "health",
+    "pollTaskUrls",
+    "object",
+    "download",
+    "getEntityHistory",
+    "listAuditHistory",
+    "operations",
+    "listPoisonMessages",
+}
 """GET as well: what only operators, workers and object storage's clients need."""
 PUBLIC_NAMES: dict[str, str | list[str]] = {"name": "public/x", "names": ["public/x"]}
 

@@ -60,7 +60,21 @@ OURS: dict[str, Any] = {
 OLDER = {"defineTask", "pollTaskUrls", "declareProvisioner", "declareWorkerType"}
 """Calls of older clients (contract 2.1)."""
 
-ONLY_HERE = {"workerRemoved", "listTaskGroups", "health", "taskQueueLoad", "history", "listTaskQueueStates"}
+ONLY_HERE = {
+    "workerRemoved",
+    "listTaskGroups",
+    "health",
+    "taskQueueLoad",
+    "history",
+    "listTaskQueueStates",
+    "operations",
+    "listPoisonMessages",
+    "redrivePoisonMessages",
+    "deletePoisonMessages",
+    "taskAuditHistory",
+    "taskGroupAuditHistory",
+    "workerAuditHistory",
+}
 """Endpoints that Taskcluster does not have."""
 
 PUBLIC = {"signIn", "signInOptions"}
@@ -121,6 +135,13 @@ NEWER_OR_OLDER: dict[str, Any] = {
     "health": "queue:health",
     "taskQueueLoad": {"AllOf": ["queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"]},
     "history": "queue:get-history",
+    "operations": "queue:operations",
+    "listPoisonMessages": "queue:operations",
+    "redrivePoisonMessages": "queue:manage-poison-messages:<queueName>",
+    "deletePoisonMessages": "queue:manage-poison-messages:<queueName>",
+    "taskAuditHistory": "queue:status:<taskId>",
+    "taskGroupAuditHistory": "queue:list-task-group:<taskGroupId>",
+    "workerAuditHistory": "queue:get-worker:<provisionerId>/<workerType>/<workerGroup>/<workerId>",
     "listTaskQueueStates": "queue:list-task-queue-states",
     "taskQueueCountsBatch": {
         "AllOf": [

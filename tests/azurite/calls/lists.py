@@ -8,6 +8,7 @@ from shared.ids import new_slugid
 from shared.runtime import utc_now
 from shared.storage.counting import Operations
 from shared.storage.internal_messages import INTERNAL_QUEUES
+from shared.storage.messages import poison_queue
 from tests.azurite.budgets import POOL, Bench, budget
 
 GAUGES_OF_ONE_POOL = 7 + 1
@@ -60,6 +61,21 @@ async def list_claimed(bench: Bench) -> Operations:
 async def counts(bench: Bench) -> Operations:
     await bench.running()
     return await bench.measure(bench.calls.pool_views.counts(POOL))
+
+
+@budget("operations", "operations")
+async def operations(bench: Bench) -> Operations:
+    for queue in INTERNAL_QUEUES:
+        await bench.storage.queues.create(queue)
+        await bench.storage.queues.create(poison_queue(queue))
+    await bench.calls.history.sample()
+    return await bench.measure(bench.process().operations.look())
+
+
+@budget("listPoisonMessages", "listPoisonMessages")
+async def list_poison(bench: Bench) -> Operations:
+    await bench.storage.queues.create(poison_queue(INTERNAL_QUEUES[0]))
+    return await bench.measure(bench.calls.operations.given_up(INTERNAL_QUEUES[0]))
 
 
 @budget("health", "health, at most once in 10 s a process")

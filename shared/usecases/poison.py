@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from admin.output import Report, unwatched
 from shared.concurrency import in_waves
 from shared.domain.dates import format_date
+from shared.frozen import dataclass
 from shared.storage.interface import Message, Queues, ReceiptLost
 from shared.storage.internal_messages import INTERNAL_QUEUES, MalformedMessage, decode_body, encode_body
 
@@ -21,6 +20,13 @@ _HELD = 120.0
 """Seconds for which a message is hidden while it is moved: a batch takes some seconds at the most."""
 _WIDTH = 16
 """Messages moved or given back in parallel."""
+
+Report = Callable[[str], object]
+"""Is told how far it is."""
+
+
+def unwatched(text: str) -> None:
+    """Tells nobody."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,13 @@ async def listed(queues: Queues, queue: str) -> list[dict[str, Any]]:
     return [_shown(message) for message in await queues.peek(poison_queue(queue), count=SHOWN)]
 
 
-async def redrive(queues: Queues, queue: str, message_id: str | None = None, report: Report = unwatched) -> Moved:
+async def redrive(
+    queues: Queues,
+    queue: str,
+    message_id: str | None = None,
+    report: Report = unwatched,
+    has_time: Callable[[], bool] = lambda: True,
+) -> Moved:
     """Sends messages (or one) to their queue once more, with all attempts before them. What can't be read stays.
 
     A message is put before it is removed: if this dies in between it is handled twice, which every handler allows.
@@ -69,25 +81,36 @@ async def redrive(queues: Queues, queue: str, message_id: str | None = None, rep
         await _remove(queues, queue, message)
         return True
 
-    return await _move(queues, queue, message_id, move, report)
+    return await _move(queues, queue, message_id, move, report, has_time)
 
 
-async def drop(queues: Queues, queue: str, message_id: str | None = None, report: Report = unwatched) -> Moved:
+async def drop(
+    queues: Queues,
+    queue: str,
+    message_id: str | None = None,
+    report: Report = unwatched,
+    has_time: Callable[[], bool] = lambda: True,
+) -> Moved:
     """Removes messages, or one, for good. Those that come meanwhile stay."""
 
     async def move(message: Message) -> bool:
         await _remove(queues, queue, message)
         return True
 
-    return await _move(queues, queue, message_id, move, report)
+    return await _move(queues, queue, message_id, move, report, has_time)
 
 
 async def _move(
-    queues: Queues, queue: str, message_id: str | None, move: Callable[[Message], Awaitable[bool]], report: Report
+    queues: Queues,
+    queue: str,
+    message_id: str | None,
+    move: Callable[[Message], Awaitable[bool]],
+    report: Report,
+    has_time: Callable[[], bool],
 ) -> Moved:
     """Moves each message that was there at the start, or the one of that id; the others are visible again at once."""
     left = there = await queues.length(poison_queue(queue))
-    done = 0
+    done = unseen = 0
     others: dict[str, Message] = {}
     started: datetime | None = None
 
@@ -115,9 +138,12 @@ async def _move(
             report(f"{there - left:,} of {there:,} messages done")
             if message_id is not None and chosen:
                 return Moved(done, 1 - done)
+            if not has_time():
+                unseen = left
+                break
     finally:
         await in_waves(_WIDTH, lambda message: _give_back(queues, queue, message), others.values())
-    return Moved(done, 0 if message_id is not None else len(others))
+    return Moved(done, 0 if message_id is not None else len(others) + unseen)
 
 
 async def _remove(queues: Queues, queue: str, message: Message) -> None:

@@ -1,0 +1,195 @@
+// For those who operate the deployment: what was given up, what waits, what the timers did last, and what it costs.
+
+import { html, useState } from "../core/html.js";
+import { useNow, usePolled } from "../core/polling.js";
+import { health, history, listPoisonMessages, movePoisonMessages, operations } from "../core/queue.js";
+import { to } from "../core/router.js";
+import { useTitle } from "../core/title.js";
+import { counted } from "../core/words.js";
+import { ActionButton, Empty, Failure, Loaded, Loading } from "../parts/feedback.js";
+import { Facts, Time } from "../parts/states.js";
+
+const DAY = 86_400_000;
+/** Dollars for a million tasks more, by the model of docs/scaling.md, for a small and for a large deployment. */
+const A_MILLION_TASKS = { small: 307, large: 259 };
+const DAYS = 30;
+
+/** @typedef {import("../core/types").Operations} Found */
+/** @typedef {import("../core/types").PoisonMessage} Message */
+/** @typedef {import("../core/types").Sample} Sample */
+
+/** What a queue's messages are for, and what it means that one was given up. */
+const MEANING = /** @type {Record<string, string>} */ ({
+  claim: "Ends claims that were not renewed. Until it is handled, the run of a lost worker may stay running.",
+  deadline: "Ends tasks at their deadline. Until it is handled, such a task may stay open.",
+  resolved: "Frees what waits for a task, and ends its group. Until it is handled, dependents may wait in vain.",
+  events: "Sends events that Service Bus did not take. Until it is handled, subscribers do not hear of what happened.",
+  "group-jobs": "Finishes a call on a whole group. Until it is handled, some of its tasks may be unchanged.",
+});
+
+const QUERIES = [
+  {
+    title: "Errors of the last day",
+    remedy: "Look for the call and its incident in the lines before; `health` says what does not answer.",
+    query: `AppTraces
+| where TimeGenerated > ago(1d) and SeverityLevel >= 3
+| summarize count(), latest = max(TimeGenerated) by action = tostring(Properties.action), call = tostring(Properties.call)
+| order by count_ desc`,
+  },
+  {
+    title: "Slow calls of the last day",
+    remedy: "Many storage operations: a long list was asked for. Few: storage or a cold start was slow.",
+    query: `AppTraces
+| where TimeGenerated > ago(1d) and Properties.action == "call_done" and todouble(Properties.milliseconds) > 1000
+| summarize count(), p95 = percentile(todouble(Properties.milliseconds), 95), operations = avg(todouble(Properties.storageOperations)) by call = tostring(Properties.call)
+| order by count_ desc`,
+  },
+  {
+    title: "Starts of the service's processes",
+    remedy: "Many in an hour: look for restarts for lack of memory, or for scaling back and forth.",
+    query: `AppTraces
+| where TimeGenerated > ago(1d) and Properties.action == "telemetry_started"
+| summarize starts = count() by bin(TimeGenerated, 1h), AppRoleInstance
+| order by TimeGenerated asc`,
+  },
+];
+
+export default function OperationsPage() {
+  useTitle("Operations");
+  const polled = usePolled((signal) => operations({ signal }), [], { interval: 30_000 });
+  return html`<article>
+    <h1>Operations</h1>
+    <${Findings} />
+    <${Loaded} of=${polled} label="Loading">${(/** @type {Found} */ found) => html`
+      <${Queues} found=${found} refresh=${polled.refresh} />
+      <${Timers} found=${found} />`}<//>
+    <${Costs} />
+    <${Queries} />
+  </article>`;
+}
+
+function Findings() {
+  const polled = usePolled((signal) => health({ signal }), [], { interval: 30_000 });
+  if (!polled.data) return null;
+  const { findings } = polled.data;
+  if (findings.length === 0) return html`<p class="notice good" role="status">Nothing is wrong.</p>`;
+  return html`<ul class="notice warning" aria-label="Health">${findings.map(({ code, message, remedy }) => html`<li key=${code}>${message} ${remedy}</li>`)}</ul>`;
+}
+
+/** @param {{found: Found, refresh: () => void}} properties */
+function Queues({ found, refresh }) {
+  const given = found.queues.filter(({ poison }) => poison > 0);
+  const events = found.queues.find(({ queue }) => queue === "events")?.messages ?? 0;
+  return html`<section aria-labelledby="queues">
+    <h2 id="queues">Messages</h2>
+    <div class="table-frame" tabindex="0" role="region" aria-label="Internal queues"><table>
+      <caption class="visually-hidden">Internal queues</caption>
+      <thead><tr><th scope="col">Queue</th><th scope="col">Messages, hidden ones too</th><th scope="col">Given up</th></tr></thead>
+      <tbody>${found.queues.map(({ queue, messages, poison }) => html`<tr key=${queue}><td>${queue}</td><td>${messages.toLocaleString()}</td><td class=${poison > 0 ? "state failed" : ""}>${poison.toLocaleString()}</td></tr>`)}</tbody>
+    </table></div>
+    <p>${events === 0 ? "No event waits: Service Bus takes them at once." : `${counted(events, "event")} ${events === 1 ? "waits" : "wait"} for Service Bus. They are tried again by themselves; if their number grows, look whether the namespace is there, and whether its topics are full.`}</p>
+    ${given.length === 0 ? html`<${Empty}>No message was given up.<//>` : given.map(({ queue, poison }) => html`<${Poison} key=${queue} queue=${queue} count=${poison} refresh=${refresh} />`)}
+  </section>`;
+}
+
+/** @param {{queue: string, count: number, refresh: () => void}} properties */
+function Poison({ queue, count, refresh }) {
+  const [look, setLook] = useState(0);
+  const polled = usePolled(
+    async (signal) => (await listPoisonMessages(queue, { signal })).messages,
+    [queue, count, look],
+    {
+      interval: 60_000,
+    },
+  );
+  const [said, setSaid] = useState("");
+  const move = async (/** @type {"redrive" | "delete"} */ how, /** @type {string} */ id = "") => {
+    const { moved, left } = await movePoisonMessages(queue, how, id || undefined);
+    const done = `${counted(moved, "message")} ${how === "redrive" ? "sent once more" : "deleted"}`;
+    setSaid(left > 0 ? `${done}; ${left.toLocaleString()} left.` : `${done}.`);
+    setLook(look + 1);
+    refresh();
+  };
+  const now = useNow(30_000);
+  return html`<section aria-label=${`Given up in ${queue}`}>
+    <h3>${counted(count, "message")} given up in ${queue}</h3>
+    <p>${MEANING[queue]} The error of each is in the logs (action <code>message_poisoned</code>); mend its reason first. <em>Send again</em> hands a message to its handler as if it were new: all handlers allow that it was handled before. <em>Delete</em> gives up what it was to do.</p>
+    <div class="buttons">
+      <${ActionButton} kind="primary" action=${() => move("redrive")}>Send all again<//>
+      <${ActionButton} kind="danger" action=${() => move("delete")} confirm=${`Delete ${counted(count, "message")} of ${queue}? What they were to do is not done.`}>Delete all<//>
+      <span role="status">${said}</span>
+    </div>
+    ${polled.error && html`<${Failure} error=${polled.error} retry=${polled.refresh} />`}
+    ${
+      polled.data
+        ? html`<ul class="related">${polled.data.map(
+            (/** @type {Message} */ message) => html`<li key=${message.messageId}>
+        <${About} message=${message} /> <span class="reason">put <${Time} at=${message.put} now=${now} /></span>${" "}
+        ${message.readable && html`<${ActionButton} action=${() => move("redrive", message.messageId)}>Send again<//>`}${" "}
+        <${ActionButton} action=${() => move("delete", message.messageId)} confirm="Delete this message? What it was to do is not done.">Delete<//></li>`,
+          )}</ul>`
+        : !polled.error && html`<${Loading} />`
+    }
+  </section>`;
+}
+
+/** @param {{message: Message}} properties */
+function About({ message: { about, readable } }) {
+  if (!readable) return html`<span>It cannot be read: it was not put by this service, or is cut off.</span>`;
+  const { taskId, taskGroupId, runId, kind } = about;
+  if (taskId)
+    return html`<span>task <a href=${to.task(String(taskId))}>${taskId}</a>${runId === undefined ? "" : `, run ${runId}`}</span>`;
+  if (taskGroupId)
+    return html`<span>${kind} of task group <a href=${to.group(String(taskGroupId))}>${taskGroupId}</a></span>`;
+  return html`<span>an event</span>`;
+}
+
+/** @param {{found: Found}} properties */
+function Timers({ found }) {
+  const now = useNow(30_000);
+  const at = (/** @type {string | undefined} */ time) => (time ? html`<${Time} at=${time} now=${now} />` : "never");
+  return html`<section aria-labelledby="timers">
+    <h2 id="timers">Timers</h2>
+    <${Facts} of=${[
+      ["Expiry noted its place", html`${at(found.expiryNoted)} (every hour at least)`],
+      ["Expired before this is deleted", at(found.expiredBefore)],
+      [
+        "Reconciler noted its place",
+        found.reconcilerNoted
+          ? at(found.reconcilerNoted)
+          : "never: with fewer than 50 task queues it has no place to note",
+      ],
+      ["Last sample of the history", html`${at(found.sampled)} (every five minutes)`],
+    ]} />
+    <p>If these are late, the timer functions do not run: the logs of <code>expire</code>, <code>reconcile</code> and <code>observe</code> say why.</p>
+  </section>`;
+}
+
+function Costs() {
+  const polled = usePolled(
+    async (signal) => {
+      const { samples } = await history({ from: new Date(Date.now() - DAY).toISOString() }, { signal });
+      const sum = (/** @type {(sample: Sample) => number} */ of) =>
+        samples.reduce((total, sample) => total + of(sample), 0);
+      return {
+        runs: sum(({ completed, failed, exception }) => completed + failed + exception),
+        samples: samples.length,
+      };
+    },
+    [],
+    { interval: 300_000 },
+  );
+  return html`<section aria-labelledby="costs">
+    <h2 id="costs">Costs</h2>
+    <${Loaded} of=${polled}>${(/** @type {{runs: number, samples: number}} */ { runs, samples }) => {
+      const month = (/** @type {number} */ price) => (runs * DAYS * price) / 1_000_000;
+      return html`<p>${counted(runs, "run")} ended in the last 24 hours, as far as the history goes (${counted(samples, "sample")} of five minutes). At this rate a month's tasks cost about <strong>$${month(A_MILLION_TASKS.large).toFixed(2)} to $${month(A_MILLION_TASKS.small).toFixed(2)}</strong> by the model of docs/scaling.md, besides what costs the same without any task, logs and stored artifacts. What was billed is in the portal's cost analysis.</p>`;
+    }}<//>
+  </section>`;
+}
+
+const Queries = () => html`<section aria-labelledby="logs">
+    <h2 id="logs">What only the logs know</h2>
+    <p>The service keeps no logs. Where it exports to Application Insights, ask its Log Analytics workspace; locally <code>./dev logs</code> has all lines.</p>
+    ${QUERIES.map(({ title, remedy, query }) => html`<details key=${title}><summary>${title}</summary><p>${remedy}</p><pre class="query" tabindex="0">${query}</pre></details>`)}
+  </section>`;

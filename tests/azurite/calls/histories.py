@@ -1,0 +1,59 @@
+"""Who did what (design 6, 14)."""
+
+from __future__ import annotations
+
+from shared.api.endpoint import Call
+from shared.auth.authenticate import Authenticator, Caller
+from shared.auth.scopes import ScopeSet
+from shared.endpoints import ENDPOINTS, accounts
+from shared.ids import new_slugid
+from shared.storage.counting import Operations
+from tests.azurite.budgets import Bench, budget
+
+
+async def call(bench: Bench, name: str, **params: str) -> None:
+    """The handler of an endpoint, by somebody who may do anything."""
+
+    async def caller(authenticator: Authenticator | None = None) -> Caller:
+        return Caller(client_id="somebody", scopes=ScopeSet(("*",)))
+
+    endpoint = next(each for each in (*ENDPOINTS, *accounts.ENDPOINTS) if each.name == name)
+    await endpoint.handler(bench.calls, Call(endpoint=endpoint, params=params, authenticate=caller))
+
+
+@budget("cancelTask, noted", "cancelTask … pending", "a noted call ([14](#design-14)), besides")
+async def cancel_again(bench: Bench) -> Operations:
+    await call(bench, "cancelTask", taskId=await bench.create())
+    return await bench.measure(call(bench, "cancelTask", taskId=await bench.create()))
+
+
+@budget(
+    "cancelTask, noted for the first time",
+    "cancelTask … pending",
+    "a noted call ([14](#design-14)), besides",
+    "a noted call ([14](#design-14)) … the first of a day on this or by this client",
+)
+async def cancel_first(bench: Bench) -> Operations:
+    await call(bench, "cancelTask", taskId=await bench.create())
+    return await bench.measure(call(bench, "cancelTask", taskId=await bench.create(taskGroupId=new_slugid())))
+
+
+_PAGE = "getEntityHistory, listAuditHistory, taskGroupAuditHistory, workerAuditHistory, a page"
+
+
+@budget("listAuditHistory", _PAGE)
+async def of_a_client(bench: Bench) -> Operations:
+    return await bench.measure(call(bench, "listAuditHistory", clientId="somebody"))
+
+
+@budget("taskAuditHistory", "taskAuditHistory, a page")
+async def of_a_task(bench: Bench) -> Operations:
+    task_id = await bench.create()
+    await call(bench, "cancelTask", taskId=task_id)
+    return await bench.measure(call(bench, "taskAuditHistory", taskId=task_id))
+
+
+@budget("deleteClient, of nobody", "deleteClient, noted")
+async def delete_client(bench: Bench) -> Operations:
+    await call(bench, "deleteClient", clientId="nobody")
+    return await bench.measure(call(bench, "deleteClient", clientId="nobody"))

@@ -1,0 +1,79 @@
+"""The operator's page: what was given up and what can be done with it, timers, costs; and who may see it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from azure.core.exceptions import ResourceExistsError
+from azure.storage.queue import QueueClient
+from playwright.sync_api import expect
+
+from shared.ids import new_slugid
+from shared.storage.internal_messages import RESOLVED_QUEUE, encode_body
+from shared.storage.messages import poison_queue
+from tests.console.browser import Watch
+from tests.console.conftest import OpenPage
+from tests.console.scene import Scene
+from tests.console.test_pages import PHONE, WIDE, faults_of, keep
+
+LONG_AGO = "2020-01-01T00:00:00.000Z"
+
+
+@pytest.fixture
+def given_up(scene: Scene) -> list[str]:
+    """Two messages about tasks that do not exist, given up."""
+    tasks = [new_slugid(), new_slugid()]
+    with QueueClient.from_connection_string(scene.deployment.storage, poison_queue(RESOLVED_QUEUE)) as queue:
+        with suppress(ResourceExistsError):
+            queue.create_queue()
+        for task_id in tasks:
+            queue.send_message(encode_body({"taskId": task_id, "runId": 0, "put": LONG_AGO}))
+    return tasks
+
+
+def test_an_operator_looks_and_acts(settled: Scene, given_up: list[str], open_page: OpenPage, watch: Watch) -> None:
+    page = open_page("/operations", viewport=WIDE)
+    part = page.get_by_role("region", name=f"Given up in {RESOLVED_QUEUE}")
+    expect(part.get_by_text("dependents may wait in vain")).to_be_visible()
+    expect(part.get_by_role("listitem")).to_have_count(2)
+    for task_id in given_up:
+        expect(part.get_by_role("link", name=task_id)).to_be_visible()
+    expect(page.get_by_text("No event waits")).to_be_visible()
+    expect(page.get_by_role("region", name="Costs")).to_contain_text("a month's tasks cost about $")
+    expect(page.get_by_role("region", name="Timers")).to_contain_text("Last sample of the history")
+    paths = sorted(
+        request.url.partition("/v1/")[2].partition("?")[0] for request in watch.requests if "/v1/" in request.url
+    )
+    assert paths == ["health", "history", "operations", f"poison-messages/{RESOLVED_QUEUE}"], "each once"
+    page.get_by_text("Slow calls of the last day").click()
+    expect(page.get_by_text("todouble(Properties.milliseconds) > 1000")).to_be_visible()
+    for size in (WIDE, PHONE):
+        page.set_viewport_size(size)
+        page.emulate_media(color_scheme="light")
+        assert faults_of(page) == []
+        keep(page, f"operations-{size['width']}")
+        page.emulate_media(color_scheme="dark")
+        assert faults_of(page) == []
+    beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert beyond <= 0, "the page scrolls sideways"
+
+    page.set_viewport_size(WIDE)
+    first = part.get_by_role("listitem").filter(has_text=given_up[0])
+    first.get_by_role("button", name="Send again").click()
+    expect(part.get_by_text("1 message sent once more.")).to_be_visible()
+    expect(part.get_by_role("listitem")).to_have_count(1)
+    part.get_by_role("button", name="Delete all").click()
+    page.get_by_role("dialog").get_by_role("button", name="Yes").click()
+    expect(page.get_by_text("No message was given up.")).to_be_visible()
+
+
+def test_who_may_not_is_told_what_is_missing(scene: Scene, open_page: OpenPage) -> None:
+    page = open_page("/operations", scene.deployment.new_client("queue:get-task:*"))
+    expect(page.get_by_text("queue:operations").first).to_be_visible()
+
+
+def test_a_task_queue_shows_how_long_tasks_wait_and_what_its_workers_do(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page(f"/provisioners/{settled.task_queue.replace('/', '/worker-types/')}")
+    expect(page.get_by_text("Waiting time of the runs that started last: median")).to_be_visible()
+    expect(page.get_by_text("2 workers: 1 at work, 0 quarantined")).to_be_visible()

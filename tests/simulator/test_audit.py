@@ -1,0 +1,479 @@
+"""Who did what: nothing that happened is missing, nothing that did not is confirmed, no repeat counts (design 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.domain.dates import format_date
+from shared.domain.task import Resolved
+from shared.endpoints import ENDPOINTS, accounts
+from shared.endpoints.audit import NOT_CONFIRMED
+from shared.errors import ApiError
+from shared.services import Services
+from shared.storage import keys
+from shared.storage.interface import Delete, StorageUnavailable
+from tests.simulator.expiring import DAY, expire
+from tests.simulator.situations import GROUP, A, B
+from tests.simulator.test_handlers_of_endpoints import called
+from tests.simulator.world import POOL, World
+from tests.twin.driver import Simulation
+from tests.twin.gate import Call, Gate, Kill, Killed, Phase, Resent, process_name
+
+PROVISIONER, WORKER_TYPE = POOL.split("/")
+WORKER = {"provisionerId": PROVISIONER, "workerType": WORKER_TYPE, "workerGroup": "group", "workerId": "worker"}
+CLIENT, ROLE = "project/ci", "project:ci"
+VICTIM = "victim"
+History = list[dict[str, Any]]
+
+
+async def call(services: Services, name: str, query: Mapping[str, str] | None = None, **given: Any) -> Any:
+    """The handler of an endpoint, by somebody who may do anything."""
+    asked = called((*ENDPOINTS, *accounts.ENDPOINTS), name, "*", query=query or {}, **given)
+    return await asked.endpoint.handler(services, asked)
+
+
+def client(world: World, **changes: Any) -> dict[str, Any]:
+    expires = world.fixed.setdefault("expires", format_date(world.clock.now() + timedelta(days=1)))
+    return {"description": "", "expires": expires, "scopes": ["a"], **changes}
+
+
+async def pending(world: World) -> None:
+    await world.create(A, taskGroupId=GROUP)
+
+
+async def waiting(world: World) -> None:
+    await world.create(B, taskGroupId=GROUP)
+    await world.create(A, taskGroupId=GROUP, dependencies=[B])
+
+
+async def resolved(world: World) -> None:
+    await pending(world)
+    await world.services.lifecycle.cancel(await world.services.lifecycle.known(A))
+    await world.drain(30)
+
+
+async def sealed(world: World) -> None:
+    await pending(world)
+    await world.services.groups.seal(await world.services.groups.known(GROUP))
+
+
+async def a_worker(world: World) -> None:
+    await pending(world)
+    assert await world.claim()
+
+
+async def a_client(world: World) -> None:
+    await call(world.process(), "createClient", params={"clientId": CLIENT}, body=client(world))
+    await forget(world)
+
+
+async def a_role(world: World) -> None:
+    await call(world.process(), "createRole", params={"roleId": ROLE}, body={"description": "", "scopes": ["a"]})
+    await forget(world)
+
+
+async def forget(world: World) -> None:
+    """What has been noted so far."""
+    tables = world.memory.tables
+    for row in world.rows(keys.AUDIT):
+        await tables.transact(keys.AUDIT, row.partition, [Delete(row.key)])
+
+
+async def nothing(world: World) -> None:
+    """Nothing is there."""
+
+
+@dataclass(frozen=True)
+class Story:
+    """A call that is noted, on what, as which action, and whether it has happened."""
+
+    name: str
+    prepare: Callable[[World], Coroutine[Any, Any, None]]
+    params: Mapping[str, str]
+    happened: Callable[[World], bool]
+    history: str
+    action: str
+    body: Callable[[World], dict[str, Any]] | None = None
+    detail: str = ""
+
+    async def act(self, world: World, services: Services | None = None) -> None:
+        """The call."""
+        given = {} if self.body is None else {"body": self.body(world)}
+        await call(services or world.services, self.name, params=self.params, **given)
+
+    async def read(self, world: World) -> History:
+        """The history of what it is done to."""
+        params = self.params
+        if self.history == "getEntityHistory":
+            ((name, entity_id),) = self.params.items()
+            params = {"entityType": name.removesuffix("Id"), "entityId": entity_id}
+        elif self.history == "taskAuditHistory":
+            params = TASK
+        found: History = (await call(world.services, self.history, params=params))["auditHistory"]
+        return found
+
+
+def state(*wanted: str) -> Callable[[World], bool]:
+    return lambda world: [str(run.state) for run in world.tasks()[A].runs] == list(wanted)
+
+
+def registered(table: str, kind: str, name: str, **values: Any) -> Callable[[World], bool]:
+    def is_there(world: World) -> bool:
+        found = [row.values for row in world.rows(table) if row.values.get(kind) == name]
+        return any(all(row.get(key) == value for key, value in values.items()) for row in found)
+
+    return is_there
+
+
+def gone(table: str, kind: str, name: str) -> Callable[[World], bool]:
+    return lambda world: not registered(table, kind, name)(world)
+
+
+def is_sealed(world: World) -> bool:
+    return any(row.values.get("sealed") for row in world.rows(keys.GROUPS) if row.key == keys.GROUP)
+
+
+def is_quarantined(world: World) -> bool:
+    return any(row.key.startswith("quarantine~") for row in world.rows(keys.POOLS))
+
+
+TASK, ENTITY, GROUPS = {"taskId": A}, "getEntityHistory", {"taskGroupId": GROUP}
+HIGH = {"newPriority": "high"}
+UNTIL = "2999-01-01T00:00:00.000Z"
+STORIES = [
+    Story("cancelTask", pending, TASK, state("exception"), "taskAuditHistory", "canceled"),
+    Story("scheduleTask", waiting, TASK, state("pending"), "taskAuditHistory", "scheduled"),
+    Story("rerunTask", resolved, TASK, state("exception", "pending"), "taskAuditHistory", "rerun"),
+    Story(
+        "changeTaskPriority",
+        pending,
+        TASK,
+        lambda world: world.tasks()[A].priority == "high",
+        "taskAuditHistory",
+        "priority changed",
+        lambda world: HIGH,
+        "to high",
+    ),
+    Story("sealTaskGroup", pending, GROUPS, is_sealed, "taskGroupAuditHistory", "sealed"),
+    Story("cancelTaskGroup", sealed, GROUPS, state("exception"), "taskAuditHistory", "canceled"),
+    Story(
+        "changeTaskGroupPriority",
+        pending,
+        GROUPS,
+        lambda world: world.tasks()[A].priority == "high",
+        "taskGroupAuditHistory",
+        "priority changed",
+        lambda world: HIGH,
+        "to high",
+    ),
+    Story(
+        "quarantineWorker",
+        a_worker,
+        WORKER,
+        is_quarantined,
+        "workerAuditHistory",
+        "quarantined",
+        lambda world: {"quarantineUntil": UNTIL, "quarantineInfo": "a reason"},
+        f"until {UNTIL}",
+    ),
+    Story(
+        "createClient",
+        nothing,
+        {"clientId": CLIENT},
+        registered("Clients", "clientId", CLIENT),
+        ENTITY,
+        "created",
+        client,
+    ),
+    Story(
+        "updateClient",
+        a_client,
+        {"clientId": CLIENT},
+        registered("Clients", "clientId", CLIENT, description="new"),
+        ENTITY,
+        "updated",
+        lambda world: client(world, description="new"),
+    ),
+    Story(
+        "disableClient",
+        a_client,
+        {"clientId": CLIENT},
+        registered("Clients", "clientId", CLIENT, disabled=True),
+        ENTITY,
+        "client disabled",
+    ),
+    Story("deleteClient", a_client, {"clientId": CLIENT}, gone("Clients", "clientId", CLIENT), ENTITY, "deleted"),
+    Story(
+        "createRole",
+        nothing,
+        {"roleId": ROLE},
+        registered("Roles", "roleId", ROLE),
+        ENTITY,
+        "created",
+        lambda world: {"description": "", "scopes": ["a"]},
+    ),
+    Story(
+        "updateRole",
+        a_role,
+        {"roleId": ROLE},
+        registered("Roles", "roleId", ROLE, description="new"),
+        ENTITY,
+        "updated",
+        lambda world: {"description": "new", "scopes": ["a"]},
+    ),
+    Story("deleteRole", a_role, {"roleId": ROLE}, gone("Roles", "roleId", ROLE), ENTITY, "deleted"),
+]
+each_story = pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+
+
+def prepared(story: Story, *gates: Gate) -> World:
+    world = World(Simulation.scripted([]), *gates)
+    world.run(story.prepare(world))
+    assert not story.happened(world)
+    return world
+
+
+def act(world: World, story: Story) -> BaseException | None:
+    """As the victim; what it has raised."""
+    outcome: BaseException | None = world.simulation.outcomes(world.victim(story.act(world)))[0]
+    return outcome
+
+
+async def by_somebody(world: World) -> History:
+    answer: History = (await call(world.services, "listAuditHistory", params={"clientId": "somebody"}))["auditHistory"]
+    return answer
+
+
+def histories(world: World, story: Story) -> tuple[History, History]:
+    """Of what it was done to, and of who did it, without the times."""
+    of, by = world.run(story.read(world), by_somebody(world))
+    return of, by
+
+
+def confirmed(history: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [entry["actionType"] for entry in history if not entry["actionType"].endswith(NOT_CONFIRMED)]
+
+
+def check(world: World, story: Story) -> None:
+    """Of one call, or none."""
+    for history in histories(world, story):
+        actions = [entry["actionType"].removesuffix(NOT_CONFIRMED) for entry in history]
+        assert actions in ([], [story.action])
+        if story.happened(world):
+            assert actions, "it happened, and nobody knows who did it"
+        else:
+            assert confirmed(history) == [], "it has not happened"
+
+
+@each_story
+def test_a_call_is_noted_once_with_what_it_was_done_to_and_by_whom(story: Story) -> None:
+    world = prepared(story)
+    began = format_date(world.clock.now())
+    for _ in range(2):
+        world.simulation.outcomes(story.act(world))  # a repeat may be refused: that the priority is in force
+        world.run(world.clock.sleep(1))
+    of, by = histories(world, story)
+    ((entry,), (mine,)) = of, by
+    assert entry.pop("detail", "") == story.detail
+    assert entry == mine
+    assert (entry["clientId"], entry["actionType"]) == ("somebody", story.action)
+    assert began <= entry["created"] < format_date(world.clock.now())
+    assert entry["entityType"] in ("task", "task-group", "worker", "client", "role")
+
+
+@pytest.mark.parametrize("is_repeated", [True, False], ids=["repeated", "not repeated"])
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
+@each_story
+def test_killed_at_every_request(story: Story, phase: Phase, is_repeated: bool) -> None:
+    unharmed = Kill(process=VICTIM)
+    act(prepared(story, unharmed), story)
+    for number, at in enumerate(unharmed.calls, 1):
+        world = prepared(story, Kill(number=number, phase=phase, process=VICTIM))
+        try:
+            assert isinstance(act(world, story), Killed)
+            world.services = world.process()
+            check(world, story)
+            if is_repeated:
+                had_happened = story.happened(world)
+                world.simulation.outcomes(story.act(world))
+                assert story.happened(world)
+                for history in histories(world, story):
+                    assert len(history) <= 2 - had_happened, "what has happened is noted once"
+                    assert had_happened or confirmed(history) == [story.action]
+        except BaseException as failure:
+            failure.add_note(f"killed {phase.value} request {number}: {at}")
+            raise
+
+
+@dataclass
+class Lose:
+    """A gate: the answer to the victim's request of that number is lost, and the SDK sends it again."""
+
+    number: int
+    hit: Call | None = None
+
+    async def __call__(self, at: Call, phase: Phase) -> None:
+        """Count, and lose it."""
+        if process_name() != VICTIM:
+            return
+        if phase is Phase.BEFORE and self.hit is None:
+            self.number -= 1
+            self.hit = at if self.number == 0 else None
+        elif phase is Phase.AFTER and self.hit is at and self.number == 0:
+            self.number = -1
+            raise Resent
+
+
+@each_story
+def test_a_lost_answer_of_the_storage_neither_doubles_nor_loses_an_entry(story: Story) -> None:
+    unharmed = Kill(process=VICTIM)
+    act(prepared(story, unharmed), story)
+    for number, at in enumerate(unharmed.calls, 1):
+        world = prepared(story, Lose(number))
+        try:
+            outcome = act(world, story)
+            assert outcome is None or isinstance(outcome, ApiError | StorageUnavailable), repr(outcome)
+            check(world, story)
+            if outcome is None:
+                for history in histories(world, story):
+                    assert len(history) == 1
+                    assert confirmed(history) == [story.action] or story.name in ("deleteRole", "deleteClient")
+        except BaseException as failure:
+            failure.add_note(f"lost the answer to request {number}: {at}")
+            raise
+
+
+@each_story
+def test_what_is_refused_or_changes_nothing_leaves_no_entry(story: Story) -> None:
+    world = prepared(story)
+
+    async def forbidden() -> None:
+        given = {} if story.body is None else {"body": story.body(world)}
+        asked = called((*ENDPOINTS, *accounts.ENDPOINTS), story.name, params=story.params, **given)
+        await asked.authorise({}) if asked.endpoint.authorised_by_url else None
+        await asked.endpoint.handler(world.services, asked)
+
+    (outcome,) = world.simulation.outcomes(forbidden())
+    assert isinstance(outcome, ApiError)
+    assert world.rows(keys.AUDIT) == []
+
+
+def test_a_history_of_a_task_is_that_of_its_group_without_the_other_tasks() -> None:
+    world = World()
+
+    async def story() -> None:
+        for task_id in (A, B):
+            await world.create(task_id, taskGroupId=GROUP)
+            await call(world.services, "cancelTask", params={"taskId": task_id})
+            await world.clock.sleep(1)
+        await call(world.services, "sealTaskGroup", params=GROUPS)
+        group = (await call(world.services, "taskGroupAuditHistory", params=GROUPS))["auditHistory"]
+        assert [(each["entityType"], each["entityId"]) for each in group] == [
+            ("task", A),
+            ("task", B),
+            ("task-group", GROUP),
+        ]
+        of_a = (await call(world.services, "taskAuditHistory", params=TASK))["auditHistory"]
+        assert [each["entityId"] for each in of_a] == [A, GROUP]
+        found, query = [], {"limit": "1"}
+        while True:
+            page = await call(world.services, "taskAuditHistory", query, params=TASK)
+            found.extend(page["auditHistory"])
+            if "continuationToken" not in page:
+                break
+            query["continuationToken"] = page["continuationToken"]
+        assert found == of_a
+        none = await call(world.services, "taskGroupAuditHistory", {"limit": "0"}, params=GROUPS)
+        assert none == {"auditHistory": []}
+
+    world.run(story())
+
+
+def test_workers_and_schedulers_make_no_request_for_it() -> None:
+    world = World()
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        assert await world.claim()
+        await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+
+    world.run(story())
+    assert world.rows(keys.AUDIT) == []
+
+
+def test_entries_go_when_they_are_too_old_and_not_before() -> None:
+    world = World()
+
+    async def actions() -> list[str]:
+        params = {"entityType": "client", "entityId": CLIENT}
+        return confirmed((await call(world.services, "getEntityHistory", params=params))["auditHistory"])
+
+    async def story() -> None:
+        params = {"clientId": CLIENT}
+        await call(world.services, "createClient", params=params, body=client(world))
+        await world.clock.sleep(10 * DAY)
+        await call(world.services, "disableClient", params=params)
+        await expire(world, 19 * 24)
+        assert await actions() == ["created", "client disabled"]
+        await expire(world, 60)
+        assert await actions() == ["client disabled"]
+        await expire(world, 240)
+
+    world.run(story())
+    assert world.rows(keys.AUDIT) == []
+    assert [row for row in world.rows(keys.EXPIRY) if row.key.startswith(keys.AUDIT_SWEEP)] == []
+
+
+def test_a_longer_retention_holds_for_what_is_there() -> None:
+    world = World()
+    settings = world.services.settings.model_copy(update={"audit_retention_days": 60})
+
+    async def story() -> None:
+        await call(world.services, "createClient", params={"clientId": CLIENT}, body=client(world))
+        audit = world.handlers.audit
+        audit._kept = timedelta(days=settings.audit_retention_days)
+        await expire(world, 40 * 24)
+        assert world.rows(keys.AUDIT)
+        await expire(world, 22 * 24)
+        assert world.rows(keys.AUDIT) == []
+
+    world.run(story())
+
+
+def test_a_client_that_expires_is_in_its_history() -> None:
+    world = World()
+
+    async def story() -> None:
+        body = client(world, deleteOnExpiration=True)
+        await call(world.services, "createClient", params={"clientId": CLIENT}, body=body)
+        await expire(world, 48)
+        params = {"entityType": "client", "entityId": CLIENT}
+        found = (await call(world.services, "getEntityHistory", params=params))["auditHistory"]
+        assert [(each["actionType"], each["clientId"]) for each in found] == [
+            ("created", "somebody"),
+            ("expired", "static/taskcluster/auth"),
+        ]
+
+    world.run(story())
+
+
+def test_no_secret_and_no_text_of_a_caller_is_kept() -> None:
+    world = World()
+
+    async def story() -> None:
+        params = {"clientId": CLIENT}
+        created = await call(world.services, "createClient", params=params, body=client(world, description="words"))
+        reset = await call(world.services, "resetAccessToken", params=params)
+        await a_worker(world)
+        body = {"quarantineUntil": UNTIL, "quarantineInfo": "words"}
+        await call(world.services, "quarantineWorker", params=WORKER, body=body)
+        kept = repr(world.rows(keys.AUDIT))
+        for text in (created["accessToken"], reset["accessToken"], "words"):
+            assert text not in kept
+
+    world.run(story())
