@@ -3,8 +3,10 @@
 import { html, render, useEffect, useState } from "./core/html.js";
 import { isRefused, onChange, session } from "./core/credentials.js";
 import { followLink, onNavigation, resolve } from "./core/router.js";
+import { forgetSuggestions } from "./core/suggestions.js";
 import { PAGES } from "./pages.js";
-import { Failure, Loading } from "./parts/feedback.js";
+import { Dialog, Failure, Loading } from "./parts/feedback.js";
+import { SearchBox } from "./parts/search-box.js";
 
 const THEME_KEY = "taskcluster-queue.theme";
 const RELOADED_KEY = "taskcluster-queue.reloaded";
@@ -47,7 +49,7 @@ function App() {
     <a class="skip" href="#content" onClick=${skip}>Skip to the content</a>
     <header class="top">
       <nav aria-label="Console">${NAVIGATION.map(([href, title]) => html`<a key=${href} href=${href} aria-current=${isCurrent(href, path) ? "page" : undefined}>${title}</a>`)}</nav>
-      <span class="who"><${Who} /><${Theme} /></span>
+      <span class="who"><${Find} /><${Who} /><${Theme} /></span>
     </header>
     <main id="content" tabindex="-1">
       ${error && html`<${Failure} error=${error} retry=${() => location.reload()} />`}
@@ -56,6 +58,34 @@ function App() {
       ${shown && html`<${shown} key=${session()?.clientId ?? ""} params=${found?.params} query=${new URLSearchParams(location.search)} />`}
     </main>`;
 }
+
+/** The search, on every page: by a button or by a slash. */
+function Find() {
+  const [open, setOpen] = useState(false);
+  useEffect(() => {
+    const onKey = (/** @type {KeyboardEvent} */ event) => {
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+      if (document.querySelector("dialog[open]")) return;
+      event.preventDefault();
+      const here = /** @type {HTMLInputElement | null} */ (document.querySelector("main form.search input"));
+      if (here) here.focus();
+      else setOpen(true);
+    };
+    addEventListener("keydown", onKey);
+    const end = onChange(forgetSuggestions);
+    return () => {
+      removeEventListener("keydown", onKey);
+      end();
+    };
+  }, []);
+  const close = () => setOpen(false);
+  return html`<button type="button" class="quiet" aria-keyshortcuts="/" title="Find (/)" onClick=${() => setOpen(true)}>Find</button>
+    ${open && html`<${Dialog} title="Find" close=${close}><${SearchBox} then=${close} focused=${true} /><div class="buttons"><button type="button" onClick=${close}>Close</button></div><//>`}`;
+}
+
+/** @param {EventTarget | null} target */
+const isTyping = (target) =>
+  target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 
 /** Load the page anew as soon as it is served: its parts have other addresses after a deployment, and none in an outage. */
 function reloadWhenServed() {

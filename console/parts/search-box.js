@@ -1,24 +1,81 @@
-// A box that takes what people have at hand: an id, a queue, a worker, or an address of this service.
+// A box that takes what people have at hand: an id, a name, an owner, an index path, a queue, a worker, or an address of
+// this service; it suggests what is meant.
 
-import { html, useState } from "../core/html.js";
+import { html, useEffect, useId, useRef, useState } from "../core/html.js";
+import { findTask } from "../core/index-service.js";
 import { getTaskGroup, task } from "../core/queue.js";
 import { navigate, resolve, to } from "../core/router.js";
+import { suggestions } from "../core/suggestions.js";
 
 const SLUGID = /^[A-Za-z0-9_-]{8}[Q-T][A-Za-z0-9_-][CGKOSWaeimquy26-][A-Za-z0-9_-]{10}[AQgw]$/;
+/** Milliseconds without a key until something is asked for. */
+const REST = 250;
 
-export function SearchBox() {
+/** @typedef {import("../core/suggestions.js").Suggestion} Suggestion */
+
+/** @param {{then?: () => void, focused?: boolean}} properties `then`: after something was chosen */
+export function SearchBox({ then, focused = false }) {
+  const [text, setText] = useState("");
+  const [found, setFound] = useState(/** @type {Suggestion[]} */ ([]));
+  const [active, setActive] = useState(-1);
   const [message, setMessage] = useState("");
+  const input = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const list = useId();
+  useEffect(() => {
+    if (focused) input.current?.focus();
+  }, []);
+  useEffect(() => {
+    let left = false;
+    setActive(-1);
+    const timer = setTimeout(async () => {
+      const next = await suggestions(text);
+      if (!left) setFound(next);
+    }, REST);
+    return () => {
+      left = true;
+      clearTimeout(timer);
+    };
+  }, [text]);
+  const go = (/** @type {string} */ href) => {
+    setText("");
+    setFound([]);
+    navigate(href);
+    then?.();
+  };
   const submit = async (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
-    const text = String(new FormData(/** @type {HTMLFormElement} */ (event.target)).get("id")).trim();
     setMessage("");
-    const found = await placeOf(text);
-    if (found) navigate(found);
-    else setMessage("No task or task group has this id, and it is no task queue, worker or address of this service.");
+    const chosen = found[active]?.href ?? (await placeOf(text.trim())) ?? (await suggestions(text))[0]?.href;
+    if (chosen) go(chosen);
+    else setMessage("Nothing that you may see has this id or name, and it is no address of this service.");
+  };
+  const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step && found.length > 0) {
+      event.preventDefault();
+      const places = found.length + 1; // the text itself, then what is suggested
+      setActive(((active + 1 + step + places) % places) - 1);
+    } else if (event.key === "Escape" && found.length > 0) {
+      event.preventDefault();
+      event.stopPropagation();
+      setFound([]);
+    }
   };
   return html`<form class="search" role="search" onSubmit=${submit}>
-    <label>Find a task, task group, task queue or worker<input name="id" type="search" placeholder="id, provisioner/worker-type, or address" required /></label>
+    <label>Find a task, task group, task queue or worker<input ref=${input} name="id" type="text" placeholder="id, name, owner, index path, worker, address" required autocomplete="off" spellcheck=${false}
+      role="combobox" aria-autocomplete="list" aria-expanded=${found.length > 0} aria-controls=${list} aria-activedescendant=${active >= 0 ? `${list}-${active}` : undefined}
+      value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${onKeyDown} /></label>
     <button type="submit">Go</button>
+    <ul id=${list} role="listbox" aria-label="Suggestions" class="suggestions" hidden=${found.length === 0}>
+      ${found.map(
+        (
+          { kind, title, detail, href },
+          index,
+        ) => html`<li key=${href} id=${`${list}-${index}`} role="option" aria-selected=${index === active}
+          onMouseDown=${(/** @type {Event} */ event) => event.preventDefault()} onClick=${() => go(href)}>
+          <span class="kind">${kind}</span> <strong>${title}</strong> <span class="reason">${detail}</span></li>`,
+      )}
+    </ul>
     <span role="status">${message}</span>
   </form>`;
 }
@@ -34,10 +91,12 @@ async function placeOf(text) {
   }
   if (SLUGID.test(text))
     return (await exists(getTaskGroup(text))) ? to.group(text) : (await exists(task(text))) ? to.task(text) : null;
+  if (text.includes(".") && !text.includes("/")) return (await exists(findTask(text))) ? to.index(text) : null;
   const [provisioner, workerType, group, worker, ...rest] = text.split("/");
   if (rest.length > 0 || !provisioner || !workerType) return null;
   const queue = `${provisioner}/${workerType}`;
-  return group && worker ? to.worker(queue, group, worker) : to.queue(queue);
+  if (group) return worker ? to.worker(queue, group, worker) : null;
+  return to.queue(queue);
 }
 
 /** @param {Promise<unknown>} reading */
@@ -46,7 +105,8 @@ async function exists(reading) {
     await reading;
     return true;
   } catch (error) {
-    if (/** @type {{status?: number}} */ (error).status === 404) return false;
+    const { status } = /** @type {{status?: number}} */ (error);
+    if (status === 404 || status === 403 || status === 400) return false;
     throw error;
   }
 }

@@ -1,0 +1,104 @@
+"""The search: what it suggests while one types, what it costs, and whom it shows what."""
+
+from __future__ import annotations
+
+import uuid
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.console.browser import Watch
+from tests.console.conftest import OpenPage
+from tests.console.scene import WORKER_GROUP, Scene
+from tests.console.test_pages import PHONE, WIDE, faults_of, keep
+
+
+def _box(page: Page) -> Locator:
+    return page.get_by_role("combobox", name="Find a task, task group, task queue or worker")
+
+
+def _suggested(page: Page) -> Locator:
+    return page.get_by_role("listbox", name="Suggestions").get_by_role("option")
+
+
+@pytest.fixture(scope="module")
+def named(deployment: object) -> str:
+    """A word that nothing else in the deployment has."""
+    return f"word{uuid.uuid4().hex[:10]}"
+
+
+def test_groups_queues_workers_and_index_paths_are_suggested(
+    scene: Scene, open_page: OpenPage, watch: Watch, named: str
+) -> None:
+    path = f"project.{named}.latest.build"
+    scene.create(f"decision-{named}", task_id=scene.group, routes=[f"index.{path}"])
+    scene.run(f"decision-{named}")
+    page = open_page("/history")
+    expect(page.get_by_role("heading", name="History")).to_be_visible()
+    page.keyboard.press("/")
+    expect(_box(page)).to_be_focused()
+    before = len(watch.requests)
+    _box(page).press_sequentially(f"decision-{named}"[:-1], delay=20)
+    expect(_suggested(page)).to_have_text([f"task group decision-{named} me@example.com {scene.group}"])
+    asked = [urlsplit(request.url).path.rsplit("/v1/")[-1] for request in watch.requests[before:]]
+    assert sorted(asked) == ["namespaces", "task-groups", "task-queues"], "one page of each list"
+    for size in (WIDE, PHONE):
+        page.set_viewport_size(size)
+        page.emulate_media(color_scheme="light")
+        assert faults_of(page) == []
+        keep(page, f"search-{size['width']}")
+        page.emulate_media(color_scheme="dark")
+        assert faults_of(page) == []
+    _box(page).press("ArrowDown")
+    expect(_suggested(page).first).to_have_attribute("aria-selected", "true")
+    _box(page).press("Enter")
+    expect(page).to_have_url(f"{scene.deployment.root_url}/tasks/groups/{scene.group}")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+    queue, before = scene.task_queue, len(watch.requests)
+    page.keyboard.press("/")
+    _box(page).fill(queue[:-2])
+    expect(_suggested(page)).to_have_text([f"task queue {queue}"])
+    _box(page).fill(f"{queue}/work")
+    expect(_suggested(page)).to_have_text([f"worker {WORKER_GROUP}/worker-1 {queue}"])
+    _suggested(page).click()
+    expect(page.get_by_role("heading", name=f"{WORKER_GROUP}/worker-1")).to_be_visible()
+    lists = ("/task-groups", "/task-queues", "/namespaces")
+    again = [request.url for request in watch.requests[before:] if urlsplit(request.url).path.endswith(lists)]
+    assert again == [], "what was read is remembered for a minute"
+
+    page.keyboard.press("/")
+    _box(page).fill(f"project.{named}.latest.bu")
+    expect(_suggested(page)).to_have_text([f"index {path}"])
+    _box(page).press("Enter")
+    expect(page).to_have_url(f"{scene.deployment.root_url}/tasks/index/{path}")
+    expect(page.get_by_role("heading", name="Latest task")).to_be_visible()
+
+
+def test_a_slash_in_a_field_is_a_slash(scene: Scene, open_page: OpenPage) -> None:
+    page = open_page("/tasks")
+    expect(_box(page)).to_be_visible()
+    page.keyboard.press("/")
+    expect(_box(page)).to_be_focused()
+    page.keyboard.type("a/b")
+    expect(_box(page)).to_have_value("a/b")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_role("button", name="Find").click()
+    expect(page.get_by_role("dialog", name="Find")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_nobody_is_shown_what_he_may_not_read(scene: Scene, open_page: OpenPage, watch: Watch, named: str) -> None:
+    scene.create(f"secret-{named}", task_id=scene.group)
+    reader = scene.deployment.new_client("queue:list-task-queues")
+    page = open_page("/tasks", reader)
+    _box(page).fill(f"secret-{named}")
+    with page.expect_response(lambda response: response.url.endswith("/task-groups?limit=100")) as answer:
+        pass
+    assert answer.value.status == 403
+    _box(page).press("Enter")
+    expect(page.get_by_text("Nothing that you may see has this id or name")).to_be_visible()
+    expect(_suggested(page)).to_have_count(0)
+    assert [request.url for request in watch.requests if request.url.endswith("/task-groups?limit=100")] != []
