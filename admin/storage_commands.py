@@ -165,7 +165,7 @@ def restore_backup(
 ) -> None:
     """Write the files of an export to the tables: of an empty account, with the app stopped.
 
-    One that has ended early goes on with the next call.
+    One that has ended early goes on with the next call. Exit code 1 if tasks cannot be read: these get no timers.
     """
 
     async def restore(account: AzureStorage) -> dict[str, Any]:
@@ -180,15 +180,21 @@ def restore_backup(
         records = Records.of(account.storage, Runtime())
         ids = [task_id async for task_id in backup.all_tasks(account)]
 
+        unreadable: list[str] = []
+
         async def revive(task_id: str) -> bool:
-            return await backup.revive(records, task_id)
+            try:
+                return await backup.revive(records, task_id)
+            except (ValueError, KeyError, TypeError) as error:  # of this row alone: the others need their timers
+                unreadable.append(f"{task_id}: {error!r}")
+                return False
 
         revived = 0
         for start in range(0, len(ids), AT_ONCE):
             revived += sum(await in_waves(WIDTH, revive, ids[start : start + AT_ONCE]))
             progress.at(f"timers of {min(start + AT_ONCE, len(ids)):,} of {len(ids):,} tasks")
         backup.forget_restore(folder)
-        return {"entities": counts, "revived": revived, "resumed": is_resumed}
+        return {"entities": counts, "revived": revived, "resumed": is_resumed, "unreadable": sorted(unreadable)}
 
     try:
         with Progress() as progress:
@@ -196,6 +202,8 @@ def restore_backup(
         show(restored)
     except backup.BackupError as error:
         fail(str(error))
+    if restored.get("unreadable"):
+        raise typer.Exit(1)
 
 
 def _records(account: AzureStorage, *, at_rest: bool) -> Records:
