@@ -157,10 +157,20 @@ def chaos(
     tasks: Annotated[int, typer.Option(help="Tasks in chains, diamonds and fans.")] = 400,
     workers: Annotated[int, typer.Option(help="Worker processes.")] = 12,
     seed: Annotated[int | None, typer.Option(help="Repeat the faults of another run.")] = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="A soak: virtual weeks in the simulator, without a stack.")
+    ] = False,
+    minutes: Annotated[float, typer.Option(help="How long a soak goes on.", min=0)] = 60.0,
 ) -> None:
-    """Kill workers and hosts, freeze storage and the broker. Exit code 0 only if no task and no event was lost."""
+    """Kill workers and hosts, freeze storage and the broker. Exit code 0 only if no task and no event was lost.
+
+    With `--simulated` week after week of a deployment, with faults, restarts and expiry, in the simulator: exit code 0
+    only if all invariants held, and neither rows, messages, blobs nor memory have grown.
+    """
     from local.chaos import command
 
+    if simulated:
+        sys.exit(command.soak(minutes=minutes, seed=seed))
     sys.exit(command.main(port, tasks=tasks, workers=workers, seed=seed))
 
 

@@ -1,6 +1,8 @@
 """`./dev chaos`: start a stack of its own, run, and end with exit code 0 only if nothing was lost."""
 
 import random
+import subprocess
+import sys
 
 from local.appsettings import AppSettingsError
 from local.chaos.announced import SUBSCRIPTION
@@ -10,6 +12,7 @@ from local.control import fail, hint, say
 from local.ports import PortTakenError
 from local.run import end_with_parent, interruptible, options
 from local.stack import Stack
+from local.state import ROOT
 
 HOSTS = 2
 TAKE_SECONDS = 8
@@ -50,3 +53,14 @@ def main(port: int, *, tasks: int, workers: int, seed: int | None) -> int:
         say(f"wrong: {text}")
     say(f"The chaos run failed; see {hint('logs', port)}" if problems else "Nothing was lost, nothing was done twice.")
     return 1 if problems else 0
+
+
+def soak(*, minutes: float, seed: int | None) -> int:
+    """Run a soak in the simulator, which lies with the tests; 0 only if all held, and nothing has grown."""
+    command = [sys.executable, "-m", "tests.simulator.soak", "--minutes", str(minutes)]
+    if seed is not None:
+        command += ["--seed", str(seed)]
+    try:
+        return subprocess.run(command, cwd=ROOT, check=False).returncode
+    except KeyboardInterrupt:
+        return 130

@@ -35,6 +35,7 @@ from shared.storage.interface import (
     Value,
 )
 from shared.storage.messages import pending_queue
+from shared.storage.partitions import delete_together
 
 BANDS_STALE = timedelta(seconds=10)
 """How old a process's knowledge of the bands in use may be (design 2.8)."""
@@ -146,14 +147,21 @@ class PoolQueues:
     async def retire(self, task_queue_id: str, unused_for: timedelta) -> datetime:
         """Deletes the queues of a pool that was not used for so long and that has no pending or running run.
 
-        Returns when to look again. A deletion that was interrupted is taken up again. Raises StorageUnavailable.
+        Returns when to look again: a day later, the rows that say so go, too. A deletion that was interrupted is taken
+        up again. Raises StorageUnavailable.
         """
         began = self._now()
         header = await self._header(task_queue_id)
-        if header is None or header.values.get(_DELETED):
+        if header is None:
             await self._unlist(task_queue_id)
             return began + LOOK_AGAIN
         marked, used = _moment(header, _DELETING), _moment(header, _USED) or header.timestamp
+        if header.values.get(_DELETED):
+            if marked is not None and began - marked < LOOK_AGAIN:
+                return marked + LOOK_AGAIN
+            if await self._forget(header):
+                await self._unlist(task_queue_id)
+            return began + LOOK_AGAIN
         if marked is not None and began - marked < DELETED_WITHIN:
             return marked + DELETED_WITHIN
         if marked is None and began - used < unused_for:
@@ -169,8 +177,15 @@ class PoolQueues:
                 return began + DELETED_WITHIN
             await self._queues.drop(pending_queue(task_queue_id, band))
         await self._change(task_queue_id, Merge(keys.POOL, {_DELETED: True}, etag))
-        await self._unlist(task_queue_id)
         return began + LOOK_AGAIN
+
+    async def _forget(self, header: Row) -> bool:
+        """Deletes the rows that a pool has one of; False if somebody has used it since its header was read.
+
+        No call relies on them any more: they have said for a day that the queues are gone.
+        """
+        returned = await self._tables.get(keys.POOLS, header.partition, keys.RETURNED)
+        return await delete_together(self._tables, keys.POOLS, [header] if returned is None else [header, returned])
 
     async def _unlist(self, task_queue_id: str) -> None:
         """Removes the pool's row from the directory, unless it is listed there: there is nothing for the reconciler.

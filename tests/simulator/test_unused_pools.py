@@ -36,6 +36,11 @@ def queues(world: World) -> list[str]:
     return [name for name in world.memory.queues.names() if name in own]
 
 
+def listed(world: World) -> bool:
+    """Whether the reconciler finds the pool."""
+    return any(row.key == keys.listed(POOL) for row in world.rows(keys.DIRECTORY, keys.POOL))
+
+
 async def used_once(world: World) -> None:
     """A task of the pool came and went."""
     await world.create(C, expires="2026-03-01T00:00:00.000Z")
@@ -177,8 +182,9 @@ class Between:
             await asyncio.wait([self.beside], timeout=HELD_UP)
 
 
-def deleted_beside_a_creation(number: int, phase: Phase, *, warm: bool) -> bool:
-    """A task is created at that request of a deletion, and claimed; False if there is no such request."""
+def deleted_beside_a_creation(number: int, phase: Phase, *, warm: bool, of_rows: bool = False) -> bool:
+    """A task is created at that request of a deletion, and claimed; False if there is no such request. `of_rows`: of
+    the rows that say, for a day, that the queues were deleted."""
     gate = Between(number, phase)
     world = a_world(gate)
     creator = world.process()
@@ -200,12 +206,17 @@ def deleted_beside_a_creation(number: int, phase: Phase, *, warm: bool) -> bool:
         if warm:
             await creator.poll_urls.of_pool(POOL)
         await world.clock.sleep(31 * DAY)
+        if of_rows:
+            await check(world)
+            await world.clock.sleep(DAY + MINUTE)
         gate.meanwhile = create
         await as_process("deleter", check(world))
         if gate.beside is None:
             return False
         await gate.beside
         assert len(await world.services.work.claim_work(POOL, WORKER, 1, 1.5)) == 1, gate.seen[number - 1]
+        assert listed(world), "the reconciler finds it"
+        assert {row.key for row in world.rows(keys.POOLS)} >= {keys.POOL}, "it is noted that it is in use"
         return True
 
     (was_created,) = world.run(script())
@@ -214,12 +225,44 @@ def deleted_beside_a_creation(number: int, phase: Phase, *, warm: bool) -> bool:
 
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
 @pytest.mark.parametrize("warm", [True, False])
-def test_a_task_that_is_created_at_any_moment_of_a_deletion_is_claimed(phase: Phase, warm: bool) -> None:
+@pytest.mark.parametrize("of_rows", [True, False])
+def test_a_task_that_is_created_at_any_moment_of_a_deletion_is_claimed(phase: Phase, warm: bool, of_rows: bool) -> None:
     """The reconciler never has to help."""
     number = 1
-    while deleted_beside_a_creation(number, phase, warm=warm):
+    while deleted_beside_a_creation(number, phase, warm=warm, of_rows=of_rows):
         number += 1
-    assert number > 8
+    assert number > (6 if of_rows else 8)
+
+
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
+def test_nothing_is_left_of_a_pool_that_nobody_uses(phase: Phase) -> None:
+    """Wherever the second part dies: else every name that was ever used would leave rows."""
+    number = 0
+    while True:
+        number += 1
+        kill = Kill(process="deleter")
+        world = a_world(kill)
+
+        async def script(world: World = world, kill: Kill = kill, number: int = number) -> None:
+            await world.create(C, expires="2026-03-01T00:00:00.000Z")
+            await world.services.lifecycle.cancel(await world.services.lifecycle.known(C))
+            await world.drain(30)
+            await world.clock.sleep(31 * DAY)
+            await check(world)
+            assert listed(world), "so that its rows are deleted"
+            await world.clock.sleep(DAY + MINUTE)
+            kill.number, kill.phase = number, phase
+            with pytest.raises(Killed):
+                await as_process("deleter", check(world))
+                raise Killed("not reached")
+            await check(world)
+            assert not listed(world)
+            assert {row.key for row in world.rows(keys.POOLS)} & {keys.POOL, keys.RETURNED} == set()
+
+        world.run(script())
+        if number > len(kill.calls):
+            break
+    assert number > 5
 
 
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
