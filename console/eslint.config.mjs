@@ -37,6 +37,7 @@ const BROWSER = [
   "removeEventListener",
   "requestAnimationFrame",
   "scrollTo",
+  "scrollY",
   "sessionStorage",
   "setInterval",
   "setTimeout",

@@ -12,6 +12,7 @@ export const PAGES = {
   task: () => import("./pages/task.js"),
   log: () => import("./pages/log.js"),
   artifact: () => import("./pages/artifact.js"),
+  compare: () => import("./pages/compare.js"),
   create: () => import("./pages/create.js"),
   queues: () => import("./pages/queues.js"),
   queue: () => import("./pages/queue.js"),

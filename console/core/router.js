@@ -1,7 +1,7 @@
 // From URLs to the names of pages. Upstream's URL shapes are kept: links in mails, checks and dashboards go on working.
 
 /**
- * @typedef {"home" | "search" | "group" | "index-browser" | "index-group" | "task" | "log" | "artifact" | "create" | "queues" | "queue" | "worker" | "operations" | "history" | "clients" | "client-create" | "client" | "roles" | "role" | "scopes" | "signin" | "callback"} PageName
+ * @typedef {"home" | "search" | "group" | "index-browser" | "index-group" | "task" | "log" | "artifact" | "compare" | "create" | "queues" | "queue" | "worker" | "operations" | "history" | "clients" | "client-create" | "client" | "roles" | "role" | "scopes" | "signin" | "callback"} PageName
  *
  * @typedef {object} Route
  * @property {RegExp} pattern
@@ -34,6 +34,7 @@ const ROUTES = [
   route("/tasks", "search"),
   route("/tasks/groups", "search"),
   route("/tasks/create", "create"),
+  route("/tasks/compare", "compare"),
   route("/tasks/index", "index-browser"),
   route("/tasks/index/:namespace", "index-browser"),
   route("/tasks/index/:namespace/:name", "index-browser"),
@@ -172,3 +173,10 @@ export const to = {
   /** @param {string} id */
   role: (id) => `/auth/roles/${encodeURIComponent(id)}`,
 };
+
+/**
+ * The page of two runs side by side.
+ * @param {{id: string, runId: number}} one
+ * @param {{id: string, runId: number}} other
+ */
+export const compareHref = (one, other) => `/tasks/compare?one=${one.id}/${one.runId}&other=${other.id}/${other.runId}`;

@@ -3,16 +3,21 @@
 import { ofGroup } from "../core/audit.js";
 import { html, useEffect, useMemo, useRef, useState } from "../core/html.js";
 import { blockedTasks, countByState, distrust, endings, readGroup, restOf } from "../core/group.js";
+import { titleOf, valueOf } from "../core/matrix.js";
 import { useNow, usePolled } from "../core/polling.js";
 import { setQuery, to } from "../core/router.js";
 import { duration } from "../core/time.js";
 import { counted, isFinal, runtime, shortReason, STATES } from "../core/words.js";
 import { AuditHistory } from "../parts/audit.js";
 import { BulkProgress, useBulk } from "../parts/bulk.js";
+import { Controls } from "../parts/controls.js";
 import { Copy, Empty, Loaded } from "../parts/feedback.js";
 import { DependencyGraph } from "../parts/graph.js";
 import { GroupActions, SelectionActions } from "../parts/group-actions.js";
+import { GroupBefore } from "../parts/group-before.js";
 import { GroupSigns } from "../parts/group-signs.js";
+import { Look } from "../parts/look.js";
+import { chosenAxes, Matrix } from "../parts/matrix.js";
 import { Facts, Id, State, StateBar, Time } from "../parts/states.js";
 import { Table } from "../parts/table.js";
 import { Tabs } from "../parts/tabs.js";
@@ -40,8 +45,8 @@ export default function GroupPage({ params, query }) {
     polled.refresh();
   };
   useTitle(data);
-  return html`<article>
-    <div class="title"><h1>Task group <${Id}>${groupId}<//></h1> <${Copy} text=${groupId} /></div>
+  return html`<article class="group-page">
+    ${!data && html`<h1>Task group <${Id}>${groupId}<//></h1>`}
     <${Loaded} of=${{ ...polled, data }} label="Loading the group">
       ${(/** @type {GroupTasks} */ found) => html`<${Group} found=${found} view=${view} query=${query} refresh=${refresh} />`}
     <//>
@@ -56,62 +61,87 @@ function Group({ found, view, query, refresh }) {
   const bulk = useBulk(refresh);
   const counts = useMemo(() => countByState(members), [members]);
   const blocked = useMemo(() => blockedTasks(members), [members]);
+  const axes = useMemo(() => chosenAxes(members, query), [members, query.get("rows"), query.get("columns")]);
   const filter = {
     state: query.get("state") ?? "",
     name: query.get("name") ?? decodeURIComponent(location.hash.slice(1)),
     queue: query.get("queue") ?? "",
+    row: query.get("row") ?? "",
+    column: query.get("column") ?? "",
   };
   const listed = useMemo(
-    () => members.filter((member) => matches(member, filter)),
-    [members, filter.state, filter.name, filter.queue],
+    () => members.filter((member) => matches(member, filter, axes)),
+    [members, axes, ...Object.values(filter)],
   );
-  const queues = useMemo(() => [...new Set(members.map(({ status }) => status.taskQueueId))].sort(), [members]);
   const decision = members.find(({ status }) => status.taskId === group.taskGroupId);
-  const href = (/** @type {string} */ name) => {
+  const href = (/** @type {Record<string, string>} */ changes) => {
     const next = new URLSearchParams(query);
-    next.set("view", name);
+    for (const [name, value] of Object.entries(changes)) value ? next.set(name, value) : next.delete(name);
     return `${to.group(group.taskGroupId)}?${next}`;
   };
+  const open = query.get("open") ?? "";
   return html`
-    ${decision && html`<p class="lead">${decision.task.metadata.name} · ${decision.task.metadata.owner}</p>`}
+    <div class="title"><h1>${decision ? decision.task.metadata.name : html`Task group <${Id}>${group.taskGroupId}<//>`}</h1>
+      ${decision && html`<span class="reason">Task group <${Id}>${group.taskGroupId}<//></span>`} <${Copy} text=${group.taskGroupId} /></div>
     <${Facts} of=${[
       ["Tasks", `${members.length.toLocaleString()}${complete ? "" : " so far"}`],
+      ...(decision ? [["Owner", decision.task.metadata.owner]] : []),
       ["Scheduler", group.schedulerId],
       ["Sealed", group.sealed ? html`<${Time} at=${group.sealed} now=${now} />` : "no"],
       ["Expires", html`<${Time} at=${group.expires} now=${now} />`],
     ]} />
     <${GroupSigns} members=${members} blocked=${blocked} />
     <${StateBar} counts=${counts} selected=${filter.state} select=${(/** @type {string} */ state) => setQuery({ state })} />
-    <${GroupActions} group=${group} members=${members} bulk=${bulk} refresh=${refresh} />
     <${BulkProgress} bulk=${bulk} />
-    <div class="buttons filters">
-      <input type="search" aria-label="Filter by name" placeholder="Filter by name" value=${filter.name} onInput=${(/** @type {any} */ event) => setQuery({ name: event.target.value })} />
-      <select aria-label="Filter by task queue" value=${filter.queue} onChange=${(/** @type {any} */ event) => setQuery({ queue: event.target.value })}>
-        <option value="">All task queues</option>
-        ${queues.map((id) => html`<option key=${id} value=${id}>${id}</option>`)}
-      </select>
+    <${Controls} title="Actions and filters">
+      <${GroupActions} group=${group} members=${members} bulk=${bulk} refresh=${refresh} />
+      <${Filters} members=${members} filter=${filter} axes=${axes} />
+    <//>
+    <div class="tabs-line">
+      <${Tabs} label="Views of the group" current=${view} views=${VIEWS.map(([name, title]) => ({ name, title, href: href({ view: name }) }))} />
       <span role="status">${listed.length === members.length ? "" : `${listed.length.toLocaleString()} of ${counted(members.length, "task")}`}</span>
     </div>
-    <${Tabs} label="Views of the group" current=${view} views=${[
-      { name: "list", title: "List", href: href("list") },
-      { name: "graph", title: "Graph", href: href("graph") },
-      { name: "timeline", title: "Timeline", href: href("timeline") },
-    ]} />
+    ${listed.length === 0 && html`<${Empty}>${members.length ? "No task matches the filter." : "The group has no task yet."}<//>`}
+    ${view === "matrix" && html`<${Matrix} members=${listed} all=${members} axes=${axes} open=${open} now=${now} href=${href} refresh=${refresh} />`}
     ${view === "graph" && html`<${DependencyGraph} members=${listed} blocked=${blocked} />`}
     ${view === "timeline" && html`<${Timeline} members=${listed} now=${now} />`}
+    ${view === "before" && html`<${GroupBefore} groupId=${group.taskGroupId} members=${listed} chosen=${query.get("before") ?? ""} now=${now} sort=${query.get("sort") ?? ""} />`}
     ${
-      view !== "graph" &&
-      view !== "timeline" &&
+      !VIEWS.slice(1).some(([name]) => name === view) &&
       html`
       <${SelectionActions} selected=${selected} members=${members} bulk=${bulk} clear=${() => setSelected(new Set())} />
-      ${listed.length === 0 ? html`<${Empty}>${members.length ? "No task matches the filter." : "The group has no task yet."}<//>` : html`<${TaskTable} members=${listed} blocked=${blocked} now=${now} sort=${query.get("sort") ?? "state"} selected=${selected} select=${setSelected} />`}
+      ${listed.length > 0 && html`<${TaskTable} members=${listed} all=${members} blocked=${blocked} now=${now} sort=${query.get("sort") ?? "state"} selected=${selected} select=${setSelected} open=${open} refresh=${refresh} />`}
     `
     }
     <${AuditHistory} read=${ofGroup(group.taskGroupId)} />`;
 }
 
-/** @param {{members: Member[], blocked: Set<string>, now: number, sort: string, selected: Set<string>, select: (ids: Set<string>) => void}} properties */
-function TaskTable({ members, blocked, now, sort, selected, select }) {
+const VIEWS = /** @type {const} */ ([
+  ["list", "List"],
+  ["matrix", "Matrix"],
+  ["graph", "Graph"],
+  ["timeline", "Timeline"],
+  ["before", "Against before"],
+]);
+
+/** @typedef {{state: string, name: string, queue: string, row: string, column: string}} Filter */
+
+/** @param {{members: Member[], filter: Filter, axes: import("../core/matrix.js").Axes}} properties */
+function Filters({ members, filter, axes }) {
+  const queues = useMemo(() => [...new Set(members.map(({ status }) => status.taskQueueId))].sort(), [members]);
+  const chosen = /** @type {const} */ (["row", "column"]).filter((axis) => filter[axis]);
+  return html`<div class="buttons filters">
+    <input type="search" aria-label="Filter by name" placeholder="Filter by name" value=${filter.name} onInput=${(/** @type {any} */ event) => setQuery({ name: event.target.value })} />
+    <select aria-label="Filter by task queue" value=${filter.queue} onChange=${(/** @type {any} */ event) => setQuery({ queue: event.target.value })}>
+      <option value="">All task queues</option>
+      ${queues.map((id) => html`<option key=${id} value=${id}>${id}</option>`)}
+    </select>
+    ${chosen.map((axis) => html`<button type="button" key=${axis} onClick=${() => setQuery({ [axis]: "" })} aria-label=${`Remove the filter ${filter[axis]}`}>${titleOf(axis === "row" ? axes.rows : axes.columns)}: ${filter[axis]} ✕</button>`)}
+  </div>`;
+}
+
+/** @param {{members: Member[], all: Member[], blocked: Set<string>, now: number, sort: string, selected: Set<string>, select: (ids: Set<string>) => void, open: string, refresh: () => void}} properties */
+function TaskTable({ members, all, blocked, now, sort, selected, select, open, refresh }) {
   const columns = useMemo(
     () => [
       {
@@ -152,7 +182,9 @@ function TaskTable({ members, blocked, now, sort, selected, select }) {
     [blocked, now],
   );
   return html`<${Table} rows=${members} columns=${columns} id=${(/** @type {Member} */ { status }) => status.taskId} caption="Tasks of the group"
-    sort=${sort} onSort=${(/** @type {string} */ by) => setQuery({ sort: by })} selected=${selected} onSelect=${select} />`;
+    sort=${sort} onSort=${(/** @type {string} */ by) => setQuery({ sort: by })} selected=${selected} onSelect=${select}
+    name=${(/** @type {Member} */ { task }) => task.metadata.name} opened=${open} onOpen=${(/** @type {string} */ id) => setQuery({ open: id })}
+    detail=${(/** @type {Member} */ member) => html`<${Look} member=${member} members=${all} now=${now} refresh=${refresh} />`} />`;
 }
 
 /** What is wrong first, and what is done last. @param {Member} member */
@@ -163,11 +195,15 @@ const durationOf = (milliseconds) => (milliseconds === null ? "–" : duration(m
 
 /**
  * @param {Member} member
- * @param {{state: string, name: string, queue: string}} filter
+ * @param {Filter} filter
+ * @param {import("../core/matrix.js").Axes} axes
  */
-function matches({ task, status }, { state, name, queue: taskQueueId }) {
+function matches(member, { state, name, queue: taskQueueId, row, column }, axes) {
+  const { task, status } = member;
   if (state && status.state !== state) return false;
   if (taskQueueId && status.taskQueueId !== taskQueueId) return false;
+  if (row && valueOf(member, axes.rows) !== row) return false;
+  if (column && valueOf(member, axes.columns) !== column) return false;
   return !name || task.metadata.name.toLowerCase().includes(name.toLowerCase());
 }
 

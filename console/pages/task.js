@@ -5,11 +5,12 @@ import { html, useEffect } from "../core/html.js";
 import { pathsOf } from "../core/index-service.js";
 import { useNow, usePolled } from "../core/polling.js";
 import * as queue from "../core/queue.js";
-import { to } from "../core/router.js";
+import { compareHref, to } from "../core/router.js";
 import { duration } from "../core/time.js";
 import { isFinal, reasonCreated, shortReason } from "../core/words.js";
 import { Artifacts, useArtifacts } from "../parts/artifacts.js";
 import { AuditHistory } from "../parts/audit.js";
+import { Before } from "../parts/before.js";
 import { Copy, Loaded } from "../parts/feedback.js";
 import { Dependencies } from "../parts/dependencies.js";
 import { Definition } from "../parts/definition.js";
@@ -22,7 +23,7 @@ import { Why } from "../parts/why.js";
 /** @typedef {import("../core/types").Definition} TaskDefinition */
 
 /** A task that is resolved changes only when somebody reruns it. */
-const RESOLVED_RESTS = 15_000;
+const RESOLVED_RESTS = 20_000;
 
 /** @param {import("../core/types").PageProperties} properties */
 export default function TaskPage({ params }) {
@@ -116,6 +117,7 @@ function Runs({ status, shown }) {
       ) => html`<li key=${run.runId}><a href=${to.task(status.taskId, run.runId)} aria-current=${run.runId === shown ? "true" : undefined}>
         Run ${run.runId}</a> <${State} state=${run.state} reason=${run.state === "exception" ? run.reasonResolved : undefined} /></li>`,
     )}
+    ${shown > 0 && html`<li><a href=${compareHref({ id: status.taskId, runId: shown }, { id: status.taskId, runId: shown - 1 })}>Compare with run ${shown - 1}</a></li>`}
   </ol>`;
 }
 
@@ -139,5 +141,6 @@ function RunPart({ task, status, run, now }) {
       ["Resolved", html`<${Time} at=${run.resolved} now=${now} />`],
       ["Worker", worker || "–"],
     ]} />
+    <${Before} member=${{ task, status }} />
     <${Artifacts} polled=${artifacts} task=${task} taskId=${status.taskId} run=${run} />`;
 }

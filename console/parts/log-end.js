@@ -22,10 +22,10 @@ const LONGEST = 1000;
 
 /**
  * The end of a log, followed while its run goes on.
- * @param {{taskId: string, runId: number, name: string | undefined, over: boolean}} of no name: nothing is read
+ * @param {{taskId: string, runId: number, name: string | undefined, over: boolean, keep?: number}} of no name: nothing is read
  * @returns {{state: LogState | null, error: Error | null}}
  */
-export function useLogEnd({ taskId, runId, name, over }) {
+export function useLogEnd({ taskId, runId, name, over, keep = READ }) {
   const [read, setRead] = useState(/** @type {{state: LogState | null, error: Error | null}} */ (NOTHING));
   const ended = useRef(over);
   ended.current = over;
@@ -34,7 +34,7 @@ export function useLogEnd({ taskId, runId, name, over }) {
     if (!name) return undefined;
     const control = new AbortController();
     const show = (/** @type {LogState} */ state) => setRead({ state, error: null });
-    followLog({ taskId, runId, name, keep: READ, over: () => ended.current }, show, control.signal).catch((error) => {
+    followLog({ taskId, runId, name, keep, over: () => ended.current }, show, control.signal).catch((error) => {
       if (!control.signal.aborted) setRead(({ state }) => ({ state, error }));
     });
     return () => control.abort();

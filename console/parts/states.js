@@ -1,12 +1,18 @@
 // States and times as people see them: a word and a colour, never the colour alone.
 
 import { html } from "../core/html.js";
-import { STATES } from "../core/words.js";
+import { isCanceled, STATES } from "../core/words.js";
 import { absolute, distance } from "../core/time.js";
 
 /** @param {{state: string, reason?: string}} properties */
 export const State = ({ state, reason }) =>
   html`<span class=${`state ${state}`}>${state}</span>${reason && html` <span class="reason">${reason}</span>`}`;
+
+/** @type {Record<string, string>} */
+const SIGNS = { failed: "✗", exception: "!", running: "▶", pending: "○", unscheduled: "·", completed: "✓" };
+
+/** A sign for a state, which says it without its colour. @param {import("../core/types").Status} status */
+export const signOf = (status) => (isCanceled(status) ? "⊘" : (SIGNS[status.state] ?? "?"));
 
 /** A time as a distance, with the exact one as its title; no time, and the one that means never, as a dash. @param {{at?: string | undefined, now: number}} properties */
 export const Time = ({ at, now }) =>

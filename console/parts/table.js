@@ -18,12 +18,32 @@ const MARGIN = 12;
 /**
  * @template T
  * @param {{rows: T[], columns: Column<T>[], id: (row: T) => string, caption: string, sort?: string, onSort?: (sort: string) => void,
- *   selected?: Set<string>, onSelect?: (selected: Set<string>) => void, rowClass?: (row: T) => string}} properties
- *   `sort` is the key of a column, with a minus in front for the other direction
+ *   selected?: Set<string>, onSelect?: (selected: Set<string>) => void, rowClass?: (row: T) => string,
+ *   name?: (row: T) => string, detail?: (row: T) => any, opened?: string, onOpen?: (id: string) => void}} properties
+ *   `sort` is the key of a column, with a minus in front for the other direction; `detail` is shown below the row whose id is
+ *   `opened`, which a button changes that is labelled with `name`
  */
-export function Table({ rows, columns, id, caption, sort = "", onSort, selected, onSelect, rowClass }) {
+export function Table({
+  rows,
+  columns,
+  id,
+  caption,
+  sort = "",
+  onSort,
+  selected,
+  onSelect,
+  rowClass,
+  name,
+  detail,
+  opened = "",
+  onOpen,
+}) {
   const ordered = useMemo(() => sorted(rows, columns, sort), [rows, columns, sort]);
-  const { element, first, last } = useWindow(ordered.length);
+  const openAt = useMemo(() => (opened ? ordered.findIndex((row) => id(row) === opened) : -1), [ordered, opened]);
+  const detailRow = useRef(/** @type {HTMLTableRowElement | null} */ (null));
+  const { element, first, last, above, below } = useWindow(ordered.length, openAt, detailRow);
+  useOpenedInView(element, opened, openAt);
+  const width = columns.length + (selected ? 1 : 0) + (detail ? 1 : 0);
   const all = selected !== undefined && rows.length > 0 && rows.every((row) => selected.has(id(row)));
   const toggle = (/** @type {string[]} */ ids, /** @type {boolean} */ on) => {
     const next = new Set(selected);
@@ -39,24 +59,32 @@ export function Table({ rows, columns, id, caption, sort = "", onSort, selected,
           html`<th scope="col" class="tick"><input type="checkbox" aria-label="Select all that are listed" checked=${all}
           onChange=${() => toggle(rows.map(id), !all)} /></th>`
         }
+        ${detail && html`<th scope="col" class="tick"><span class="visually-hidden">Open</span></th>`}
         ${columns.map((column) => html`<${Head} key=${column.key} column=${column} sort=${sort} onSort=${onSort} />`)}
       </tr></thead>
       <tbody>
-        ${first > 0 && html`<tr key="above" aria-hidden="true" class="spacer"><td style=${{ height: `${first * ROW_HEIGHT}px` }}></td></tr>`}
+        ${first > 0 && html`<tr key="above" aria-hidden="true" class="spacer"><td style=${{ height: `${above}px` }}></td></tr>`}
         ${ordered.slice(first, last).map((row, index) => {
           const key = id(row);
-          return html`<tr key=${key} aria-rowindex=${first + index + 2} class=${rowClass?.(row)}>
+          const isOpen = first + index === openAt;
+          const line = html`<tr key=${key} aria-rowindex=${first + index + 2} class=${rowClass?.(row)}>
             ${
               selected &&
               html`<td class="tick"><input type="checkbox" aria-label=${`Select ${key}`} checked=${selected.has(key)}
               onChange=${() => toggle([key], !selected.has(key))} /></td>`
             }
+            ${detail && html`<td class="tick"><button type="button" class="quiet" aria-expanded=${isOpen} aria-label=${`Look at ${name?.(row) ?? key}`} onClick=${() => onOpen?.(isOpen ? "" : key)}>${isOpen ? "▾" : "▸"}</button></td>`}
             ${columns.map((column) => html`<td key=${column.key} class=${column.class}>${column.cell(row)}</td>`)}
           </tr>`;
+          if (!isOpen || !detail) return line;
+          return [
+            line,
+            html`<tr key=${`${key}/detail`} ref=${detailRow} class="detail"><td colspan=${width}><div class="detail-frame">${detail(row)}</div></td></tr>`,
+          ];
         })}
         ${
           last < ordered.length &&
-          html`<tr key="below" aria-hidden="true" class="spacer"><td style=${{ height: `${(ordered.length - last) * ROW_HEIGHT}px` }}></td></tr>`
+          html`<tr key="below" aria-hidden="true" class="spacer"><td style=${{ height: `${below}px` }}></td></tr>`
         }
       </tbody>
     </table>
@@ -90,16 +118,37 @@ function sorted(rows, columns, sort) {
 }
 
 /**
+ * Scroll to a row that is opened by an address, or by a link elsewhere on the page.
+ * @param {{current: HTMLTableElement | null}} element
+ * @param {string} opened
+ * @param {number} at
+ */
+function useOpenedInView(element, opened, at) {
+  useEffect(() => {
+    if (at < 0 || !element.current) return;
+    const top = element.current.getBoundingClientRect().top + (at + 1) * ROW_HEIGHT;
+    if (top < 0 || top > innerHeight - 3 * ROW_HEIGHT) scrollTo(0, scrollY + top - innerHeight / 3);
+  }, [opened, at >= 0]);
+}
+
+/**
  * Which rows are near the window.
  * @param {number} count
+ * @param {number} openAt the row below which there is a detail; -1: none
+ * @param {{current: HTMLElement | null}} detail
  */
-function useWindow(count) {
+function useWindow(count, openAt, detail) {
   const element = useRef(/** @type {HTMLTableElement | null} */ (null));
+  const height = useRef(0); // of the detail, when it was in the document last
   const [range, setRange] = useState({ first: 0, last: 60 });
   useEffect(() => {
     const update = () => {
-      const top = element.current?.getBoundingClientRect().top ?? 0;
-      const first = Math.max(0, Math.floor(-top / ROW_HEIGHT) - MARGIN);
+      if (openAt < 0) height.current = 0;
+      else if (detail.current) height.current = detail.current.getBoundingClientRect().height;
+      const above = -(element.current?.getBoundingClientRect().top ?? 0);
+      const below = (openAt + 1) * ROW_HEIGHT;
+      const rows = openAt < 0 || above <= below ? above : Math.max(below, above - height.current);
+      const first = Math.max(0, Math.floor(rows / ROW_HEIGHT) - MARGIN);
       const last = first + Math.ceil(innerHeight / ROW_HEIGHT) + 2 * MARGIN;
       setRange((old) =>
         Math.abs(old.first - first) < MARGIN / 2 && old.last >= last - MARGIN / 2 ? old : { first, last },
@@ -112,7 +161,15 @@ function useWindow(count) {
       removeEventListener("scroll", update);
       removeEventListener("resize", update);
     };
-  }, [count]);
+  }, [count, openAt]);
   const first = Math.min(range.first, Math.max(0, count - 1));
-  return { element, first, last: Math.min(range.last, count) };
+  const last = Math.min(range.last, count);
+  // A detail that is out of view, and not in the document, has its place all the same.
+  return {
+    element,
+    first,
+    last,
+    above: first * ROW_HEIGHT + (openAt >= 0 && openAt < first ? height.current : 0),
+    below: (count - last) * ROW_HEIGHT + (openAt >= last ? height.current : 0),
+  };
 }

@@ -89,8 +89,28 @@ def test_it_is_dragged_by_a_task_without_opening_it(graph: Locator) -> None:
     expect(page.get_by_role("main")).to_be_focused()
 
 
+def test_a_fan_of_any_size_is_one_bundle_and_one_edge(graph: Locator) -> None:
+    bundle = graph.get_by_role("button", name=f"test, {len(TESTS) - 1} tasks")
+    expect(bundle).to_have_attribute("aria-expanded", "false")
+    expect(graph.locator(".edge")).to_have_count(2)  # to the bundle, and to what failed
+    expect(graph.get_by_role("link")).to_have_count(2)  # what all wait for, and what failed
+
+
+def test_levels_open_and_close(graph: Locator) -> None:
+    page = graph.page
+    expect(graph.locator(".edge")).to_have_count(2)
+    page.get_by_role("group", name="Levels").get_by_role("button", name="Level 2").click()
+    expect(graph.get_by_role("link", name=re.compile("(pending|running)$"))).to_have_count(len(TESTS) - 1)
+    expect(graph.locator(".edge")).to_have_count(2)  # as when it was closed
+    expect(graph.get_by_role("button", name="test, 31 tasks")).to_be_in_viewport()
+    graph.get_by_role("button", name="test, 31 tasks").press("Enter")
+    expect(graph.get_by_role("link", name=re.compile("(pending|running)$"))).to_have_count(0)
+
+
 def test_tab_goes_from_task_to_task_and_each_is_seen(graph: Locator) -> None:
     page = graph.page
+    page.get_by_role("group", name="Levels").get_by_role("button", name="Level 2").click()
+    expect(graph.get_by_role("link", name=re.compile("(pending|running)$")).first).to_be_visible()
     graph.focus()
     for _ in range(len(TESTS) // 4):
         page.keyboard.press("Tab")

@@ -151,7 +151,7 @@ def test_what_failed_first_is_named_first_and_what_followed_from_it_last(scene: 
 def test_dependencies_are_drawn_and_can_be_followed(settled: Scene, open_page: OpenPage) -> None:
     page = open_page(f"/tasks/groups/{settled.group}")
     page.get_by_role("link", name="Graph").click()
-    page.get_by_role("link", name=re.compile("^build-2.*failed")).click()
+    page.get_by_role("group", name="Dependencies").get_by_role("link", name=re.compile("^build-2.*failed")).click()
     expect(page).to_have_url(re.compile(f"/tasks/{settled.ids['build-2']}$"))
     page.go_back()
     page.get_by_role("link", name="Timeline").click()
@@ -164,9 +164,9 @@ def test_one_may_go_back_before_the_next_page_has_loaded(settled: Scene, open_pa
     page = open_page(f"/tasks/groups/{settled.group}")
     page.route("**/pages/task.js", lambda route: held.append(route))
     with page.expect_request("**/pages/task.js") as asked:
-        page.get_by_label("What is wrong").get_by_role("link", name="build-2").click()
+        page.get_by_role("row").get_by_role("link", name="build-2").click()
     page.go_back()
     expect(page.get_by_text("1 task failed: build-2. 2 tasks wait for it.")).to_be_visible()
     held[0].continue_()
     page.evaluate("(module) => import(module).then(() => true)", asked.value.url)
-    expect(page.get_by_role("heading", name="Task group")).to_be_visible()
+    expect(page.get_by_role("heading", name="decision", exact=True)).to_be_visible()

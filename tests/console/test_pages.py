@@ -28,6 +28,10 @@ PAGES: Mapping[str, tuple[str, str]] = {
     "home": ("/", "1 failed"),
     "group": ("/tasks/groups/{group}", "decision"),
     "graph": ("/tasks/groups/{group}?view=graph", "Whole graph"),
+    "row": ("/tasks/groups/{group}?open={failed}", "step 300"),
+    "matrix": ("/tasks/groups/{group}?view=matrix&open={failed}", "step 300"),
+    "before": ("/tasks/groups/{group}?view=before", "No group before"),
+    "compare": ("/tasks/compare?one={failed}/0&other={passed}/0", "step 212"),
     "timeline": ("/tasks/groups/{group}?view=timeline", "worker-2"),
     "task": ("/tasks/{failed}", "The worker reported that the task failed."),
     "pending": ("/tasks/{pending}", "No worker takes the tasks"),
@@ -82,6 +86,7 @@ def _open(name: str, scene: Scene, open_page: OpenPage, **options: Any) -> Page:
     names = {
         "group": scene.group,
         "failed": scene.ids["build-2"],
+        "passed": scene.ids["build-1"],
         "pending": scene.ids["windows"],
         "running": scene.ids["test-1"],
         "log": quote(LOG, safe=""),

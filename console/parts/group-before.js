@@ -1,0 +1,155 @@
+// A group against the one before it: what fails now and did not, what takes longer, what is new or gone.
+
+import { html, useEffect, useMemo, useState } from "../core/html.js";
+import { groupsBefore } from "../core/before.js";
+import { readGroup } from "../core/group.js";
+import { compareHref, setQuery, to } from "../core/router.js";
+import { absolute, duration } from "../core/time.js";
+import { counted, isFinal, isWrong, runtime, shortReason } from "../core/words.js";
+import { Failure, Loading } from "./feedback.js";
+import { State } from "./states.js";
+import { Table } from "./table.js";
+
+/** @typedef {import("../core/types").Member} Member */
+/** @typedef {import("../core/types").RecentGroup} RecentGroup */
+/** @typedef {{key: string, name: string, member: Member | undefined, old: Member | undefined, change: string, rank: number}} Row */
+
+/** @param {{groupId: string, members: Member[], chosen: string, now: number, sort: string}} properties `chosen`: the other group's id, if that is in the address */
+export function GroupBefore({ groupId, members, chosen, now, sort }) {
+  const [groups, setGroups] = useState(/** @type {RecentGroup[] | null} */ (null));
+  const [old, setOld] = useState(/** @type {Member[] | null} */ (null));
+  const [error, setError] = useState(/** @type {Error | null} */ (null));
+  const other = chosen || groups?.[0]?.taskGroupId || "";
+  useEffect(() => {
+    const control = new AbortController();
+    groupsBefore(groupId, control.signal).then(setGroups, (caught) => control.signal.aborted || setError(caught));
+    return () => control.abort();
+  }, [groupId]);
+  useEffect(() => {
+    if (!other) return undefined;
+    const control = new AbortController();
+    setOld(null);
+    readGroup(other, control.signal, undefined, () => {}).then(
+      (read) => setOld(read.members),
+      (caught) => control.signal.aborted || setError(caught),
+    );
+    return () => control.abort();
+  }, [other]);
+  const rows = useMemo(() => (old ? compared(members, old) : []), [members, old]);
+  if (error) return html`<${Failure} error=${error} />`;
+  if (groups && !other)
+    return html`<p class="empty">No group before this one has its scheduler and source, as far as was looked.</p>`;
+  if (!old) return html`<${Loading} label="Reading the group before" />`;
+  const fails = rows.filter(({ rank }) => rank === 0).length;
+  return html`<div class="buttons">
+      ${
+        groups &&
+        groups.length > 0 &&
+        html`<label>Against <select value=${other} onChange=${(/** @type {any} */ event) => setQuery({ before: event.target.value })}>
+        ${groups.slice(0, 20).map(({ taskGroupId, created, owner }) => html`<option key=${taskGroupId} value=${taskGroupId}>${absolute(created)}, ${owner}</option>`)}
+      </select></label>`
+      }
+      <a href=${to.group(other)}>The group before</a>
+      <strong role="status">${fails === 0 ? "Nothing fails that did not before." : `${counted(fails, "task")} fail${fails === 1 ? "s" : ""} that did not before.`}</strong>
+    </div>
+    <${Table} rows=${rows} columns=${columns(now)} id=${(/** @type {Row} */ { key }) => key} caption="Tasks against those before" sort=${SORTS.includes(sort.replace("-", "")) ? sort : "change"} onSort=${(/** @type {string} */ by) => setQuery({ sort: by })} />`;
+}
+
+/** Columns that rows can be ordered by: the address may name one of another view. */
+const SORTS = ["name", "change", "longer"];
+
+/** @param {number} now */
+const columns = (now) => {
+  const took = (/** @type {Member | undefined} */ member) => (member ? runtime(member.status, now) : null);
+  const shown = (/** @type {Member | undefined} */ member) => {
+    const ran = took(member);
+    return member
+      ? html`<${State} state=${member.status.state} reason=${shortReason(member.status)} /> ${ran !== null && html`<span class="reason">${duration(ran)}</span>`}`
+      : "–";
+  };
+  return [
+    {
+      key: "name",
+      title: "Name",
+      class: "wide",
+      sort: (/** @type {Row} */ { name }) => name,
+      cell: (/** @type {Row} */ { name, member, old }) =>
+        html`<a href=${to.task((member ?? old)?.status.taskId ?? "")}>${name}</a>`,
+    },
+    {
+      key: "change",
+      title: "Change",
+      sort: (/** @type {Row} */ { rank, name }) => `${rank} ${name}`,
+      cell: (/** @type {Row} */ { change, rank }) =>
+        html`<span class=${rank === 0 ? "state failed" : ""}>${change}</span>`,
+    },
+    { key: "now", title: "Now", cell: (/** @type {Row} */ { member }) => shown(member) },
+    { key: "before", title: "Before", cell: (/** @type {Row} */ { old }) => shown(old) },
+    {
+      key: "longer",
+      title: "Longer by",
+      sort: (/** @type {Row} */ { member, old }) => -((took(member) ?? 0) - (took(old) ?? 0)),
+      cell: (/** @type {Row} */ { member, old }) => {
+        const [a, b] = [took(member), took(old)];
+        if (a === null || b === null) return "–";
+        return a >= b ? duration(a - b) : `−${duration(b - a)}`;
+      },
+    },
+    {
+      key: "compare",
+      title: "Logs",
+      cell: (/** @type {Row} */ { member, old }) => {
+        const [a, b] = [member?.status.runs.at(-1), old?.status.runs.at(-1)];
+        if (!member || !old || !a || !b) return "–";
+        const [one, other] = [
+          { id: member.status.taskId, runId: a.runId },
+          { id: old.status.taskId, runId: b.runId },
+        ];
+        return html`<a href=${compareHref(one, other)}>Compare</a>`;
+      },
+    },
+  ];
+};
+
+/**
+ * Tasks of two groups by their names; of several of one name each with its like in the order of their creation.
+ * @param {Member[]} members
+ * @param {Member[]} old
+ * @returns {Row[]}
+ */
+function compared(members, old) {
+  /** @type {Map<string, Member[]>} */
+  const before = new Map();
+  for (const member of [...old].sort(byCreation)) {
+    const { name } = member.task.metadata;
+    before.set(name, [...(before.get(name) ?? []), member]);
+  }
+  const rows = [...members].sort(byCreation).map((member) => {
+    const match = before.get(member.task.metadata.name)?.shift();
+    return rowOf(member, match);
+  });
+  return [...rows, ...[...before.values()].flat().map((member) => rowOf(undefined, member))];
+}
+
+/** @param {Member} a @param {Member} b */
+const byCreation = (a, b) => (a.task.created < b.task.created ? -1 : 1);
+
+/** @param {Member | undefined} member @param {Member | undefined} old @returns {Row} */
+function rowOf(member, old) {
+  const one = /** @type {Member} */ (member ?? old);
+  const said = (/** @type {number} */ rank, /** @type {string} */ change) => ({
+    key: one.status.taskId,
+    name: one.task.metadata.name,
+    member,
+    old,
+    change,
+    rank,
+  });
+  if (!member) return said(5, "gone");
+  const wrong = isWrong(member.status);
+  if (!old) return said(wrong ? 0 : 4, wrong ? "new, and fails" : "new");
+  const was = isWrong(old.status);
+  if (wrong) return was ? said(1, "still fails") : said(0, "fails now");
+  if (!isFinal(member.status.state)) return said(3, "not resolved yet");
+  return was ? said(2, "fixed") : said(6, "as before");
+}
