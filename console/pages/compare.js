@@ -92,7 +92,7 @@ function Logs({ one, other, first, second }) {
   ];
   const active = useRef(-1);
   const tops = useRef([0, 0]);
-  const places = useMemo(() => placesOf(left, right), [left.state?.ended, right.state?.ended]);
+  const places = useMemo(() => placesOf(left, right), [isRead(left), isRead(right)]);
   useEffect(() => {
     if (!places) return;
     frames.forEach((frame, at) => {
@@ -143,14 +143,17 @@ function useSide({ task, status }, run) {
  * @returns {[number, number] | null}
  */
 function placesOf(left, right) {
-  const [a, b] = [left.state, right.state];
-  if (!a?.ended || !b?.ended) return null;
+  if (!isRead(left) || !isRead(right)) return null;
+  const [a, b] = [left.state?.lines ?? [], right.state?.lines ?? []];
   const failed = (/** @type {ReturnType<typeof useSide>} */ { run }) => run.state !== "completed";
   if (failed(left) || !failed(right)) {
-    const { at } = causeIn(a.lines);
-    const own = failed(left) && at >= 0 ? at : a.lines.length - 1;
-    return [own, failed(left) ? counterpart(a.lines, own, b.lines) : b.lines.length - 1];
+    const { at } = causeIn(a);
+    const own = failed(left) && at >= 0 ? at : a.length - 1;
+    return [own, failed(left) ? counterpart(a, own, b) : b.length - 1];
   }
-  const { at } = causeIn(b.lines);
-  return [counterpart(b.lines, at, a.lines), at];
+  const { at } = causeIn(b);
+  return [counterpart(b, at, a), at];
 }
+
+/** Whether nothing more of a log will come. @param {ReturnType<typeof useSide>} side */
+const isRead = ({ state, error, missing }) => missing || error !== null || state?.ended === true;

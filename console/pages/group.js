@@ -94,8 +94,10 @@ function Group({ found, view, query, refresh }) {
     <${StateBar} counts=${counts} selected=${filter.state} select=${(/** @type {string} */ state) => setQuery({ state })} />
     <${BulkProgress} bulk=${bulk} />
     <${Controls} title="Actions and filters">
-      <${GroupActions} group=${group} members=${members} bulk=${bulk} refresh=${refresh} />
-      <${Filters} members=${members} filter=${filter} axes=${axes} />
+      <div class="controls-row">
+        <${Filters} members=${members} filter=${filter} axes=${axes} />
+        <${GroupActions} group=${group} members=${members} bulk=${bulk} refresh=${refresh} />
+      </div>
     <//>
     <div class="tabs-line">
       <${Tabs} label="Views of the group" current=${view} views=${VIEWS.map(([name, title]) => ({ name, title, href: href({ view: name }) }))} />

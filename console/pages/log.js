@@ -66,8 +66,8 @@ export default function LogPage({ params }) {
 
   return html`<article class="log-page">
     <header>
-      <h1>${name}</h1>
-      <p><a href=${to.task(taskId, runId)}>${about.data?.metadata.name ?? `Task ${taskId}`}, run ${runId}</a></p>
+      <h1><a href=${to.task(taskId, runId)}>${about.data?.metadata.name ?? `Task ${taskId}`}, run ${runId}</a></h1>
+      <p class="lead"><code>${name}</code></p>
       <div class="buttons">
         <input type="search" aria-label="Search in the log" placeholder="Search" value=${search.text}
           onInput=${(/** @type {any} */ event) => search.setText(event.target.value)}

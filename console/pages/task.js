@@ -64,6 +64,7 @@ function Task({ task, status, runId, refresh }) {
   const shown = Number(runId ?? status.runs.length - 1);
   const run = status.runs[shown];
   const tags = Object.entries(task.tags);
+  const actions = html`<${TaskActions} task=${task} status=${status} refresh=${refresh} />`;
   return html`
     <h1>${task.metadata.name} <${State} state=${status.state} reason=${shortReason(status)} /></h1>
     <p class="lead">${task.metadata.description}</p>
@@ -71,9 +72,8 @@ function Task({ task, status, runId, refresh }) {
       <a href=${to.group(status.taskGroupId)}>Task group</a> · ${task.metadata.owner}
       ${tags.map(([name, value]) => html` <span class="tag" key=${name}>${name}: ${value}</span>`)}
     </p>
-    <${TaskActions} task=${task} status=${status} refresh=${refresh} />
     <${Runs} status=${status} shown=${shown} />
-    ${run ? html`<${RunPart} key=${run.runId} task=${task} status=${status} run=${run} now=${now} />` : html`<p class="why">It has no run yet: it is scheduled when its dependencies are resolved, or by hand.</p>`}
+    ${run ? html`<${RunPart} key=${run.runId} task=${task} status=${status} run=${run} now=${now} actions=${actions} />` : html`${actions}<p class="why">It has no run yet: it is scheduled when its dependencies are resolved, or by hand.</p>`}
     <div class="columns">
       <section aria-labelledby="related">
         <h2 id="related">Dependencies</h2>
@@ -121,8 +121,8 @@ function Runs({ status, shown }) {
   </ol>`;
 }
 
-/** @param {{task: TaskDefinition, status: Status, run: Run, now: number}} properties */
-function RunPart({ task, status, run, now }) {
+/** @param {{task: TaskDefinition, status: Status, run: Run, now: number, actions: any}} properties */
+function RunPart({ task, status, run, now, actions }) {
   const artifacts = useArtifacts(status.taskId, run);
   const worker =
     run.workerId &&
@@ -131,7 +131,7 @@ function RunPart({ task, status, run, now }) {
     run.started === undefined ? undefined : (run.resolved ? Date.parse(run.resolved) : now) - Date.parse(run.started);
   const waited = (run.started ? Date.parse(run.started) : run.resolved ? 0 : now) - Date.parse(run.scheduled);
   return html`
-    <${Why} task=${task} status=${status} run=${run} now=${now} artifacts=${artifacts} />
+    <div class="first">${actions}<${Why} task=${task} status=${status} run=${run} now=${now} artifacts=${artifacts} /></div>
     <${Facts} of=${[
       ["Created as", reasonCreated(run)],
       ["Scheduled", html`<${Time} at=${run.scheduled} now=${now} />`],

@@ -88,7 +88,7 @@ export function DependencyGraph({ members, blocked }) {
       <button type="button" onClick=${() => zoom(0.8)} aria-label="Zoom in">+</button>
       <button type="button" onClick=${() => zoom(1.25)} aria-label="Zoom out">−</button>
       <button type="button" onClick=${reset}>Whole graph</button>
-      ${trouble.length > 0 && html`<button type="button" class="primary" onClick=${next}>Next failure</button>`}
+      ${trouble.length > 0 && html`<button type="button" onClick=${next}>Next failure</button>`}
       ${bundles.length > 0 && html`<${Levels} counts=${graph.levels} bundles=${bundles} open=${open} toggle=${toggle} />`}
     </div>
     <svg ref=${frame} onFocusIn=${follow} role="group" aria-label="Dependencies of the tasks" tabindex="0" viewBox=${`${view.x} ${view.y} ${view.width} ${view.height}`} ...${handlers}>

@@ -15,7 +15,7 @@ import { Why } from "./why.js";
 
 const NAMED = 8;
 
-/** @param {{member: Member, members: Member[], now: number, close?: () => void, refresh: () => void}} properties */
+/** @param {{member: Member, members: Member[], now: number, close?: () => void, refresh: () => void}} properties `close`: where no row names the task already */
 export function Look({ member, members, now, close, refresh }) {
   const { task, status } = member;
   const run = status.runs.at(-1);
@@ -23,8 +23,7 @@ export function Look({ member, members, now, close, refresh }) {
   const over = Date.parse(status.deadline) < now;
   return html`<section class="look" aria-label=${`About ${task.metadata.name}`}>
     <div class="buttons">
-      <strong><a href=${to.task(status.taskId)}>${task.metadata.name}</a></strong>
-      <span><${State} state=${status.state} reason=${shortReason(status)} /></span>
+      ${close && html`<strong><a href=${to.task(status.taskId)}>${task.metadata.name}</a></strong> <span><${State} state=${status.state} reason=${shortReason(status)} /></span>`}
       ${ran !== null && html`<span class="reason">ran ${duration(ran)}${run?.workerId && html` on <a href=${to.worker(status.taskQueueId, run.workerGroup ?? "", run.workerId)}>${run.workerId}</a>`}</span>`}
       <span class="apart">
         ${isFinal(status.state) && html`<${ActionButton} disabled=${over} title=${over ? "The deadline has passed" : ""} action=${() => rerunTask(status.taskId).then(refresh)} confirm="Run it again? Tasks that wait for it go on when it completes.">Rerun<//>`}

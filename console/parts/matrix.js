@@ -49,8 +49,8 @@ export function Matrix({ members, all, axes, open, now, href, refresh }) {
   const drawn = useMemo(() => grid(members, axes, open, href), [members, axes.rows, axes.columns, open]);
   const opened = open ? all.find(({ status }) => status.taskId === open) : undefined;
   return html`<${AxisChoice} members=${all} axes=${axes} />
-    ${opened && html`<${Look} key=${open} member=${opened} members=${all} now=${now} close=${() => setQuery({ open: "" })} refresh=${refresh} />`}
-    ${drawn}`;
+    ${drawn}
+    ${opened && html`<div class="docked"><${Look} key=${open} member=${opened} members=${all} now=${now} close=${() => setQuery({ open: "" })} refresh=${refresh} /></div>`}`;
 }
 
 /** @param {{members: Member[], axes: Axes}} properties */

@@ -27,13 +27,13 @@ export function TaskActions({ task, status, refresh }) {
     navigate(to.task(copy));
   };
   return html`<div class="buttons" role="group" aria-label="Actions on the task">
-    <${ActionButton} kind="primary" disabled=${over || status.state === "pending" || status.state === "running"} title=${late} action=${rerun} confirm="Run it again? Tasks that wait for it go on when it completes.">Rerun<//>
-    <${ActionButton} kind="danger" verb="Cancel the task" disabled=${over || isFinal(status.state)} title=${late} action=${() => then(queue.cancelTask(id))} confirm="Cancel the task? Tasks that need it to complete will not run.">Cancel<//>
+    ${isFinal(status.state) && html`<${ActionButton} kind=${status.state === "completed" ? "" : "primary"} disabled=${over} title=${late} action=${rerun} confirm="Run it again? Tasks that wait for it go on when it completes.">Rerun<//>`}
     ${status.state === "unscheduled" && html`<${ActionButton} disabled=${over} title=${late} action=${() => then(queue.scheduleTask(id))} confirm="Schedule it whatever its dependencies?">Schedule<//>`}
     <${ActionButton} action=${retrigger} confirm=${copyQuestion(task)}>Retrigger<//>
     <a class="button" href=${`/tasks/${id}/create`}>Edit as new</a>
     ${!isFinal(status.state) && html`<${PriorityChoice} label="Priority" disabled=${over} change=${(/** @type {string} */ priority) => then(queue.changeTaskPriority(id, priority))} />`}
     <${DecisionActions} task=${task} status=${status} />
+    ${!isFinal(status.state) && html`<span class="apart"><${ActionButton} kind="danger" verb="Cancel the task" disabled=${over} title=${late} action=${() => then(queue.cancelTask(id))} confirm="Cancel the task? Tasks that need it to complete will not run.">Cancel<//></span>`}
   </div>`;
 }
 

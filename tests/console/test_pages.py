@@ -31,7 +31,7 @@ PAGES: Mapping[str, tuple[str, str]] = {
     "row": ("/tasks/groups/{group}?open={failed}", "step 300"),
     "matrix": ("/tasks/groups/{group}?view=matrix&open={failed}", "step 300"),
     "before": ("/tasks/groups/{group}?view=before", "No group before"),
-    "compare": ("/tasks/compare?one={failed}/0&other={passed}/0", "step 212"),
+    "compare": ("/tasks/compare?one={failed}/0&other={passed}/0", "step 58"),
     "timeline": ("/tasks/groups/{group}?view=timeline", "worker-2"),
     "task": ("/tasks/{failed}", "The worker reported that the task failed."),
     "pending": ("/tasks/{pending}", "No worker takes the tasks"),
