@@ -118,7 +118,8 @@ function heads(members, axis) {
 }
 
 /** @param {Head} a @param {Head} b */
-const byName = (a, b) => a.value.localeCompare(b.value, undefined, { numeric: true });
+const byName = (a, b) =>
+  Number(a.value === NONE) - Number(b.value === NONE) || a.value.localeCompare(b.value, undefined, { numeric: true });
 
 /** @param {Member} a @param {Member} b */
 const byUrgency = (a, b) =>

@@ -123,7 +123,7 @@ const VIEWS = /** @type {const} */ ([
   ["matrix", "Matrix"],
   ["graph", "Graph"],
   ["timeline", "Timeline"],
-  ["before", "Against before"],
+  ["before", "Before"],
 ]);
 
 /** @typedef {{state: string, name: string, queue: string, row: string, column: string}} Filter */

@@ -20,9 +20,9 @@ export function GroupActions({ group, members, bulk, refresh }) {
     <${ActionButton} kind="primary" disabled=${failed.length === 0} action=${() => bulk.start("Rerun", failed, queue.rerunTask)}
       confirm=${`Rerun ${counted(failed.length, "task")} that failed or ended as an exception?`}>Rerun all that failed<//>
     ${!group.sealed && html`<${ActionButton} action=${() => then(queue.sealTaskGroup(id))} confirm="Seal the group? No task can be added to it after that.">Seal<//>`}
-    <${ActionButton} kind="danger" verb=${`Cancel ${counted(open, "task")}`} disabled=${!group.sealed || open === 0} title=${group.sealed ? "" : "Only a sealed group can be cancelled"}
-      action=${() => (setCancelling(open), then(queue.cancelTaskGroup(id)))} confirm=${`Cancel ${counted(open, "task")} that are not resolved?`}>Cancel<//>
     <${PriorityChoice} label="Priority of all" change=${(/** @type {string} */ priority) => then(queue.changeTaskGroupPriority(id, priority))} disabled=${open === 0} />
+    <span class="apart"><${ActionButton} kind="danger" verb=${`Cancel ${counted(open, "task")}`} disabled=${!group.sealed || open === 0} title=${group.sealed ? "" : "Only a sealed group can be cancelled"}
+      action=${() => (setCancelling(open), then(queue.cancelTaskGroup(id)))} confirm=${`Cancel ${counted(open, "task")} that are not resolved?`}>Cancel<//></span>
   </div>`;
 }
 

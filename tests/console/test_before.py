@@ -115,7 +115,7 @@ def test_the_last_that_was_indexed_is_found(scene: Scene, open_page: OpenPage) -
 def test_a_group_is_put_against_the_one_before(pushes: tuple[Scene, Scene], open_page: OpenPage, watch: Watch) -> None:
     old, new = pushes
     page = open_page(f"/tasks/groups/{new.group}")
-    page.get_by_role("link", name="Against before").click()
+    page.get_by_role("link", name="Before", exact=True).click()
     expect(page.get_by_text("1 task fails that did not before.")).to_be_visible()
     table = page.get_by_role("table", name="Tasks against those before")
     changes = {
