@@ -81,7 +81,14 @@ class MemoryTables:
         return await perform(self._gate, call, lambda: self._transact(table, partition, operations))
 
     def _transact(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
-        rows = self._partition(table, partition)
+        rows = self._tables.setdefault(table, {}).setdefault(partition, {})
+        try:
+            return self._change(rows, partition, operations)
+        finally:
+            if not rows:
+                del self._tables[table][partition]
+
+    def _change(self, rows: dict[str, Row], partition: str, operations: Sequence[Operation]) -> list[str]:
         written = [_judged(rows.get(operation.key), index, operation) for index, operation in enumerate(operations)]
         for operation, values in zip(operations, written, strict=True):
             if isinstance(operation, Merge) and values is not None:
@@ -101,7 +108,7 @@ class MemoryTables:
         return etag
 
     def _partition(self, table: str, partition: str) -> dict[str, Row]:
-        return self._tables.setdefault(table, {}).setdefault(partition, {})
+        return self._tables.get(table, {}).get(partition, {})
 
 
 def _judged(row: Row | None, index: int, operation: Operation) -> Mapping[str, Value] | None:

@@ -110,8 +110,7 @@ class Life:
             deadline=format_date(deadline),
             expires=format_date(expires),
         )
-        if f"index.{own}" in routes:
-            self._world.index_paths[task_id] = [own]
+        self._world.index_paths[task_id] = [own] if f"index.{own}" in routes else []  # the id may be used again
         created = await self._of.call(lambda services: _created(services, definition))
         if created:
             self._of.created += 1
