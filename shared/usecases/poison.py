@@ -46,8 +46,10 @@ def poison_queue(queue: str) -> str:
 
 async def depths(queues: Queues) -> list[dict[str, Any]]:
     """How many messages each internal queue holds, hidden ones included, and how many it gave up."""
+    names = [*INTERNAL_QUEUES, *map(poison_queue, INTERNAL_QUEUES)]
+    lengths = dict(zip(names, await in_waves(_WIDTH, queues.length, names), strict=True))
     return [
-        {"queue": queue, "messages": await queues.length(queue), "poison": await queues.length(poison_queue(queue))}
+        {"queue": queue, "messages": lengths[queue], "poison": lengths[poison_queue(queue)]}
         for queue in INTERNAL_QUEUES
     ]
 
