@@ -17,7 +17,6 @@ from shared.storage.interface import (
     Create,
     Delete,
     Merge,
-    Refusal,
     Replace,
     Row,
     StorageUnavailable,
@@ -124,13 +123,20 @@ class ClientStore:
         return replace(record, last_date_used=now, sealed_token=sealed_token, etag=etag)
 
     async def delete(self, client_id: str) -> bool:
-        """Removes a client. Returns whether there was one."""
-        try:
-            await self._tables.transact(TABLE, _PARTITION, [Delete(row_key(client_id))])
-        except TransactionRefused as refused:
-            assert refused.refusal is Refusal.MISSING, "an unconditional removal has no other reason to be refused"
-            return False
-        return True
+        """Removes a client as it was read, so that a request that takes effect late removes none that came since.
+
+        Returns whether there was one.
+        """
+        async for _ in attempts(self._runtime):
+            record = await self.load(client_id)
+            if record is None:
+                return False
+            try:
+                await self._write(Delete(row_key(client_id), record.etag))
+            except ClientChanged:
+                continue
+            return True
+        raise StorageUnavailable("the client is being changed all the time")
 
     async def delete_expired(
         self, client_id: str, now: datetime, ahead: Callable[[], Awaitable[None]] | None = None

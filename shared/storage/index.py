@@ -89,16 +89,25 @@ class IndexStore:
         return entry if is_there else None, _deleted(row)
 
     async def remove(self, path: str) -> None:
-        """Removes an entry, if there is one; namespaces stay until they expire. Raises StorageUnavailable.
+        """Removes an entry, if there is one; namespaces stay until they expire.
 
-        The row stays until it expires, and says when that was: its task's completion may be handled once more.
+        The row stays until it expires, and says when that was: its task's completion may be handled once more. It is
+        changed as it was read: a request that takes effect late does not remove an entry that was made since.
+        Raises StorageUnavailable, ServiceUnavailable.
         """
         namespace, name = split(path)
-        gone = Merge(keys.index_task(name), {_DELETED: format_date(self._runtime.now()), _IS_GONE: True})
-        try:
-            await self._tables.transact(keys.INDEX, keys.index_partition(namespace), [gone])
-        except TransactionRefused:
+        partition, key = keys.index_partition(namespace), keys.index_task(name)
+        async for _ in attempts(self._runtime):
+            row = await self._tables.get(keys.INDEX, partition, key)
+            if row is None:
+                return
+            gone = Merge(key, {_DELETED: format_date(self._runtime.now()), _IS_GONE: True}, row.etag)
+            try:
+                await self._tables.transact(keys.INDEX, partition, [gone])
+            except TransactionRefused:
+                continue
             return
+        raise ServiceUnavailable("the path is contended; send the call again")
 
     async def entries(self, namespace: str, start: str, limit: int) -> tuple[list[Entry], str | None]:
         """A page of the entries right in a namespace that have not expired, by name, and where the next one starts."""
