@@ -126,7 +126,7 @@ function Poison({ queue, count, refresh }) {
             (/** @type {Message} */ message) => html`<li key=${message.messageId}>
         <${About} message=${message} /> <span class="reason">put <${Time} at=${message.put} now=${now} /></span>${" "}
         ${message.readable && html`<${ActionButton} action=${() => move("redrive", message.messageId)}>Send again<//>`}${" "}
-        <${ActionButton} action=${() => move("delete", message.messageId)} confirm="Delete this message? What it was to do is not done.">Delete<//></li>`,
+        <${ActionButton} kind="danger" action=${() => move("delete", message.messageId)} confirm="Delete this message? What it was to do is not done.">Delete<//></li>`,
           )}</ul>`
         : !polled.error && html`<${Loading} />`
     }
