@@ -65,6 +65,8 @@ class Soak:
     def _cycle(self, number: int) -> None:
         deployment, extent = self.deployment, self._extent
         deployment.chance.seed(self._seed + number)
+        for role in ("calls", "handlers", "jobs"):
+            deployment.restart(role)  # as by a new release: caches, which may hold a lot, begin empty
         pools = ("soak/kept", f"soak/of-{number}")
         life = Life(deployment, pools, self._seed + number)
         world = deployment.world
