@@ -1,6 +1,6 @@
 // A group as a matrix: a mark for each task, or for many of a state, in rows and columns by tags. A mark opens its cause.
 
-import { html, useMemo } from "../core/html.js";
+import { html, useEffect, useMemo, useRef } from "../core/html.js";
 import { axesOf, matrixOf, OTHERS, titleOf, usualAxes } from "../core/matrix.js";
 import { setQuery } from "../core/router.js";
 import { counted, isCanceled, isWrong } from "../core/words.js";
@@ -47,9 +47,14 @@ function remembered() {
 /** @param {{members: Member[], all: Member[], axes: Axes, open: string, now: number, href: (changes: Record<string, string>) => string, refresh: () => void}} properties */
 export function Matrix({ members, all, axes, open, now, href, refresh }) {
   const drawn = useMemo(() => grid(members, axes, open, href), [members, axes.rows, axes.columns, open]);
+  const frame = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    // Its cause covers the lower part of the window: the mark is to be seen above it.
+    frame.current?.querySelector(".mark[aria-current]")?.scrollIntoView({ block: "center", inline: "nearest" });
+  }, [open]);
   const opened = open ? all.find(({ status }) => status.taskId === open) : undefined;
   return html`<${AxisChoice} members=${all} axes=${axes} />
-    ${drawn}
+    <div ref=${frame}>${drawn}</div>
     ${opened && html`<div class="docked"><${Look} key=${open} member=${opened} members=${all} now=${now} close=${() => setQuery({ open: "" })} refresh=${refresh} /></div>`}`;
 }
 

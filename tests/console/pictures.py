@@ -20,6 +20,9 @@ KEPT = (
     "home",
     "group",
     "graph",
+    "matrix",
+    "task",
+    "task-phone",
     "timeline",
     "running",
     "log",
@@ -30,7 +33,6 @@ KEPT = (
     "scopes",
     "group-dark",
     "group-phone",
-    "running-phone",
     "log-phone",
 )
 """Those that the documents show, or that say how a page looks elsewhere."""

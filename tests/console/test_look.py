@@ -115,6 +115,7 @@ def test_tasks_by_platform_and_kind_with_a_mark_that_opens_its_cause(
     before = len(_asked(watch))
     matrix.get_by_role("link", name="build-mac failed").click()
     expect(_look(page, "build-mac").locator(".line.cause")).to_contain_text("step 58 error")
+    expect(matrix.get_by_role("link", name="build-mac failed")).to_be_in_viewport()
     assert before == 0
     assert len(_asked(watch)) <= 3
     matrix.get_by_role("link", name="build-mac failed").click()

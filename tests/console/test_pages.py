@@ -33,7 +33,7 @@ PAGES: Mapping[str, tuple[str, str]] = {
     "before": ("/tasks/groups/{group}?view=before", "No group before"),
     "compare": ("/tasks/compare?one={failed}/0&other={passed}/0", "step 58"),
     "timeline": ("/tasks/groups/{group}?view=timeline", "worker-2"),
-    "task": ("/tasks/{failed}", "The worker reported that the task failed."),
+    "task": ("/tasks/{failed}", "step 300"),
     "pending": ("/tasks/{pending}", "No worker takes the tasks"),
     "running": ("/tasks/{running}", "its claim holds for"),
     "log": ("/tasks/{failed}/runs/0/logs/{log}#L50", "step 50"),
@@ -106,11 +106,13 @@ def test_a_page_is_usable_by_everybody(name: str, settled: Scene, open_page: Ope
     assert _faults(page, {}) == []
     page.set_viewport_size(PHONE)
     keep(page, f"{name}-phone")
+    assert _faults(page, {}) == []
     page.set_viewport_size(WIDE)
     page.get_by_role("button", name="Dark", exact=True).click()
     keep(page, f"{name}-dark")
     assert _faults(page, ONLY_COLORS) == []
     page.set_viewport_size(PHONE)
+    assert _faults(page, ONLY_COLORS) == []
     beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert beyond <= 0, "the page scrolls sideways"
 
