@@ -58,6 +58,7 @@ TOOLS = (
     Tool("workers", "local.workers", "Start workers when tasks wait, and end them when idle (try --help)."),
     Tool("listen", "listen", "Print events of an exchange as they come (try --help)."),
     Tool("deployment", "local.deployments", "Change what a deployment on Azure is to be (try --help)."),
+    Tool("drill", "local.drill", "Restore a backup of a deployment into a second stack, and compare (try --help)."),
     Tool("admin", "admin", "Manage clients, roles, pools, backups … (try --help)."),
 )
 

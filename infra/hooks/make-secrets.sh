@@ -43,6 +43,12 @@ offer() {
         *) fail "cannot tell whether there is a secret $1: $answer" ;;
         esac
     fi
+    # What another deployment had, after the loss of its region, or what an attempt that failed has made.
+    eval "given=\${$2:-}"
+    if [ -n "$given" ]; then
+        echo "make-secrets: taking $1 from the environment"
+        return
+    fi
     echo "make-secrets: making $1"
     azd env set "$2" "$(key "$3")"
 }

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from local.deployments import description, differences
+from local.deployments import description, differences, grants
 from local.deployments.description import ROOT, Parameters, Refused
 
 CONFIRM = "QUEUE_CONFIRM"
@@ -203,6 +203,28 @@ def change(file: Path, parameter: str, value: str) -> None:
     changed.replace(file)
 
 
+def grant(name: str, subscription: str, folder: Path) -> None:
+    """Gives the deployment its roles on the storage account that its description takes. Again and again, if need be."""
+    parameters = description.read(description.path(name, folder))
+    account = parameters.get("storageAccountId")
+    if not account:
+        raise Refused(f"{name} takes no storage account: the templates give the roles")
+    group = parameters.get("names", {}).get("resourceGroup", f"rg-{name}")
+    where = ("--subscription", subscription, "--resource-group", group)
+    found = {each["name"]: each["principalId"] for each in az("identity", "list", *where)}
+    try:
+        deployment = next(principal for identity, principal in found.items() if identity.startswith("id-deploy-"))
+        app = next(found[identity] for identity in found if not identity.startswith(("id-deploy-", "id-worker-")))
+    except StopIteration:
+        raise Refused(f"{group} has no identities: azd provision makes them") from None
+    operator = parameters.get("operatorPrincipalId", "none")
+    person = None if operator == "none" else (operator, parameters.get("operatorPrincipalType", "User"))
+    for role, scope, principal, kind in grants.needed(account, app, deployment, person):
+        who = ("--assignee-object-id", principal, "--assignee-principal-type", kind)
+        az("role", "assignment", "create", "--role", role, "--scope", scope, *who)
+    say(f"{group} may use {account}")
+
+
 def _selected() -> str:
     """The environment that azd has selected."""
     name = os.environ.get("AZURE_ENV_NAME")
@@ -232,6 +254,9 @@ def main() -> int:
     puller = commands.add_parser("pull", help="write the description of what was deployed last")
     puller.add_argument("environment")
     puller.add_argument("--subscription", required=True)
+    granter = commands.add_parser("grant", help="give a deployment its roles on a storage account that it takes")
+    granter.add_argument("environment")
+    granter.add_argument("--subscription", required=True)
     setter = commands.add_parser("set", help="change a value of the description; empty: the template's default")
     setter.add_argument("parameter")
     setter.add_argument("value")
@@ -240,6 +265,8 @@ def main() -> int:
     try:
         if arguments.command == "apply":
             apply(Environment(os.environ, arguments.folder))
+        elif arguments.command == "grant":
+            grant(arguments.environment, arguments.subscription, arguments.folder)
         elif arguments.command == "set":
             name = arguments.environment or _selected()
             change(description.path(name, arguments.folder), arguments.parameter, arguments.value)

@@ -1,35 +1,45 @@
-"""docs/operations.md: its commands run, and it names what there is."""
+"""docs/operations.md and docs/incidents/: their commands run, and they name what there is."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import textwrap
+from pathlib import Path
 
 import pytest
 
 from local.state import ROOT
 from tests.admin.operators import OLD_KEY, Operator
+from tests.local.stacks import free_ports
 
 GUIDE = ROOT / "docs" / "operations.md"
+INCIDENTS = sorted((ROOT / "docs" / "incidents").glob("*.md"))
 PLAYED = ("az", "azd", "azcopy", "gh")
 _PLAY = f"""#!/bin/sh
 echo "$(basename "$0") $*" >> "$PLAY"
 case "$*" in
     "keyvault secret show"*"--name root-access-token "*) echo "$PLAYED_TOKEN" ;;
     "keyvault secret show"*) echo {OLD_KEY} ;;
+    "identity list"*) echo '[{{"name": "id-deploy-x", "principalId": "p"}}, {{"name": "id-x", "principalId": "q"}}]' ;;
     "env get-value TASKCLUSTER_ROOT_URL") echo "$PLAYED_ROOT_URL" ;;
     "env get-value "*) echo "the-$3" ;;
 esac
 """
-_ASSIGNED = re.compile(r"^([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
+_ASSIGNED = re.compile(r"^(?:for )?([A-Za-z_][A-Za-z0-9_]*)(?:=| in )", re.MULTILINE)
 _USED = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 
 
-def blocks() -> list[str]:
-    """The shell commands of the guide, block by block."""
-    return re.findall(r"^```sh\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+def blocks(*pages: Path) -> list[str]:
+    """The shell commands of pages (the guide, and then the incidents' by default), block by block."""
+    found = []
+    for page in pages or (GUIDE, *INCIDENTS):
+        text = page.read_text()
+        found += [match[2] for match in re.finditer(r"^( *)```sh\n(.*?)^\1```", text, re.MULTILINE | re.DOTALL)]
+    return [textwrap.dedent(each) for each in found]
 
 
 @pytest.mark.large
@@ -61,15 +71,24 @@ def test_the_commands_of_the_guide_run(operator: Operator) -> None:
         "CLIENT_ID": "test/guide",
         "FOLDER": str(operator.folder / "backup"),
     }
+    descriptions = operator.folder / "deployments"
+    descriptions.mkdir()
+    for name in ("the-AZURE_ENV_NAME", "my-queue"):
+        shutil.copy(ROOT / "infra" / "deployments" / "example.json", descriptions / f"{name}.json")
+    ports = iter(free_ports().api for _ in blocks())
     first, *others = blocks()
     for block in ("", *others):
         script = first + block
         for name, value in examples.items():
             script = re.sub(rf"^{name}=\S+$", f"{name}={value}", script, flags=re.MULTILINE)
         script = script.replace("./dev package", "true").replace("./dev admin", f"{sys.executable} -m admin")
+        script = script.replace("./dev deployment", f"{sys.executable} -m local.deployments --folder {descriptions}")
+        script = script.replace("infra/deployments", str(descriptions))
+        if "./dev drill" in script:
+            script = script.replace("./dev drill", f"{sys.executable} -m local.drill --into {next(ports)}")
         script = script.replace("backup restore", "backup restore --overwrite")  # the guide's account is a fresh one
         done = subprocess.run(
-            ["bash", "-c", script], cwd=ROOT, env=shell, capture_output=True, text=True, check=False, timeout=120
+            ["bash", "-c", script], cwd=ROOT, env=shell, capture_output=True, text=True, check=False, timeout=300
         )
         assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
     played = (operator.folder / "played").read_text()
@@ -80,6 +99,18 @@ def test_the_commands_of_the_guide_run(operator: Operator) -> None:
     for name in ("message-signing-keys", "access-token-keys"):
         assert re.fullmatch(rf"[A-Za-z0-9_=-]{{44}},{OLD_KEY}", values[name])
     assert operator.queue().status(task_id)["status"]["state"] == "running"
+
+
+@pytest.mark.parametrize("page", INCIDENTS, ids=lambda page: page.stem)
+def test_a_page_says_what_one_sees_what_to_do_and_when_it_is_over(page: Path) -> None:
+    text = page.read_text()
+    parts = re.split(r"^## ", text, flags=re.MULTILINE)
+    titles = [part.partition("\n")[0] for part in parts[1:]]
+    assert titles[0] == "Signs"
+    assert titles[-2:] == ["What to do", "It is over when"]
+    assert "first block of" in parts[0] or "first block of" in text
+    assert re.search(r"^ *```sh", parts[-1], re.MULTILINE), "a command that shows it"
+    assert f"(incidents/{page.name})" in GUIDE.read_text()
 
 
 def test_every_block_of_the_guide_sets_what_it_uses() -> None:

@@ -34,6 +34,8 @@ case "$1 $2" in
         echo "ERROR: (SecretNotFound) A secret with (name/id) $secret was not found in this key vault." >&2; exit 3
     fi ;;
 "account show") echo "\\"$(cat "$PLAY/account")\\"" ;;
+"identity list") cat "$PLAY/identities" ;;
+"role assignment") echo "{}" ;;
 "ad signed-in-user") echo '"the-person"' ;;
 "deployment sub")
     case $3 in

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from local.deployments import description, differences
+from local.deployments import description, differences, grants
 from local.templates import scenarios, syntax
 from local.templates.__main__ import evaluate, findings
 from local.templates.deployment import deploy
@@ -365,6 +365,76 @@ def test_a_description_is_written_from_what_was_deployed_last(play: Play) -> Non
     assert play.deployments("pull", "example", "--subscription", "s").returncode == 1, "a file of the operator stays"
     play.set("deployments-of-azure", "[]")
     assert "no deployment of other" in play.deployments("pull", "other", "--subscription", "s").stderr
+
+
+OLD = "/subscriptions/s/resourceGroups/rg-old/providers/Microsoft.Storage/storageAccounts/stold"
+
+
+def _taking() -> tuple[Deployed, Deployed]:
+    """The example with an account of its own, and with one that it takes."""
+    given = {**description.read(EXAMPLE), "environmentName": "example"}
+    main = templates.INFRA / "main.bicep"
+    return deploy(main, given), deploy(main, {**given, "storageAccountId": OLD})
+
+
+def test_an_account_that_is_taken_is_left_alone_and_used() -> None:
+    """After the loss of a region it lies in a group in which nothing can be deployed."""
+    own, taking = _taking()
+    assert [str(each) for each in taking.all_findings()] == []
+    resources = list(taking.all_resources())
+    assert not [each.id for each in resources if "/storageAccounts/" in each.id]
+    assert not [each.id for each in resources if "/rg-old/" in each.id]
+    kinds = [{each.type for each in one.all_resources()} for one in (own, taking)]
+    assert {kind.split("/")[0] for kind in kinds[0] - kinds[1]} == {"Microsoft.Storage"}
+    by_type = {each.type: each.body for each in resources}
+    settings = by_type["Microsoft.Web/sites/config"]["properties"]
+    assert settings["STORAGE_ACCOUNT_NAME"] == "stold"
+    for service in ("blob", "queue", "table"):
+        assert settings[f"AzureWebJobsStorage__{service}ServiceUri"] == f"https://stold.{service}.core.windows.net/"
+    site = by_type["Microsoft.Web/sites"]["properties"]["functionAppConfig"]["deployment"]["storage"]
+    assert site["value"] == "https://stold.blob.core.windows.net/deployments"
+    targets = [
+        connection["properties"]["privateLinkServiceId"]
+        for each in resources
+        if each.type == "Microsoft.Network/privateEndpoints"
+        for connection in each.body["properties"]["privateLinkServiceConnections"]
+    ]
+    assert targets.count(OLD) == 3, "blobs, queues and tables by private endpoints"
+    scopes = [each.body["properties"]["scopes"] for each in resources if each.type == "Microsoft.Insights/metricAlerts"]
+    assert [OLD] in scopes
+    assert taking.outputs["STORAGE_ACCOUNT_ID"] == OLD
+
+
+def test_the_roles_that_are_granted_are_those_that_templates_give() -> None:
+    own, _ = _taking()
+    wanted = set()
+    for each in own.all_resources():
+        scope = each.id.partition("/providers/Microsoft.Authorization/")[0]
+        if each.type == "Microsoft.Authorization/roleAssignments" and "/storageAccounts/" in scope:
+            properties = each.body["properties"]
+            role = properties["roleDefinitionId"].rpartition("/")[2]
+            wanted.add((role, scope, str(properties["principalId"]), properties["principalType"]))
+    account = next(each.id for each in own.all_resources() if each.type == "Microsoft.Storage/storageAccounts")
+    app, deployment = (own.modules[name].outputs["principalId"] for name in ("identity", "deploymentIdentity"))
+    operator = (description.read(EXAMPLE)["operatorPrincipalId"], "Group")
+    assert set(grants.needed(account, str(app), str(deployment), operator)) == wanted
+
+
+def test_roles_on_a_taken_account_are_granted_by_a_command(described: Play) -> None:
+    described.set(
+        "identities",
+        json.dumps([{"name": f"id-{name}", "principalId": name} for name in ("deploy-x", "worker-x", "x")]),
+    )
+    refused = described.deployments("grant", "example", "--subscription", "s")
+    assert "takes no storage account" in refused.stderr
+    assert described.deployments("set", "storageAccountId", OLD, "--environment", "example").returncode == 0
+    done = described.deployments("grant", "example", "--subscription", "s")
+    assert done.returncode == 0, done.stderr
+    given = [call for call in described.calls if call.startswith("role assignment create")]
+    entities = templates.document("entities.json")
+    assert len(given) == 4 + len(entities["containers"]) + len(entities["hostContainers"]) + 1 + 3
+    assert all(f"--scope {OLD}" in call for call in given)
+    assert not any("--assignee-object-id worker-x" in call for call in given)
 
 
 def test_a_value_is_changed_by_a_command_and_nothing_else_with_it(described: Play) -> None:

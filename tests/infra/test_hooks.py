@@ -39,6 +39,15 @@ def test_secrets_are_new_at_each_run(play: Play) -> None:
     assert all(first[name] != play.env[name] for name in VARIABLES)
 
 
+def test_secrets_of_another_deployment_are_taken_over(play: Play) -> None:
+    """After the loss of a region: claims and clients go on with them."""
+    play.set("group", "false")
+    given = {"QUEUE_NEW_ACCESS_TOKEN_KEYS": "the-old-keys"}
+    assert play.run("make-secrets.sh", **given).returncode == 0
+    assert "QUEUE_NEW_ACCESS_TOKEN_KEYS" not in play.env, "azd's environment keeps what it has"
+    assert play.env["QUEUE_NEW_ROOT_ACCESS_TOKEN"]
+
+
 def test_what_the_vault_has_is_never_made_again(play: Play) -> None:
     assert play.run("make-secrets.sh").returncode == 0
     assert play.env == dict.fromkeys(VARIABLES, "")

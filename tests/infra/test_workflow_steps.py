@@ -76,7 +76,7 @@ def _script(script: str, known: set[str]) -> Iterator[str]:
             yield f"there is no {file}"
     for command in re.findall(r"\./dev ([a-z-]+)", plain):
         code = (ROOT / "local" / "cli.py").read_text()
-        if f"def {command.replace('-', '_')}(" not in code and f'name="{command}")' not in code:
+        if f"def {command.replace('-', '_')}(" not in code and not re.search(rf'(name=|Tool\()"{command}"', code):
             yield f"./dev has no command {command}"
 
 

@@ -38,6 +38,7 @@ def _steps(path: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 WRITES = {
+    ("backup.yml", "backup"): {"id-token"},
     ("deploy.yml", "deploy"): {"id-token"},
     ("docs.yml", "publish"): {"contents"},
     ("pin-images.yml", "pin"): {"contents", "pull-requests"},
@@ -221,7 +222,7 @@ def test_paths_and_commands_of_the_repository_exist() -> None:
             for word in re.findall(r"(?<![\w$/])(?:\./)?((?:infra|tests|local)/[\w./-]+)", step.get("run", "")):
                 assert (ROOT / word).exists(), word
             for command in re.findall(r"\./dev (\w+)", step.get("run", "")):
-                assert command in {"test", "package", "docs", "release"}
+                assert command in {"admin", "test", "package", "docs", "release"}
 
 
 HOOKS_OWN = re.compile(r"QUEUE_NEW_\w+|AZURE_PRINCIPAL_ID|QUEUE_APP_VERSION")

@@ -1,0 +1,109 @@
+"""A backup is one that can be restored: the drill restores one into a second stack, and notices what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]  # comes without types
+from taskcluster.exceptions import TaskclusterRestFailure
+
+from local import drill, state
+from local.state import ROOT
+from shared.entities import TABLES
+from tests.admin.operators import Operator
+from tests.local.stacks import free_ports
+
+
+def test_a_deployment_comes_back_on_another_stack(operator: Operator, tmp_path: Path) -> None:
+    waiting = operator.create()
+    done = operator.create(payload={"large": secrets.token_hex(900_000)})
+    (claim,) = operator.claim()
+    running = claim["status"]["taskId"]
+    (claim,) = operator.claim()
+    operator.queue().reportCompleted(claim["status"]["taskId"], claim["runId"])
+    operator.result("role", "create", "drilled", "--scope", "a:b")
+    port = free_ports().api
+    command = [sys.executable, "-m", "local.drill", "--into", str(port), "--folder", str(tmp_path / "backup")]
+    environment = {**operator.environment, "STORAGE_ACCOUNT_NAME": "stqueue", "SERVICEBUS_NAMESPACE": "sb-queue"}
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=240)
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    assert found["entities"].keys() == set(TABLES)
+    assert found["entities"]["Tasks"] >= 4
+    assert found["definitions"] >= 1, "a large definition is a blob"
+    assert found["compared"] >= 2
+    assert found["differences"] == []
+    assert {"export", "restore", "repair", "check", "start", "compare", "a new task"} <= found["seconds"].keys()
+    assert {waiting, done} == {running, claim["status"]["taskId"]} <= set(drill.task_ids(tmp_path / "backup"))
+    assert not state.folder(port).exists()
+    assert operator.queue().status(running)["status"]["state"] == "running", "the deployment is left alone"
+
+
+def _look(state_: str, definition: str = "a") -> drill.Look:
+    return lambda: ({"state": state_}, {"payload": definition})
+
+
+def _missing() -> Any:
+    raise TaskclusterRestFailure("no such task", None, status_code=404)
+
+
+@pytest.mark.parametrize(
+    ("restored", "original", "says"),
+    [
+        (_look("completed"), _look("completed"), ""),
+        (_look("running"), _look("completed"), ""),
+        (_look("completed"), None, ""),
+        (_look("completed"), _missing, ""),
+        (_missing, _look("completed"), "404 after the restore"),
+        (_missing, None, "404 after the restore"),
+        (_look("completed"), _look("failed"), "was failed, and is completed"),
+        (_look("pending", "b"), _look("pending"), "another definition"),
+    ],
+)
+def test_what_differs_is_named(restored: drill.Look, original: drill.Look | None, says: str) -> None:
+    found = list(drill.differences("t", restored, original))
+    assert len(found) == (1 if says else 0)
+    assert not says or says in found[0]
+
+
+def test_the_nightly_export_copies_what_a_restore_needs(operator: Operator, tmp_path: Path) -> None:
+    """The step of the workflow, with azcopy played."""
+    steps = yaml.safe_load((ROOT / ".github" / "workflows" / "backup.yml").read_text())["jobs"]["backup"]["steps"]
+    (script,) = (each["run"] for each in steps if "backup export" in each.get("run", ""))
+    (tmp_path / "azcopy").write_text('#!/bin/sh\necho "$*" >> "$PLAY"\nls $2 >> "$PLAY.files" 2>/dev/null || true\n')
+    (tmp_path / "azcopy").chmod(0o755)
+    environment = {
+        **operator.environment,
+        "PATH": f"{tmp_path}{os.pathsep}{operator.environment['PATH']}",
+        "PLAY": str(tmp_path / "played"),
+        "RUNNER_TEMP": str(tmp_path),
+        "QUEUE_BACKUP_ACCOUNT": "stbackup",
+        "STORAGE_ACCOUNT_NAME": "stqueue",
+    }
+    shell = ["bash", "-eo", "pipefail", "-c", script.replace("./dev admin", f"{sys.executable} -m admin")]
+    done = subprocess.run(shell, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr
+    tables, definitions = (tmp_path / "played").read_text().splitlines()
+    assert re.search(r"/\* https://stbackup\.blob\.core\.windows\.net/exports/\S+ --recursive", tables)
+    assert re.search(r"https://stqueue\.\S+/definitions/\* https://stbackup\.\S+/definitions --recursive", definitions)
+    (folder,) = tmp_path.glob("20*")
+    assert {each.name for each in folder.iterdir()} == {f"{table}.jsonl.gz" for table in TABLES}
+
+
+def test_a_step_that_fails_fails_the_drill(operator: Operator, tmp_path: Path) -> None:
+    (tmp_path / "backup").mkdir()
+    (tmp_path / "backup" / "Tasks.jsonl.gz").touch()
+    command = [sys.executable, "-m", "local.drill", "--folder", str(tmp_path / "backup")]
+    ended = subprocess.run(
+        command, cwd=ROOT, env=operator.environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ended.returncode == 1
+    assert "has an export of Tasks already" in ended.stderr
