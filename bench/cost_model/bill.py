@@ -11,7 +11,7 @@ from shared.domain.history import MINUTES
 from shared.storage.interface import MAX_OPERATIONS
 from shared.usecases.history import FLUSH_SECONDS
 
-LOG_ALERTS, METRIC_ALERTS = 8, 1 + 2 * 11
+LOG_ALERTS, METRIC_ALERTS = 11, 1 + 2 * 11
 """Of infra/modules/alerts.bicep; those by topic count for each topic."""
 
 

@@ -87,14 +87,45 @@ var queries = [
     threshold: 0
   }
   {
+    name: 'stalled-tasks'
+    title: 'Tasks wait, and nothing takes them'
+    severity: 2
+    window: 'PT15M'
+    aggregation: 'Maximum'
+    query: 'AppMetrics | where Name == "queue_stalled_tasks" | project TimeGenerated, Value = coalesce(Max, Sum)'
+    operator: 'GreaterThan'
+    threshold: 0
+  }
+  {
+    name: 'refused-credentials'
+    title: 'Credentials are refused, again and again'
+    severity: 3
+    window: 'PT15M'
+    aggregation: 'Maximum'
+    query: 'AppRequests | where isnotempty(Url) | where ResultCode == "401" | summarize Refused = count() by TimeGenerated = bin(TimeGenerated, 5m) | project TimeGenerated, Value = Refused'
+    operator: 'GreaterThan'
+    threshold: thresholds.refusedCalls
+  }
+  {
+    name: 'logs-full'
+    title: 'No more logs are taken in today'
+    severity: 2
+    window: 'PT15M'
+    aggregation: 'Maximum'
+    query: '_LogOperation | where Category == "Ingestion" | where Detail contains "OverQuota" | project TimeGenerated, Value = 1'
+    operator: 'GreaterThan'
+    threshold: 0
+  }
+  // Since the last run, so that a deployment that has just begun is no incident. Two days later nothing is known any more.
+  {
     name: 'timers-stand-still'
     title: 'The timer functions do not run'
     severity: 1
-    window: 'PT1H'
-    aggregation: 'Count'
-    query: 'AppRequests | where Name in ("expire", "reconcile")'
-    operator: 'LessThan'
-    threshold: 1
+    window: 'P2D'
+    aggregation: 'Maximum'
+    query: 'AppRequests | where Name in ("expire", "reconcile") | summarize Last = max(TimeGenerated) | project TimeGenerated = now(), Value = datetime_diff("minute", now(), Last)'
+    operator: 'GreaterThan'
+    threshold: 60
   }
 ]
 

@@ -25,8 +25,9 @@ LOG_TABLES = {
     "AppPerformanceCounters",
     "AppRequests",
     "AppTraces",
+    "_LogOperation",
 }
-"""Those that the app's telemetry fills."""
+"""Those that the app's telemetry fills, and what the workspace says of itself."""
 METRICS = {
     ("Microsoft.ServiceBus/namespaces", "ActiveMessages"): "GreaterThan",
     ("Microsoft.ServiceBus/namespaces", "DeadletteredMessages"): "GreaterThan",

@@ -20,41 +20,45 @@ _COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 
+_MINUTE = timedelta(minutes=1)
+
+
 class NotKnown(Exception):
     """Something that this evaluator does not run."""
 
 
-def run(query: str, tables: Mapping[str, Sequence[Row]]) -> list[dict[str, Any]]:
-    """The rows that a query gives. Raises NotKnown, and KeyError for a column that is not there."""
+def run(query: str, tables: Mapping[str, Sequence[Row]], now: datetime | None = None) -> list[dict[str, Any]]:
+    """The rows that a query gives at a time. Raises NotKnown, and KeyError for a column that is not there."""
     table, *steps = [part.strip() for part in query.split("|")]
     rows = [dict(row) for row in tables[table]]
     for step in steps:
         word, _, rest = step.partition(" ")
         match word:
             case "where":
-                rows = [row for row in rows if _Reader(rest, [row]).whole()]
+                rows = [row for row in rows if _Reader(rest, [row], now).whole()]
             case "project":
-                rows = [dict(_Reader(rest, [row]).columns()) for row in rows]
+                rows = [dict(_Reader(rest, [row], now).columns()) for row in rows]
             case "summarize":
-                rows = _summarized(rest, rows)
+                rows = _summarized(rest, rows, now)
             case _:
                 raise NotKnown(word)
     return rows
 
 
-def _summarized(text: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _summarized(text: str, rows: list[dict[str, Any]], now: datetime | None) -> list[dict[str, Any]]:
     figures, _, by = text.partition(" by ")
-    groups: dict[tuple[tuple[str, Any], ...], list[dict[str, Any]]] = {}
+    # Without `by` there is always one row, also of nothing.
+    groups: dict[tuple[tuple[str, Any], ...], list[dict[str, Any]]] = {} if by else {(): []}
     for row in rows:
-        groups.setdefault(tuple(_Reader(by, [row]).columns()), []).append(row)
-    return [{**dict(key), **dict(_Reader(figures, group).columns())} for key, group in groups.items()]
+        groups.setdefault(tuple(_Reader(by, [row], now).columns()), []).append(row)
+    return [{**dict(key), **dict(_Reader(figures, group, now).columns())} for key, group in groups.items()]
 
 
 class _Reader:
     """Reads an expression from left to right; of several rows only aggregates have a value."""
 
-    def __init__(self, text: str, rows: Sequence[Row]) -> None:
-        self._rows = rows
+    def __init__(self, text: str, rows: Sequence[Row], now: datetime | None) -> None:
+        self._rows, self._now = rows, now
         self._tokens: list[str] = []
         at = 0
         while text[at:].strip():
@@ -86,6 +90,9 @@ class _Reader:
         if self._tokens[:1] == ["in"]:
             del self._tokens[:1]
             return left in self._arguments()
+        if self._tokens[:1] == ["contains"]:
+            del self._tokens[:1]
+            return str(self._product()).lower() in str(left).lower()
         if self._tokens and self._tokens[0] in _COMPARED:
             compare = _COMPARED[self._tokens.pop(0)]
             right = self._product()
@@ -118,11 +125,18 @@ class _Reader:
 
     def _called(self, name: str) -> Any:
         match name:
-            case "count":
+            case "count" | "countif" | "max":
+                return self._aggregated(name)
+            case "now":
                 self._arguments()
-                return len(self._rows)
-            case "countif":
-                return self._counted()
+                if self._now is None:
+                    raise NotKnown("now, without a time")
+                return self._now
+            case "datetime_diff":
+                unit, later, earlier = self._arguments()
+                if unit != "minute":
+                    raise NotKnown(unit)
+                return None if earlier is None else _started(later) - _started(earlier)
             case "coalesce":
                 return next((each for each in self._arguments() if each is not None), None)
             case "tostring":
@@ -140,6 +154,12 @@ class _Reader:
             case _:
                 raise NotKnown(name)
 
+    def _aggregated(self, name: str) -> Any:
+        if name == "count":
+            self._arguments()
+            return len(self._rows)
+        return self._counted() if name == "countif" else self._largest()
+
     def _counted(self) -> int:
         before = list(self._tokens)
         total = 0
@@ -150,6 +170,14 @@ class _Reader:
             total += bool(holds)
         self._rows = rows
         return total
+
+    def _largest(self) -> Any:
+        """Of a column; nothing for no rows."""
+        if len(self._tokens) < 3 or (self._tokens[0], self._tokens[2]) != ("(", ")"):
+            raise NotKnown("max of more than a column")
+        column = self._tokens[1]
+        del self._tokens[:3]
+        return max((row[column] for row in self._rows if row[column] is not None), default=None)
 
     def _arguments(self) -> list[Any]:
         if self._tokens.pop(0) != "(":
@@ -166,3 +194,8 @@ class _Reader:
 def _binned(moment: datetime, span: timedelta) -> datetime:
     start = moment.replace(hour=0, minute=0, second=0, microsecond=0)
     return start + (moment - start) // span * span
+
+
+def _started(moment: datetime) -> int:
+    """Minutes that had begun: what datetime_diff counts are the boundaries between two times."""
+    return int(moment.timestamp() // _MINUTE.total_seconds())

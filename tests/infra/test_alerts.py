@@ -16,6 +16,7 @@ SCENARIO = pytest.mark.parametrize("scenario", templates.SCENARIOS)
 COMMON = {"TimeGenerated", "Name", "Properties", "AppRoleName", "AppRoleInstance", "OperationId"}
 COLUMNS = {
     "AppMetrics": {*COMMON, "Sum", "Min", "Max", "ItemCount"},
+    "_LogOperation": {"TimeGenerated", "Category", "Detail", "Level", "Operation"},
     "AppRequests": {*COMMON, "Url", "ResultCode", "Success", "DurationMs", "ItemCount", "OperationName", "Id"},
 }
 """Those of Azure's reference of tables that queries may need."""
@@ -26,6 +27,7 @@ WORDS = {
     "extend",
     "by",
     "in",
+    "contains",
     "and",
     "or",
     "asc",
@@ -71,6 +73,7 @@ METRICS = {
     "timer-lateness": ("queue_timer_lateness_seconds",),
     "event-backlog": ("queue_event_backlog",),
     "events-lost": ("queue_lost_events", "queue_unannounced_expirations"),
+    "stalled-tasks": ("queue_stalled_tasks",),
     "credentials-end": ("queue_ending_credentials",),
 }
 
@@ -142,6 +145,7 @@ def test_thresholds_are_those_of_the_profile() -> None:
         "timer-lateness": "latenessSeconds",
         "failed-calls": "failedCallsPercent",
         "event-backlog": "eventBacklog",
+        "refused-credentials": "refusedCalls",
     }
     for scenario in templates.SCENARIOS:
         found = dict(_alerts("Microsoft.Insights/scheduledQueryRules", scenario))

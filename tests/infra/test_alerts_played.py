@@ -30,13 +30,13 @@ def calls(count: int, status: str) -> list[Row]:
     return [{"TimeGenerated": at, "Name": "Http", "Url": "https://x/y", "ResultCode": status} for _ in range(count)]
 
 
-def timers() -> list[Row]:
-    """Runs of the timer functions within the last hour."""
-    at = [NOW - timedelta(minutes=minute) for minute in range(5, 60, 10)]
+def timers(ago: int = 5) -> list[Row]:
+    """Runs of the timer functions, the last one so many minutes ago."""
+    at = [NOW - timedelta(minutes=minute) for minute in range(ago, ago + 55, 10)]
     return [{"TimeGenerated": each, "Name": "expire", "Url": "", "ResultCode": "0"} for each in at]
 
 
-def day(metrics: Sequence[Row] = (), requests: Sequence[Row] = (), *, has_timers: bool = True) -> Logs:
+def day(metrics: Sequence[Row] = (), requests: Sequence[Row] = (), *, last_timer: int = 5, log: str = "") -> Logs:
     """A quiet day, and what happens besides."""
     quiet = [
         *metric("queue_poison_messages", 0, queue="claim"),
@@ -45,8 +45,15 @@ def day(metrics: Sequence[Row] = (), requests: Sequence[Row] = (), *, has_timers
         *metric("queue_ending_credentials", 0, state="ended"),
         *metric("queue_timer_lateness_seconds", 1, timer="claim"),
     ]
-    runs = timers() if has_timers else []
-    return {"AppMetrics": [*quiet, *metrics], "AppRequests": [*calls(200, "200"), *runs, *requests]}
+    requests = [*calls(200, "200"), *timers(last_timer), *requests]
+    return {"AppMetrics": [*quiet, *metrics], "AppRequests": requests, "_LogOperation": operations(log)}
+
+
+def operations(detail: str) -> list[Row]:
+    """What the workspace says of itself."""
+    at = NOW - timedelta(minutes=3)
+    schema = {"TimeGenerated": at, "Category": "Schema", "Detail": "a column was added; OverQuota is none of it"}
+    return [schema, *([{"TimeGenerated": at, "Category": "Ingestion", "Detail": detail}] if detail else [])]
 
 
 INCIDENTS: Mapping[str, tuple[set[str], Logs]] = {
@@ -61,8 +68,22 @@ INCIDENTS: Mapping[str, tuple[set[str], Logs]] = {
     "storage fails": ({"failed-calls"}, day(requests=calls(30, "503"))),
     "callers make mistakes": (set(), day(requests=calls(300, "404"))),
     "one call fails at night": (set(), {**day(), "AppRequests": [*timers(), *calls(1, "500")]}),
-    "the app stands still": ({"timers-stand-still"}, day(has_timers=False)),
-    "a deployment has just begun": ({"timers-stand-still"}, {"AppMetrics": [], "AppRequests": []}),
+    "the app stands still": ({"timers-stand-still"}, day(last_timer=70)),
+    "the app has stood still for a day": ({"timers-stand-still"}, day(last_timer=1500)),
+    "a timer is late by some minutes": (set(), day(last_timer=50)),
+    "a deployment has just begun": (set(), {"AppMetrics": [], "AppRequests": [], "_LogOperation": operations("")}),
+    "the first timers of a deployment": (
+        set(),
+        {"AppMetrics": [], "AppRequests": timers()[:1], "_LogOperation": operations("")},
+    ),
+    "nothing takes tasks of one queue": (
+        {"stalled-tasks"},
+        day([*metric("queue_stalled_tasks", 4, workerType="a"), *metric("queue_stalled_tasks", 0, workerType="b")]),
+    ),
+    "workers have a token that has ended": ({"refused-credentials"}, day(requests=calls(700, "401"))),
+    "somebody mistypes": (set(), day(requests=calls(20, "401"))),
+    "the log is full": ({"logs-full"}, day(log="Data collection stopped due to daily limit (OverQuota)")),
+    "the log takes in late": (set(), day(log="The rate limit was exceeded")),
 }
 
 
@@ -72,12 +93,12 @@ def fires(properties: Mapping[str, Any], logs: Logs) -> bool:
     window = limits.duration(properties["windowSize"])
     assert window is not None
     seen = {name: [row for row in rows if row["TimeGenerated"] >= NOW - window] for name, rows in logs.items()}
-    rows = run(criterion["query"], seen)
+    rows = run(criterion["query"], seen, NOW)
     if criterion["timeAggregation"] == "Count":
         value = float(len(rows))
     else:
         assert criterion["timeAggregation"] == "Maximum"
-        values = [row[criterion["metricMeasureColumn"]] for row in rows]
+        values = [value for row in rows if (value := row[criterion["metricMeasureColumn"]]) is not None]
         value = max(values, default=0)
     limit = criterion["threshold"]
     return bool({"GreaterThan": value > limit, "LessThan": value < limit}[criterion["operator"]])
@@ -102,7 +123,7 @@ def test_each_alert_over_logs_has_its_incident() -> None:
     "query",
     [
         "T | take 5",
-        "T | where A contains 'x'",
+        "T | where A startswith 'x'",
         "T | extend B = A",
         "T | where strlen(A) > 3",
         "T | where A > 1 and A > 2",
@@ -120,6 +141,11 @@ def test_the_words_mean_what_they_mean_in_kusto() -> None:
     assert run("T | where A >= 0 | project B", table) == [{"B": 2.0}]
     assert run("T | project X = coalesce(A, B)", table) == [{"X": 2.0}, {"X": 1.0}]
     assert run("T | where toint(C) >= 5 | project C", table) == [{"C": "12"}]
+    assert len(run('T | where C contains "X"', table)) == 1, "regardless of case"
+    later = at + timedelta(minutes=2, seconds=30)
+    last = 'T | summarize L = max(At) | project V = datetime_diff("minute", now(), L)'
+    assert run(last, table, later) == [{"V": 3}], "boundaries are counted, not what lies between"
+    assert run(last, {"T": []}, later) == [{"V": None}], "one row, also of nothing"
     binned = run("T | summarize N = count(), M = countif(A >= 0) by S = bin(At, 5m)", table)
     assert binned == [{"S": at.replace(minute=5, second=0), "N": 2, "M": 1}]
     assert run("T | where isnotempty(A) | project X = 100.0 * B / 4", table) == [{"X": 50.0}]

@@ -130,10 +130,11 @@ def test_queries_of_alerts_begin_with_a_table_and_measure_a_column_that_they_mak
     """A rule whose query begins with anything else is accepted (the check is switched off) and never fires."""
     assert len(_queries()) > 5
     for name, criterion in _queries().items():
-        assert re.match(r"App(Metrics|Requests) \|", criterion["query"]), name
+        assert re.match(r"(App(Metrics|Requests)|_LogOperation) \|", criterion["query"]), name
         column = criterion["metricMeasureColumn"]
         assert (column is None) == (criterion["timeAggregation"] == "Count"), name
-        assert column is None or re.search(rf"project TimeGenerated, {column} = ", criterion["query"]), name
+        made = rf"project TimeGenerated( = now\(\))?, {column} = "
+        assert column is None or re.search(made, criterion["query"]), name
 
 
 def test_gauges_are_read_where_the_exporter_puts_them() -> None:
