@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
+import requests
 
 from admin.verification import azure_checks
-from admin.verification.core import Deployment, run
+from admin.verification.core import Check, Deployment, Differs, run
 from tests.infra import templates
 
 APP = {"AZURE_SUBSCRIPTION_ID": "s", "AZURE_RESOURCE_GROUP": "rg-test", "AZURE_FUNCTION_APP_NAME": "func-abc"}
@@ -67,3 +68,19 @@ def test_settings_and_roles_as_azure_has_them(
     (outcome,) = run(_managed(settings, states, roles), [each for each in azure_checks.CHECKS if each.name == check])
     assert outcome.result == ("differs" if found else "holds"), outcome
     assert found is None or found in outcome.found
+
+
+@pytest.mark.parametrize("error", [Differs, requests.ConnectionError])
+def test_no_signature_is_shown(error: type[Exception]) -> None:
+    """What is printed is pasted into issues and chats."""
+    url = "https://st.queue.core.windows.net/q/messages?sv=2026&sig=abc%2Bdef%3D&se=9 and https://x/y?bewit=c2VjcmV0"
+
+    def fails(deployment: Deployment) -> str:
+        raise error(f"Max retries exceeded with url: {url}")
+
+    (outcome,) = run(_managed(RIGHT, RESOLVED, ROLE_IDS), [Check("some", fails)])
+    assert outcome.result == "differs"
+    assert "sig=…&se=9" in outcome.found
+    assert "bewit=…" in outcome.found
+    assert "abc" not in outcome.found
+    assert "c2Vj" not in outcome.found
