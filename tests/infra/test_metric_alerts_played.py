@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -47,6 +47,13 @@ INCIDENTS: Mapping[str, tuple[set[str], Series]] = {
 }
 
 
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+AGGREGATED: Mapping[str, Callable[[Sequence[float]], float]] = {"Maximum": max, "Minimum": min, "Average": _mean}
+
+
 def fires(properties: Mapping[str, Any], series: Series) -> bool:
     """Whether all criteria of a rule hold for an entity. Without values there is nothing to compare: it is silent."""
     window = limits.duration(properties["windowSize"])
@@ -57,12 +64,10 @@ def fires(properties: Mapping[str, Any], series: Series) -> bool:
     assert split in ([], ["EntityName"])
     found = [values[-minutes:] for (metric, _), values in series.items() if metric == criterion["metricName"]]
     if not split and found:  # over all entities together
-        found = [[sum(at) / len(at) for at in zip(*found, strict=True)]]
+        found = [[_mean(at) for at in zip(*found, strict=True)]]
     limit = criterion["threshold"]
     for values in found:
-        value = {"Maximum": max, "Minimum": min, "Average": lambda all_: sum(all_) / len(all_)}[
-            criterion["timeAggregation"]
-        ](values)
+        value = AGGREGATED[criterion["timeAggregation"]](values)
         if {"GreaterThan": value > limit, "LessThan": value < limit}[criterion["operator"]]:
             return True
     return False
