@@ -188,7 +188,7 @@ async def revive(records: Records, task_id: str) -> bool:
     await records.messages.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline)
     if task.state is State.RUNNING:
         until = task.last_run.taken_until or records.runtime.now() + timedelta(seconds=1)
-        await records.messages.put_claim(task.task_id, task.last_run_id, until)
+        await records.messages.put_claim(task.task_id, task.last_run_id, until, started=task.last_run.started)
     return True
 
 

@@ -44,9 +44,11 @@ class TaskRepairs:
 
     def put_claim(self) -> Repair:
         """A new timer for the end of its claim."""
-        task, until = self._task, self._task.last_run.taken_until
+        task, run, until = self._task, self._task.last_run, self._task.last_run.taken_until
         assert until is not None, "a running run has an end of its claim"
-        return self._unless_changed(lambda: self._records.messages.put_claim(task.task_id, task.last_run_id, until))
+        return self._unless_changed(
+            lambda: self._records.messages.put_claim(task.task_id, task.last_run_id, until, started=run.started)
+        )
 
     def schedule_deletion(self, definition: Definition) -> Repair:
         """The row that deletes it when it has expired."""

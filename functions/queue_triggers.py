@@ -71,7 +71,7 @@ async def _claim(services: Services, body: ClaimBody) -> None:
     if body.claim is not None:
         await services.giving_back.take_back(body.claim)
     else:
-        await services.timers.claim_due(body.taskId, body.runId, parse_date(body.put))
+        await services.timers.claim_due(body.taskId, body.runId, parse_date(body.put), body.claimed)
 
 
 async def _deadline(services: Services, body: DeadlineBody) -> None:

@@ -14,10 +14,11 @@ from shared.domain.effects import (
     Decision,
     NoDecision,
     PoolRow,
+    ReturnRow,
     ShowPending,
     row_of,
 )
-from shared.domain.protocol import LATEST_COMMIT
+from shared.domain.protocol import LATEST_COMMIT, ORPHAN_AFTER
 from shared.domain.task import RETRY_OF, Resolved, State, Task
 from shared.domain.transitions import hold_pending, interrupt, resolved_again
 from shared.frozen import dataclass
@@ -31,8 +32,11 @@ class NotExpired(NoDecision):
         self.again = again
 
 
-def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id: str) -> Decision:
-    """A claim message, put at that time, is due (design 4): the claim expires if it was not renewed.
+def expire(
+    task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id: str, started: datetime | None = None
+) -> Decision:
+    """A claim message, put at that time, is due (design 4): the claim, which `started` then, expires if it was not
+    renewed. One that came to nothing gives its index row back, once none of its requests can take effect any more.
 
     After the deadline the deadline message handles an expired claim. A run that was retried or exhausted before has
     its index rows put right and its events announced again, since its claim message goes only after them. Of a last
@@ -41,6 +45,10 @@ def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id:
     Raises NotExpired.
     """
     run = task.runs[run_id] if run_id <= task.last_run_id else None
+    if started is not None and (run is None or run.started != started):
+        if now - put < ORPHAN_AFTER:
+            raise NotExpired(now + _LOOK_AGAIN if now - put < LATEST_COMMIT else put + ORPHAN_AFTER)
+        return Decision(task=None, after=((_returned(task, run_id, started),),))
     if run is None or run.state is State.PENDING:
         raise NotExpired(now + _LOOK_AGAIN if now - put < LATEST_COMMIT else None)
     if run.state is State.RUNNING and run.taken_until is not None:
@@ -74,14 +82,13 @@ def _expired(task: Task, run_id: int, now: datetime, spare_hint_id: str) -> Deci
 
 
 def _audit_retried(task: Task, run_id: int) -> Decision:
-    """The row of the run goes; its retry, while it is not resolved, has its own, whatever its claim has written."""
+    """The row of the run goes; its retry, while it is pending, has its own."""
     next_id = run_id + 1
-    gone: tuple[PoolRow, ...] = (row_of(task, run_id),)
-    is_there = next_id == task.last_run_id and not task.is_resolved
-    if is_there and task.state is State.RUNNING:
-        gone += (row_of(unclaimed(task, next_id), next_id),)
+    is_pending = next_id == task.last_run_id and task.state is State.PENDING
     rows = ChangePoolRows(
-        task_queue_id=task.task_queue_id, remove=gone, add=(row_of(task, next_id),) if is_there else ()
+        task_queue_id=task.task_queue_id,
+        remove=(row_of(task, run_id),),
+        add=(row_of(task, next_id),) if is_pending else (),
     )
     events = (announcements.exception(task, run_id), announcements.pending(task, next_id))
     return Decision(task=None, after=((rows,),), events=events)
@@ -97,6 +104,8 @@ class UndeliveredClaim:
     taken_until: datetime
     sequence: int
     """Of its commit, which may not have happened, or may still come."""
+    started: datetime | None
+    """Names its index row; None where an older version of the app has made it."""
 
     @classmethod
     def of(cls, claimed: Task) -> UndeliveredClaim:
@@ -109,6 +118,7 @@ class UndeliveredClaim:
             worker=Worker(worker_group=run.worker_group or "", worker_id=run.worker_id or ""),
             taken_until=run.taken_until,
             sequence=claimed.sequence,
+            started=run.started,
         )
 
 
@@ -120,21 +130,9 @@ def take_back(task: Task, claim: UndeliveredClaim, visible: datetime | None = No
     Raises NoDecision when the run is not in that claim any more, or never was and cannot come to be.
     """
     if task.sequence < claim.sequence:
-        return Decision(task=task)
+        rows = () if claim.started is None else (_returned(task, claim.run_id, claim.started),)
+        return Decision(task=task, after=(rows,))
     return hand_back(task, claim.run_id, claim.worker, claim.taken_until, claim.sequence, visible)
-
-
-def rows_before(task: Task, claim: UndeliveredClaim) -> ChangePoolRows:
-    """The index rows of the task as if the run had not been claimed. They come before that is committed.
-
-    A claim that has expired another one in the same commit replaces the row of that run.
-    """
-    run = task.runs[claim.run_id]
-    gone: tuple[PoolRow, ...] = (row_of(task, claim.run_id),)
-    if run.reason_created in RETRY_OF.values() and run.scheduled == run.started:
-        gone += (row_of(task, claim.run_id - 1),)
-    pending = row_of(unclaimed(task, claim.run_id), claim.run_id)
-    return ChangePoolRows(task_queue_id=task.task_queue_id, remove=gone, add=(pending,), is_ahead=True)
 
 
 def hand_back(
@@ -144,7 +142,8 @@ def hand_back(
     at that time, and without a retry.
 
     So a worker that was quarantined, removed, or has called again while its claim was made does not delay the task.
-    The index rows have been put right before. Raises NoDecision when the run is not in that claim any more.
+    The claim message goes last: until then it looks after the index rows. Raises NoDecision when the run is not in that
+    claim any more.
     """
     run = task.runs[run_id] if run_id == task.last_run_id else None
     if run is None or not run.is_held_by(worker.worker_group, worker.worker_id):
@@ -155,7 +154,8 @@ def hand_back(
         raise NoDecision(
             f"run {run_id} of task {task.task_id} may have been given to its worker by a repeated claimTask"
         )
-    after = unclaimed(task, run_id)
+    after = _unclaimed(task, run_id)
+    rows = ReturnRow(task_queue_id=task.task_queue_id, claimed=row_of(task, run_id), pending=row_of(after, run_id))
     handle = task.handles.pending
     show: tuple[After, ...] = ()
     if handle is not None:
@@ -171,11 +171,27 @@ def hand_back(
         )
     return Decision(
         task=replace(after, handles=replace(task.handles, claim=None)),
-        after=((*show, *removal(task.handles.claim)),),
+        after=((rows, *show), removal(task.handles.claim)),
     )
 
 
-def unclaimed(task: Task, run_id: int) -> Task:
+def _returned(task: Task, run_id: int, started: datetime) -> ReturnRow:
+    """The index row of a claim of that run, which was not committed, or not to stay, and what takes its place."""
+    is_pending = run_id == task.last_run_id and task.state is State.PENDING
+    claimed = PoolRow(
+        state=State.RUNNING,
+        scheduled=started,
+        started=started,
+        task_id=task.task_id,
+        run_id=run_id,
+        priority=task.priority,
+        deadline=task.deadline,
+    )
+    pending = row_of(task, run_id) if is_pending else None
+    return ReturnRow(task_queue_id=task.task_queue_id, claimed=claimed, pending=pending)
+
+
+def _unclaimed(task: Task, run_id: int) -> Task:
     """The task as it was before that run was claimed."""
     pending = replace(
         task.runs[run_id],

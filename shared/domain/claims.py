@@ -89,7 +89,7 @@ class NotClaimed(NoDecision):
 def decide(
     task: Task, hint_id: str, age: float, worker: Worker, handle: MessageHandle, taken_until: datetime, now: datetime
 ) -> Decision:
-    """The decision on a received message. Raises NotClaimed."""
+    """The decision on a received message, as of the time that its claim message names. Raises NotClaimed."""
     verdict = judge(task, hint_id, age, now)
     if verdict is Verdict.CLAIM:
         return claim(task, worker, handle, taken_until, now)
@@ -107,18 +107,18 @@ def claim(task: Task, worker: Worker, handle: MessageHandle, taken_until: dateti
     return Decision(
         task=after,
         ahead=(
-            PutClaim(task_id=task.task_id, run_id=run_id, taken_until=taken_until),
+            PutClaim(task_id=task.task_id, run_id=run_id, taken_until=taken_until, started=now),
             take_lease(task, run_id, handle, taken_until),
-        ),
-        after=(
-            (
-                ChangePoolRows(
-                    task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),), add=(row_of(after, run_id),)
-                ),
-            ),
         ),
         events=(announcements.running(after, run_id),),
     )
+
+
+def rows_ahead(task: Task, claimed: Task) -> ChangePoolRows:
+    """The index rows of a claim, which stand before it is committed. Those of an expired run go afterwards."""
+    run_id = claimed.last_run_id
+    pending = (row_of(task, run_id),) if run_id == task.last_run_id else ()
+    return ChangePoolRows(task_queue_id=task.task_queue_id, remove=pending, add=(row_of(claimed, run_id),))
 
 
 def claim_next(task: Task, worker: Worker, handle: MessageHandle, taken_until: datetime, now: datetime) -> Decision:
@@ -126,15 +126,10 @@ def claim_next(task: Task, worker: Worker, handle: MessageHandle, taken_until: d
     run_id = task.last_run_id
     retried = with_retry(task, run_id, Resolved.CLAIM_EXPIRED, now)
     decision = claim(retried, worker, handle, taken_until, now)
-    assert decision.task is not None
-    rows = ChangePoolRows(
-        task_queue_id=task.task_queue_id,
-        remove=(row_of(task, run_id),),
-        add=(row_of(decision.task, run_id + 1),),
-    )
+    expired = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),))
     return replace(
         decision,
-        after=((rows,), removal(task.handles.claim)),
+        after=((expired,), removal(task.handles.claim)),
         events=(
             *claim_of(task, run_id, now),
             announcements.exception(retried, run_id),
@@ -203,7 +198,13 @@ def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare
     return Decision(
         task=task.with_run(run_id, replace(run, taken_until=until)),
         ahead=(
-            MoveClaim(handle=task.handles.claim, task_id=task.task_id, run_id=run_id, taken_until=until),
+            MoveClaim(
+                handle=task.handles.claim,
+                task_id=task.task_id,
+                run_id=run_id,
+                taken_until=until,
+                started=run.started,
+            ),
             hold_pending(task, run_id + 1, spare_hint_id, until),
         ),
     )

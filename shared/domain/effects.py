@@ -61,11 +61,12 @@ class TakeLease:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PutClaim:
-    """A claim message, visible at takenUntil."""
+    """A claim message, visible at takenUntil. With `started` it names the index row of its claim."""
 
     task_id: str
     run_id: int
     taken_until: datetime
+    started: datetime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,6 +77,7 @@ class MoveClaim:
     task_id: str
     run_id: int
     taken_until: datetime
+    started: datetime | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,13 +177,21 @@ class ShowPending:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChangePoolRows:
-    """Replace index rows of a pool. If a row to remove is missing, the run's row in the other state goes instead."""
+    """Replace index rows of a pool. A row to remove may be missing."""
 
     task_queue_id: str
     remove: tuple[PoolRow, ...] = ()
     add: tuple[PoolRow, ...] = ()
-    is_ahead: bool = False
-    """Whether the commit that the rows to add are for is still to come: the status row does not ask for them yet."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReturnRow:
+    """The index row of a claim that came to nothing gives way to that of the pending run, if one is pending: in one
+    transaction or, where the claim has no row, not at all."""
+
+    task_queue_id: str
+    claimed: PoolRow
+    pending: PoolRow | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,7 +202,7 @@ class RewriteMember:
     task_id: str
 
 
-After = RemoveMessage | ShowPending | ChangePoolRows | RewriteMember
+After = RemoveMessage | ShowPending | ChangePoolRows | ReturnRow | RewriteMember
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -94,6 +94,7 @@ class UndeliveredBody(BaseModel):
     workerId: str
     takenUntil: Date
     sequence: Annotated[int, Field(ge=0)]
+    started: Date | None = None
 
 
 class ClaimBody(Body):
@@ -104,6 +105,8 @@ class ClaimBody(Body):
     taskId: SlugId
     runId: RunNumber
     put: Date
+    started: Date | None = None
+    """When its claim was made, which names the index row; None where an older version of the app has put it."""
     undelivered: UndeliveredBody | None = None
 
     @classmethod
@@ -118,6 +121,7 @@ class ClaimBody(Body):
                 workerId=claim.worker.worker_id,
                 takenUntil=format_date(claim.taken_until),
                 sequence=claim.sequence,
+                started=None if claim.started is None else format_date(claim.started),
             ),
         )
 
@@ -133,7 +137,13 @@ class ClaimBody(Body):
             worker=worker,
             taken_until=parse_date(self.undelivered.takenUntil),
             sequence=self.undelivered.sequence,
+            started=None if self.undelivered.started is None else parse_date(self.undelivered.started),
         )
+
+    @property
+    def claimed(self) -> datetime | None:
+        """`started`, as a time."""
+        return None if self.started is None else parse_date(self.started)
 
 
 class DeadlineBody(Body):

@@ -173,10 +173,22 @@ class Messages:
         )
 
     async def put_claim(
-        self, task_id: str, run_id: int, taken_until: datetime, put: datetime | None = None
+        self,
+        task_id: str,
+        run_id: int,
+        taken_until: datetime,
+        put: datetime | None = None,
+        *,
+        started: datetime | None,
     ) -> MessageHandle:
-        """Puts a claim message, visible at takenUntil. `put` says when it was first put."""
-        body = ClaimBody(taskId=task_id, runId=run_id, put=format_date(put or self._now()))
+        """Puts a claim message, visible at takenUntil. `put` says when it was first put, `started` names the claim's
+        index row."""
+        body = ClaimBody(
+            taskId=task_id,
+            runId=run_id,
+            put=format_date(put or self._now()),
+            started=None if started is None else format_date(started),
+        )
         return await self._put(body, self._delay(taken_until))
 
     async def put_undelivered(self, claim: UndeliveredClaim, visible: datetime) -> MessageHandle:

@@ -12,13 +12,12 @@ from typing import cast
 
 from shared.concurrency import together
 from shared.domain.dates import format_date, parse_date
-from shared.domain.effects import ChangePoolRows, PoolRow, row_of
+from shared.domain.effects import ChangePoolRows, PoolRow, ReturnRow
 from shared.domain.priority import Priority
-from shared.domain.task import State, Task
+from shared.domain.task import State
 from shared.frozen import dataclass
 from shared.runtime import Runtime
 from shared.storage import keys
-from shared.storage.codec import decode_task
 from shared.storage.interface import (
     MAX_OPERATIONS,
     Create,
@@ -133,26 +132,16 @@ class PoolStore:
         except TransactionRefused:
             return
 
-    async def move_back(self, task_queue_id: str, claimed: PoolRow, pending: PoolRow) -> None:
-        """Puts the row of a pending run in place of that of its claim, which was returned, if that row is there."""
-        operations: list[Operation] = [Delete(_key(claimed)), Upsert(_key(pending), _values(pending)), _RETURNED]
+    async def give_back(self, row: ReturnRow) -> None:
+        """Puts the row of a pending run in the place of that of a claim which came to nothing. Where that is not there,
+        the claim has not removed the pending run's, or another call has put it back."""
+        operations: list[Operation] = [Delete(keys.claimed(row.claimed))]
+        if row.pending is not None:
+            operations += [Upsert(keys.pending(row.pending), _values(row.pending)), _RETURNED]
         try:
-            await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), operations)
+            await self._tables.transact(keys.POOLS, keys.pool(row.task_queue_id), operations)
         except TransactionRefused:
             return
-
-    async def replace_read(self, task_queue_id: str, row: IndexRow, claimed: PoolRow) -> None:
-        """Puts the row of a claim in place of a row that was read, if nobody has rewritten that since.
-
-        A call that ends the claim meanwhile commits that first, and may find neither row: the pending row is gone, the
-        claimed row not there yet. So either that call finds the new row, or this one the new state.
-        """
-        operations: list[Operation] = [Delete(row.key, row.etag), Upsert(_key(claimed), _values(claimed))]
-        try:
-            etags = await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), operations)
-        except TransactionRefused:
-            return
-        await self._look_again(task_queue_id, claimed, etags[1])
 
     async def known(self, start: str | None, limit: int, end: str = "") -> tuple[list[str], str | None]:
         """A page of all pools' taskQueueIds, up to the key `end` if that is given, and where the next one starts."""
@@ -199,85 +188,25 @@ class PoolStore:
         """Replaces rows of one pool in one transaction, with an operation on a worker's row if given: then returns
         that row's ETag.
 
-        A row to remove that is not there fails the whole transaction, so it is sent once more with the row of the
-        run's other state, and at last without it. That row may have been removed by a call that has moved the task on,
-        so what was to replace it is added, and a pending run's row removed with it, only if its task's status row still
-        says so. The row of a claim that does not take the place of the same run's pending row alone may come after the
-        claim has ended, too. Both are looked at again then: a call that moves the task on later finds the new row.
-        Raises TransactionRefused only for the worker's row.
+        Without the rows to remove that are not there: a row too many, which a late request may leave, is one that
+        readers see through and the reconciler removes. Raises TransactionRefused only for the worker's row.
         """
-        partition = keys.pool(task_queue_id)
-        additions = [(change, row) for change in changes for row in change.add]
-        added = {_key(row) for _, row in additions}
-        removals = [
-            (change, row, alternatives)
-            for change in changes
-            for row in change.remove
-            if (alternatives := [key for key in _keys_to_remove(row) if key not in added])
-        ]
-        unsure = {
-            _key(row)
-            for change, row in additions
-            if row.state is State.RUNNING and any(_key(gone) != keys.pending(row) for gone in change.remove)
-        }
+        removals = [_key(row) for change in changes for row in change.remove]
+        additions = [row for change in changes for row in change.add]
         while True:
-            operations: list[Operation] = [Delete(alternatives[0]) for *_, alternatives in removals]
-            operations += [Upsert(_key(row), _values(row)) for _, row in additions]
-            if any(row.state is State.PENDING for _, row in additions):
+            operations: list[Operation] = [Delete(key) for key in removals]
+            operations += [Upsert(_key(row), _values(row)) for row in additions]
+            if any(row.state is State.PENDING for row in additions):
                 operations.append(_RETURNED)
             operations += worker
             if not operations:
                 return ""
             try:
-                etags = await self._tables.transact(keys.POOLS, partition, operations)
+                return (await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), operations))[-1]
             except TransactionRefused as refused:
                 if refused.refusal is not Refusal.MISSING or refused.index >= len(removals):
                     raise
-                overtaken, _, alternatives = removals[refused.index]
-                alternatives.pop(0)
-                if not alternatives:
-                    del removals[refused.index]
-                if not alternatives and not overtaken.is_ahead:
-                    additions = [
-                        (change, row)
-                        for change, row in additions
-                        if change is not overtaken or await self._is_current(row)
-                    ]
-                    removals = [
-                        removal
-                        for removal in removals
-                        if removal[0] is not overtaken
-                        or removal[1].state is not State.PENDING
-                        or not await self._is_current(removal[1])
-                    ]
-                    unsure |= {_key(row) for change, row in additions if change is overtaken}
-            else:
-                for (_, row), etag in zip(additions, etags[len(removals) :], strict=False):
-                    if _key(row) in unsure:
-                        await self._look_again(task_queue_id, row, etag)
-                return etags[-1]
-
-    async def _look_again(self, task_queue_id: str, row: PoolRow, etag: str) -> None:
-        """Takes back a row that was written, if its task has moved on meanwhile.
-
-        A claim that was returned has its pending row back: without one nobody would see that its message is lost.
-        """
-        task = await self._task(row)
-        if task is not None and _is_row_of(row, task):
-            return
-        if task is not None and (task.last_run_id, task.state) == (row.run_id, State.PENDING):
-            await self.move_back(task_queue_id, row, row_of(task, row.run_id))
-        else:
-            await self.remove(task_queue_id, row, etag)
-
-    async def _is_current(self, row: PoolRow) -> bool:
-        """Whether the row's run is its task's last one, and has this row."""
-        task = await self._task(row)
-        return task is not None and _is_row_of(row, task)
-
-    async def _task(self, row: PoolRow) -> Task | None:
-        found = await self._tables.get(keys.TASKS, row.task_id, keys.TASK_STATUS)
-        return None if found is None else decode_task(found)
+                del removals[refused.index]
 
 
 _COLUMNS = ("scheduled", "priority", "deadline")
@@ -310,20 +239,5 @@ def _decode(row: Row) -> IndexRow:
     )
 
 
-def _is_row_of(row: PoolRow, task: Task) -> bool:
-    is_last = task.last_run_id == row.run_id and task.state is row.state
-    return is_last and _key(row_of(task, row.run_id)) == _key(row)
-
-
 def _key(row: PoolRow) -> str:
     return keys.pending(row) if row.state is State.PENDING else keys.claimed(row)
-
-
-def _keys_to_remove(row: PoolRow) -> list[str]:
-    """The key of the run's row, then the one that stands while the row has not been moved from pending to claimed.
-
-    Where neither is there, a slow claim may have moved the row between the two looks: then it is found at the third.
-    """
-    if row.started is None:
-        return [keys.pending(row)]
-    return [keys.claimed(row), keys.pending(row), keys.claimed(row)]

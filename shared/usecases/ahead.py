@@ -128,7 +128,7 @@ class WriteAhead:
             case TakeLease():
                 return _Written(handle=await self._move(effect, effect.handle), hint_id=effect.hint_id)
             case PutClaim():
-                return self._new(await self._messages.put_claim(effect.task_id, effect.run_id, effect.taken_until))
+                return await self._put_claim(effect)
             case MoveClaim():
                 return await self._move_claim(effect, replaces_lost)
             case PutDeadline():
@@ -180,7 +180,13 @@ class WriteAhead:
                 if not replaces_lost:
                     raise
                 # It has just fired: its handler finds a later takenUntil, and the new one replaces it
-        return self._new(await self._messages.put_claim(effect.task_id, effect.run_id, effect.taken_until))
+        return await self._put_claim(effect)
+
+    async def _put_claim(self, effect: PutClaim | MoveClaim) -> _Written:
+        handle = await self._messages.put_claim(
+            effect.task_id, effect.run_id, effect.taken_until, started=effect.started
+        )
+        return self._new(handle)
 
     async def _add_pending_row(self, effect: AddPendingRow) -> _Written:
         etag = await self._add_row(effect.task_queue_id, effect.row)

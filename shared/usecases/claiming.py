@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.concurrency import both, in_waves
 from shared.domain import claims
-from shared.domain.claim_ends import UndeliveredClaim
 from shared.domain.claims import NotClaimed, Verdict, Worker
-from shared.domain.effects import Decision, NoDecision, PutClaim, TakeLease
+from shared.domain.effects import Decision, PutClaim, PutPending, TakeLease
 from shared.domain.task import MessageHandle, Task
-from shared.errors import RequestConflict, ResourceNotFound, ServiceUnavailable
+from shared.errors import ResourceNotFound, ServiceUnavailable
+from shared.runtime import attempts
 from shared.storage.definitions import MOST_IN_ANSWER, Share
 from shared.storage.interface import ReceiptLost, StorageUnavailable
 from shared.storage.messages import PendingMessage
-from shared.storage.tasks import Loaded
+from shared.storage.tasks import CommitLost, Loaded
 from shared.storage.workers import WorkerRecord
-from shared.usecases.ahead import WriteAhead
-from shared.usecases.executor import Decide, Executor, Stores
-from shared.usecases.giving_back import AFTER_DEFECT, AT_ONCE, GivingBack
-from shared.usecases.handing_out import Claimed, HandingOut, checked, note_defect
+from shared.usecases.executor import Executor, Stores
+from shared.usecases.handing_out import HandingOut, Prepared, note_defect
 from shared.usecases.workers import WorkRequest
 
 log = logging.getLogger("taskcluster.claims")
@@ -49,14 +47,12 @@ class Claiming:
         stores: Stores,
         executor: Executor,
         handing_out: HandingOut,
-        giving_back: GivingBack,
         first_claim: timedelta,
     ) -> None:
         """`first_claim` is how long a claim lasts until it is renewed."""
         self._stores = stores
         self._executor = executor
         self._handing_out = handing_out
-        self._giving_back = giving_back
         self._first_claim = first_claim
         self._runtime = stores.runtime
 
@@ -78,7 +74,7 @@ class Claiming:
         unavailable: list[Exception] = []
         share = self._stores.tasks.definitions.share(MOST_IN_ANSWER)
 
-        async def attempt(message: PendingMessage) -> Claimed | None:
+        async def attempt(message: PendingMessage) -> Prepared | None:
             at = _Attempt(message=message, task_queue_id=task_queue_id, worker=worker, held=message.handle)
             try:
                 return await self._attempt(at, share)
@@ -91,19 +87,20 @@ class Claiming:
             return None
 
         outcomes = await in_waves(max(len(messages), 1), attempt, messages)
-        claimed = [outcome for outcome in outcomes if outcome is not None]
-        delivered: list[Claimed] = []
-        if claimed:
-            delivered = await self._handing_out.hand_out(task_queue_id, claimed, record, work_request, unavailable)
+        prepared = [outcome for outcome in outcomes if outcome is not None]
+        delivered: list[Loaded] = []
+        if prepared:
+            delivered = await self._handing_out.hand_out(task_queue_id, prepared, record, work_request, unavailable)
         if unavailable and not delivered:
             raise unavailable[0]
-        return [each.loaded for each in delivered]
+        return delivered
 
-    async def _attempt(self, at: _Attempt, share: Share) -> Claimed | None:
-        """One message, by the table of design 4; None when it does not lead to a claim."""
+    async def _attempt(self, at: _Attempt, share: Share) -> Prepared | None:
+        """One message, by the table of design 4, up to its rows; None when it does not lead to a claim."""
         message = at.message
-        taken_until = self._runtime.now() + self._first_claim
-        timer = PutClaim(task_id=message.task_id, run_id=message.run_id, taken_until=taken_until)
+        now = self._runtime.now()
+        taken_until = now + self._first_claim
+        timer = PutClaim(task_id=message.task_id, run_id=message.run_id, taken_until=taken_until, started=now)
         lease = TakeLease(
             handle=message.handle,
             task_queue_id=at.task_queue_id,
@@ -123,54 +120,42 @@ class Claiming:
             await ahead.withdraw()
             raise
         at.held = ahead.handle(lease) or at.held
+        age = self._age(message)
         if read is None or read.task.task_queue_id != at.task_queue_id:
             await ahead.withdraw()
-            verdict = claims.judge(None, message.hint_id, self._age(message), self._runtime.now())
-            await self._dispose(at, None, verdict)
+            await self._dispose(at, None, claims.judge(None, message.hint_id, age, now))
             return None
 
-        def decide(loaded: Loaded, now: datetime) -> Decision:
-            return claims.decide(loaded.task, message.hint_id, self._age(message), at.worker, at.held, taken_until, now)
+        def decide(loaded: Loaded) -> Decision:
+            return claims.decide(loaded.task, message.hint_id, age, at.worker, at.held, taken_until, now)
+
+        def exhaust(loaded: Loaded, _: datetime) -> Decision:
+            decision = decide(loaded)
+            if decision.task is not None and decision.task.is_resolved:
+                return decision
+            raise NotClaimed(loaded.task, Verdict.LATER)
 
         try:
-            committed, decision = await self._commit(read, decide, ahead)
+            decision = decide(read)
+            if decision.task is not None and decision.task.is_resolved:
+                await self._executor.carry_out(read, exhaust, ahead)
+                return None
+            await ahead.ensure(decision.ahead)
         except NotClaimed as refused:
+            await ahead.withdraw()
             await self._dispose(at, refused.task, refused.verdict)
             return None
         except (ReceiptLost, ResourceNotFound):
+            await ahead.withdraw()
             return None
-        if committed.task.is_resolved:
-            await self._executor.follow_up(committed, decision)
-            return None
-        return Claimed(loaded=committed, decision=decision)
 
-    async def _commit(self, read: Loaded, decide: Decide, ahead: WriteAhead) -> tuple[Loaded, Decision]:
-        """Commits a claim. One of which it is not known whether it was, or will be, committed is given back: nobody
-        gets it. Raises what `Executor.commit` raises.
-        """
-        tried: Decision | None = None
+        async def release(is_defect: bool) -> None:
+            await self._let_go(at, _back_off(message) if is_defect else 0)
 
-        def deciding(loaded: Loaded, now: datetime) -> Decision:
-            nonlocal tried
-            tried = checked(decide(loaded, now))
-            return tried
-
-        try:
-            return await self._executor.commit(read, deciding, ahead)
-        except (NoDecision, RequestConflict, ResourceNotFound, ReceiptLost):
-            raise
-        except Exception as failure:
-            if tried is not None and tried.task is not None and tried.after and not tried.task.is_resolved:
-                in_doubt = replace(tried.task, sequence=tried.task.sequence + 1)
-                is_outage = isinstance(failure, (StorageUnavailable, ServiceUnavailable))
-                await self._giving_back.give_back(UndeliveredClaim.of(in_doubt), AT_ONCE if is_outage else AFTER_DEFECT)
-            raise
+        return Prepared(read=read, decision=decision, ahead=ahead, release=release)
 
     async def _let_go(self, at: _Attempt, seconds: float) -> None:
-        """The attempt failed: the message says again what it said, and the next poller may try.
-
-        If the attempt did commit, the next poller will see that, and hide the message.
-        """
+        """The attempt failed: the message says again what it said, and the next poller may try."""
         try:
             await self._put_back(at, seconds)
         except StorageUnavailable:
@@ -220,22 +205,48 @@ class Claiming:
     ) -> Loaded:
         """claimTask's claim. Raises ResourceNotFound, RequestConflict, ServiceUnavailable, StorageUnavailable."""
         hint_id = self._runtime.slugid()
-        committed, decision = await self._commit(
-            read,
-            lambda read, at: claims.claim_by_task(read.task, run_id, worker, taken_until, at, hint_id),
-            self._stores.write_ahead(),
-        )
-        if not decision.after:  # a repeat: the index rows are with the call that has made the claim
-            await self._executor.follow_up(committed, decision)
-            return committed
         unavailable: list[Exception] = []
-        claimed = [Claimed(loaded=committed, decision=decision)]
-        if not await self._handing_out.hand_out(
-            committed.task.task_queue_id, claimed, record, work_request, unavailable
-        ):
-            who = f"worker {worker.worker_group}/{worker.worker_id}"
-            raise unavailable[0] if unavailable else ServiceUnavailable(f"{who} gets no work at present")
-        return committed
+
+        def decide(loaded: Loaded, now: datetime) -> Decision:
+            return claims.claim_by_task(loaded.task, run_id, worker, taken_until, now, hint_id)
+
+        async for attempt in attempts(self._runtime):
+            if attempt:
+                read = await self._read_again(read)
+            decision = decide(read, self._runtime.now())
+            if not decision.ahead:  # a repeat, of which the rows are there
+                try:
+                    committed = await self._executor.commit_once(read, decision, self._stores.write_ahead())
+                except CommitLost:
+                    continue
+                await self._executor.follow_up(committed, decision)
+                return committed
+            prepared = await self._prepared(read, decision)
+            claimed = await self._handing_out.hand_out(
+                read.task.task_queue_id, [prepared], record, work_request, unavailable
+            )
+            if claimed:
+                return claimed[0]
+            if unavailable or work_request.ended.is_set():
+                break
+        who = f"worker {worker.worker_group}/{worker.worker_id}"
+        raise unavailable[0] if unavailable else ServiceUnavailable(f"{who} gets no work at present")
+
+    async def _read_again(self, read: Loaded) -> Loaded:
+        latest = await self._stores.tasks.load_again(read)
+        if latest is None:
+            raise ResourceNotFound(f"task {read.task.task_id} does not exist")
+        return latest
+
+    async def _prepared(self, read: Loaded, decision: Decision) -> Prepared:
+        """A claim with messages of its own, of which the lease goes where the claim comes to nothing."""
+        ahead = self._stores.write_ahead()
+        await ahead.ensure(decision.ahead)
+
+        async def release(is_defect: bool) -> None:
+            await ahead.withdraw(keep=[effect for effect in decision.ahead if not isinstance(effect, PutPending)])
+
+        return Prepared(read=read, decision=decision, ahead=ahead, release=release)
 
 
 def _back_off(message: PendingMessage) -> float:

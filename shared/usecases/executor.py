@@ -20,6 +20,7 @@ from shared.domain.effects import (
     Decision,
     NoDecision,
     RemoveMessage,
+    ReturnRow,
     RewriteMember,
     ShowPending,
 )
@@ -182,6 +183,15 @@ class Executor:
         await ahead.withdraw()
         raise ServiceUnavailable(f"task {read.task.task_id} is contended; send the call again")
 
+    async def commit_once(self, read: Loaded, decision: Decision, ahead: WriteAhead) -> Loaded:
+        """Commits what was decided on a task as read; what is ahead of a lost race stays.
+
+        Raises CommitLost, CommitInDoubt, ServiceUnavailable, StorageUnavailable.
+        """
+        committed = await self._commit(read, decision, ahead)
+        await self._note(read, decision, ahead)
+        return committed
+
     async def create(
         self, decision: Decision, definition: Definition, packed: PackedDefinition, ahead: WriteAhead
     ) -> Loaded:
@@ -228,6 +238,8 @@ class Executor:
                 await self._show_pending(effect)
             case ChangePoolRows():
                 await self._stores.pools.change([effect], effect.task_queue_id)
+            case ReturnRow():
+                await self._stores.pools.give_back(effect)
             case RewriteMember():
                 await self._stores.groups.rewrite_member(effect.task_group_id, effect.task_id)
             case _:

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from shared.domain import claim_ends
 from shared.domain.claim_ends import UndeliveredClaim
-from shared.domain.effects import NoDecision, row_of
-from shared.errors import ApiError
+from shared.domain.effects import NoDecision
+from shared.errors import ApiError, ResourceNotFound
 from shared.storage.interface import StorageUnavailable
 from shared.usecases.executor import Executor, Stores
 
@@ -44,29 +44,13 @@ class GivingBack:
     async def take_back(self, claim: UndeliveredClaim, after: timedelta = AT_ONCE) -> None:
         """Gives a claim back, if the status row has it; one that may still be committed is kept from it.
 
-        The row of the pending run stands before that is committed. A caller that has moved it to the claim by
-        then has seen the claim in the status row, so it is moved back afterwards. May be repeated.
-        Raises StorageUnavailable, ServiceUnavailable.
+        May be repeated. Raises StorageUnavailable, ServiceUnavailable.
         """
-        read = await self._stores.tasks.load(claim.task_id)
-        if read is None:
-            return
-        task, rows = read.task, None
         visible = self._stores.runtime.now() + after if after else None
         try:
-            decision = claim_ends.take_back(task, claim)
-            if decision.task is not task:
-                rows = claim_ends.rows_before(task, claim)
-                await self._stores.pools.change([rows], task.task_queue_id)
-            await self._executor.carry_out(
-                read,
-                lambda latest, _: claim_ends.take_back(latest.task, claim, visible),
-                self._stores.write_ahead(),
-            )
-        except NoDecision:
+            await self._executor.run(claim.task_id, lambda read, _: claim_ends.take_back(read.task, claim, visible))
+        except (NoDecision, ResourceNotFound):
             return
-        if rows is not None:
-            await self._stores.pools.move_back(task.task_queue_id, row_of(task, claim.run_id), *rows.add)
 
     async def _leave_to_message(self, claim: UndeliveredClaim) -> None:
         try:

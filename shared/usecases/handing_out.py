@@ -1,21 +1,26 @@
-"""After claims are committed: may the worker still have them? Then they are announced, else given back (design 4)."""
+"""Claims whose messages are in place: their rows and the worker's, the commits, the events (design 4)."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from shared.concurrency import together
 from shared.domain.claim_ends import UndeliveredClaim
-from shared.domain.effects import ChangePoolRows, Decision
+from shared.domain.claims import rows_ahead
+from shared.domain.effects import ChangePoolRows, Decision, ReturnRow, row_of
 from shared.domain.events import Exchange
+from shared.domain.task import State, Task
+from shared.errors import ServiceUnavailable
 from shared.frozen import dataclass
 from shared.runtime import Runtime
 from shared.storage.interface import StorageUnavailable
-from shared.storage.tasks import Loaded
+from shared.storage.tasks import CommitLost, Loaded
 from shared.storage.workers import WorkerRecord
 from shared.telemetry.instruments import FAILED_CLAIMS
+from shared.usecases.ahead import WriteAhead
 from shared.usecases.executor import Executor, Stores
 from shared.usecases.giving_back import AFTER_DEFECT, AT_ONCE, GivingBack
 from shared.usecases.workers import Presence, WorkRequest
@@ -24,45 +29,48 @@ log = logging.getLogger("taskcluster.claims")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Claimed:
+class Prepared:
+    """A claim that is decided, with its messages in place: its rows and its commit are still to come."""
+
+    read: Loaded
+    decision: Decision
+    ahead: WriteAhead
+    release: Callable[[bool], Awaitable[None]]
+    """Shows the run's message again where the claim comes to nothing: later, if that was for a defect."""
+
+    @property
+    def task(self) -> Task:
+        """As the claim's commit is to leave it."""
+        assert self.decision.task is not None, "a claim changes its task"
+        return self.decision.task
+
+    @property
+    def run(self) -> tuple[str, int]:
+        return self.task.task_id, self.task.last_run_id
+
+    @property
+    def rows(self) -> ChangePoolRows:
+        return rows_ahead(self.read.task, self.task)
+
+    def undone(self, task: Task) -> ReturnRow:
+        """What becomes of the rows if the claim comes to nothing and the task is as given."""
+        run_id = self.task.last_run_id
+        is_pending = task.last_run_id == run_id and task.state is State.PENDING
+        claimed, pending = row_of(self.task, run_id), row_of(task, run_id) if is_pending else None
+        return ReturnRow(task_queue_id=task.task_queue_id, claimed=claimed, pending=pending)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Claimed:
     """A claim that is committed; what follows the commit has not been done yet."""
 
     loaded: Loaded
     decision: Decision
 
-    @property
-    def run(self) -> tuple[str, int]:
-        return self.loaded.task.task_id, self.loaded.task.last_run_id
-
-    def before_running(self) -> Claimed:
+    def before_running(self) -> _Claimed:
         """The same without its task-running event; the task-pending event of a retry stays."""
         events = tuple(event for event in self.decision.events if event.exchange is not Exchange.TASK_RUNNING)
         return replace(self, decision=replace(self.decision, events=events))
-
-    @property
-    def rows(self) -> list[ChangePoolRows]:
-        """The index rows, which are written for all claims of a call together."""
-        return _rows_of(self.decision)
-
-
-def _rows_of(decision: Decision) -> list[ChangePoolRows]:
-    """The first step of a claim, which is carried out here and not by the executor.
-
-    Raises TypeError for an effect of another kind, which would be dropped.
-    """
-    rows: list[ChangePoolRows] = []
-    for effect in decision.after[0] if decision.after else ():
-        if not isinstance(effect, ChangePoolRows):
-            raise TypeError(f"the first step of a claim changes index rows alone: {effect}")
-        rows.append(effect)
-    return rows
-
-
-def checked(decision: Decision) -> Decision:
-    """A decision about a claim, once it is certain that all of it will be carried out. Raises TypeError."""
-    if decision.task is not None and not decision.task.is_resolved:
-        _rows_of(decision)
-    return decision
 
 
 class HandingOut:
@@ -78,97 +86,118 @@ class HandingOut:
     async def hand_out(
         self,
         task_queue_id: str,
-        claimed: list[Claimed],
+        prepared: Sequence[Prepared],
         record: WorkerRecord,
         work_request: WorkRequest,
         unavailable: list[Exception],
-    ) -> list[Claimed]:
-        """Carries out what follows the commits; returns the claims that may be delivered: those that are announced.
+    ) -> list[Loaded]:
+        """Writes the rows of all claims with the worker's, in one transaction, which shows whether the worker may be
+        given runs at all: else the request ends. Then each claim is committed and announced on its own.
 
-        Index rows of all claims and the worker's row go in one transaction, which shows whether the worker may be given
-        runs at all: only then is it announced that they run; else the request ends. Rows are projections that later
-        readers repair, so that their failure costs no worker a claim. What is not delivered is given back.
+        Returns the claims that may be delivered. From the transaction on, a claim that comes to nothing gives its row
+        back, and leaves its message: only that knows of the row if the call dies, or a request takes effect late.
         """
-        indexed = await self._write_rows(task_queue_id, claimed, record, work_request)
-        is_welcome = indexed is not None and not work_request.ended.is_set()
-        if not is_welcome:
+        indexed = await self._write_rows(task_queue_id, prepared, record, work_request, unavailable)
+        commits = await together(*(self._commit(each, unavailable) for each in indexed))
+        claimed = [each for each in commits if each is not None]
+        is_wanted = not work_request.ended.is_set()
+        if not is_wanted:
             claimed = [each.before_running() for each in claimed]
         outcomes = await together(*(self._announce(each, unavailable) for each in claimed))
-        delivered = [each for each, failure in zip(claimed, outcomes, strict=True) if failure is None]
-        if not is_welcome:
-            work_request.ended.set()
-            delivered = []
-        given, whole = {each.run for each in delivered}, {each.run for each in indexed or ()}
-        returned = [
-            self._giving_back.give_back(UndeliveredClaim.of(each.loaded.task), failure or AT_ONCE)
-            for each, failure in zip(claimed, outcomes, strict=True)
-            if each.run not in given
-        ]
-        # A message that is removed in a later step is the timer that repairs missing rows, and announces again.
-        finished = [each for each in delivered if each.run in whole and len(each.decision.after) > 1]
-        await together(*returned, *map(self._finish, finished))
-        return delivered
+        delivered: list[_Claimed] = []
+        returned: list[Awaitable[None]] = []
+        for each, failure in zip(claimed, outcomes, strict=True):
+            if is_wanted and failure is None:
+                delivered.append(each)
+            else:
+                undelivered = UndeliveredClaim.of(each.loaded.task)
+                returned.append(self._giving_back.give_back(undelivered, failure or AT_ONCE))
+        # Of a claim that is returned, the message of the run that has expired does what is left, and announces again.
+        await together(*returned, *(self._finish(each) for each in delivered if each.decision.after))
+        return [each.loaded for each in delivered]
 
-    async def _announce(self, claimed: Claimed, unavailable: list[Exception]) -> timedelta | None:
+    async def _write_rows(
+        self,
+        task_queue_id: str,
+        prepared: Sequence[Prepared],
+        record: WorkerRecord,
+        work_request: WorkRequest,
+        unavailable: list[Exception],
+    ) -> Sequence[Prepared]:
+        """Returns the claims whose rows are written; the others are undone. After a defect each is tried by itself."""
+        try:
+            for each in prepared:
+                each.ahead.refuse_late_commit()
+            rows = [each.rows for each in prepared]
+            if await self._presence.claimed(record, work_request, [each.run for each in prepared], rows):
+                return prepared
+            work_request.ended.set()
+        except (StorageUnavailable, ServiceUnavailable) as failure:
+            unavailable.append(failure)
+        except Exception:
+            note_defect(self._runtime, "index", prepared[0].run[0], task_queue_id)
+            if len(prepared) > 1:
+                written: list[Prepared] = []
+                for each in prepared:
+                    latest = self._presence.latest(record)
+                    written += await self._write_rows(task_queue_id, [each], latest, work_request, unavailable)
+                return written
+            await self._undo(prepared[0], prepared[0].read.task, is_defect=True)
+            return []
+        await together(*(self._undo(each, each.read.task) for each in prepared))
+        return []
+
+    async def _commit(self, prepared: Prepared, unavailable: list[Exception]) -> _Claimed | None:
+        """One of which it is not known whether it was, or will be, committed is given back: nobody gets it."""
+        try:
+            committed = await self._executor.commit_once(prepared.read, prepared.decision, prepared.ahead)
+        except CommitLost as lost:
+            await self._undo(prepared, lost.latest.task)
+            return None
+        except (StorageUnavailable, ServiceUnavailable) as failure:
+            unavailable.append(failure)
+            after = AT_ONCE
+        except Exception:
+            note_defect(self._runtime, "claim", prepared.run[0], prepared.task.task_queue_id)
+            after = AFTER_DEFECT
+        else:
+            return _Claimed(loaded=committed, decision=prepared.decision)
+        prepared.ahead.leave()
+        in_doubt = replace(prepared.task, sequence=prepared.task.sequence + 1)
+        await self._giving_back.give_back(UndeliveredClaim.of(in_doubt), after)
+        await prepared.release(after is AFTER_DEFECT)
+        return None
+
+    async def _undo(self, prepared: Prepared, task: Task, *, is_defect: bool = False) -> None:
+        """The claim will not be committed: its row is given back, where it is there, and the message is shown."""
+        try:
+            await self._stores.pools.give_back(prepared.undone(task))
+        except StorageUnavailable:
+            log.warning("the row of a claim of task %s was not given back", task.task_id, extra={"action": "row_left"})
+        await prepared.release(is_defect)
+
+    async def _announce(self, claimed: _Claimed, unavailable: list[Exception]) -> timedelta | None:
         """None when it is announced; else the time after which its run may be tried again."""
+        task = claimed.loaded.task
         try:
             await self._stores.announcer.announce(claimed.decision.events, claimed.loaded)
         except StorageUnavailable as failure:
             unavailable.append(failure)
             return AT_ONCE
         except Exception:
-            note_defect(self._runtime, "announce the claim of", claimed.run[0], claimed.loaded.task.task_queue_id)
+            note_defect(self._runtime, "announce the claim of", task.task_id, task.task_queue_id)
             return AFTER_DEFECT
         return None
 
-    async def _write_rows(
-        self, task_queue_id: str, claimed: list[Claimed], record: WorkerRecord, work_request: WorkRequest
-    ) -> list[Claimed] | None:
-        """Returns the claims whose rows are written; None when the worker may not be given them."""
-        rows = [change for each in claimed for change in each.rows]
-        try:
-            if not await self._presence.claimed(record, work_request, [each.run for each in claimed], rows):
-                return None
-        except StorageUnavailable:
-            log.warning("index rows of claims are missing", extra={"action": "rows_missing", "count": len(rows)})
-            await together(*map(self._rewrite_member, claimed))
-            return []
-        except Exception:
-            note_defect(self._runtime, "index", claimed[0].run[0], task_queue_id)
-            return await self._write_each(claimed)
-        return claimed
-
-    async def _write_each(self, claimed: list[Claimed]) -> list[Claimed]:
-        """Index rows of each claim on its own, without the worker's; returns those that are written."""
-        outcomes = await together(*map(self._write_rows_of, claimed))
-        return [each for each, is_written in zip(claimed, outcomes, strict=True) if is_written]
-
-    async def _write_rows_of(self, claimed: Claimed) -> bool:
-        try:
-            await self._stores.pools.change(claimed.rows, claimed.loaded.task.task_queue_id)
-        except Exception:
-            note_defect(self._runtime, "index", claimed.run[0], claimed.loaded.task.task_queue_id)
-            await self._rewrite_member(claimed)
-            return False
-        return True
-
-    async def _rewrite_member(self, claimed: Claimed) -> None:
-        """Where the index row of the pending run may be left, it does not vouch for it any more (design 11)."""
+    async def _finish(self, claimed: _Claimed) -> None:
+        """What is left of the run whose claim had expired: only orphans."""
         task = claimed.loaded.task
         try:
-            await self._stores.groups.rewrite_member(task.task_group_id, task.task_id)
-        except StorageUnavailable:
-            log.warning("the group of task %s was not rewritten", task.task_id, extra={"action": "not_rewritten"})
-
-    async def _finish(self, claimed: Claimed) -> None:
-        """The later steps: they only remove orphans."""
-        _, *later = claimed.decision.after
-        try:
-            await self._executor.follow_up(claimed.loaded, Decision(task=None, after=((), *later)))
+            await self._executor.follow_up(claimed.loaded, Decision(task=None, after=claimed.decision.after))
         except StorageUnavailable:
             return  # what is left are orphans, which their readers recognise
         except Exception:
-            note_defect(self._runtime, "clean up after the claim of", claimed.run[0], claimed.loaded.task.task_queue_id)
+            note_defect(self._runtime, "clean up after the claim of", task.task_id, task.task_queue_id)
 
 
 def note_defect(runtime: Runtime, what: str, task_id: str, task_queue_id: str) -> None:

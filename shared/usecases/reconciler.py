@@ -13,7 +13,7 @@ from functools import partial
 
 from shared.concurrency import in_waves
 from shared.domain import transitions
-from shared.domain.effects import NoDecision, row_of
+from shared.domain.effects import NoDecision
 from shared.domain.priority import Priority
 from shared.domain.protocol import MESSAGE_LOST_AFTER, ORPHAN_AFTER, OVERDUE
 from shared.domain.task import State
@@ -209,10 +209,7 @@ class Reconciler:
                 # A change of priority died, or met another one: the message was looked for in the wrong band.
                 await self._stores.pools.correct_priority(task_queue_id, row, task.priority)
             return
-        if run.state is State.RUNNING:  # its claim died before it moved the row
-            await self._stores.pools.replace_read(task_queue_id, row, row_of(task, row.run_id))
-        else:
-            await self._stores.pools.remove_read(task_queue_id, row)
+        await self._stores.pools.remove_read(task_queue_id, row)
 
     async def _remove_overdue(self, task_queue_id: str, row: IndexRow) -> None:
         """A row so long after the deadline was left over, unless its task is not resolved: then that one has lost its

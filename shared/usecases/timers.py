@@ -43,21 +43,22 @@ class Timers:
         self._group_check = group_check
         self._deadline_delay = deadline_delay
 
-    async def claim_due(self, task_id: str, run_id: int, put: datetime) -> None:
-        """Handles a claim message: ends the claim, if the status row says that takenUntil has passed.
+    async def claim_due(self, task_id: str, run_id: int, put: datetime, started: datetime | None = None) -> None:
+        """Handles a claim message: ends the claim, if the status row says that takenUntil has passed, and looks after
+        the index row of one that came to nothing. `started` is None in messages of older versions of the app.
 
         Raises StorageUnavailable.
         """
         spare_hint_id = self._stores.runtime.slugid()
         try:
             await self._executor.run(
-                task_id, lambda read, now: claim_ends.expire(read.task, run_id, put, now, spare_hint_id)
+                task_id, lambda read, now: claim_ends.expire(read.task, run_id, put, now, spare_hint_id, started)
             )
         except ResourceNotFound:
             return
         except NotExpired as early:
             if early.again is not None:
-                await self._stores.messages.put_claim(task_id, run_id, early.again, put)
+                await self._stores.messages.put_claim(task_id, run_id, early.again, put, started=started)
 
     async def deadline_due(self, task_id: str, task_group_id: str, scheduler_id: str, put: datetime) -> None:
         """Handles a deadline message: resolves the task, or puts the message again while the deadline is ahead.

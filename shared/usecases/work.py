@@ -87,7 +87,7 @@ class Work:
         self._presence = presence
         self._giving_back = giving_back
         handing_out = HandingOut(stores, executor, presence, giving_back)
-        self._claiming = Claiming(stores, executor, handing_out, giving_back, first_claim)
+        self._claiming = Claiming(stores, executor, handing_out, first_claim)
         self._waiting: dict[tuple[str, Worker], WorkRequest] = {}
         self._issuer = issuer
         self._first_claim = first_claim

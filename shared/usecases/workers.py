@@ -127,11 +127,11 @@ class Presence:
         tasks: Sequence[tuple[str, int]],
         rows: Sequence[ChangePoolRows],
     ) -> bool:
-        """Writes the row of a worker that has claimed these runs with their index rows, in one transaction.
+        """Writes the row of a worker that is to be given these runs with their index rows, in one transaction.
 
-        False, and nothing is written, when the claims must not be handed out: the worker has been quarantined or
-        removed, or waits elsewhere by now. A row that somebody else has written is read again and judged again; where
-        that happens too often, the worker may not have been judged by its latest state.
+        False when it must not be given them: it has been quarantined or removed, or waits elsewhere by now. A row that
+        somebody else has written is read again and judged again; where that happens too often, the worker may not have
+        been judged by its latest state.
         Raises StorageUnavailable.
         """
         async for attempt in attempts(self._runtime):
@@ -295,7 +295,8 @@ class Workers:
         return ended, pages.resume
 
     async def _mark_removed(self, task_queue_id: str, worker: Worker) -> None:
-        """From now on no call of the worker that has begun already is given a run; what it was given has rows."""
+        """From now on no call of the worker that has begun already writes rows of claims: all that are, or may yet be,
+        committed have theirs."""
         async for _ in attempts(self._runtime):
             record = await self._workers.read(task_queue_id, worker.worker_group, worker.worker_id)
             now = self._runtime.now()
@@ -320,7 +321,7 @@ class Workers:
             if read.task.task_queue_id != task_queue_id:
                 raise NoDecision(f"task {task_id} is not of task queue {task_queue_id}")
             decision = worker_removed(read.task, run_id, worker, now, spare_hint_id)
-            ended = decision.task is not None
+            ended = decision.task is not None and decision.task is not read.task
             return decision
 
         try:

@@ -100,7 +100,7 @@ async def test_every_message_of_the_longest_ids_fits() -> None:
     pool = f"{LONGEST_ID}/{LONGEST_ID}"
     handle = await messages.put_pending(pool, "lowest", SLUGID, MAX_RUNS, SLUGID, None)
     await messages.move_pending(handle, pool, SLUGID, MAX_RUNS, SLUGID, clock.now() + timedelta(days=6))
-    await messages.put_claim(SLUGID, MAX_RUNS, LATEST)
+    await messages.put_claim(SLUGID, MAX_RUNS, LATEST, started=LATEST)
     await messages.put_deadline(SLUGID, SLUGID, LONGEST_ID, clock.now() + timedelta(days=5))
     page = f"{keys.dependent(SLUGID)} "
     await messages.put_resolved_again(

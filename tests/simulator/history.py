@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from shared.domain.creation import satisfies
 from shared.domain.definition import Definition
+from shared.domain.effects import row_of
 from shared.domain.task import RETRY_OF, Created, Resolved, Run, State, Task
 from shared.jsontext import read_back
 from shared.storage import keys
@@ -95,6 +96,10 @@ class History:
                 self._before_birth[task_id, required] = max(len(self.states[required]) - 1, 0)
         states.append(task)
         self.versions[task_id].append((task, rows[keys.TASK_STATUS].etag))
+        if task.state is State.RUNNING:
+            rows_of_pool = {row.key for row in self._rows(keys.POOLS, keys.pool(task.task_queue_id))}
+            if keys.claimed(row_of(task, task.last_run_id)) not in rows_of_pool:
+                self.violations.append(f"{task_id}, commit {task.sequence}: it runs and has no index row")
         for violation in (*_birth(task), *self._fired(None, task)) if before is None else self._judged(before, task):
             self.violations.append(f"{task_id}, commit {task.sequence}: {violation}")
         self._note_crossing(before, task)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+from shared.domain.effects import row_of
 from shared.domain.events import Exchange, GroupEvent, TaskEvent
 from shared.domain.priority import PRIORITIES
 from shared.domain.task import RETRY_OF, MessageHandle, State, Task
@@ -74,9 +75,16 @@ def check_handled(world: World) -> None:
             indexed = {row.values["path"] for row in world.rows(keys.INDEX) if row.values.get("taskId") == task.task_id}
             missing = set(world.index_paths.get(task.task_id, ())) - indexed
             assert not missing, f"{task.task_id} has completed and is not found as {missing}"
-    running = {(task.task_id, task.last_run_id) for task in world.tasks().values() if task.state is State.RUNNING}
-    claimed = {(task_id, run_id) for task_id, run_id, kind in _indexed(world) if kind == "claimed"}
-    assert claimed <= running, "index rows of claims, which nothing removes before their deadlines"
+    running = {
+        keys.claimed(row_of(task, task.last_run_id)) for task in world.tasks().values() if task.state is State.RUNNING
+    }
+    looked_after = {
+        f"claimed~{body['started']}~{body['taskId']}~{body['runId']:04d}"
+        for body, _ in world.messages(CLAIM_QUEUE)
+        if "started" in body
+    }
+    claimed = {row.key for row in world.rows(keys.POOLS) if row.key.startswith("claimed~")}
+    assert claimed <= running | looked_after, "index rows of claims, which nothing removes before their deadlines"
     _rows_fit(world)
     often = {about: times for about, times in world.handled.items() if times > MOST_HANDLED}
     assert not often, f"handlers that were called too often: {often}"

@@ -20,7 +20,7 @@ from shared.usecases.giving_back import AFTER_DEFECT
 from tests.simulator import invariants
 from tests.simulator.situations import A
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
-from tests.twin.gate import Call, Fail, Killed, Phase, as_process, process_name
+from tests.twin.gate import Call, Killed, Phase, as_process, process_name
 
 COUNT = 3
 ERRORS: dict[str, Callable[[], Exception]] = {
@@ -81,8 +81,11 @@ def test_whatever_one_request_raises_the_other_claims_are_delivered(error: str, 
     for number, at in enumerate(requests()[first() :], first()):
         world, given, outcome = claim(FailAt(number, phase, ERRORS[error]))
         note = f"request {number}: {at}"
-        assert not isinstance(outcome, BaseException), note
-        assert len(given) >= COUNT - 1, note
+        if error == "unavailable" and at.target in (keys.POOLS, keys.EXPIRY):
+            assert isinstance(outcome, StorageUnavailable) and not given, f"{note}: without rows there is no claim"
+        else:
+            assert not isinstance(outcome, BaseException), note
+            assert len(given) >= COUNT - 1, note
         # The message of a lease whose answer was lost is hidden, and its receipt unknown: the reconciler renews it.
         is_hidden = at.kind is Kind.QUEUE_UPDATE and phase is Phase.AFTER
         for task_id, task in world.tasks().items():
@@ -217,28 +220,3 @@ def test_no_commit_follows_its_first_write_ahead_by_more_than_two_minutes(second
     (outcome,) = world.simulation.outcomes(world.victim(world.create(A)))
     assert isinstance(outcome, ServiceUnavailable) is not commits
     assert (A in world.tasks()) is commits
-
-
-def test_timer_of_an_expired_claim_goes_once_the_rows_of_the_next_one_are_written_by_themselves() -> None:
-    """After a defect in the transaction of all rows and the worker's each claim has its rows written alone."""
-
-    def of_all(call: Call) -> bool:
-        kinds = {key.partition("~")[0] for key in call.keys}
-        return call.target == keys.POOLS and kinds >= {"claimed", "worker"}
-
-    fail = Fail(of_all, times=0, error=RuntimeError)
-    world = World(None, fail)
-    world.is_ordered = False
-
-    async def story() -> None:
-        await world.create(A)
-        assert await world.claim()
-        await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() + 1)
-        fail.times = 1
-        (claim,) = await world.claim()
-        assert claim.run_id == 1
-
-    world.run(story())
-    assert fail.times == 0
-    assert [body["runId"] for body, _ in world.messages("claim")] == [1]
-    assert [row.key.split("~")[-1] for row in world.rows(keys.POOLS) if row.key.startswith("claimed~")] == ["0001"]

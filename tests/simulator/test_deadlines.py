@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from shared.domain.dates import format_date
-from shared.domain.protocol import LATEST_COMMIT, LONGEST_TIMER
+from shared.domain.protocol import LONGEST_TIMER, ORPHAN_AFTER
 from shared.domain.task import Resolved, State
 from shared.storage.interface import Receipt
 from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, decode_body
@@ -145,8 +145,8 @@ def test_claim_message_whose_claim_never_comes_is_looked_at_for_two_minutes() ->
     async def story() -> None:
         await world.create(A)
         put.append(world.clock.now())
-        await world.services.stores.messages.put_claim(A, 0, taken_until=put[0], put=put[0])
-        await world.drain(LATEST_COMMIT.total_seconds() + 5)
+        await world.services.stores.messages.put_claim(A, 0, taken_until=put[0], put=put[0], started=put[0])
+        await world.drain(ORPHAN_AFTER.total_seconds() + 5)
 
     world.run(story())
     assert world.messages(CLAIM_QUEUE) == []

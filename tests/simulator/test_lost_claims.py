@@ -8,7 +8,7 @@ from shared.storage.interface import Create
 from tests.simulator.claimer import (
     Once,
     a_world,
-    is_index_row,
+    is_commit,
     of_worker,
     quarantine,
 )
@@ -50,7 +50,7 @@ def test_one_quarantine_is_one_entry_though_the_answer_was_lost() -> None:
 
 def test_a_claim_that_no_worker_received_is_announced_before_its_end() -> None:
     """The process dies between commit and announcement."""
-    gate = Once(is_index_row, Phase.BEFORE, Killed)
+    gate = Once(is_commit, Phase.AFTER, Killed)
     world = a_world(gate)
 
     async def story() -> None:

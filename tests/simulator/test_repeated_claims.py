@@ -9,12 +9,13 @@ import pytest
 from shared.domain.protocol import FIRST_WAIT
 from shared.domain.task import State
 from shared.services import Services
+from shared.storage.interface import StorageUnavailable
 from shared.usecases.work import Claim
 from tests.simulator import invariants
 from tests.simulator.claimer import Once, is_commit
 from tests.simulator.running import finish
 from tests.simulator.situations import A, pending
-from tests.simulator.world import POOL, WORKER, World
+from tests.simulator.world import WORKER, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Phase, as_process
 from tests.twin.reduction import explore_distinct
@@ -22,31 +23,30 @@ from tests.twin.reduction import explore_distinct
 
 @pytest.mark.parametrize("later", [0.0, 0.5 * FIRST_WAIT], ids=["at once", "when the first call has noticed"])
 def test_a_claim_that_a_repeat_has_given_to_its_worker_is_not_handed_back(later: float) -> None:
-    """The worker was removed while it was given the run, and comes back with the same call."""
+    """Its commit got no answer, so that it is to be handed back, and the worker comes back with the same call."""
     ends: set[tuple[bool, State]] = set()
 
     async def claim(services: Services) -> Claim:
         return await services.work.claim_task(await services.work.found_for_claim(A), 0, WORKER)
 
     def scenario(simulation: Simulation) -> None:
-        gate = Once(is_commit, Phase.AFTER)
+        gate = Once(is_commit, Phase.AFTER, StorageUnavailable)
         world = World(simulation, gate)
         world.is_ordered = False
         world.run(pending(world))
-        is_removed = asyncio.Event()
+        is_committed = asyncio.Event()
 
-        async def remove() -> None:
-            await world.services.workers.removed(POOL, WORKER, start="")
-            world.clock.advance(1)
+        async def committed() -> None:
+            world.clock.advance(1)  # two claims of a run are never made in the same millisecond
             world.is_ordered = True
-            is_removed.set()
+            is_committed.set()
 
         async def repeat() -> Claim:
-            await is_removed.wait()
+            await is_committed.wait()
             await world.clock.sleep(later)
             return await claim(world.process())
 
-        gate.meanwhile, gate.is_armed = remove, True
+        gate.meanwhile, gate.is_armed = committed, True
         first = as_process("claimer", claim(world.process()))
         outcomes = simulation.outcomes(first, as_process("repeat", repeat()))
         world.is_ordered = False

@@ -1,4 +1,4 @@
-"""The index row of a slow or dead claim follows the state of the run, whichever call moves the row."""
+"""The index rows of a claim stand before its commit. Whatever becomes of it, they follow the state of the run."""
 
 from __future__ import annotations
 
@@ -7,131 +7,22 @@ from dataclasses import replace
 
 import pytest
 
-from shared.domain.effects import ChangePoolRows, row_of
-from shared.domain.protocol import RESOLVED_DELAY
-from shared.domain.task import Resolved, State
+from shared.domain.effects import ChangePoolRows, PoolRow, ReturnRow, row_of
+from shared.domain.protocol import ORPHAN_AFTER
+from shared.domain.task import State
 from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.storage.internal_messages import RESOLVED_QUEUE
+from tests.simulator import invariants
+from tests.simulator.claimer import ANOTHER, Once, a_world, is_commit, is_index_row
+from tests.simulator.company import remove_worker
+from tests.simulator.parties import Party, cancel, change_priority, claim
 from tests.simulator.situations import A
-from tests.simulator.world import POOL, World
+from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
 from tests.twin.driver import Simulation
-from tests.twin.gate import Kill, Phase, as_process
+from tests.twin.gate import Killed, Phase, as_process
 from tests.twin.reduction import explore_distinct
 
-LONG = 120.0
-"""Seconds after which the reconciler looks into a row."""
-
+OVER = CLAIM_TIMEOUT.total_seconds() + 5
 ROWS = {State.PENDING: ["pending"], State.RUNNING: ["claimed"]}
-
-
-async def _complete(world: World) -> None:
-    """With what follows a resolution, once."""
-    services = world.process()
-    await services.lifecycle.report(A, 0, Resolved.COMPLETED)
-    ((body, _),) = world.messages(RESOLVED_QUEUE)
-    await world.resolved_due_here(body)
-    world.clock.advance(RESOLVED_DELAY.total_seconds())
-    queues = world.account.connect().queues
-    (message,) = await queues.get(RESOLVED_QUEUE, hidden_for=60)
-    await queues.delete(RESOLVED_QUEUE, message.receipt)
-
-
-async def _cancel(world: World) -> None:
-    services = world.process()
-    await services.lifecycle.cancel(await services.lifecycle.known(A))
-
-
-async def _end_for_a_retry(world: World) -> None:
-    await world.process().lifecycle.report_exception(A, 0, Resolved.WORKER_SHUTDOWN)
-
-
-async def _renew(world: World) -> None:
-    await world.process().work.reclaim_task(A, 0)
-
-
-def _commit_of_a_claim() -> int:
-    """Which of its requests commits it."""
-    world = World(None, count := Kill(process="victim"))
-    world.run(world.create(A))
-    world.run(world.victim(world.claim()))
-    (number,) = (
-        n for n, call in enumerate(count.calls, 1) if (call.kind, call.target) == (Kind.TABLE_WRITE, keys.TASKS)
-    )
-    return number
-
-
-def _claimed_in(world: World) -> Callable[[], Awaitable[None]]:
-    """A is claimed, and its index row is still that of the pending run; returns the request that moves it."""
-    world.is_ordered = False
-    world.run(world.create(A))
-    pending = row_of(world.tasks()[A], 0)
-    world.simulation.outcomes(world.victim(world.claim()))
-    assert _rows(world) == ["pending"]
-    task = world.tasks()[A]
-    assert task.state is State.RUNNING
-    world.clock.advance(LONG)
-    moved = ChangePoolRows(task_queue_id=POOL, remove=(pending,), add=(row_of(task, 0),))
-
-    async def move_row() -> None:
-        await world.process().stores.pools.change([moved], POOL)
-
-    world.is_ordered = True
-    return move_row
-
-
-def _moved_as_it_should(world: World) -> None:
-    world.is_ordered = False
-    world.run(world.drain(60))
-    assert _rows(world) == ROWS.get(world.tasks()[A].state, [])
-
-
-MOVES = pytest.mark.parametrize("move_on", [_complete, _cancel, _end_for_a_retry, _renew])
-
-
-@MOVES
-@pytest.mark.parametrize("is_moved_before", [False, True], ids=["", "after the reconciler has moved it"])
-def test_a_claim_that_moves_its_row_late_leaves_none_of_another_state(
-    move_on: Callable[[World], Awaitable[None]], is_moved_before: bool
-) -> None:
-    """The first answer of claimTask was lost, say: the worker repeats it and reports while that call moves its row."""
-    commit = _commit_of_a_claim()
-
-    def scenario(simulation: Simulation) -> None:
-        world = World(simulation, Kill(number=commit, phase=Phase.AFTER, process="victim"))
-        move_row = _claimed_in(world)
-        if is_moved_before:
-            world.run(world.process().reconciler.check_pool(POOL))
-            assert _rows(world) == ["claimed"]
-        world.run(as_process("late", move_row()), as_process("other", move_on(world)))
-        _moved_as_it_should(world)
-
-    explore_distinct(scenario, in_order=True)
-
-
-@MOVES
-def test_a_run_that_moves_on_while_its_row_is_moved_has_the_rows_of_its_state(
-    move_on: Callable[[World], Awaitable[None]],
-) -> None:
-    commit = _commit_of_a_claim()
-
-    def scenario(simulation: Simulation) -> None:
-        world = World(simulation, Kill(number=commit, phase=Phase.AFTER, process="victim"))
-        _claimed_in(world)
-        checked = as_process("reconciler", world.process().reconciler.check_pool(POOL))
-        world.run(checked, as_process("other", move_on(world)))
-        _moved_as_it_should(world)
-
-    explore_distinct(scenario, in_order=True)
-
-
-def test_the_row_of_a_claim_that_died_is_moved() -> None:
-    world = World(None, Kill(number=_commit_of_a_claim(), phase=Phase.AFTER, process="victim"))
-    world.run(world.create(A))
-    world.simulation.outcomes(world.victim(world.claim()))
-    world.clock.advance(LONG)
-    world.run(world.handlers.reconciler.check_pool(POOL))
-    assert _rows(world) == ["claimed"]
 
 
 def _rows(world: World) -> list[str]:
@@ -139,7 +30,81 @@ def _rows(world: World) -> list[str]:
     return [kind for kind in kinds if kind in ("pending", "claimed")]
 
 
-@pytest.mark.parametrize("way", ["written ahead", "in place of a claim", "moved back"])
+def _die(world: World, gate: Once) -> None:
+    async def story() -> None:
+        await world.create(A)
+        gate.is_armed = True
+        await as_process("claimer", world.claim())
+
+    world.simulation.outcomes(story())
+    assert not gate.is_armed
+
+
+@pytest.mark.parametrize(("at", "phase"), [(is_index_row, Phase.AFTER), (is_commit, Phase.BEFORE)])
+def test_a_claim_that_dies_before_its_commit_hides_the_run_until_it_would_be_over(at: object, phase: Phase) -> None:
+    gate = Once(is_index_row if at is is_index_row else is_commit, phase, Killed)
+    world = a_world(gate)
+    _die(world, gate)
+    assert (world.tasks()[A].state, _rows(world)) == (State.PENDING, ["claimed"])
+    world.run(world.drain(OVER))
+    assert (world.tasks()[A].state, _rows(world)) == (State.PENDING, ["pending"])
+    (claims,) = world.run(world.process().work.claim_work(POOL, ANOTHER, 1, 2.5))
+    assert len(claims) == 1
+    invariants.check_settled(world)
+
+
+async def _cancel(world: World) -> None:
+    services = world.process()
+    await services.lifecycle.cancel(await services.lifecycle.known(A))
+
+
+async def _claim(world: World) -> None:
+    await world.clock.sleep(OVER)
+    assert await world.process().work.claim_work(POOL, ANOTHER, 1, 2.5)
+
+
+@pytest.mark.parametrize("move_on", [_cancel, _claim])
+def test_the_row_of_a_dead_claim_goes_though_others_have_moved_the_run_on(
+    move_on: Callable[[World], Awaitable[None]],
+) -> None:
+    gate = Once(is_commit, Phase.BEFORE, Killed)
+    world = a_world(gate)
+    _die(world, gate)
+    world.run(move_on(world))
+    world.run(world.drain(OVER if move_on is _cancel else 5))
+    assert _rows(world) == ROWS.get(world.tasks()[A].state, [])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [cancel(A), change_priority(A, "high"), remove_worker, claim("other")],
+    ids=["cancelTask", "changeTaskPriority", "workerRemoved", "claimWork"],
+)
+def test_a_claim_and_another_call_leave_the_rows_of_the_runs_state(other: Party) -> None:
+    """In every order of their requests that makes a difference."""
+
+    def scenario(simulation: Simulation) -> None:
+        world = World(simulation)
+        world.is_ordered = False
+        world.run(world.create(A))
+        world.is_ordered = True
+        simulation.outcomes(
+            as_process("claim", world.process().work.claim_work(POOL, WORKER, 1, 0.1)),
+            as_process("other", other(world, world.process())),
+        )
+        world.is_ordered = False
+        invariants.check(world)
+        world.run(world.drain(60))
+        task = world.tasks()[A]
+        rows = _rows(world)
+        if task.state is State.RUNNING:
+            assert "claimed" in rows
+        assert len(rows) <= 1 or world.clock.now() < task.deadline
+
+    explore_distinct(scenario, in_order=True, limit=2000)
+
+
+@pytest.mark.parametrize("way", ["written ahead", "after a retry", "given back"])
 def test_rows_of_runs_that_are_pending_again_are_noted_in_their_pool(way: str) -> None:
     """A listing that reads the index in parts knows by that that it may have missed one (design 11)."""
     world = World()
@@ -158,11 +123,26 @@ def test_rows_of_runs_that_are_pending_again_are_noted_in_their_pool(way: str) -
         before = noted()
         if way == "written ahead":
             await pools.add_pending(POOL, replace(pending, run_id=1))
-        elif way == "in place of a claim":
+        elif way == "after a retry":
             await pools.change([ChangePoolRows(task_queue_id=POOL, remove=(claimed,), add=(pending,))], POOL)
         else:
-            await pools.move_back(POOL, claimed, pending)
+            await pools.give_back(ReturnRow(task_queue_id=POOL, claimed=claimed, pending=pending))
         assert len(noted()) == 1
         assert noted() != before
 
     world.run(story())
+
+
+def test_a_claim_without_a_row_gives_none_back() -> None:
+    """Its transaction has not removed the row of the pending run, or another call has put that back."""
+    world = a_world()
+
+    async def story() -> None:
+        await world.create(A)
+        pending = row_of(world.tasks()[A], 0)
+        await world.claim()
+        never: PoolRow = replace(pending, state=State.RUNNING, started=pending.scheduled - ORPHAN_AFTER)
+        await world.services.stores.pools.give_back(ReturnRow(task_queue_id=POOL, claimed=never, pending=pending))
+
+    world.run(story())
+    assert _rows(world) == ["claimed"]

@@ -280,7 +280,9 @@ class World:
         if message.claim is not None:
             await self.handlers.giving_back.take_back(message.claim)
         else:
-            await self.handlers.timers.claim_due(message.taskId, message.runId, parse_date(message.put))
+            await self.handlers.timers.claim_due(
+                message.taskId, message.runId, parse_date(message.put), message.claimed
+            )
 
     async def _deadline_due(self, body: dict[str, Any]) -> None:
         await self.handlers.timers.deadline_due(

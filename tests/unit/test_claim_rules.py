@@ -18,8 +18,11 @@ from shared.domain.effects import (
     PutClaim,
     PutPending,
     RemoveMessage,
+    ReturnRow,
     TakeLease,
+    row_of,
 )
+from shared.domain.protocol import ORPHAN_AFTER
 from shared.domain.task import Created, Resolved, Run, State, Task
 from shared.errors import RequestConflict, ResourceNotFound
 from tests.unit.tasks import (
@@ -108,7 +111,7 @@ def test_a_claim_starts_the_pending_run_and_takes_the_lease_of_the_next() -> Non
     )
     assert (claimed.hint_id, claimed.retries_left) == ("hint", 5)
     put, lease = decision.ahead
-    assert put == PutClaim(task_id=task.task_id, run_id=1, taken_until=UNTIL)
+    assert put == PutClaim(task_id=task.task_id, run_id=1, taken_until=UNTIL, started=NOW)
     assert isinstance(lease, TakeLease)
     assert (lease.handle, lease.run_id, lease.visible, lease.hint_id) == (HAND, 2, UNTIL, "hint")
     assert announced(decision) == [("task-running", 1)]
@@ -193,7 +196,9 @@ def test_a_reclaim_moves_both_messages_first(run: Run) -> None:
     decision = reclaim(task)
     assert after(decision) == replace(task, runs=(replace(task.last_run, taken_until=UNTIL),))
     move, hold = decision.ahead
-    assert move == MoveClaim(handle=handle("claim"), task_id=task.task_id, run_id=0, taken_until=UNTIL)
+    assert move == MoveClaim(
+        handle=handle("claim"), task_id=task.task_id, run_id=0, taken_until=UNTIL, started=run.started
+    )
     assert isinstance(hold, HoldPending)
     assert (hold.handle, hold.run_id, hold.visible, hold.spare_hint_id) == (handle("pending"), 1, UNTIL, "spare")
     assert (decision.after, decision.events) == ((), ())
@@ -330,6 +335,22 @@ def test_a_claim_that_claim_task_may_have_repeated_is_not_undone() -> None:
         claim_ends.hand_back(by_task, 0, worker, LATER, 1)
 
 
+@pytest.mark.parametrize("run", [pending_run(), HELD, resolved_run(Resolved.CANCELED)], ids=lambda run: run.state.value)
+def test_the_row_of_a_claim_that_came_to_nothing_is_given_back(run: Run) -> None:
+    """By its message, which names the row: by now no request of the claim can take effect any more."""
+    task = a_task(run)
+    started = NOW - ORPHAN_AFTER
+    decision = claim_ends.expire(task, 0, started, NOW, "spare", started)
+    ((row,),) = decision.after
+    assert isinstance(row, ReturnRow)
+    assert (decision.task, row.claimed.started) == (None, started)
+    assert row.pending == (row_of(task, 0) if run.state is State.PENDING else None)
+    for age, again in ((119 * SECOND, NOW + 2 * SECOND), (121 * SECOND, NOW - 121 * SECOND + ORPHAN_AFTER)):
+        with pytest.raises(NotExpired) as young:
+            claim_ends.expire(task, 0, NOW - age, NOW, "spare", NOW - age)
+        assert young.value.again == again
+
+
 def test_a_claim_that_may_still_be_committed_loses_its_race() -> None:
     """The task is committed unchanged; later it is known that the claim cannot come any more."""
     task = a_task(pending_run())
@@ -339,7 +360,12 @@ def test_a_claim_that_may_still_be_committed_loses_its_race() -> None:
         worker=Worker(worker_group=GROUP, worker_id=WORKER),
         taken_until=LATER,
         sequence=task.sequence + 1,
+        started=NOW,
     )
-    assert claim_ends.take_back(task, claim) == Decision(task=task)
+    decision = claim_ends.take_back(task, claim)
+    assert decision.task is task
+    ((row,),) = decision.after
+    assert isinstance(row, ReturnRow)
+    assert (row.claimed.started, row.pending) == (NOW, row_of(task, 0))
     with pytest.raises(NoDecision):
         claim_ends.take_back(replace(task, sequence=claim.sequence), claim)

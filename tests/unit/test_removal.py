@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shared.domain.claims import Worker
-from shared.domain.effects import NoDecision
+from shared.domain.effects import Decision, NoDecision
 from shared.domain.events import Exchange
 from shared.domain.removal import worker_removed
 from shared.domain.task import Created, Resolved, Run, State, Task
@@ -68,18 +68,25 @@ def test_a_run_that_was_ended_so_is_announced_again(runs: tuple[Run, ...]) -> No
 
 
 @pytest.mark.parametrize(
+    ("task", "run_id"), [(replace(TASK, runs=(RETRY,)), 0), (TASK, 1)], ids=["pending", "after an expired one"]
+)
+def test_a_claim_under_way_is_kept_from_its_commit(task: Task, run_id: int) -> None:
+    assert worker_removed(task, run_id, GONE, NOW, "spare") == Decision(task=task)
+
+
+@pytest.mark.parametrize(
     ("task", "run_id"),
     [
         (replace(TASK, runs=(replace(RUN, worker_id="another"),)), 0),
         (replace(TASK, runs=(replace(RUN, worker_group="another"),)), 0),
-        (TASK, 1),
-        (replace(TASK, runs=(RETRY,)), 0),
+        (TASK, 2),
+        (replace(TASK, runs=(ENDED,)), 1),
         (replace(TASK, runs=(replace(ENDED, state=State.COMPLETED, reason_resolved=Resolved.COMPLETED),)), 0),
         (replace(TASK, runs=(replace(ENDED, reason_resolved=Resolved.CLAIM_EXPIRED), RETRY)), 0),
         (replace(TASK, runs=(ENDED, replace(RUN, worker_id="another"), RETRY)), 0),
         (replace(TASK, deadline=NOW), 0),
     ],
-    ids=["another's", "another group's", "no such run", "pending", "completed", "expired", "long ago", "deadline"],
+    ids=["another's", "another group's", "no such run", "resolved", "completed", "expired", "long ago", "deadline"],
 )
 def test_any_other_run_is_left_alone(task: Task, run_id: int) -> None:
     with pytest.raises(NoDecision):

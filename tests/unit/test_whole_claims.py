@@ -11,12 +11,14 @@ from shared.domain import announcements, claim_ends, claims
 from shared.domain.claims import Worker
 from shared.domain.effects import (
     AddPendingRow,
+    ChangePoolRows,
     Decision,
     MoveClaim,
     NoDecision,
     PutClaim,
     PutResolved,
     RemoveMessage,
+    ReturnRow,
     TakeLease,
 )
 from shared.domain.task import Created, MessageHandles, Resolved
@@ -58,11 +60,13 @@ def test_claim_of_a_pending_run() -> None:
     assert claims.claim(task, ME, HAND, UNTIL, NOW) == Decision(
         task=after,
         ahead=(
-            PutClaim(task_id=ID, run_id=1, taken_until=UNTIL),
+            PutClaim(task_id=ID, run_id=1, taken_until=UNTIL, started=NOW),
             TakeLease(handle=HAND, task_queue_id=POOL, task_id=ID, run_id=2, hint_id="hint", visible=UNTIL),
         ),
-        after=((change(pending_row(task, 1, waits.scheduled), running_row(task, 1, claimed)),),),
         events=(announcements.running(after, 1),),
+    )
+    assert claims.rows_ahead(task, after) == change(
+        pending_row(task, 1, waits.scheduled), running_row(task, 1, claimed)
     )
 
 
@@ -75,11 +79,11 @@ def test_claim_of_the_run_after_an_expired_one() -> None:
     assert claims.claim_next(task, ME, HAND, UNTIL, NOW) == Decision(
         task=after,
         ahead=(
-            PutClaim(task_id=ID, run_id=2, taken_until=UNTIL),
+            PutClaim(task_id=ID, run_id=2, taken_until=UNTIL, started=NOW),
             TakeLease(handle=HAND, task_queue_id=POOL, task_id=ID, run_id=3, hint_id="hint", visible=UNTIL),
         ),
         after=(
-            (change(running_row(task, 1, EXPIRED), running_row(task, 2, claimed)),),
+            (change(running_row(task, 1, EXPIRED)),),
             (RemoveMessage(handle=handle("claim")),),
         ),
         events=(
@@ -89,6 +93,7 @@ def test_claim_of_the_run_after_an_expired_one() -> None:
             announcements.running(after, 2),
         ),
     )
+    assert claims.rows_ahead(task, after) == ChangePoolRows(task_queue_id=POOL, add=(running_row(task, 2, claimed),))
 
 
 def test_claim_that_exhausts_the_retries() -> None:
@@ -113,9 +118,11 @@ def test_claim_by_task_id() -> None:
     after = replace(task, runs=(FIRST, claimed), hint_id="own")
     assert claims.claim_by_task(task, 1, ME, UNTIL, NOW, "own") == Decision(
         task=after,
-        ahead=(PutClaim(task_id=ID, run_id=1, taken_until=UNTIL), put_pending(2, "own", UNTIL)),
-        after=((change(pending_row(task, 1, waits.scheduled), running_row(task, 1, claimed)),),),
+        ahead=(PutClaim(task_id=ID, run_id=1, taken_until=UNTIL, started=NOW), put_pending(2, "own", UNTIL)),
         events=(announcements.running(after, 1),),
+    )
+    assert claims.rows_ahead(task, after) == change(
+        pending_row(task, 1, waits.scheduled), running_row(task, 1, claimed)
     )
 
 
@@ -124,7 +131,10 @@ def test_claim_by_task_id_of_the_run_after_an_expired_one_has_one_lease() -> Non
     decision = claims.claim_by_task(task, 2, ME, UNTIL, NOW, "own")
     assert decision.task is not None
     assert decision.task.last_run == replace(retry(), by_claim_task=True, **MINE)
-    assert decision.ahead == (PutClaim(task_id=ID, run_id=2, taken_until=UNTIL), put_pending(3, "own", UNTIL))
+    assert decision.ahead == (
+        PutClaim(task_id=ID, run_id=2, taken_until=UNTIL, started=NOW),
+        put_pending(3, "own", UNTIL),
+    )
 
 
 @pytest.mark.parametrize("taken_until", [NOW, UNTIL + SECOND], ids=["forward", "not back"])
@@ -135,7 +145,7 @@ def test_reclaim_moves_claim_and_lease_and_never_back(taken_until: datetime) -> 
     assert claims.reclaim(task, 1, UNTIL, NOW, "spare") == Decision(
         task=replace(task, runs=(FIRST, replace(held, taken_until=until))),
         ahead=(
-            MoveClaim(handle=handle("claim"), task_id=ID, run_id=1, taken_until=until),
+            MoveClaim(handle=handle("claim"), task_id=ID, run_id=1, taken_until=until, started=held.started),
             hold(2, until),
         ),
     )
@@ -145,14 +155,17 @@ def test_hand_back_makes_the_run_pending_again() -> None:
     waits = pending_run()
     task = a_task(FIRST, replace(waits, by_claim_task=True, **MINE))
     handles = replace(task.handles, claim=None)
+    rows = ReturnRow(
+        task_queue_id=POOL, claimed=running_row(task, 1, task.runs[1]), pending=pending_row(task, 1, waits.scheduled)
+    )
     expected = Decision(
         task=replace(task, runs=(FIRST, waits), handles=handles),
-        after=((show(1), RemoveMessage(handle=handle("claim"))),),
+        after=((rows, show(1)), (RemoveMessage(handle=handle("claim")),)),
     )
     assert claim_ends.hand_back(task, 1, ME, UNTIL, 0) == expected
     unknown = replace(task, handles=MessageHandles())
     assert claim_ends.hand_back(unknown, 1, ME, UNTIL, 0) == Decision(
-        task=replace(unknown, runs=(FIRST, waits)), after=((),)
+        task=replace(unknown, runs=(FIRST, waits)), after=((rows,), ())
     )
 
 
@@ -183,10 +196,9 @@ def test_expiry_of_a_claim_that_was_retried_before_repairs_the_rows(claimed: boo
     over, waiting = resolved_run(Resolved.CLAIM_EXPIRED), pending_run(reason_created=Created.RETRY)
     last = replace(waiting, **MINE) if claimed else waiting
     task = a_task(FIRST, over, last)
-    was = pending_row(task, 2, waiting.scheduled)
-    rows = change(running_row(task, 1, over), running_row(task, 2, last) if claimed else was)
+    rows = change(running_row(task, 1, over), *(() if claimed else (pending_row(task, 2, waiting.scheduled),)))
     assert claim_ends.expire(task, 1, NOW - CLAIM_TIMEOUT, NOW, "spare") == Decision(
         task=None,
-        after=((replace(rows, remove=(*rows.remove, was)) if claimed else rows,),),
+        after=((rows,),),
         events=(announcements.running(task, 1), announcements.exception(task, 1), announcements.pending(task, 2)),
     )

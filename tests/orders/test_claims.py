@@ -1,0 +1,52 @@
+"""The order of a claim loses nothing in any interleaving of small models, and each of its rules is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import pytest
+
+from tests.orders import claims
+from tests.orders.claims import Without
+from tests.orders.explorer import Explorer, Process
+
+
+def _models(without: Without) -> Mapping[str, tuple[Mapping[str, Process], int]]:
+    """Processes by name, and how many of their requests fail."""
+    first, second = claims.Claim("first", "w", without), claims.Claim("second", "v", without, by=3)
+    back = claims.Claim("first", "w", without, hangs_up=True)
+    on = {"on": partial(claims.on_claim, "on", without)}
+    return {
+        "a claim": ({"first": first, **on}, 2),
+        "a claim that nobody is given": ({"first": back, **on}, 1),
+        "two claims": ({"first": first, "second": second, **on}, 1),
+        "a claim and a cancellation": ({"first": first, "cancel": claims.cancel, **on}, 1),
+        "a claim and another commit": ({"first": first, "touch": claims.touch, **on}, 1),
+        "a claim and its retry": ({"first": first, "retry": partial(claims.retry, "first"), **on}, 1),
+        "a claim and the end of its worker": (
+            {"first": first, "removed": partial(claims.removed, "w", without), **on},
+            1,
+        ),
+        "a claim and a listing": ({"first": first, "listing": claims.listing}, 0),
+        "two handlers": ({"first": first, **on, "on2": partial(claims.on_claim, "on2", without)}, 1),
+    }
+
+
+def _look(model: str, without: Without) -> dict[str, list[str]]:
+    processes, faults = _models(without)[model]
+    end = 0 if "listing" in processes else 9
+    faulty = tuple(name for name in processes if name in ("first", "on", "retry"))
+    at_the_end = claims.at_the_end if "on" in processes else lambda _: ""
+    explorer = Explorer(processes, end=end, faults=faults, faulty=faulty)
+    return explorer.holes(claims.start(), claims.always, at_the_end)
+
+
+@pytest.mark.parametrize("model", _models(Without.NOTHING))
+def test_nothing_is_lost(model: str) -> None:
+    assert _look(model, Without.NOTHING) == {}
+
+
+@pytest.mark.parametrize("without", [rule for rule in Without if rule is not Without.NOTHING])
+def test_each_rule_is_needed(without: Without) -> None:
+    assert any(_look(model, without) for model in _models(without))
