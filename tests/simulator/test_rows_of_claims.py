@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ async def _claim(world: World) -> None:
 
 @pytest.mark.parametrize("move_on", [_cancel, _claim])
 def test_the_row_of_a_dead_claim_goes_though_others_have_moved_the_run_on(
-    move_on: Callable[[World], Awaitable[None]],
+    move_on: Callable[[World], Coroutine[Any, Any, None]],
 ) -> None:
     gate = Once(is_commit, Phase.BEFORE, Killed)
     world = a_world(gate)
