@@ -7,8 +7,7 @@ as the answer. Time is a counter that may advance at any moment; a unit stands f
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 Database = dict[Any, Any]
 Request = tuple[str, Callable[[Database], Any]]
@@ -39,8 +38,7 @@ def is_too_late(db: Database, began: int) -> bool:
     return bool(db["now"] - began > LATEST + db.get("late", 0))
 
 
-@dataclass(frozen=True)
-class _State:
+class _State(NamedTuple):
     """Storage, the answers that each process has had (None: it is over), faults left, requests that may come late."""
 
     storage: frozenset[tuple[Any, Any]]
@@ -112,15 +110,15 @@ class Explorer:
             after = {**dict(state.storage), "late": LATE}
             effect(after)
             del after["late"]
-            late = replace(state, storage=frozenset(after.items()), under_way=rest)
+            late = state._replace(storage=frozenset(after.items()), under_way=rest)
             yield late, f"{now} {name}: {label}, late"
-            yield replace(state, under_way=rest), f"{now} {name}: {label}, never"
+            yield state._replace(under_way=rest), f"{now} {name}: {label}, never"
         is_busy = any(
             name.startswith("on") and answers for name, answers in zip(self._names, state.answers, strict=True)
         )
         if now < self._end and not is_busy and all(now < sent + LATE for *_, sent in state.under_way):
             later = {**dict(state.storage), "now": now + 1}
-            yield replace(state, storage=frozenset(later.items())), "time passes"
+            yield state._replace(storage=frozenset(later.items())), "time passes"
 
     def _sent(self, state: _State, at: int, name: str, answers: tuple[Any, ...]) -> Iterator[tuple[_State, str]]:
         """What may become of a process's next request, and of itself."""
@@ -137,19 +135,19 @@ class Explorer:
             is_over = self._request(name, more) is None
             return state.heard(at, (() if is_handler else None) if is_over else more)
 
-        applied = replace(state, storage=frozenset(after.items()), answers=heard(answer))
+        applied = state._replace(storage=frozenset(after.items()), answers=heard(answer))
         yield applied, f"{text}: {answer}"
         if not state.faults or name not in self._faulty or not answers:
             return
-        left = replace(state, faults=state.faults - 1)
+        left = state._replace(faults=state.faults - 1)
         if is_handler:
             _put_back(before, name)
         gone = state.heard(at, () if is_handler else None)
-        yield replace(left, storage=frozenset(before.items()), answers=gone), f"{text}: dies before"
+        yield left._replace(storage=frozenset(before.items()), answers=gone), f"{text}: dies before"
         if not is_handler and not label.startswith("R "):
-            yield replace(left, storage=applied.storage, answers=heard(LOST)), f"{text}: no answer"
+            yield left._replace(storage=applied.storage, answers=heard(LOST)), f"{text}: no answer"
             late = (*state.under_way, (name, answers, before["now"]))
-            yield replace(left, answers=heard(LOST), under_way=late), f"{text}: no answer yet"
+            yield left._replace(answers=heard(LOST), under_way=late), f"{text}: no answer yet"
 
 
 def _path(came_from: Mapping[_State, tuple[_State, str] | None], state: _State) -> list[str]:

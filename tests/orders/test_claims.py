@@ -20,31 +20,38 @@ def _models(without: Without) -> Mapping[str, tuple[Mapping[str, Process], int]]
     return {
         "a claim": ({"first": first, **on}, 2),
         "a claim that nobody is given": ({"first": back, **on}, 1),
-        "two claims": ({"first": first, "second": second, **on}, 1),
+        "two claims": ({"first": first, "second": second, **on}, 0),
         "a claim and a cancellation": ({"first": first, "cancel": claims.cancel, **on}, 1),
         "a claim and another commit": ({"first": first, "touch": claims.touch, **on}, 1),
         "a claim and its retry": ({"first": first, "retry": partial(claims.retry, "first"), **on}, 1),
         "a claim and the end of its worker": (
             {"first": first, "removed": partial(claims.removed, "w", without), **on},
-            1,
+            0,
         ),
         "a claim and a listing": ({"first": first, "listing": claims.listing}, 0),
         "two handlers": ({"first": first, **on, "on2": partial(claims.on_claim, "on2", without)}, 1),
     }
 
 
-def _look(model: str, without: Without) -> dict[str, list[str]]:
+def _look(model: str, without: Without, more_faults: int = 0) -> dict[str, list[str]]:
     processes, faults = _models(without)[model]
     end = 0 if "listing" in processes else 9
     faulty = tuple(name for name in processes if name in ("first", "on", "retry"))
     at_the_end = claims.at_the_end if "on" in processes else lambda _: ""
-    explorer = Explorer(processes, end=end, faults=faults, faulty=faulty)
-    return explorer.holes(claims.start(), claims.always, at_the_end)
+    explorer = Explorer(processes, end=end, faults=faults + more_faults, faulty=faulty)
+    return explorer.holes(claims.start(), claims.always, at_the_end, most=4_000_000)
 
 
 @pytest.mark.parametrize("model", _models(Without.NOTHING))
 def test_nothing_is_lost(model: str) -> None:
     assert _look(model, Without.NOTHING) == {}
+
+
+@pytest.mark.large
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("model", _models(Without.NOTHING))
+def test_nothing_is_lost_when_one_more_request_fails(model: str) -> None:
+    assert _look(model, Without.NOTHING, more_faults=1) == {}
 
 
 @pytest.mark.parametrize("without", [rule for rule in Without if rule is not Without.NOTHING])
