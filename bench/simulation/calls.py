@@ -15,7 +15,7 @@ BLOBS = "blobs"
 
 CALLS: Mapping[str, Call] = {
     "createTask": (("W Groups", "W Expiry", "P deadline", "P pending", "W Pools"), ("W Tasks",)),
-    "claimWork": (("G pending",), ("R Tasks", "P claim", "U pending"), ("W Tasks",), ("W Pools",)),
+    "claimWork": (("G pending",), ("R Tasks", "P claim", "U pending"), ("W Pools",), ("W Tasks",)),
     "reclaimTask": (("R Tasks",), ("U claim", "U pending"), ("W Tasks",)),
     "reportCompleted": (("R Tasks", "P resolved"), ("W Tasks",), ("D claim", "D pending")),
     "createArtifact": (("W Tasks",),),
