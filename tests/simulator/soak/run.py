@@ -12,7 +12,7 @@ from tests.simulator.soak.life import Life
 from tests.simulator.soak.measures import Sample, counts, growth, megabytes, report, sums
 
 ROUGH = 0.01
-"""Of the requests of a rough day, how many meet trouble."""
+"""Of the requests of every second busy hour, how many meet trouble."""
 TO_THE_LAST_DEADLINE = 12 * 3600.0
 
 
@@ -71,7 +71,7 @@ class Soak:
         life = Life(deployment, pools, self._seed + number)
         world = deployment.world
         for day in range(extent.days):
-            world.run(self._day(life))
+            world.run(self._day(life, day))
             deployment.check()
             if day + 1 < extent.days:
                 deployment.forget()
@@ -100,13 +100,13 @@ class Soak:
             f"{sum(busiest.values())} things when busy, {sum(last.counts.values())} afterwards; {last.megabytes:.1f} MB"
         )
 
-    async def _day(self, life: Life) -> None:
+    async def _day(self, life: Life, day: int) -> None:
         deployment, extent, chance = self.deployment, self._extent, self.deployment.chance
         topics = deployment.world.topics
         topics.is_down = chance.random() < (0.6 if topics.is_down else 0.15)
         quiet = (24 - extent.busy_hours) * 3600.0 / extent.busy_hours
-        for _ in range(extent.busy_hours):
-            deployment.trouble.rate = ROUGH if chance.random() < 0.5 else 0.0
+        for hour in range(extent.busy_hours):
+            deployment.trouble.rate = ROUGH if (day + hour) % 2 == 0 else 0.0
             await life.hour(extent.groups, extent.workers)
             for role, often in (("calls", 0.4), ("handlers", 0.1), ("jobs", 0.1)):
                 if chance.random() < often:
