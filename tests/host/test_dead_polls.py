@@ -1,4 +1,8 @@
-"""Workers that hang up while they wait, beside one that works: which tasks are lost to them until takenUntil."""
+"""Workers that hang up while they wait, beside one that works: which tasks are lost to them until takenUntil.
+
+A call counts as waiting a moment before its first look. On an overloaded machine that moment is long, and a worker that
+hangs up in it may get a task: so these tests are large, and tests/simulator/test_dead_waits.py has the rule.
+"""
 
 from __future__ import annotations
 
@@ -119,6 +123,7 @@ def check(running: Running, cases: Sequence[Case]) -> None:
     assert not any(lost)
 
 
+@pytest.mark.large
 def test_no_task_is_lost_to_workers_that_hung_up_while_another_waits(deployed: Running) -> None:
     check(deployed, [Case(place, is_first, 1.5) for place in PLACES for is_first in (True, False)])
 
