@@ -11,7 +11,7 @@ budget holds for both. It follows a call into the tasks that the call starts. Wi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field
@@ -102,16 +102,29 @@ def counting() -> Iterator[Operations]:
         _recorders.reset(token)
 
 
+Begun = Sequence[tuple[Operations, int]]
+"""Who records a request that is under way, and its level there."""
+
+
+def begin(kind: Kind, target: str) -> Begun:
+    """One logical request starts; `end` takes what this returns."""
+    return [(operations, operations.begin(kind, target)) for operations in _recorders.get()]
+
+
+def end(begun: Begun) -> None:
+    """The request has its answer, or will never have one."""
+    for operations, level in begun:
+        operations.end(level)
+
+
 @contextmanager
 def recorded(kind: Kind, target: str) -> Iterator[None]:
     """One logical request runs inside."""
-    recorders = _recorders.get()
-    levels = [operations.begin(kind, target) for operations in recorders]
+    begun = begin(kind, target)
     try:
         yield
     finally:
-        for operations, level in zip(recorders, levels, strict=True):
-            operations.end(level)
+        end(begun)
 
 
 def retried() -> None:

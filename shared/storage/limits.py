@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from json.encoder import encode_basestring_ascii as _in_quotes  # what json.dumps calls for a text
 from urllib.parse import quote
 
@@ -38,6 +39,10 @@ _OPERATION_OVERHEAD = 1024
 """Bytes of the headers and boundaries around one operation of a transaction, rounded up."""
 _PROPERTY_OVERHEAD = 40
 """Bytes of quotes, punctuation and type annotation around a property's name and value in JSON, rounded up."""
+_MOST_OF_CHARACTER = 12
+"""Bytes of one character in JSON, or percent-encoded."""
+_MOST_OF_NUMBER = 20
+"""Bytes of a number in JSON."""
 _INT32 = range(-(1 << 31), 1 << 31)
 _INT64 = range(-(1 << 63), 1 << 63)
 _ILLEGAL_IN_KEY = re.compile(r"[/\\#?\x00-\x1f\x7f-\x9f]")
@@ -59,16 +64,16 @@ def check_key(key: str) -> None:
         raise ValueError(f"a key holds {found[0]!r}, which Azure Tables forbids")
 
 
-def check_values(partition: str, key: str, values: Mapping[str, Value]) -> int:
-    """The properties of one entity: names, types, number and sizes. Returns its `entity_size`."""
+def check_values(partition: str, key: str, values: Mapping[str, Value]) -> None:
+    """The properties of one entity: names, types, number and sizes."""
     if len(values) > MAX_PROPERTIES:
         raise ValueError(f"an entity has {len(values)} properties, more than {MAX_PROPERTIES}")
     for name, value in values.items():
         _check_property(name, value)
-    size = entity_size(partition, key, values)
-    if size > MAX_ENTITY:
-        raise ValueError(f"an entity has {size} bytes, more than {MAX_ENTITY}")
-    return size
+    if _at_most(partition, key, values) > MAX_ENTITY:
+        size = entity_size(partition, key, values)
+        if size > MAX_ENTITY:
+            raise ValueError(f"an entity has {size} bytes, more than {MAX_ENTITY}")
 
 
 def check_transaction(partition: str, operations: Sequence[Operation]) -> None:
@@ -77,7 +82,7 @@ def check_transaction(partition: str, operations: Sequence[Operation]) -> None:
         raise ValueError(f"a transaction has {len(operations)} operations, not 1 to {MAX_OPERATIONS}")
     check_key(partition)
     keys = set()
-    size = 0
+    at_most = 0
     for operation in operations:
         check_key(operation.key)
         if operation.key in keys:
@@ -85,11 +90,13 @@ def check_transaction(partition: str, operations: Sequence[Operation]) -> None:
         keys.add(operation.key)
         if isinstance(operation, Merge | Replace | Delete) and operation.etag == "":
             raise ValueError(f"the row {operation.key!r} is asked for by an empty ETag")
-        size += _overhead(partition, operation)
-        if not isinstance(operation, Delete):
-            size += check_values(partition, operation.key, operation.values)
-    if len(operations) > 1 and size > MAX_TRANSACTION:
-        raise ValueError(f"a transaction has about {size} bytes, more than {MAX_TRANSACTION}")
+        values = {} if isinstance(operation, Delete) else operation.values
+        check_values(partition, operation.key, values)
+        at_most += _OPERATION_OVERHEAD + _at_most(partition, operation.key, values)
+    if len(operations) > 1 and at_most > MAX_TRANSACTION:
+        size = transaction_size(partition, operations)
+        if size > MAX_TRANSACTION:
+            raise ValueError(f"a transaction has about {size} bytes, more than {MAX_TRANSACTION}")
 
 
 def transaction_size(partition: str, operations: Sequence[Operation]) -> int:
@@ -116,6 +123,22 @@ def entity_size(partition: str, key: str, values: Mapping[str, Value]) -> int:
     stored = 4 + 2 * (_utf16_units(partition) + _utf16_units(key))
     stored += sum(8 + 2 * len(name) + _stored_size(value) for name, value in values.items())
     return max(stored, _json_size(partition, key, values))
+
+
+def _at_most(partition: str, key: str, values: Mapping[str, Value]) -> int:
+    """More than `entity_size` and than the keys in a URL, without a look at the characters: two units each at most, six
+    bytes of JSON a unit. Few rows are so large that more has to be known."""
+    size = 2 * _PROPERTY_OVERHEAD + _MOST_OF_CHARACTER * 2 * (len(partition) + len(key) + 2)
+    for name, value in values.items():
+        size += _PROPERTY_OVERHEAD + 2 * len(name)
+        match value:
+            case str():
+                size += _MOST_OF_CHARACTER * (len(value) + 1)
+            case bytes():
+                size += 2 * len(value) + 4
+            case _:
+                size += _MOST_OF_NUMBER
+    return size
 
 
 def check_page(limit: int) -> None:
@@ -153,8 +176,13 @@ def check_block_id(block_id: str) -> None:
         raise ValueError(f"a block id has {len(block_id.encode())} bytes, not 1 to {MAX_BLOCK_ID}")
 
 
+@lru_cache(maxsize=1024)
+def _can_name_a_property(name: str) -> bool:
+    return _PROPERTY_NAME.fullmatch(name) is not None and name not in _RESERVED
+
+
 def _check_property(name: str, value: Value) -> None:
-    if not _PROPERTY_NAME.fullmatch(name) or name in _RESERVED:
+    if not _can_name_a_property(name):
         raise ValueError(f"{name!r} cannot name a property")
     match value:
         case bool():

@@ -13,7 +13,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, Self
 from wsgiref.handlers import format_date_time
 
@@ -21,7 +21,8 @@ from azure.core.exceptions import AzureError, ServiceRequestError, ServiceRespon
 
 from shared.errors import ServiceError
 from shared.frozen import dataclass
-from shared.storage.counting import Kind, recorded, retried
+from shared.storage import counting
+from shared.storage.counting import Kind
 from shared.storage.interface import StorageRefused, StorageUnavailable
 
 IN_PATH = "!$&'()*,;=@:"
@@ -173,6 +174,7 @@ class AnswerToAnother(NoAnswer):
 
 _PASSING = (NoAnswer, TimeoutError, ServiceRequestError, ServiceResponseError)
 """No connection or no whole answer, also of the service that gives tokens: the next try may do better."""
+_FAILURES = (NoAnswer, AzureError, TimeoutError)
 
 
 def is_answer_to(request: Request, answer: Answer) -> bool:
@@ -241,26 +243,43 @@ class Wire:
         answer was lost is sent again as well: its repeat may be refused (409, 412, 404) by the first try's own
         effect. Callers tell by an operation id in the row (design 5).
         """
-        with recorded(request.kind, request.path), unavailable(), self._watched(request) as note:
-            answer = await self._try(request)
-            note(answer.status)
-        return _accepted(request, answer)
+        begun = counting.begin(request.kind, request.path)
+        try:
+            if self._watch is None:
+                answer, passing = await self._try(request)
+            else:
+                with self._watch(self._service, request.method, request.url) as note:
+                    answer, passing = await self._try(request)
+                    note(answer.status)
+        except _FAILURES as error:
+            raise _unavailable(error) from error
+        finally:
+            counting.end(begun)
+        if passing:
+            raise _failure(_code(answer) or "HTTP", passing)
+        if answer.status in REFUSED:
+            raise Refused(answer.status, _code(answer))
+        if answer.status >= 300:
+            raise _failure(_code(answer) or "HTTP", answer.status)
+        return answer
 
-    async def _try(self, request: Request) -> Answer:
+    async def _try(self, request: Request) -> tuple[Answer, int]:
+        """The last answer, and the first of its statuses that speaks of a trouble that may pass, or 0."""
         time_of = asyncio.get_running_loop().time
         end = time_of() + self._patience.total
         for pause in self._patience.pauses():
             try:
                 answer = await self._try_once(request, end)
-                if not _passing_statuses(request, answer):
-                    return answer
+                if not _passing_status(request, answer):
+                    return answer, 0
             except _PASSING:
                 if time_of() >= end:
                     raise
                 # Otherwise the next try shows it; the last one, below, is not caught.
             await asyncio.sleep(min(pause, end - time_of()))
-            retried()
-        return await self._try_once(request, end)
+            counting.retried()
+        answer = await self._try_once(request, end)
+        return answer, _passing_status(request, answer)
 
     async def _try_once(self, request: Request, end: float) -> Answer:
         """One timer for the whole try, whatever comes in meanwhile. Raises TimeoutError, too."""
@@ -279,12 +298,6 @@ class Wire:
         await self._authorisation.authorise(request)
         return await self._exchange.exchange(request)
 
-    def _watched(self, request: Request) -> AbstractContextManager[Callable[[int], None]]:
-        return _UNWATCHED if self._watch is None else self._watch(self._service, request.method, request.url)
-
-
-_UNWATCHED: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda status: None)
-
 
 @contextmanager
 def unavailable() -> Iterator[None]:
@@ -292,11 +305,14 @@ def unavailable() -> Iterator[None]:
     not change; the text holds no URL and no secret."""
     try:
         yield
-    except NoAnswer as error:
-        raise StorageUnavailable(str(error)) from error
-    except (AzureError, TimeoutError) as error:
-        status = getattr(error, "status_code", None)
-        raise _failure(type(error).__name__, status) from error
+    except _FAILURES as error:
+        raise _unavailable(error) from error
+
+
+def _unavailable(error: Exception) -> StorageUnavailable:
+    if isinstance(error, NoAnswer):
+        return StorageUnavailable(str(error))
+    return _failure(type(error).__name__, getattr(error, "status_code", None))
 
 
 def may_pass(status: int) -> bool:
@@ -309,20 +325,13 @@ def _failure(what: str, status: int | None) -> StorageUnavailable:
     return kind(f"{what} {status or ''}".strip())
 
 
-def _passing_statuses(request: Request, answer: Answer) -> list[int]:
-    """The statuses of an answer that speak of a trouble that may pass."""
-    inside = [] if request.statuses is None else request.statuses(answer.content)
-    return [status for status in (answer.status, *inside) if may_pass(status)]
-
-
-def _accepted(request: Request, answer: Answer) -> Answer:
-    if passing := _passing_statuses(request, answer):
-        raise _failure(_code(answer) or "HTTP", passing[0])
-    if answer.status in REFUSED:
-        raise Refused(answer.status, _code(answer))
-    if answer.status >= 300:
-        raise _failure(_code(answer) or "HTTP", answer.status)
-    return answer
+def _passing_status(request: Request, answer: Answer) -> int:
+    """The first status of an answer that speaks of a trouble that may pass, or 0."""
+    if may_pass(answer.status):
+        return answer.status
+    if request.statuses is None:
+        return 0
+    return next(filter(may_pass, request.statuses(answer.content)), 0)
 
 
 def _code(answer: Answer) -> str:

@@ -19,6 +19,7 @@ NAMESPACE = "taskcluster"
 """The loggers of this service start with it."""
 
 _bound: ContextVar[Mapping[str, str | int]] = ContextVar("_bound", default=MappingProxyType({}))
+_ENCODER = json.JSONEncoder(default=str, ensure_ascii=False)
 _OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
 
 
@@ -53,7 +54,7 @@ class Record(logging.LogRecord):
         """The text, and the fields as JSON. Half characters (lone surrogates), which no host takes, are escaped."""
         text = super().getMessage()
         if fields := self.fields:
-            text = f"{text} {json.dumps(fields, default=str, ensure_ascii=False)}"
+            text = f"{text} {_ENCODER.encode(fields)}"
         return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 

@@ -33,7 +33,8 @@ HANDLE = MessageHandle(queue="q" * 63, message_id="m" * 36, pop_receipt="r" * 10
 
 def _fits(task: Task) -> None:
     values = encode_task(task)
-    size = limits.check_values(task.task_id, "task.status", values)
+    limits.check_values(task.task_id, "task.status", values)
+    size = limits.entity_size(task.task_id, "task.status", values)
     assert size <= ROOM * limits.MAX_ENTITY
     assert max(map(_length, values.values())) <= ROOM * limits.MAX_TEXT
 

@@ -266,7 +266,8 @@ def _rows_fit(world: World) -> None:
             place = table, row.partition, row.key
             if world.fitting.get(place) is row:
                 continue
-            size = limits.check_values(row.partition, row.key, row.values)
+            limits.check_values(row.partition, row.key, row.values)
+            size = limits.entity_size(row.partition, row.key, row.values)
             assert size <= ROOM * limits.MAX_ENTITY, f"{row.key} in {table} has {size} bytes"
             texts = [name for name, value in row.values.items() if isinstance(value, str)]
             assert all(len(str(row.values[name])) <= ROOM * limits.MAX_TEXT for name in texts), f"{row.key} in {table}"
