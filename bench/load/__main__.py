@@ -34,6 +34,7 @@ from bench.load.meter import Meter
 from bench.load.report import charts, markdown, write
 from bench.load.result import Result
 from local import state
+from local.bootstrap import python_build
 from local.child import ChildError
 from local.ports import Ports, PortTakenError
 from local.stack import Stack, StackOptions
@@ -88,7 +89,7 @@ def _run(given: argparse.Namespace) -> None:
 
 
 def _measure(target: Target, preset: Preset, clients: int, stack: Stack | None) -> Result:
-    machine = {"cores": os.cpu_count(), "processor": _processor(), "python": platform.python_version()} if stack else {}
+    machine = {"cores": os.cpu_count(), "processor": _processor(), "python": python_build()} if stack else {}
     result = Result(
         started=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         commit=_commit() if stack else "unknown",

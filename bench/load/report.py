@@ -78,6 +78,8 @@ def _about(result: Result) -> str:
     busy = f"; other programs used {min(others):.1f} to {max(others):.1f} cores meanwhile" if others else ""
     cores = result.machine.get("cores")
     machine = f"{result.machine.get('processor', 'unknown')}, {cores} cores" if cores else "a machine elsewhere"
+    if python := result.machine.get("python"):
+        machine += f", Python {python}"
     return (
         f"Measured {result.started} at commit {result.commit} against {result.target}, sizes `{result.preset}`, by "
         f"{result.clients} client processes; {machine}{busy}."

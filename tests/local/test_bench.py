@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import calls_cpu
 from bench.load.result import Result
 from local import state
 from tests.local.stacks import free_ports
@@ -45,3 +46,15 @@ def test_quick_run_measures_every_part_without_a_failure(tmp_path: Path) -> None
     assert (tmp_path / "report.md").exists()
     assert (tmp_path / "list-by-size.svg").exists()
     assert not state.folder(port).exists(), "nothing of the stack is left"
+
+
+@pytest.mark.large
+def test_the_cpu_of_calls_in_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A checkout against itself: nothing but noise is between them."""
+    monkeypatch.setattr(calls_cpu, "COUNTS", {"create": 20, "status": 40, "cycle": 8})
+    monkeypatch.setattr(sys, "argv", ["calls_cpu", "--rounds", "2"])
+    calls_cpu.main()
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["create", "status", "cycle"]
+    for line in lines:
+        assert 0.2 < float(line.rpartition(" ")[2]) < 5

@@ -265,3 +265,22 @@ def test_a_repeat_run_starts_at_once() -> None:
     assert result.returncode == 0, result.stderr
     assert {"demo", "up", "down", "env", "logs", "test"} <= set(result.stdout.split())
     assert time.monotonic() - started < 5  # well under 2 s where nothing else runs
+
+
+@pytest.mark.parametrize(
+    ("options", "flag", "is_guided"),
+    [
+        ("'--enable-shared' '--enable-optimizations'", "-fprofile-use", True),
+        ("'--enable-shared'", "-fprofile-use", False),
+        ("'--enable-shared'", "", True),
+        (None, None, True),
+    ],
+    ids=["asked for", "not asked for", "by Debian", "unknown"],
+)
+def test_a_python_that_was_built_without_profiles_is_told(
+    monkeypatch: pytest.MonkeyPatch, options: str | None, flag: str | None, is_guided: bool
+) -> None:
+    variables = {"CONFIG_ARGS": options, "PGO_PROF_USE_FLAG": flag}
+    monkeypatch.setattr("sysconfig.get_config_var", variables.get)
+    assert bootstrap.is_profile_guided() == is_guided
+    assert ("without" in bootstrap.python_build()) != is_guided
