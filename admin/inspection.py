@@ -82,8 +82,7 @@ async def _look(records: Records, task_id: str) -> _Look:
     repairs = TaskRepairs(records, status, task)
     found = [*_runs(task), *_guards(task, rows, repairs)]
     found += _overdue(records, task, repairs)
-    if not await _is_scheduled_for_deletion(records, definition):
-        found.append(Finding("it would never be deleted", repairs.schedule_deletion(definition)))
+    found += await _deletion(records, task, repairs)
     if records.runtime.now() - status.timestamp >= records.settled:
         found += await _group_rows(records, task, repairs)
         found += await _pool_rows(records, task, repairs)
@@ -125,9 +124,17 @@ def _overdue(records: Records, task: Task, repairs: TaskRepairs) -> Iterator[Fin
         )
 
 
-async def _is_scheduled_for_deletion(records: Records, definition: Definition) -> bool:
-    words = definition.task_id, definition.task_group_id
-    return await records.expiry.is_scheduled(definition.expires, "task", words)
+async def _deletion(records: Records, task: Task, repairs: TaskRepairs) -> list[Finding]:
+    """Either a sweep of its group finds it among the members, or it has a row of its own."""
+    group = await records.groups.header(task.task_group_id)
+    member = await records.storage.tables.get(keys.GROUPS, task.task_group_id, keys.member(task.task_id))
+    sweep = group if group is not None and group.is_swept and member is not None else None
+    is_scheduled = records.expiry.is_scheduled
+    if sweep is not None and await is_scheduled(sweep.expires, keys.SWEPT_GROUP, (task.task_group_id,)):
+        return []
+    if await is_scheduled(task.expires, "task", (task.task_id, task.task_group_id)):
+        return []
+    return [Finding("it would never be deleted", repairs.schedule_deletion(sweep))]
 
 
 async def _group_rows(records: Records, task: Task, repairs: TaskRepairs) -> list[Finding]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from admin.account import Records
-from shared.domain.definition import Definition
 from shared.domain.effects import ChangePoolRows, row_of
 from shared.domain.task import State, Task
 from shared.storage import keys
@@ -50,9 +49,12 @@ class TaskRepairs:
             lambda: self._records.messages.put_claim(task.task_id, task.last_run_id, until, started=run.started)
         )
 
-    def schedule_deletion(self, definition: Definition) -> Repair:
-        """The row that deletes it when it has expired."""
-        return self._unless_changed(lambda: self._records.expiry.task(definition))
+    def schedule_deletion(self, group: Group | None) -> Repair:
+        """The row that deletes it when it has expired: that of its group, whose member it is, or one of its own."""
+        task, expiry = self._task, self._records.expiry
+        if group is not None:
+            return self._unless_changed(lambda: expiry.group(group.task_group_id, group.expires))
+        return self._unless_changed(lambda: expiry.task(task.task_id, task.task_group_id, task.expires))
 
     def count_as_unresolved(self) -> Repair:
         """Its active row. If it was resolved meanwhile, the handler that removes such rows is called for again."""

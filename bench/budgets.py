@@ -9,7 +9,7 @@ Cost = Mapping[str, float]
 """Storage requests by kind: R, W tables; P, G, U, D queues; BR, BW, BD blobs."""
 
 CALLS: Mapping[str, Cost] = {
-    "createTask": {"P": 2, "W": 4},
+    "createTask": {"P": 2, "W": 3},
     "claimWork": {"G": 1, "R": 1, "P": 1, "U": 1, "W": 2},
     "reclaimTask": {"U": 2, "W": 1},
     "reportCompleted": {"P": 1, "W": 1, "D": 2},
@@ -27,8 +27,8 @@ UPLOAD: Cost = {"BW": 2, "W": 1}
 """The worker's own upload of an artifact's block straight into storage, and its commit."""
 HOST: Cost = {"G": 1, "D": 1}
 """What the Functions host asks for each message that wakes a function."""
-EXPIRY: Cost = {"R": 1, "W": 3}
-"""A task's rows, its place in its group, its line in the list; the blobs' deletion is free."""
+EXPIRY: Cost = {"R": 1.4, "W": 1.3}
+"""A task's rows; its share of what is read and deleted for its group, one of twenty. The blobs' deletion is free."""
 READ: Cost = {"R": 1, "BR": 1}
 """An artifact that is read by its signed URL."""
 

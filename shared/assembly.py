@@ -19,6 +19,7 @@ from shared.usecases.clients import ClientAccounts
 from shared.usecases.create import CreateTask
 from shared.usecases.dependents import Dependents
 from shared.usecases.expiration import Expiration
+from shared.usecases.expiry_failures import ExpiryFailures
 from shared.usecases.group_expiry import GroupExpiry
 from shared.usecases.group_jobs import GroupJobs
 from shared.usecases.group_statuses import GroupStatuses
@@ -27,6 +28,7 @@ from shared.usecases.health import Health
 from shared.usecases.heartbeat import Ask
 from shared.usecases.history import History
 from shared.usecases.lifecycle import Lifecycle
+from shared.usecases.member_expiry import MemberExpiry
 from shared.usecases.membership import Membership
 from shared.usecases.operations import Operations
 from shared.usecases.pool_views import Directory, PoolViews
@@ -114,11 +116,15 @@ def _group_statuses(parts: Parts) -> GroupStatuses:
 
 
 def _expiration(parts: Parts) -> Expiration:
-    unsent_events = UnsentEvents(parts.storage.queues, parts.runtime)
+    storage, stores, runtime = parts.storage, parts.stores, parts.runtime
+    unsent_events, failures = UnsentEvents(storage.queues, runtime), ExpiryFailures(runtime)
+    tasks = TaskExpiry(storage, stores, parts.artifacts.expiry, parts.definitions, unsent_events)
+    members = MemberExpiry(storage, stores, tasks, parts.expiry, unsent_events, failures)
     return Expiration(
         parts.expiry,
-        TaskExpiry(parts.storage, parts.stores, parts.artifacts.expiry, parts.definitions, unsent_events),
-        GroupExpiry(parts.storage, parts.stores.groups, parts.recent_groups, unsent_events, parts.runtime),
+        tasks,
+        members,
+        GroupExpiry(storage, stores.groups, parts.recent_groups, members, unsent_events, runtime),
         parts.worker_rows,
         parts.directory,
         parts.clients,
@@ -126,7 +132,8 @@ def _expiration(parts: Parts) -> Expiration:
         parts.index,
         unsent_events,
         parts.audit,
-        parts.runtime,
+        failures,
+        runtime,
     )
 
 

@@ -14,7 +14,7 @@ BLOBS = "blobs"
 """Any container."""
 
 CALLS: Mapping[str, Call] = {
-    "createTask": (("W Groups", "W Expiry", "P deadline", "P pending", "W Pools"), ("W Tasks",)),
+    "createTask": (("W Groups", "P deadline", "P pending", "W Pools"), ("W Tasks",)),
     "claimWork": (("G pending",), ("R Tasks", "P claim", "U pending"), ("W Pools",), ("W Tasks",)),
     "reclaimTask": (("R Tasks",), ("U claim", "U pending"), ("W Tasks",)),
     "reportCompleted": (("R Tasks", "P resolved"), ("W Tasks",), ("D claim", "D pending")),

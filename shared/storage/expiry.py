@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from shared.concurrency import in_waves
 from shared.domain.artifacts import digest
 from shared.domain.dates import format_date, parse_date
-from shared.domain.definition import Definition
 from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.frozen import dataclass
 from shared.storage import keys
@@ -107,27 +106,35 @@ class ExpiryStore:
         self._tables = storage.tables
         self._now = now
 
-    async def task(self, definition: Definition) -> None:
-        """Schedules the deletion of a task, with its group membership, edges and artifacts."""
-        await self.write(definition.expires, "task", _task_words(definition), _task_values(definition))
+    async def task(self, task_id: str, task_group_id: str, expires: datetime) -> None:
+        """Schedules the deletion of a task by itself, where no sweep of its group deletes it."""
+        await self.write(expires, "task", (task_id, task_group_id), {"taskGroupId": task_group_id})
 
-    async def new_task(self, definition: Definition) -> Scheduled | None:
-        """As `task`, unless it exists already: then `task` keeps it."""
-        return await self._create(definition.expires, "task", _task_words(definition), _task_values(definition))
+    async def tasks(self, task_group_id: str, failed: Collection[str], others: Collection[str]) -> None:
+        """The same for tasks that a sweep of their group leaves: soon, and for those that have failed after a back-off.
+        At most a hundred of each."""
+        values: dict[str, Value] = {"taskGroupId": task_group_id}
+        after = self._now() + FIRST_RETRY - EXPIRY_GRACE_PERIOD
+        for task_ids, due, more in ((failed, after, {_FAILURES: 1}), (others, self._now(), {})):
+            rows = [Upsert(keys.expiring("task", each, task_group_id), {**values, **more}) for each in task_ids]
+            if rows:
+                await self._tables.transact(keys.EXPIRY, self.bucket(due), rows)
 
     async def definition(self, task_id: str, path: str, expires: datetime) -> None:
         """The blob of a definition that is too large for a row. Its path names the content, expiration included, so
         that no other task refers to it later. It is due after its task, whose readers need it."""
         await self.write(min(expires, _NEVER) + BLOB_AFTER_TASK, "definition", (task_id, digest(path)), {"path": path})
 
-    async def group(self, task_group_id: str, expires: datetime) -> None:
-        """Schedules the deletion of a group; it is due again for as long as its header has a later expiration."""
-        await self.write(expires, "group", (task_group_id,), {})
+    async def group(self, task_group_id: str, expires: datetime, *, is_swept: bool = True) -> None:
+        """Schedules a sweep of a group: its tasks go that have expired by then, and with the last one the group. It is
+        due again for as long as the group is there."""
+        kind = keys.SWEPT_GROUP if is_swept else keys.UNSWEPT_GROUP
+        await self.write(expires, kind, (task_group_id,), {})
 
     async def new_group(self, task_group_id: str, expires: datetime, listed: str) -> None:
         """As `group`; and the row of the list of groups with the key `listed`, which is due until the group is gone.
         One request, as they are of one hour."""
-        rows = keys.expiring("group", task_group_id), keys.expiring("listed", task_group_id, listed)
+        rows = keys.expiring(keys.SWEPT_GROUP, task_group_id), keys.expiring("listed", task_group_id, listed)
         await self._tables.transact(keys.EXPIRY, self.bucket(expires), [Upsert(key, {}) for key in rows])
 
     async def worker(self, task_queue_id: str, worker_group: str, worker_id: str, expires: datetime) -> None:
@@ -142,8 +149,11 @@ class ExpiryStore:
     async def new_artifact(self, task_id: str, run_id: int, name: str, expires: datetime) -> Scheduled | None:
         """An artifact that expires before its task, to be rolled back unless it existed already; its row says whether
         this is its latest expiration."""
-        words = (task_id, str(run_id), digest(name))
-        return await self._create_or_touch(expires, "artifact", words, {"name": name})
+        words, values = (task_id, str(run_id), digest(name)), {"name": name}
+        scheduled = await self._create(expires, "artifact", words, values)
+        if scheduled is None:
+            await self.write(expires, "artifact", words, values)
+        return scheduled
 
     async def upload(self, task_id: str, run_id: int, name: str, until: datetime) -> None:
         """An upload that no resolution may commit in time: not to delete, but to commit once its URL has expired."""
@@ -281,23 +291,6 @@ class ExpiryStore:
         except TransactionRefused:
             return None
         return Scheduled(bucket=bucket, key=key, etag=etag)
-
-    async def _create_or_touch(
-        self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]
-    ) -> Scheduled | None:
-        scheduled = await self._create(expires, kind, words, values)
-        if scheduled is None:
-            await self.write(expires, kind, words, values)
-        return scheduled
-
-
-def _task_words(definition: Definition) -> tuple[str, ...]:
-    """With the group: a call that is refused may name another one than the task's."""
-    return definition.task_id, definition.task_group_id
-
-
-def _task_values(definition: Definition) -> Mapping[str, Value]:
-    return {"taskGroupId": definition.task_group_id}
 
 
 def _due(expires: datetime) -> datetime:

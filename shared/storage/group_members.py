@@ -104,12 +104,13 @@ class MemberStore:
 
         Raises GroupExists, MemberExists.
         """
-        header = {
+        header: dict[str, Value] = {
             "schedulerId": definition.scheduler_id,
             "expires": group_expires(definition),
             "sealed": "",
             "due": "",
             "listed": listed,
+            "swept": True,
         }
         operations: list[Operation] = [
             Create(keys.GROUP, header),

@@ -12,6 +12,7 @@ from typing import Any, cast
 from shared.domain.dates import format_date, parse_date
 from shared.domain.task import State
 from shared.frozen import dataclass
+from shared.storage import keys
 from shared.storage.codec import PackedDefinition, packed_in
 from shared.storage.interface import MAX_OPERATIONS, Row, Value
 
@@ -27,6 +28,11 @@ STATE_COLUMNS = (
     *(f"{OPENED}{generation:04d}" for generation in range(1, _SHOWN + 1)),
 )
 """What tells whether the task of a member row is resolved."""
+FINAL_COLUMNS = (
+    *(f"{FINAL}{generation:04d}" for generation in range(_SHOWN)),
+    *(f"{OPENED}{generation:04d}" for generation in range(1, _SHOWN + 1)),
+)
+"""What shows the status of its last resolution."""
 EDGES_WITH_MEMBER = MAX_OPERATIONS - 4
 """Edges that fit into the transaction that adds a member, beside the rows of its group and its own."""
 MOST_GUARDED = EDGES_WITH_MEMBER // 2
@@ -45,6 +51,9 @@ class Group:
     """Task and generation whose resolution has yet to be checked for being the group's last; "" when none."""
     listed: str
     """The key of its row in the list of groups; "" for a group that was created before there was one."""
+    is_swept: bool
+    """Whether its tasks are deleted by a sweep of the group: those of a group that was created before there were sweeps
+    have rows of their own in the Expiry table."""
     etag: str
 
 
@@ -119,6 +128,7 @@ def decode_group(row: Row) -> Group:
         sealed=parse_date(sealed) if sealed else None,
         due=str(row.values["due"]),
         listed=str(row.values.get("listed", "")),
+        is_swept=bool(row.values.get("swept", False)),
         etag=row.etag,
     )
 
@@ -142,17 +152,21 @@ def active_values(now: datetime) -> dict[str, Value]:
 
 def decode_member(row: Row) -> Member:
     """A member row."""
-    task_id = row.key.split("~", 1)[1]
     packed = row.values.get("definition")
-    finals = _generations(row, FINAL)
-    opened = max(_generations(row, OPENED), default=0)
-    final = row.values[f"{FINAL}{opened:04d}"] if opened in finals else None
     return Member(
-        task_id=task_id,
+        task_id=keys.task_of(row.key),
         definition=packed_in(row, cast("bytes", packed)) if packed else None,
-        final=json.loads(str(final)) if final else None,
+        final=final_status(row),
         etag=row.etag,
     )
+
+
+def final_status(row: Row) -> dict[str, Any] | None:
+    """The status of the last resolution of a member row's task; None when it was never resolved, or has been opened
+    again since. While there is one the task has no active row that counts."""
+    opened = max(_generations(row, OPENED), default=0)
+    final = row.values.get(f"{FINAL}{opened:04d}")
+    return json.loads(str(final)) if final else None
 
 
 def was_created(row: Row) -> bool:

@@ -92,6 +92,13 @@ def member(task_id: str) -> str:
 
 
 MEMBERS = ("member~", "member\x7f")
+GROUP_AND_MEMBERS = ("group", "scheduler\x7f")
+"""One range: the group's header, notes of its jobs, its members, and the guard of its scheduler."""
+
+
+def task_of(member: str) -> str:
+    """The task of a member row."""
+    return member.partition("~")[2]
 
 
 def actives(task_id: str) -> tuple[str, str]:
@@ -222,6 +229,13 @@ def hour(moment: datetime) -> str:
 def expiring(kind: str, *words: str) -> str:
     """Row of something to delete in its bucket."""
     return "~".join((kind, *words))
+
+
+SWEPT_GROUP = "group-tasks"
+"""The kind of expiry row that is about a group and its tasks. Code from before there were sweeps does not know it, and
+leaves it for later."""
+UNSWEPT_GROUP = "group"
+"""The same, of a group that such code has created, whose tasks have rows of their own."""
 
 
 PRIVATE = "artifacts"

@@ -112,7 +112,7 @@ class Artifacts:
     async def _schedule_expiry(
         self, definition: Definition, run_id: int, wanted: Artifact, until: datetime
     ) -> Scheduled | None:
-        """What the expiry job has to know is written ahead; the task's own row covers what expires with it."""
+        """What the expiry job has to know is written ahead; what expires with the task goes with it."""
         scheduled = None
         if keys.hour(wanted.expires) < keys.hour(definition.expires):
             scheduled = await self._expiry.new_artifact(definition.task_id, run_id, wanted.name, wanted.expires)

@@ -54,8 +54,6 @@ class _Attempt:
     """No dependency of the group was settled when the edges out of all of them were written."""
     member_existed: bool = False
     """A call before this one has added the member: its task may exist, or its commit be under way."""
-    expiry_row_existed: bool = False
-    """The same for the row of the Expiry table."""
 
     def note(self, task_id: str, task: Task | None) -> None:
         """Notes a dependency that was read. What satisfied once during the call is satisfied for good."""
@@ -133,7 +131,6 @@ class CreateTask:
         unknown = self._recall(attempt)
         beside: tuple[Awaitable[None], ...] = (
             attempt.ahead.ensure(creation.create(attempt.task, attempt.now).ahead),
-            self._schedule_expiry(attempt),
             self._spill(attempt),
         )
         if unknown:
@@ -150,8 +147,6 @@ class CreateTask:
             if existing is not None:
                 return await self._found(attempt, existing)
             await self._membership.rewrite(definition, attempt.packed, attempt.now, attempt.edges)
-        if attempt.expiry_row_existed:
-            await self._expiry.task(definition)
         if not attempt.is_guarded:
             await self._look_at_group(attempt)
         try:
@@ -205,14 +200,6 @@ class CreateTask:
         else:
             attempt.roll_back.append(place.leave)
             attempt.is_guarded = place.is_guarded
-
-    async def _schedule_expiry(self, attempt: _Attempt) -> None:
-        """Writes what the expiry job has to know of the task."""
-        scheduled = await self._expiry.new_task(attempt.definition)
-        if scheduled is None:
-            attempt.expiry_row_existed = True
-        else:
-            attempt.roll_back.append(lambda: self._expiry.roll_back(scheduled))
 
     async def _spill(self, attempt: _Attempt) -> None:
         """A definition that does not fit into a row. Another call may rely on the same blob, so it stays whatever

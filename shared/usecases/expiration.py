@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -11,7 +10,6 @@ from enum import Enum, auto
 from shared.auth.client_store import ClientStore
 from shared.concurrency import in_waves
 from shared.domain.protocol import ROWS_COMPLETE_AFTER
-from shared.errors import ServiceError
 from shared.frozen import dataclass
 from shared.runtime import Runtime
 from shared.storage import keys
@@ -20,29 +18,28 @@ from shared.storage.expiry import Expiring, ExpiryStore, is_over
 from shared.storage.interface import MAX_OPERATIONS, StorageUnavailable
 from shared.storage.partitions import OutOfTime
 from shared.storage.workers import WorkerStore
-from shared.telemetry.instruments import EXPIRATIONS_FAILED
 from shared.usecases import audit
 from shared.usecases.artifact_expiry import ArtifactExpiry
 from shared.usecases.audit import Audit
+from shared.usecases.expiry_failures import ExpiryFailures, ProcessDied
 from shared.usecases.group_expiry import GroupExpiry
 from shared.usecases.index import Index
-from shared.usecases.task_expiry import Emptied, TaskExpiry
+from shared.usecases.member_expiry import MemberExpiry
+from shared.usecases.task_expiry import TaskExpiry
 from shared.usecases.unsent_events import UnsentEvents
-
-log = logging.getLogger("taskcluster.expiration")
 
 WIDTH = 16
 """Things deleted in parallel."""
 LONGEST = timedelta(minutes=1)
 """For so long a run works on one thing, while others wait: the rest of it is due again in a later hour."""
-STUCK_AFTER = 5
-"""What has failed so many times in a row, over a day or more, needs a person."""
-OF_EVENTS = frozenset({"task", "group"})
+OF_EVENTS = frozenset({"task", keys.SWEPT_GROUP, keys.UNSWEPT_GROUP})
 """Kinds that stay while events that may be of them are unsent."""
 
 EXPIRY_JOB = "static/taskcluster/auth"
 """Who deletes a client that has expired, in its history: the name that upstream uses."""
 
+_LISTED = "listed"
+"""Rows that are due with their group, and stay for as long as it does: they are looked at after it."""
 _HOUR = timedelta(hours=1)
 
 
@@ -51,14 +48,7 @@ class _Failed:
     error: Exception
 
 
-class _Died(ServiceError):
-    """The process that tried to delete something did not live to say what became of it."""
-
-    def __init__(self) -> None:
-        super().__init__("the process that tried it has died")
-
-
-_Result = Emptied | datetime | _Failed | None
+_Result = datetime | _Failed | None
 """What became of one thing: see `Expiration`."""
 
 
@@ -84,6 +74,7 @@ class Expiration:
         self,
         expiry: ExpiryStore,
         tasks: TaskExpiry,
+        members: MemberExpiry,
         groups: GroupExpiry,
         workers: WorkerStore,
         directory: DirectoryStore,
@@ -92,22 +83,23 @@ class Expiration:
         index: Index,
         unsent_events: UnsentEvents,
         histories: Audit,
+        failures: ExpiryFailures,
         runtime: Runtime,
     ) -> None:
         self._expiry = expiry
-        self._tasks = tasks
         self._workers = workers
         self._directory = directory
         self._clients = clients
         self._unsent_events = unsent_events
         self._audit = histories
+        self._failures = failures
         self._now = runtime.now
-        self._meter = runtime.meter
-        self._by_kind: Mapping[str, Callable[[Expiring, datetime], Awaitable[Emptied | datetime | None]]] = {
-            "task": tasks.empty,
+        self._by_kind: Mapping[str, Callable[[Expiring, datetime], Awaitable[datetime | None]]] = {
+            "task": members.task,
             "definition": tasks.definition,
-            "group": groups.group,
-            "listed": groups.listed,
+            keys.SWEPT_GROUP: groups.group,
+            keys.UNSWEPT_GROUP: groups.group,
+            _LISTED: groups.listed,
             "worker": self._worker,
             Kind.TASK_QUEUE: self._task_queue,
             Kind.PROVISIONER: self._provisioner,
@@ -119,8 +111,7 @@ class Expiration:
             keys.AUDIT_SWEEP: histories.expire,
             keys.EXCHANGED: self._row_alone,
         }
-        """Each deletes one thing, if it can before the given time. Returns when it is due again, None if never; a task
-        is deleted in two steps.
+        """Each deletes one thing, if it can before the given time. Returns when it is due again, None if never.
 
         Raises OutOfTime when a later run has to go on.
         """
@@ -169,7 +160,7 @@ class Expiration:
         """Schedules another try, for later, of what a run was deleting when its process died."""
 
         async def count(expiring: Expiring) -> None:
-            self._note_failure(expiring, await self._expiry.retry_later(expiring, has_died=True), _Died())
+            self._note_failure(expiring, await self._expiry.retry_later(expiring, has_died=True), ProcessDied())
 
         await in_waves(WIDTH, count, died)
         await self._expiry.done(died)
@@ -185,18 +176,22 @@ class Expiration:
             except Exception as error:
                 return _Failed(error)
 
-        results = await in_waves(WIDTH, begin, batch)
-        await self._tasks.leave_groups([result for result in results if isinstance(result, Emptied)], self._end(until))
+        results: dict[str, _Result] = {}
+        for some in (
+            [each for each in batch if each.kind != _LISTED],
+            [each for each in batch if each.kind == _LISTED],
+        ):
+            results |= zip([each.key for each in some], await in_waves(WIDTH, begin, some), strict=True)
         unavailable: list[StorageUnavailable] = []
 
-        async def conclude(begun: tuple[Expiring, _Result]) -> _Outcome:
+        async def conclude(expiring: Expiring) -> _Outcome:
             try:
-                return await self._conclude(*begun, until)
+                return await self._conclude(expiring, results[expiring.key], until)
             except StorageUnavailable as error:
                 unavailable.append(error)
                 return _Outcome.UNTOUCHED
 
-        outcomes = await in_waves(WIDTH, conclude, zip(batch, results, strict=True))
+        outcomes = await in_waves(WIDTH, conclude, batch)
         handled = [each for each, outcome in zip(batch, outcomes, strict=True) if outcome is not _Outcome.UNTOUCHED]
         await self._expiry.done(handled)
         if unavailable:
@@ -205,11 +200,6 @@ class Expiration:
 
     async def _conclude(self, expiring: Expiring, result: _Result, until: datetime) -> _Outcome:
         """Raises StorageUnavailable when it could not even be scheduled for later."""
-        if isinstance(result, Emptied):
-            try:
-                result = await self._tasks.delete(result, self._end(until))
-            except Exception as error:
-                result = _Failed(error)
         if isinstance(result, _Failed):
             if isinstance(result.error, OutOfTime):
                 return await self._leave_rest(expiring, result.error.resume, until)
@@ -234,20 +224,8 @@ class Expiration:
         return _Outcome.UNTOUCHED
 
     def _note_failure(self, expiring: Expiring, failures: int, error: Exception) -> None:
-        is_stuck = failures >= STUCK_AFTER
         kind = expiring.kind if expiring.kind in self._by_kind else "unknown"
-        self._meter.add(EXPIRATIONS_FAILED, kind, "yes" if is_stuck else "no")
-        details = {"action": "expiration_stuck" if is_stuck else "expiration_failed", "failures": failures}
-        passing = isinstance(error, StorageUnavailable | _Died)
-        log.log(
-            logging.ERROR if is_stuck or not passing else logging.WARNING,
-            "cannot delete %s (failed %d times in a row): %s",
-            expiring.key,
-            failures,
-            error,
-            extra=details,
-            exc_info=None if passing else error,
-        )
+        self._failures.note(kind, expiring.key, failures, error)
 
     async def _worker(self, expiring: Expiring, until: datetime) -> datetime | None:
         """A worker goes when its quarantine is over too."""

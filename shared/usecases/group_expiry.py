@@ -1,20 +1,23 @@
-"""The expiry job's part for task groups."""
+"""The expiry job's part for task groups (design 3)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from shared.domain.dates import parse_date
 from shared.domain.protocol import ROWS_COMPLETE_AFTER
-from shared.runtime import Runtime, attempts
+from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.expiry import Expiring, is_over
 from shared.storage.groups import GroupStore
 from shared.storage.interface import MAX_OPERATIONS, Row, Storage
 from shared.storage.partitions import delete_together, rows_of, sweep
 from shared.storage.recent_groups import RecentGroupStore
+from shared.usecases.member_expiry import MemberExpiry
 from shared.usecases.unsent_events import UnsentEvents
+
+DEATHS = 2
+"""The process has died of a group so often, at last of it alone: then its tasks are tried apart."""
 
 
 class GroupExpiry:
@@ -25,43 +28,51 @@ class GroupExpiry:
         storage: Storage,
         groups: GroupStore,
         recent: RecentGroupStore,
+        members: MemberExpiry,
         unsent_events: UnsentEvents,
         runtime: Runtime,
     ) -> None:
         self._tables = storage.tables
         self._groups = groups
         self._recent = recent
+        self._members = members
         self._unsent_events = unsent_events
-        self._runtime = runtime
         self._now = runtime.now
 
     async def group(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes a group that has expired; returns its expiration if that was extended, or when to look again: also
-        while its tasks are held back for their events.
+        """Sweeps a group: deletes its tasks that have expired, and the group once it has expired and has no member any
+        more. Returns when to look again: at the group's expiration at the latest, None if it is gone.
 
-        The header and the guard of its scheduler go first, in one transaction that holds only if no call has raised,
-        sealed or joined the group since it was read. After that no task can join it: the next task of the group makes
-        it anew, with young rows, which stay. All other rows go page by page. Raises OutOfTime.
+        Header, notes and the guard of the scheduler go in one transaction that holds only if no call has raised, sealed
+        or joined the group since they were read. After that no task can join it: the next task of the group makes it
+        anew, with young rows, which stay. All other rows go page by page. Raises OutOfTime.
         """
         (task_group_id,) = expiring.words
-        async for _ in attempts(self._runtime):
-            header = await self._tables.get(keys.GROUPS, task_group_id, keys.GROUP)
-            if header is None:
-                break
-            expires = parse_date(str(header.values["expires"]))
-            if not is_over(expires, self._now()):
-                return expires
+        start = expiring.resume if (expiring.resume or "").startswith(keys.MEMBERS[0]) else None
+        later = await self._members.sweep(task_group_id, start, until, is_apart=expiring.deaths >= DEATHS)
+        if start is not None:
+            later = self._now()  # nobody remembers who has stayed among those before
+        first, end = keys.GROUP_AND_MEMBERS
+        page = await self._tables.query(
+            keys.GROUPS, task_group_id, start=first, end=end, limit=MAX_OPERATIONS, select=("expires",)
+        )
+        header = next((row for row in page.rows if row.key == keys.GROUP), None)
+        has_members = any(_is_member(row) for row in page.rows)
+        expires = self._now() if header is None else parse_date(str(header.values["expires"]))
+        if header is not None and not is_over(expires, self._now()):
+            return min(later, expires) if later and has_members else expires
+        if has_members:
+            return later or self._now()
+        if header is not None:
             if held_until := self._unsent_events.held_until(expires):
                 return held_until
-            if await delete_together(self._tables, keys.GROUPS, [header, *await self._guards(task_group_id)]):
-                break
-        else:
-            return self._now()
+            if not await delete_together(self._tables, keys.GROUPS, page.rows):
+                return self._now()
         some_stay = await sweep(
             self._tables,
             keys.GROUPS,
             rows_of(self._tables, keys.GROUPS, task_group_id, select=()),
-            is_over=self._is_settled,
+            is_over=lambda row: self._is_settled(row) and not _is_member(row),
             has_time=lambda: self._now() < until,
         )
         return self._now() if some_stay else None
@@ -77,13 +88,10 @@ class GroupExpiry:
         await self._recent.remove(listed)
         return None
 
-    async def _guards(self, task_group_id: str) -> Sequence[Row]:
-        """Of its scheduler: one, if it is not sealed."""
-        start, end = keys.SCHEDULERS
-        most = MAX_OPERATIONS - 1
-        page = await self._tables.query(keys.GROUPS, task_group_id, start=start, end=end, limit=most, select=())
-        return page.rows
-
     def _is_settled(self, row: Row) -> bool:
         """Whether it is no row of a call that makes the group just now."""
         return row.timestamp + ROWS_COMPLETE_AFTER <= self._now()
+
+
+def _is_member(row: Row) -> bool:
+    return row.key.startswith(keys.MEMBERS[0])

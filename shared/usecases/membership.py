@@ -29,7 +29,8 @@ from shared.storage.groups import GroupChanged, GroupStore
 from shared.storage.recent_groups import RecentGroupStore
 
 MARGIN = timedelta(hours=1)
-"""How far ahead a group's expiration is set, so that the next tasks need not move it again (contract 3.4)."""
+"""How far ahead a group's expiration is set, so that the next tasks need not move it again (contract 3.4); and how much
+earlier a task may expire than a sweep of its group."""
 _REMEMBERED = 10_000
 
 Leave = Callable[[], Awaitable[None]]
@@ -50,8 +51,8 @@ class Place:
 class _Known:
     """What this process knows of a group; the expiration only grows."""
 
-    scheduler_id: str
     expires: datetime
+    is_swept: bool
 
 
 class Membership:
@@ -66,9 +67,12 @@ class Membership:
         self._recent = recent
         self._runtime = runtime
         self._known: Recent[str, _Known] = Recent(_REMEMBERED)
+        self._sweeps: Recent[tuple[str, str], bool] = Recent(_REMEMBERED)
+        """Groups, and the hours of their ends or before, for which this process has scheduled a sweep."""
 
     async def join(self, definition: Definition, packed: PackedDefinition, edges: Edges = NO_EDGES) -> Place:
-        """Adds the task as an active member, with its first edges out of tasks of its group.
+        """Adds the task as an active member, with its first edges out of tasks of its group. What will delete it, once
+        it has expired, is scheduled then.
 
         Raises MemberExists, RequestConflict (another scheduler, or sealed), ServiceUnavailable.
         """
@@ -76,7 +80,7 @@ class Membership:
             known = self._known.get(definition.task_group_id)
             try:
                 if known is not None and known.expires >= definition.expires:
-                    return await self._join(definition, packed, edges)
+                    return await self._join_known(definition, packed, edges, known)
                 return await self._join_or_create(definition, packed, edges)
             except GuardMissing:
                 self._known.pop(definition.task_group_id)
@@ -102,6 +106,36 @@ class Membership:
         except GroupChanged:
             raise ServiceUnavailable("the task is being created by another call; send the call again") from None
 
+    async def _join_known(
+        self,
+        definition: Definition,
+        packed: PackedDefinition,
+        edges: Edges,
+        group: _Known,
+        *,
+        raised: Group | None = None,
+    ) -> Place:
+        """Joins a group whose expiration is known; one that has been `raised` has it from this task."""
+        place, _ = await both(
+            self._join(definition, packed, edges, group=raised),
+            self._schedule(definition, group, is_raised=raised is not None),
+        )
+        return place
+
+    async def _schedule(self, definition: Definition, group: _Known, *, is_raised: bool) -> None:
+        """A sweep of the group at its end deletes its tasks: one that expires much earlier gets one of its hour. Only
+        the task's punctuality depends on that."""
+        task_group_id, expires = definition.task_group_id, definition.expires
+        if is_raised:
+            await self._expiry.group(task_group_id, group.expires, is_swept=group.is_swept)
+        if not group.is_swept:
+            await self._expiry.task(definition.task_id, task_group_id, expires)
+        elif group.expires - expires > MARGIN:
+            sweep = task_group_id, self._expiry.bucket(expires)
+            if not self._sweeps.get(sweep):
+                await self._expiry.group(task_group_id, expires)
+                self._sweeps[sweep] = True
+
     async def _join(
         self, definition: Definition, packed: PackedDefinition, edges: Edges, *, group: Group | None = None
     ) -> Place:
@@ -123,15 +157,10 @@ class Membership:
         if header is None:
             return await self._create_group(definition, packed, edges, expires)
         _refuse(definition, header)
-        if header.expires >= definition.expires:
-            place = await self._join(definition, packed, edges)
-            self._remember(definition.task_group_id, header.scheduler_id, header.expires)
-            return place
-        place, _ = await both(
-            self._join(definition, packed, edges, group=header),
-            self._expiry.group(definition.task_group_id, expires),
-        )
-        self._remember(definition.task_group_id, header.scheduler_id, expires)
+        is_raised = header.expires < definition.expires
+        known = _Known(expires if is_raised else header.expires, header.is_swept)
+        place = await self._join_known(definition, packed, edges, known, raised=header if is_raised else None)
+        self._known[definition.task_group_id] = known
         return place
 
     async def _create_group(
@@ -150,11 +179,8 @@ class Membership:
             if header is None or header.listed != entry.key:
                 await self._recent.remove(entry.key)
             raise
-        self._remember(definition.task_group_id, definition.scheduler_id, expires)
+        self._known[definition.task_group_id] = _Known(expires, is_swept=True)
         return self._place(definition, joined, is_guarded=False)
-
-    def _remember(self, task_group_id: str, scheduler_id: str, expires: datetime) -> None:
-        self._known[task_group_id] = _Known(scheduler_id, expires)
 
 
 def _refuse(definition: Definition, header: Group | None) -> None:

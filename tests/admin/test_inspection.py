@@ -11,7 +11,6 @@ import pytest
 from admin.account import Records
 from admin.inspection import Finding, group_tasks, inspect_group, inspect_task
 from shared.domain.effects import row_of
-from shared.domain.protocol import EXPIRY_GRACE_PERIOD
 from shared.domain.task import Resolved, Task
 from shared.runtime import Runtime
 from shared.storage import keys
@@ -168,9 +167,11 @@ async def _no_edge_from_another_group(world: World, cast: Cast) -> str:
 
 
 async def _without_expiry_row(world: World, cast: Cast) -> str:
+    """That of its group, which is to be swept."""
     task = _task(world, cast.running)
-    row = Delete(keys.expiring("task", task.task_id, task.task_group_id))
-    await _write(world, keys.EXPIRY, keys.hour(task.expires + EXPIRY_GRACE_PERIOD), row)
+    for row in world.rows(keys.EXPIRY):
+        if row.key == keys.expiring(keys.SWEPT_GROUP, task.task_group_id):
+            await _write(world, keys.EXPIRY, row.partition, Delete(row.key))
     return cast.running
 
 

@@ -16,7 +16,7 @@ from shared.storage import keys
 from shared.storage.expiry import ExpiryStore
 from shared.storage.interface import Delete, StorageUnavailable
 from tests.simulator.expiring import HOUR
-from tests.simulator.situations import GROUP, A
+from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase
@@ -61,7 +61,7 @@ def test_deletion_that_was_lost_happens_once_it_is_repaired(hours: int) -> None:
     async def story() -> None:
         await an_expired_task(world)
         for row in world.rows(keys.EXPIRY):
-            if row.key.startswith("task~"):
+            if row.key.startswith(keys.SWEPT_GROUP):
                 await world.account.connect().tables.transact(keys.EXPIRY, row.partition, [Delete(row.key)])
         await pass_hours(world, hours)
         (finding,) = [each for each in await inspect_task(records(world), A) if each.text == NEVER_DELETED]
@@ -97,14 +97,15 @@ def test_task_that_cannot_be_deleted_is_scheduled_all_the_time() -> None:
     world.run(story())
 
 
-@pytest.mark.parametrize("kind", ["task", "group", "worker", "definition", "client", "artifact", "upload"])
+@pytest.mark.parametrize("kind", ["task", "tasks", "group", "worker", "definition", "client", "artifact", "upload"])
 async def test_nothing_is_filed_into_a_bucket_that_is_finished(kind: str) -> None:
     world = open_world()
     store, now = ExpiryStore(world.account.connect(), world.clock.now), world.clock.now()
     past = now - timedelta(days=3)
     await store.finished_before(now.replace(minute=0, second=0, microsecond=0))
     write: dict[str, Callable[[], Awaitable[object]]] = {
-        "task": lambda: store.task(world.definition(A, expires=format_date(past))),
+        "task": lambda: store.task(A, GROUP, past),
+        "tasks": lambda: store.tasks(GROUP, [A], [B]),
         "group": lambda: store.group(GROUP, past),
         "worker": lambda: store.worker("p/w", "g", "w", past),
         "definition": lambda: store.definition(A, "path", past),
@@ -114,5 +115,5 @@ async def test_nothing_is_filed_into_a_bucket_that_is_finished(kind: str) -> Non
     }
     await write[kind]()
     position = await store.position()
-    (row,) = [row for row in world.rows(keys.EXPIRY) if row.key.startswith(kind)]
-    assert row.partition >= keys.hour(position.hour)
+    rows = [row for row in world.rows(keys.EXPIRY) if row.key.startswith(kind.removesuffix("s"))]
+    assert rows and all(row.partition >= keys.hour(position.hour) for row in rows)

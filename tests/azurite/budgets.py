@@ -79,7 +79,7 @@ class Bench:
         """Make queues, the band, the directory's and the worker's rows, and let both processes know of them."""
         for services in (self.handlers, self.calls):
             for claim_task in (True, False):
-                definition = self.definition(expires=timedelta(days=3))
+                definition = self.definition()
                 await services.create_task(definition)
                 if claim_task:
                     found = await services.work.found_for_claim(definition.task_id)

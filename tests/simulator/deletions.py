@@ -8,18 +8,21 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from shared.domain.artifacts import Upload
 from shared.domain.claims import Worker
 from shared.domain.dates import format_date
 from shared.domain.task import Resolved
+from shared.errors import InputError
 from shared.services import Services
 from shared.storage import keys
 from shared.storage.internal_messages import ResolvedMessage
 from tests.simulator import artifact_scenarios
-from tests.simulator.expiring import EARLY, HOUR, JOB, everybody, relay
+from tests.simulator.expiring import EARLY, HOUR, everybody, relay
 from tests.simulator.situations import GROUP, A, B, C, Step
 from tests.simulator.world import POOL, WORKER, World
-from tests.twin.gate import Killed, as_process
+from tests.twin.gate import Killed
 
 OTHER_GROUP = f"{'e' * 8}ReC{'e' * 10}A"
 NEW = {"which": "new"}
@@ -104,17 +107,13 @@ def a_dead_call(task_group_id: str, *, is_alive: bool = False) -> Step:
 
 
 async def a_group(world: World) -> None:
-    """GROUP, whose tasks are gone already; C is in another one."""
+    """GROUP, made for a task that was refused; C is in another one."""
     await world.create(C, taskGroupId=OTHER_GROUP, expires=soon(world, 24 * 10))
     (claim,) = await world.claim()
     await world.services.lifecycle.report(claim.task.task_id, 0, Resolved.COMPLETED)
-    await world.create(A, taskGroupId=GROUP, expires=soon(world, 1), deadline=soon(world, 1))
-    assert await world.claim()
-    await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
-    await world.drain(3 * HOUR)
-    await as_process(JOB, world.handlers.expiration.run(300))
-    assert A not in world.tasks()
-    await world.clock.sleep(HOUR)
+    with pytest.raises(InputError):
+        await world.create(A, taskGroupId=GROUP, expires=soon(world, 1), deadline=soon(world, 1), dependencies=[B])
+    await world.drain(4 * HOUR)
 
 
 async def an_artifact(world: World) -> None:

@@ -1,7 +1,7 @@
 """By how much the process grows while the expiry job deletes a partition of very many rows.
 
-`python -m tests.simulator.endless <group|index|task> <rows>` prints megabytes, and how many rows were deleted. The rows
-are made up as they are read, and come through the decoder of Azure's answers.
+`python -m tests.simulator.endless <group|index|members|task> <rows>` prints megabytes, and how many rows were deleted.
+The rows are made up as they are read, and come through the decoder of Azure's answers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from shared.storage.tasks import TaskStore
 from shared.storage.wire import Answer
 from shared.usecases.artifact_expiry import ArtifactExpiry
 from shared.usecases.executor import Stores
+from shared.usecases.expiry_failures import ExpiryFailures
 from shared.usecases.group_expiry import GroupExpiry
+from shared.usecases.member_expiry import MemberExpiry
 from shared.usecases.task_expiry import TaskExpiry
 from shared.usecases.unsent_events import UnsentEvents
 from shared.usecases.uploads import Uploads
@@ -52,7 +54,10 @@ class Endless:
     async def get(self, table: str, partition: str, key: str) -> Row | None:
         return None
 
-    async def query(self, table: str, partition: str, **options: Any) -> Page:
+    async def query(self, table: str, partition: str, *, start: str, **options: Any) -> Page:
+        of_a_group = {"group": keys.UNBLOCKS, "members": keys.MEMBERS[0]}.get(self._kind)
+        if of_a_group is not None and (table != keys.GROUPS or not (start == "" or start.startswith(of_a_group))):
+            return Page(rows=[], resume=None)
         found = []
         for _ in range(min(MAX_PAGE, self._left)):
             self._left -= 1
@@ -75,6 +80,11 @@ class Endless:
     def _row(self) -> dict[str, str]:
         if self._kind == "group":
             return {"RowKey": keys.unblocks(new_slugid(), new_slugid())}
+        if self._kind == "members":
+            return {
+                "RowKey": keys.member(new_slugid()),
+                "final0000": json.dumps({"expires": LONG_AGO, "more": "x" * 800}),
+            }
         if self._kind == "index":
             return {"RowKey": keys.index_task(new_slugid()), "expires": LONG_AGO}
         name = f"public/{new_slugid()}"
@@ -94,23 +104,27 @@ async def expire(kind: str, rows: int) -> tuple[float, int]:
     unsent = UnsentEvents(storage.queues, runtime)
     until = runtime.now() + timedelta(days=1)
     before = _resident()
-    if kind == "group":
-        groups = GroupStore(storage, known, runtime.now)
-        await GroupExpiry(storage, groups, RecentGroupStore(storage, runtime), unsent, runtime).group(due, until)
-    elif kind == "index":
-        await IndexStore(storage, ExpiryStore(storage, runtime.now), runtime).sweep("", None, until)
+    expiry = ExpiryStore(storage, runtime.now)
+    artifacts = ArtifactExpiry(
+        cast("TaskStore", None),
+        ArtifactStore(storage, runtime),
+        cast("Uploads", None),
+        expiry,
+        storage.blobs,
+        runtime,
+        timedelta(hours=1),
+    )
+    tasks = TaskExpiry(storage, stores, artifacts, DefinitionCache(1, runtime.now), unsent)
+    members = MemberExpiry(storage, stores, tasks, expiry, unsent, ExpiryFailures(runtime))
+    if kind == "index":
+        await IndexStore(storage, expiry, runtime).sweep("", None, until)
+    elif kind == "task":
+        await tasks.delete(name, name, until)
     else:
-        artifacts = ArtifactExpiry(
-            cast("TaskStore", None),
-            ArtifactStore(storage, runtime),
-            cast("Uploads", None),
-            ExpiryStore(storage, runtime.now),
-            storage.blobs,
-            runtime,
-            timedelta(hours=1),
+        groups = GroupStore(storage, known, runtime.now)
+        await GroupExpiry(storage, groups, RecentGroupStore(storage, runtime), members, unsent, runtime).group(
+            due, until
         )
-        cache = DefinitionCache(1, runtime.now)
-        await TaskExpiry(storage, stores, artifacts, cache, unsent).empty(due, until)
     return _resident() - before, tables.deleted
 
 

@@ -32,6 +32,7 @@ def check(world: World) -> None:
     """What holds at any moment, whatever has died."""
     assert not world.history.violations
     _nothing_is_invented(world)
+    _tasks_are_led_to(world)
     for task in world.tasks().values():
         _runs_are_in_order(task)
         _guards_stand(world, task)
@@ -274,6 +275,16 @@ def _rows_fit(world: World) -> None:
             world.fitting[place] = row
 
 
+def _tasks_are_led_to(world: World) -> None:
+    """No task is forgotten by the expiry job: its member row is there, which goes after it, or a row of its own."""
+    scheduled = {row.key for row in world.rows(keys.EXPIRY)}
+    members = {(row.partition, row.key) for row in world.rows(keys.GROUPS)}
+    for task_id, task in world.tasks().items():
+        is_member = (task.task_group_id, keys.member(task_id)) in members
+        is_alone = keys.expiring("task", task_id, task.task_group_id) in scheduled
+        assert is_member or is_alone, f"{task_id} stays for ever"
+
+
 def _groups_are_listed(world: World) -> None:
     """The rows that a group's header relies on are there, written ahead of it and not removed before it is gone: its
     row in the list of groups, and that by which both expire."""
@@ -282,7 +293,7 @@ def _groups_are_listed(world: World) -> None:
     for row in world.rows(keys.GROUPS):
         if row.key == keys.GROUP:
             assert listed.get(str(row.values["listed"])) == row.partition, f"{row.partition} is not listed"
-            assert keys.expiring("group", row.partition) in scheduled, f"{row.partition} stays for ever"
+            assert keys.expiring(keys.SWEPT_GROUP, row.partition) in scheduled, f"{row.partition} stays for ever"
 
 
 def _group_rows_belong(world: World) -> None:

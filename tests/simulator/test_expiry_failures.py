@@ -20,7 +20,7 @@ from shared.storage.expiry import FIRST_RETRY, LAST_RETRY, ExpiryStore
 from shared.storage.interface import Merge, StorageUnavailable, Upsert
 from shared.storage.internal_messages import EVENTS_QUEUE
 from shared.telemetry.instruments import EXPIRATIONS_FAILED
-from shared.usecases.expiration import STUCK_AFTER
+from shared.usecases.expiry_failures import STUCK_AFTER
 from tests.simulator import artifact_scenarios
 from tests.simulator.expiring import DAY, EARLY, HOUR, JOB, LATE, everything, expire, left, scheduled
 from tests.simulator.situations import GROUP, A, B, C
@@ -50,7 +50,7 @@ def writes(target: str, key: str = "", subject: str = "") -> Chosen:
 UNDELETABLE: dict[str, tuple[Chosen, set[str]]] = {
     "task": (writes(keys.TASKS, keys.TASK_STATUS, A), {f"task {A}"}),
     "group": (writes(keys.GROUPS, keys.GROUP, GROUP), {f"group {GROUP}", "listed group"}),
-    "member": (writes(keys.GROUPS, keys.member(A), GROUP), {f"task {A}", f"group {GROUP}"}),
+    "member": (writes(keys.GROUPS, keys.member(A), GROUP), {f"group {GROUP}", "listed group"}),
     "definition": (writes(keys.DEFINITIONS), {f"definition of {B}"}),
     "task with a large definition": (writes(keys.TASKS, keys.TASK_STATUS, B), {f"task {B}", f"definition of {B}"}),
     "worker": (writes(keys.POOLS, "worker~"), {"worker"}),

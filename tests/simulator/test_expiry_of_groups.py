@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from shared.domain.dates import format_date
+from shared.errors import InputError
 from shared.storage import keys
 from shared.storage.interface import StorageUnavailable
 from shared.usecases.group_jobs import GroupJob
@@ -66,7 +67,9 @@ def test_group_goes_after_a_call_that_died(phase: Phase, is_raised: bool, is_rep
 
 @pytest.mark.parametrize("is_raised", [True, False], ids=["raised", "made"])
 def test_group_goes_although_its_expiry_row_could_not_be_written(is_raised: bool) -> None:
-    fail = Fail(lambda call: call.target == keys.EXPIRY and any(key.startswith("group~") for key in call.keys), times=0)
+    fail = Fail(
+        lambda call: call.target == keys.EXPIRY and any(key.startswith(keys.SWEPT_GROUP) for key in call.keys), times=0
+    )
     world = open_world(fail)
 
     async def story() -> None:
@@ -110,20 +113,19 @@ def test_group_goes_while_a_call_on_all_of_its_tasks_begins() -> None:
         world = World(simulation)
         world.is_ordered = False
 
-        async def let_the_task_expire() -> None:
-            await world.create(A, taskGroupId=GROUP, expires=format_date(world.clock.now() + timedelta(hours=3)))
-            await world.drain(4.8 * HOUR)
-            await world.process().expiration.run(300)
-            await world.clock.sleep(0.45 * HOUR)
+        async def let_the_group_expire() -> None:
+            soon = format_date(world.clock.now() + timedelta(hours=3))
+            with pytest.raises(InputError):
+                await world.create(A, taskGroupId=GROUP, expires=soon, dependencies=[C])
+            await world.drain(5.25 * HOUR)
 
         async def cancel() -> None:
             services = world.process()
             await services.groups.known(GROUP)
             await services.group_jobs.call(GroupJob(task_group_id=GROUP, kind="cancel"))
 
-        world.run(let_the_task_expire())
-        assert world.tasks() == {}
-        assert world.rows(keys.GROUPS, GROUP), "the group outlives its task"
+        world.run(let_the_group_expire())
+        assert world.rows(keys.GROUPS, GROUP), "it was made for a task that was refused"
         world.is_ordered = True
         simulation.outcomes(as_process("cancel", cancel()), as_process(JOB, world.process().expiration.run(300)))
         world.is_ordered = False

@@ -148,25 +148,3 @@ def test_rows_are_not_restored_of_a_task_that_is_created_and_resolved_meanwhile(
         assert not [key for key in group_rows(world, A) if key.startswith(keys.ACTIVE[0])]
 
     world.run(story())
-
-
-def test_row_for_the_expiry_job_of_a_call_that_died_is_written_once_more() -> None:
-    """The job may be about to delete it, as an orphan: it does so only if the row is as it was read."""
-    written: list[str] = []
-
-    async def note(call: Call, phase: Phase) -> None:
-        if process_name() == VICTIM and phase is Phase.AFTER and call.kind is Kind.TABLE_WRITE:
-            written.append(call.target)
-
-    world = World(None, note)
-    world.is_ordered = False
-    definition = world.definition(A, taskGroupId=GROUP)
-
-    async def story() -> None:
-        await die_in_create(world, A)
-        await world.services.create_task._expiry.new_task(definition)
-        await as_process(VICTIM, world.process().create_task(definition))
-        until_commit = written[: written.index(keys.TASKS)]
-        assert until_commit[-1] == keys.EXPIRY, until_commit
-
-    world.run(story())

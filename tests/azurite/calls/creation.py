@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 from shared.concurrency import in_waves
@@ -12,6 +13,7 @@ from tests.azurite.budgets import Bench, budget
 
 OPEN = "createTask … n ≤ 48 open dependencies of its group, known to the process"
 UNKNOWN = "createTask … n dependencies that were just resolved, or that the process does not know, besides"
+EARLIER = "createTask … expires more than an hour before its group, the first in its hour"
 ONE_RESOLVED = "createTask … n ≤ 48 dependencies, one of them resolved"
 
 
@@ -28,6 +30,20 @@ async def create_a_group(bench: Bench) -> Operations:
 @budget("createTask, group raised", "createTask, known group", "createTask … would outlive its group")
 async def raise_a_group(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.create_task(bench.definition(expires=timedelta(days=9))))
+
+
+@budget("createTask, of an earlier hour", "createTask, known group", EARLIER)
+async def create_for_an_earlier_hour(bench: Bench) -> Operations:
+    return await bench.measure(bench.calls.create_task(bench.definition(expires=timedelta(days=1))))
+
+
+@budget("createTask, of an earlier hour, the next one", "createTask, known group")
+async def create_again_for_an_earlier_hour(bench: Bench) -> Operations:
+    definition, other = (bench.definition(expires=timedelta(days=1)) for _ in range(2))
+    await bench.calls.create_task(definition)
+    return await bench.measure(
+        bench.calls.create_task(replace(other, body={**other.body, "expires": definition.body["expires"]}))
+    )
 
 
 @budget("createTask, repeat", "createTask, known group", "createTask … repeated")

@@ -6,14 +6,17 @@ from datetime import timedelta
 
 from shared.domain.dates import format_date
 from shared.domain.protocol import EXPIRY_GRACE_PERIOD, ROWS_COMPLETE_AFTER
+from shared.ids import new_slugid
 from shared.runtime import utc_now
 from shared.storage.counting import Kind, Operations
 from shared.storage.expiry import ExpiryStore
 from shared.storage.internal_messages import EVENTS_QUEUE
+from shared.usecases.membership import MARGIN
 from tests.azurite.budgets import Bench, budget
 
 NOTHING = "expiry, nothing is due"
-A_TASK = "expiry … one task of a group that stays"
+A_GROUP = "expiry … a group with its n ≤ 16 tasks"
+A_TASK = "expiry … a group that stays, n ≤ 16 of its tasks"
 
 
 async def run(bench: Bench) -> Operations:
@@ -26,17 +29,31 @@ async def nothing(bench: Bench) -> Operations:
     return await run(bench)
 
 
-@budget("expiry, a task", NOTHING, A_TASK)
+@budget("expiry, a group", NOTHING, A_GROUP, n=1)
+async def a_group(bench: Bench) -> Operations:
+    return await of_a_group(bench, stays=False)
+
+
+@budget("expiry, a task of a group that stays", NOTHING, A_TASK, n=1)
 async def a_task(bench: Bench) -> Operations:
-    """In the first hour that is not finished; that hour alone is over."""
-    end = utc_now() + timedelta(minutes=30)
-    task_id = await bench.completed(deadline=format_date(end), expires=end - utc_now())
+    return await of_a_group(bench, stays=True)
+
+
+async def of_a_group(bench: Bench, *, stays: bool) -> Operations:
+    """A task that has expired, alone or with one that lives on. The hour in which it is due, that of its group if
+    nothing else is there, is the first one that is not finished, and it alone is over."""
+    end, group = utc_now() + timedelta(minutes=30), new_slugid()
+    if stays:
+        await bench.resolved_due(await bench.completed(taskGroupId=group))
+    task_id = await bench.completed(taskGroupId=group, deadline=format_date(end), expires=end - utc_now())
     await bench.resolved_due(task_id)
     await bench.storage.queues.create(EVENTS_QUEUE)
-    hour = (end + EXPIRY_GRACE_PERIOD).replace(minute=0, second=0, microsecond=0)
+    due = (end if stays else end + MARGIN) + EXPIRY_GRACE_PERIOD
+    hour = due.replace(minute=0, second=0, microsecond=0)
     await ExpiryStore(bench.storage, utc_now).finished_before(hour)
     bench.ahead = hour + timedelta(hours=1) + ROWS_COMPLETE_AFTER - utc_now() + timedelta(minutes=1)
     operations = await run(bench)
     assert await bench.handlers.stores.tasks.status(task_id) is None
+    assert (await bench.handlers.stores.groups.header(group) is not None) == stays
     assert operations.counts[Kind.QUEUE_LENGTH] == 1
     return operations
