@@ -20,6 +20,7 @@ import taskcluster
 
 from shared.ids import new_slugid
 from tests.clients.deployment import Credentials, Deployment, a_task, format_time
+from tests.host.service import eventually
 
 PROJECT = Path(__file__).with_name("sample_project")
 EXECUTABLE = Path(sys.executable).with_name("taskgraph")
@@ -85,12 +86,14 @@ class Graph:
     def claim(self, worker_type: str, count: int) -> list[dict[str, Any]]:
         """Claims that many tasks, which are there or will be soon."""
         claims: list[dict[str, Any]] = []
-        while len(claims) < count:
+
+        def all_of_them() -> list[dict[str, Any]] | None:
+            # A call that waits when a task comes returns empty, and the next one gets it (contract 5.1).
             request = {**WORKER, "tasks": count - len(claims)}
-            found = self.queue.claimWork(f"{self.provisioner}/{worker_type}", request)["tasks"]
-            assert found, f"only {len(claims)} of {count} tasks for {worker_type}"
-            claims += found
-        return claims
+            claims.extend(self.queue.claimWork(f"{self.provisioner}/{worker_type}", request)["tasks"])
+            return claims if len(claims) == count else None
+
+        return eventually(all_of_them, timeout=60)
 
     def claim_new(self, task_id: str, worker_type: str, changes: Mapping[str, Any]) -> dict[str, Any]:
         """A new task of this group, claimed."""
