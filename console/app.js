@@ -4,15 +4,19 @@ import { html, render, useEffect, useState } from "./core/html.js";
 import { isRefused, onChange, session } from "./core/credentials.js";
 import { followLink, onNavigation, resolve } from "./core/router.js";
 import { forgetSuggestions } from "./core/suggestions.js";
+import { closedBy, onClosed, pageBegins } from "./core/visitor.js";
 import { PAGES } from "./pages.js";
 import { Dialog, Failure, Loading } from "./parts/feedback.js";
 import { SearchBox } from "./parts/search-box.js";
+import { Welcome } from "./parts/welcome.js";
 
 const THEME_KEY = "taskcluster-queue.theme";
 const RELOADED_KEY = "taskcluster-queue.reloaded";
 const LOOKS_APART = 1000;
 /** A page that is served, and whose parts fail all the same, is not loaded again and again. */
 const RELOADS_APART = 60_000;
+/** Pages that say by themselves how to sign in. */
+const SIGNING_IN = ["signin", "callback", "client-create"];
 const NAVIGATION = /** @type {const} */ ([
   ["/", "Home"],
   ["/provisioners", "Task queues"],
@@ -30,7 +34,17 @@ function App() {
   const found = resolve(path);
   useEffect(() => {
     const update = () => setVersion((version) => version + 1);
-    const ends = [onNavigation(update), onChange(update)];
+    const anew = () => {
+      pageBegins();
+      update();
+    };
+    let shownPath = location.pathname;
+    const navigated = () => {
+      if (location.pathname !== shownPath) pageBegins();
+      shownPath = location.pathname;
+      update();
+    };
+    const ends = [onNavigation(navigated), onClosed(update), onChange(anew)];
     return () => ends.forEach((end) => end());
   }, []);
   useEffect(() => {
@@ -45,6 +59,7 @@ function App() {
     return () => void (left = true);
   }, [found?.key]);
   const shown = found && page?.key === found.key ? page.component : null;
+  const refusal = SIGNING_IN.includes(found?.page ?? "") ? "" : closedBy();
   return html`
     <a class="skip" href="#content" onClick=${skip}>Skip to the content</a>
     <header class="top">
@@ -55,7 +70,8 @@ function App() {
       ${error && html`<${Failure} error=${error} retry=${() => location.reload()} />`}
       ${!found && html`<article><h1>There is no such page</h1><p><a href="/">Go to the first page</a></p></article>`}
       ${found && !shown && !error && html`<${Loading} />`}
-      ${shown && html`<${shown} key=${session()?.clientId ?? ""} params=${found?.params} query=${new URLSearchParams(location.search)} />`}
+      ${shown && refusal && html`<${Welcome} refusal=${refusal} then=${location.pathname + location.search + location.hash} />`}
+      ${shown && !refusal && html`<${shown} key=${session()?.clientId ?? ""} params=${found?.params} query=${new URLSearchParams(location.search)} />`}
     </main>`;
 }
 

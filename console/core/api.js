@@ -2,6 +2,7 @@
 
 import { noteAnswer, session } from "./credentials.js";
 import { authorization, signedUrl } from "./hawk.js";
+import { reads } from "./visitor.js";
 
 const ATTEMPTS = 4;
 const FIRST_PAUSE = 300;
@@ -38,6 +39,23 @@ export class ApiError extends Error {
  * @returns {Promise<any>}
  */
 export async function call(path, options = {}) {
+  const { method = "GET", credentials } = options;
+  const ended = method === "GET" && credentials === undefined && !session() ? reads() : undefined;
+  try {
+    const answer = await repeated(path, options);
+    ended?.();
+    return answer;
+  } catch (error) {
+    ended?.(/** @type {Error} */ (error));
+    throw error;
+  }
+}
+
+/**
+ * @param {string} path
+ * @param {Options} options
+ */
+async function repeated(path, options) {
   const url = addressOf(path, options.query);
   for (let attempt = 1; ; attempt++) {
     const last = attempt === ATTEMPTS;

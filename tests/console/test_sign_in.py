@@ -18,6 +18,7 @@ from shared.ids import new_slugid
 from tests.clients.deployment import Credentials, Deployment, temporary
 from tests.console.browser import SESSION_KEY, Watch
 from tests.console.conftest import OpenPage
+from tests.console.test_pages import PHONE, WIDE, faults_of, keep
 
 
 def _is(page: Page, client_id: str) -> None:
@@ -285,8 +286,57 @@ def test_sign_in_leads_to_no_other_site(deployment: Deployment, person: Credenti
     expect(page).to_have_url(f"{deployment.root_url}/")
 
 
-def test_a_refusal_names_the_scope_in_words(open_page: OpenPage) -> None:
-    page = open_page("/", credentials=None)
+@pytest.mark.parametrize("path", ["/", "/provisioners", "/auth/clients", "/tasks/{task}"])
+def test_a_first_visit_is_told_what_this_is_and_how_to_sign_in(
+    path: str, deployment: Deployment, open_page: OpenPage, watch: Watch
+) -> None:
+    """Where the role `anonymous` allows nothing of the page: one answer in its place, and no more requests for it."""
+    wanted = path.format(task=new_slugid())
+    page = open_page(wanted, credentials=None)
+    main = page.get_by_role("main")
+    expect(main.get_by_role("heading", name="Taskcluster Queue")).to_be_visible()
+    expect(main).to_contain_text("You have not signed in, and this page is not public.")
+    expect(main.get_by_role("alert")).to_have_count(0)
+    expect(main.get_by_role("button", name="Sign in with local")).to_be_visible()
+    main.get_by_text("What the service said").click()
+    expect(main).to_contain_text(re.compile(r"missing the following scopes:\s+(queue|index|auth):[a-z-]+"))
+    asked = [request.url for request in watch.requests if "/api/" in request.url]
+    assert len(asked) <= 4, asked
+    _give(page, deployment.root)
+    _is(page, deployment.root["clientId"])
+    expect(page).to_have_url(f"{deployment.root_url}{wanted}")
+    expect(main.get_by_text("this page is not public")).to_have_count(0)
+
+
+def test_a_page_that_is_public_in_part_says_in_words_what_is_not(open_page: OpenPage) -> None:
+    page = open_page("/login", credentials=None)
+    page.route("**/api/queue/v1/health", lambda route: route.fulfill(json={"healthy": True, "findings": []}))
+    page.get_by_role("link", name="Home").click()
     said = page.get_by_role("alert")
     expect(said).to_contain_text(re.compile(r"missing the following scopes:\s+queue:list-task-groups\s*This needs"))
     expect(said.get_by_role("link", name="Sign in")).to_be_visible()
+    expect(page.get_by_text("The service is well")).to_be_visible()
+
+
+def test_each_page_is_tried_and_what_exists_is_not_hidden(open_page: OpenPage) -> None:
+    page = open_page("/", credentials=None)
+    welcome = page.get_by_text("this page is not public")
+    expect(welcome).to_be_visible()
+    page.route("**/api/queue/v1/task-queue-states*", lambda route: route.fulfill(json={"taskQueues": []}))
+    page.get_by_role("link", name="Task queues").click()
+    expect(page.get_by_role("heading", name="Task queues")).to_be_visible()
+    expect(welcome).to_have_count(0)
+    page.get_by_role("link", name="Clients").click()
+    expect(welcome).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_first_visit_is_usable_by_everybody(theme: str, open_page: OpenPage) -> None:
+    page = open_page("/", credentials=None, viewport=WIDE, color_scheme=theme)
+    expect(page.get_by_role("button", name="Sign in with local")).to_be_visible()
+    keep(page, f"welcome-{theme}")
+    assert faults_of(page) == []
+    page.set_viewport_size(PHONE)
+    keep(page, f"welcome-{theme}-phone")
+    assert faults_of(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
