@@ -18,6 +18,7 @@ from shared.domain.index import MOST_DATA
 from shared.domain.task import Resolved
 from shared.entities import TABLES
 from shared.storage.interface import Row, StorageUnavailable
+from shared.usecases import audit
 from shared.usecases.group_jobs import GroupJob
 from shared.usecases.roles import RoleRequest
 from tests.simulator.expiring import CLIENT, everybody, everything
@@ -34,7 +35,7 @@ KINDS = {
     "Groups": {"group", "scheduler", "member", "active", "unblocks", "job"},
     "Pools": {"pool", "pending", "claimed", "returned", "worker", "quarantine"},
     "Index": {"task", "namespace"},
-    "Expiry": {"task", "group", "listed", "definition", "worker", "client", "artifact", "upload", "index", "cursor"},
+    "Expiry": {"group-tasks", "listed", "definition", "worker", "client", "artifact", "upload", "index", "cursor"},
 }
 """The rows of design 3 whose keys say what they are."""
 
@@ -74,7 +75,10 @@ async def one_of_everything(world: World) -> None:
     for number in range(60):
         one = entry(world, f"demo.v2.n{number:03d}", days=9)
         await services.index.insert(replace(one, data={"text": "あ" * ((MOST_DATA - 20) // 3)}))
-    await services.group_jobs.call(GroupJob(task_group_id=GROUP, kind="priority", new_priority="high"))
+    async with services.audit.entry(audit.task_group(GROUP), "priority changed", CLIENT, LANGUAGES) as noted:
+        await noted.begin()
+        await services.group_jobs.call(GroupJob(task_group_id=GROUP, kind="priority", new_priority="high"))
+        noted.happens = True
     await services.history.sample()
     await world.handlers.expiration.run(10)
 
