@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
@@ -33,6 +34,12 @@ def storage(undisturbed: Deployment) -> Iterator[Storage]:
         yield opened
 
 
+def other_than_sweeps(changes: list[str]) -> list[str]:
+    """Without rows of the Expiry table by which a group or a history is looked into once more: they come first, hold
+    nothing but their name, and go when the job finds nothing to delete."""
+    return [change for change in changes if not re.match(r"table Expiry: [^,]*, (?:group-tasks|audit)~", change)]
+
+
 def test_a_refused_task_leaves_nothing_but_its_group(queue: Any, storage: Storage) -> None:
     existing, group, new_group = (new_slugid() for _ in range(3))
     task = a_task("refusals/pool", taskGroupId=group, schedulerId="first")
@@ -51,11 +58,11 @@ def test_a_refused_task_leaves_nothing_but_its_group(queue: Any, storage: Storag
         with pytest.raises(TaskclusterRestFailure) as refusal:
             queue.createTask(existing, {**task, **changes})
         assert refusal.value.body["code"] == "RequestConflict", what
-        assert before.changes(storage.look()) == [], what
+        assert other_than_sweeps(before.changes(storage.look())) == [], what
     for changes in ({}, {"schedulerId": "second"}):
         with pytest.raises(TaskclusterRestFailure):
             queue.createTask(new_slugid(), {**task, "dependencies": [new_slugid()], **changes})
-        assert before.changes(storage.look()) == [], changes
+        assert other_than_sweeps(before.changes(storage.look())) == [], changes
     queue.createTask(new_slugid(), {**task, "taskGroupId": new_group})
 
 
@@ -141,7 +148,7 @@ def test_other_refused_calls_leave_nothing(undisturbed: Deployment, queue: Any, 
                 call()
             assert refusal.value.status_code in {400, 404, 409}, what
             now = storage.look()
-            if changes := before.changes(now):
+            if changes := other_than_sweeps(before.changes(now)):
                 left[what] = changes
             before = now
     assert left == {}

@@ -21,13 +21,13 @@ from tests.twin.driver import Simulation
 
 
 @pytest.mark.parametrize("count", [1, 4, MOST_GUARDED])
-def test_create_with_open_dependencies_makes_four_requests_in_two_round_trips(count: int) -> None:
+def test_create_with_open_dependencies_makes_three_requests_in_two_round_trips(count: int) -> None:
     world = World(Simulation.rounds())
 
     async def story() -> None:
         required = await create_tasks(world, count)
         operations = await cost_of_create(world, dependencies=required)
-        assert (operations.total, operations.depth) == (4, 2)
+        assert (operations.total, operations.depth) == (3, 2)
 
     world.run(story())
 
@@ -38,14 +38,14 @@ def test_create_with_one_resolved_dependency_looks_at_each() -> None:
     async def story() -> None:
         required = await create_tasks(world, 5)
         await complete_tasks(world, 1)
-        assert (await cost_of_create(world, dependencies=required)).total == 4 + 1, (
+        assert (await cost_of_create(world, dependencies=required)).total == 3 + 1, (
             "it is not settled yet: its status decides"
         )
         await world.drain(90)
-        assert (await cost_of_create(world, dependencies=required)).total == 5 + 5
+        assert (await cost_of_create(world, dependencies=required)).total == 4 + 5
         (done,) = (task_id for task_id in required if world.tasks()[task_id].is_resolved)
         await rerun(world, done)
-        assert (await cost_of_create(world, dependencies=required)).total == 5 + 5 + 1, (
+        assert (await cost_of_create(world, dependencies=required)).total == 4 + 5 + 1, (
             "and at the status of what runs again"
         )
 
@@ -59,9 +59,9 @@ def test_create_reads_dependencies_that_the_process_does_not_know_once() -> None
         required = await create_tasks(world, 5)
         world.services = world.process()
         await world.create(taskGroupId=GROUP)
-        assert (await cost_of_create(world, dependencies=required)).total == 4 + 5
-        assert (await cost_of_create(world, dependencies=required)).total == 4
-        assert (await cost_of_create(world, dependencies=required, taskGroupId=OTHER_GROUP)).total >= 4 + 2 * 5
+        assert (await cost_of_create(world, dependencies=required)).total == 3 + 5
+        assert (await cost_of_create(world, dependencies=required)).total == 3
+        assert (await cost_of_create(world, dependencies=required, taskGroupId=OTHER_GROUP)).total >= 3 + 2 * 5
 
     world.run(story())
 
@@ -92,7 +92,7 @@ def test_create_with_dependencies_of_another_group_costs_two_requests_each() -> 
     async def story() -> None:
         required = await create_tasks(world, 3)
         await world.create(taskGroupId=OTHER_GROUP)
-        assert (await cost_of_create(world, dependencies=required, taskGroupId=OTHER_GROUP)).total == 4 + 2 * 3
+        assert (await cost_of_create(world, dependencies=required, taskGroupId=OTHER_GROUP)).total == 3 + 2 * 3
 
     world.run(story())
 
