@@ -6,12 +6,15 @@ import re
 import uuid
 
 import pytest
+import taskcluster
 from playwright.sync_api import expect
+from taskcluster.exceptions import TaskclusterRestFailure
 
 from tests.clients.deployment import Deployment
 from tests.console.browser import Watch
 from tests.console.conftest import OpenPage
 from tests.console.scene import LOG, Scene
+from tests.host.service import eventually
 
 REVISIONS = ("1111111aaaa", "2222222bbbb")
 
@@ -102,10 +105,15 @@ def test_the_last_that_was_indexed_is_found(scene: Scene, open_page: OpenPage) -
         scene.create(name, routes=[f"index.{path}"])
     scene.run("first")
     page = open_page(f"/tasks/{scene.ids['second']}")
-    scene.client().status(scene.ids["first"])
-    page.wait_for_function(
-        "(url) => fetch(url).then((answer) => answer.ok)", arg=f"/api/index/v1/task/{path}", polling=500
-    )
+    index = taskcluster.Index(scene.client().options)
+
+    def is_indexed() -> bool:
+        try:
+            return bool(index.findTask(path)["taskId"] == scene.ids["first"])
+        except TaskclusterRestFailure:
+            return False
+
+    eventually(is_indexed, timeout=60)
     page.get_by_role("button", name="Compare with before").click()
     before = page.get_by_role("region", name="Before")
     expect(before.get_by_role("link", name=path)).to_be_visible()
