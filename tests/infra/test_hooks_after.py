@@ -98,6 +98,7 @@ def test_an_app_that_works(play: Play, app: App) -> None:
         (App([500]), "AppExceptions"),
         (App([200], version=(404, "")), "deploy once more"),
         (App([200], version=(200, '{"version": "v0"}')), "azd provision, then azd deploy"),
+        (App([200], version=(200, '{"version": "v1.1"}')), "azd provision, then azd deploy"),
         (App([200], status=503), "roles may need up to ten minutes"),
         (App([200], status=200), "should be 403 or 404"),
     ],

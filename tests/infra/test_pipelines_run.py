@@ -1,0 +1,132 @@
+"""Steps of the pipelines, run with tools that write down what they were called with."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]  # comes without types
+
+from local.state import ROOT
+
+FOLDER = ROOT / ".github" / "workflows"
+_TOOL = '#!/bin/sh\nprintf "%s %s\\n" "${0##*/}" "$*" >> "$CALLS"\n'
+
+
+def _steps(workflow: str) -> list[dict[str, Any]]:
+    jobs = yaml.safe_load((FOLDER / workflow).read_text())["jobs"]
+    return [step for job in jobs.values() for step in job.get("steps", [])]
+
+
+def _run(step: dict[str, Any], folder: Path, **environment: str) -> list[str]:
+    """What the step called; its tools do nothing else."""
+    tools = folder / "tools"
+    tools.mkdir()
+    for path in [*(tools / name for name in ("gh", "git", "azcopy")), folder / "dev"]:
+        path.write_text(_TOOL)
+        path.chmod(0o755)
+    calls = folder / "calls"
+    calls.touch()
+    given = {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "CALLS": str(calls), **environment}
+    subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", step["run"]], env=given, cwd=folder, check=True, capture_output=True
+    )
+    return calls.read_text().splitlines()
+
+
+def _step(workflow: str, word: str) -> dict[str, Any]:
+    (step,) = (step for step in _steps(workflow) if word in step.get("run", ""))
+    return step
+
+
+def test_a_backup_is_copied_with_all_that_is_below_it(tmp_path: Path) -> None:
+    step = _step("backup.yml", "backup export")
+    calls = _run(step, tmp_path, RUNNER_TEMP="/temp", QUEUE_BACKUP_ACCOUNT="away", STORAGE_ACCOUNT_NAME="st")
+    exported, *copies = calls
+    folder = exported.removeprefix("dev admin backup export ")
+    name = folder.removeprefix("/temp/")
+    there = f"https://away.blob.core.windows.net/exports/{name}"
+    assert copies == [
+        f"azcopy copy {folder}/* {there} --recursive",
+        f"azcopy copy https://st.blob.core.windows.net/definitions/* {there}/definitions --recursive",
+    ]
+
+
+def test_a_backup_leaves_nothing_on_its_runner_even_when_it_failed(tmp_path: Path) -> None:
+    step = _steps("backup.yml")[-1]
+    assert "!cancelled()" in step["if"]
+    left = tmp_path / "2026" / "Tasks.jsonl.gz"
+    left.parent.mkdir()
+    left.touch()
+    _run(step, tmp_path, RUNNER_TEMP=str(tmp_path))
+    assert not left.exists()
+
+
+@pytest.mark.parametrize(
+    ("tag", "published"), [("v1.2.3", "dev docs --publish 1.2.3 --alias latest"), ("", "dev docs --publish dev")]
+)
+def test_documentation_is_published_by_the_number_of_its_version(tmp_path: Path, tag: str, published: str) -> None:
+    assert _run(_step("docs.yml", "--publish"), tmp_path, TAG=tag)[-1] == published
+
+
+def test_documentation_is_added_to_the_versions_that_are_there() -> None:
+    """The branch of the site is not there in a checkout of one commit: earlier versions would be lost."""
+    (checkout,) = (step for step in _steps("docs.yml") if "actions/checkout" in step.get("uses", ""))
+    assert checkout["with"]["fetch-depth"] == 0
+
+
+def test_checksums_are_those_of_everything_that_is_attached(tmp_path: Path) -> None:
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    for name in ("queue.zip", "templates.json"):
+        (dist / name).write_text(name)
+    _run(_step("release.yml", "> SHA256SUMS"), tmp_path, IMAGE="ghcr.io/a/worker@sha256:1")
+    assert (dist / "worker-image.txt").read_text() == "ghcr.io/a/worker@sha256:1\n"
+    sums = dict(reversed(line.split("  ")) for line in (dist / "SHA256SUMS").read_text().splitlines())
+    attached = {path.name for path in dist.iterdir()} - {"SHA256SUMS"}
+    assert sums == {name: hashlib.sha256((dist / name).read_bytes()).hexdigest() for name in attached}
+
+
+def test_a_release_waits_for_a_person(tmp_path: Path) -> None:
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "queue.zip").touch()
+    calls = _run(_step("release.yml", "gh release create"), tmp_path, TAG="v1.2.3", IMAGE="i")
+    assert calls[-1].startswith("gh release create v1.2.3 --draft --verify-tag ")
+    assert calls[-1].endswith(" dist/queue.zip")
+
+
+def test_a_release_refuses_a_package_that_was_not_tested(tmp_path: Path) -> None:
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "queue.zip").write_bytes(b"changed")
+    step = _step("release.yml", "sha256sum --check")
+    with pytest.raises(subprocess.CalledProcessError):
+        _run(step, tmp_path, SHA256=hashlib.sha256(b"tested").hexdigest())
+
+
+def test_a_packages_attestation_is_asked_for_by_workflow_and_tag(tmp_path: Path) -> None:
+    """Any workflow of the repository may attest what it likes: only that of releases counts, and only of this tag."""
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "queue.zip").write_bytes(b"package")
+    (tmp_path / "dist" / "SHA256SUMS").write_text(f"{hashlib.sha256(b'package').hexdigest()}  queue.zip\n")
+    step = _step("deploy.yml", "gh attestation verify")
+    asked = _run(step, tmp_path, RELEASE="v1.2.3", GITHUB_REPOSITORY="a/b", PRIVATE="false")[-1]
+    assert "--repo a/b " in asked
+    assert "--signer-workflow a/b/.github/workflows/release.yml" in asked
+    assert "--source-ref refs/tags/v1.2.3" in asked
+
+
+@pytest.mark.parametrize("workflow", ["backup.yml", "deploy.yml"])
+def test_a_pipeline_signs_in_as_what_each_variable_says(workflow: str) -> None:
+    (login,) = (step for step in _steps(workflow) if "azure/login" in step.get("uses", ""))
+    assert login["with"] == {
+        f"{name}-id": f"${{{{ vars.AZURE_{name.upper()}_ID }}}}" for name in ("client", "tenant", "subscription")
+    }
+
+
+def test_a_release_is_deployed_with_the_templates_of_its_tag() -> None:
+    (checkout,) = (step for step in _steps("deploy.yml") if "actions/checkout" in step.get("uses", ""))
+    assert checkout["with"]["ref"] == "${{ inputs.release || github.event.release.tag_name }}"
