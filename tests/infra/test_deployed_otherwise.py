@@ -60,6 +60,13 @@ def test_larger_workers_are_fewer() -> None:
     assert trigger["parallelism"] == trigger["replicaCompletionCount"] == 2
 
 
+def test_workers_are_counted_by_what_is_unresolved() -> None:
+    """The platform subtracts executions that run: of what only waits, busy workers would be taken off once more."""
+    for job in templates.resources("Microsoft.App/jobs"):
+        (rule,) = job.body["properties"]["configuration"]["eventTriggerConfig"]["scale"]["rules"]
+        assert rule["metadata"]["valueLocation"] == "unresolvedTasks"
+
+
 def test_what_only_the_templates_know_is_not_overridden() -> None:
     """A setting that names an account is that of the account which is deployed."""
     own = templates.raw_settings("small, everything")
@@ -93,6 +100,14 @@ def test_each_subnet_has_those_whom_it_is_for() -> None:
     }
     assert {subnet.rpartition("/")[2] for subnet in (app, workers, *endpoints)} == {"app", "workers", "endpoints"}
     assert (app.rpartition("/")[2], workers.rpartition("/")[2]) == ("app", "workers")
+
+
+def test_each_subnet_is_as_large_as_azure_wants_it_for_those_whom_it_is_for() -> None:
+    """A /27 at least, for the app as for an environment of Container Apps."""
+    network = _properties(templates.deployed("large, closed"), "Microsoft.Network/virtualNetworks")
+    lengths = {each["name"]: int(each["properties"]["addressPrefix"].partition("/")[2]) for each in network["subnets"]}
+    assert lengths.keys() == {"app", "workers", "endpoints"}
+    assert max(lengths.values()) <= 27, lengths
 
 
 def test_traces_are_sampled_by_the_share_of_the_profile() -> None:
