@@ -86,7 +86,8 @@ def test_checksums_are_those_of_everything_that_is_attached(tmp_path: Path) -> N
         (dist / name).write_text(name)
     _run(_step("release.yml", "> SHA256SUMS"), tmp_path, IMAGE="ghcr.io/a/worker@sha256:1")
     assert (dist / "worker-image.txt").read_text() == "ghcr.io/a/worker@sha256:1\n"
-    sums = dict(reversed(line.split("  ")) for line in (dist / "SHA256SUMS").read_text().splitlines())
+    lines = (line.partition("  ") for line in (dist / "SHA256SUMS").read_text().splitlines())
+    sums = {name: digest for digest, _, name in lines}
     attached = {path.name for path in dist.iterdir()} - {"SHA256SUMS"}
     assert sums == {name: hashlib.sha256((dist / name).read_bytes()).hexdigest() for name in attached}
 
