@@ -59,6 +59,12 @@ class Prepared:
         claimed, pending = row_of(self.task, run_id), row_of(task, run_id) if is_pending else None
         return ReturnRow(task_queue_id=task.task_queue_id, claimed=claimed, pending=pending)
 
+    def is_row_of(self, task: Task) -> bool:
+        """Whether the claim's row is that of a claim which another call committed in the same millisecond."""
+        run_id = self.task.last_run_id
+        same = task.last_run_id == run_id and task.state is State.RUNNING
+        return same and task.runs[run_id].started == self.task.runs[run_id].started
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Claimed:
@@ -171,7 +177,8 @@ class HandingOut:
     async def _undo(self, prepared: Prepared, task: Task, *, is_defect: bool = False) -> None:
         """The claim will not be committed: its row is given back, where it is there, and the message is shown."""
         try:
-            await self._stores.pools.give_back(prepared.undone(task))
+            if not prepared.is_row_of(task):
+                await self._stores.pools.give_back(prepared.undone(task))
         except StorageUnavailable:
             log.warning("the row of a claim of task %s was not given back", task.task_id, extra={"action": "row_left"})
         await prepared.release(is_defect)
