@@ -17,10 +17,6 @@ from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, INTERN
 from shared.storage.messages import pending_queue
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, World
 
-SLACK = timedelta(seconds=5)
-"""Visibility is in whole seconds, and a host may be a moment late."""
-
-
 ROOM = 0.8
 """Of what a property or an entity may hold, no row takes more."""
 MOST_HANDLED = 80
@@ -340,7 +336,7 @@ def _active(world: World, task: Task) -> set[int]:
 
 
 def _deadline_message(world: World, task: Task) -> bool:
-    latest = max(task.deadline + timedelta(minutes=1), world.clock.now() + timedelta(seconds=600)) + SLACK
+    latest = max(task.deadline + timedelta(minutes=1), world.clock.now() + timedelta(seconds=600)) + world.slack
     messages = world.messages(DEADLINE_QUEUE)
     return any(body["taskId"] == task.task_id and visible <= latest for body, visible in messages)
 
@@ -349,7 +345,7 @@ def _claim_is_timed(world: World, task: Task) -> None:
     until = task.last_run.taken_until
     assert until is not None
     # A renewal that failed may have moved the timer already: it is late by no more than a lease.
-    latest = max(until, world.clock.now() + CLAIM_TIMEOUT) + SLACK
+    latest = max(until, world.clock.now() + CLAIM_TIMEOUT) + world.slack
     timers = [
         visible
         for body, visible in world.messages(CLAIM_QUEUE)
@@ -359,7 +355,7 @@ def _claim_is_timed(world: World, task: Task) -> None:
 
 
 def _message_waits(world: World, task: Task) -> None:
-    latest: datetime = world.clock.now() + CLAIM_TIMEOUT + SLACK
+    latest: datetime = world.clock.now() + CLAIM_TIMEOUT + world.slack
     waiting = [visible for body, visible in _pending_messages(world, task) if body["hintId"] == task.hint_id]
     assert any(visible <= latest for visible in waiting), f"{task.task_id} is pending and has no message"
 

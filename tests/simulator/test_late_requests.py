@@ -146,10 +146,9 @@ def frozen(scenario: Scenario, number: int, waking: Waking, after: float, end: E
         victim.exception()
         await the_last_task_ends(world)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(invariants, "SLACK", FREEZE)
-        world.run(story())
-        finish(world, is_acknowledged=False, settles=False)
+    world.slack = FREEZE
+    world.run(story())
+    finish(world, is_acknowledged=False, settles=False)
 
 
 EITHER = (False, True)

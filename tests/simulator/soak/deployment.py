@@ -21,7 +21,7 @@ from shared.storage.interface import StorageUnavailable
 from shared.storage.internal_messages import EVENTS_QUEUE
 from shared.usecases.timers import Postponed
 from tests.simulator import invariants
-from tests.simulator.soak.trouble import Trouble
+from tests.simulator.soak.trouble import LATEST, Trouble
 from tests.simulator.world import HIDDEN, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Killed, as_process
@@ -49,6 +49,7 @@ class Deployment:
         self.trouble = Trouble(self.chance, self._has_landed)
         self.simulation = Simulation(self.chance.randrange)
         self.world = World(self.simulation, self.trouble)
+        self.world.slack = timedelta(seconds=LATEST)
         self.clock = self.world.clock
         self.restarts = 0
         self.acknowledged: set[str] = set()
