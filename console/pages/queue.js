@@ -1,30 +1,22 @@
 // One task queue: what waits in which order, what runs where, and its workers.
 
-import { html, useMemo, useRef } from "../core/html.js";
+import { html, useMemo } from "../core/html.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
-import {
-  history,
-  listClaimedTasks,
-  listPendingTasks,
-  listWorkers,
-  statuses,
-  taskQueueLoad,
-  tasks,
-} from "../core/queue.js";
+import { history, listClaimedTasks, listPendingTasks, taskQueueLoad } from "../core/queue.js";
 import { setQuery, to } from "../core/router.js";
 import { duration } from "../core/time.js";
 import { useTitle } from "../core/title.js";
-import { counted, isFinal, PRIORITIES, workerState } from "../core/words.js";
+import { counted, PRIORITIES } from "../core/words.js";
 import { Empty, Loaded } from "../parts/feedback.js";
-import { Facts, Id, LastActive, Time } from "../parts/states.js";
+import { Facts, Id, Time } from "../parts/states.js";
 import { Table } from "../parts/table.js";
 import { Tabs } from "../parts/tabs.js";
+import { Workers } from "../parts/workers.js";
 
 const MOST = 2000;
 
 /** @typedef {import("../core/types").PendingTask} Pending */
 /** @typedef {import("../core/types").ClaimedTask} Claimed */
-/** @typedef {import("../core/types").Worker} Worker */
 /** @typedef {import("../core/types").Load} Load */
 
 /** @param {import("../core/types").PageProperties} properties */
@@ -69,12 +61,6 @@ function Waits({ id }) {
   if (!polled.data) return null;
   const { time, waitP50Seconds = 0, waitP95Seconds = 0 } = polled.data;
   return html`<p>Waiting time of the runs that started last: median ${duration(waitP50Seconds * 1000)}, 95 % within ${duration(waitP95Seconds * 1000)} <span class="reason">(five minutes, until <${Time} at=${time} now=${now} />)</span></p>`;
-}
-
-/** @param {{items: Worker[], busy: number, now: number}} properties */
-function Summary({ items, busy, now }) {
-  const quarantined = items.filter((worker) => isQuarantined(worker, now)).length;
-  return html`<p>${counted(items.length, "worker")}: ${busy.toLocaleString()} at work, ${quarantined.toLocaleString()} quarantined</p>`;
 }
 
 /** @param {Load["waitingWorkers"]} number */
@@ -184,94 +170,6 @@ function ClaimedList({ id, query }) {
       html`<${Table} rows=${items} columns=${columns} id=${(/** @type {Claimed} */ row) => `${row.taskId}/${row.runId}`} caption="Running tasks" sort=${query.get("sort") ?? "claimed"} onSort=${(/** @type {string} */ sort) => setQuery({ sort })} />`,
     )}<//>`;
 }
-
-/** @param {{id: string, query: URLSearchParams}} properties */
-function Workers({ id, query }) {
-  const names = useRef(/** @type {Map<string, string>} */ (new Map()));
-  const over = useRef(/** @type {Set<string>} */ (new Set()));
-  const polled = usePolled(
-    async (signal) => {
-      const found = /** @type {{items: Worker[], more: boolean}} */ (
-        await gather(listWorkers(id, { signal }), "workers", MOST)
-      );
-      const ids = new Set(found.items.flatMap(({ latestTask }) => (latestTask ? [latestTask.taskId] : [])));
-      const fresh = await tasks([...ids].filter((taskId) => !names.current.has(taskId)));
-      for (const [taskId, task] of fresh) names.current.set(taskId, task.metadata.name);
-      const open = await statuses(
-        [...ids].filter((taskId) => !over.current.has(taskId)),
-        signal,
-      );
-      for (const [taskId, { state }] of open) if (isFinal(state)) over.current.add(taskId);
-      const busy = found.items.filter((worker) => holds(worker, open)).map(keyOf);
-      return { ...found, names: names.current, busy: new Set(busy) };
-    },
-    [id],
-    { interval: 10_000 },
-  );
-  const now = useNow(10_000);
-  const columns = useMemo(
-    () => [
-      {
-        key: "worker",
-        title: "Worker",
-        sort: (/** @type {Worker} */ worker) => worker.workerId,
-        cell: (/** @type {Worker} */ worker) =>
-          html`<a href=${to.worker(id, worker.workerGroup, worker.workerId)}>${worker.workerGroup}/${worker.workerId}</a>`,
-      },
-      {
-        key: "state",
-        title: "State",
-        sort: (/** @type {Worker} */ worker) => Number(isQuarantined(worker, now)),
-        cell: (/** @type {Worker} */ worker) =>
-          isQuarantined(worker, now)
-            ? html`<span class="state exception">quarantined</span>`
-            : workerState(worker, Number(polled.data?.busy.has(keyOf(worker))), now),
-      },
-      {
-        key: "active",
-        title: "Last active",
-        sort: (/** @type {Worker} */ worker) => worker.lastDateActive ?? "",
-        cell: (/** @type {Worker} */ worker) =>
-          html`<${LastActive} at=${worker.lastDateActive} busy=${polled.data?.busy.has(keyOf(worker))} now=${now} />`,
-      },
-      {
-        key: "first",
-        title: "First claim",
-        sort: (/** @type {Worker} */ worker) => worker.firstClaim,
-        cell: (/** @type {Worker} */ worker) => html`<${Time} at=${worker.firstClaim} now=${now} />`,
-      },
-      {
-        key: "latest",
-        title: "Last task",
-        class: "wide",
-        cell: (/** @type {Worker} */ { latestTask }) =>
-          latestTask
-            ? html`<a href=${to.task(latestTask.taskId, latestTask.runId)}>${polled.data?.names.get(latestTask.taskId) ?? latestTask.taskId}</a>`
-            : "–",
-      },
-    ],
-    [id, now, polled.data],
-  );
-  return html`<${Loaded} of=${polled}>${(/** @type {{items: Worker[], more: boolean}} */ { items, more }) =>
-    listed(
-      items,
-      more,
-      "No worker has asked this task queue for work lately: what is pending waits until one does.",
-      html`<${Summary} items=${items} busy=${polled.data?.busy.size ?? 0} now=${now} /><${Table} rows=${items} columns=${columns} id=${keyOf} caption="Workers" sort=${query.get("sort") ?? "-active"} onSort=${(/** @type {string} */ sort) => setQuery({ sort })} />`,
-    )}<//>`;
-}
-
-/** @param {Worker} worker */
-const keyOf = ({ workerGroup, workerId }) => `${workerGroup}/${workerId}`;
-
-/** Whether a worker runs its last task. @param {Worker} worker @param {Map<string, import("../core/types").Status>} open statuses by taskId */
-function holds({ workerGroup, workerId, latestTask }, open) {
-  const run = latestTask && open.get(latestTask.taskId)?.runs[latestTask.runId];
-  return run?.state === "running" && run.workerGroup === workerGroup && run.workerId === workerId;
-}
-
-/** @param {Worker} worker @param {number} now */
-const isQuarantined = ({ quarantineUntil }, now) => quarantineUntil !== undefined && Date.parse(quarantineUntil) > now;
 
 /** @param {unknown[]} items @param {boolean} more @param {string} nothing @param {any} table */
 const listed = (items, more, nothing, table) =>

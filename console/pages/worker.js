@@ -1,17 +1,16 @@
 // One worker: what it does and did, and quarantine with its reason and history.
 
 import { ofWorker } from "../core/audit.js";
-import { html, useState } from "../core/html.js";
+import { html } from "../core/html.js";
 import { useNow, usePolled } from "../core/polling.js";
-import { getWorker, quarantineWorker, statuses, tasks, workerRemoved } from "../core/queue.js";
+import { getWorker, statuses, tasks, workerRemoved } from "../core/queue.js";
 import { to } from "../core/router.js";
 import { useTitle } from "../core/title.js";
 import { counted, shortReason, workerState } from "../core/words.js";
 import { AuditHistory } from "../parts/audit.js";
 import { ActionButton, Empty, Loaded } from "../parts/feedback.js";
+import { lacks, QuarantineFields, useQuarantine } from "../parts/quarantine.js";
 import { Facts, LastActive, State, Time, Until } from "../parts/states.js";
-
-const FOR_EVER = 1000 * 365.25 * 86_400_000;
 
 /** @typedef {import("../core/types").WorkerDetails} Worker */
 /** @typedef {{taskId: string, runId: number, name: string, status?: import("../core/types").Status}} Recent */
@@ -58,9 +57,7 @@ function Details({ id, worker, recent, refresh }) {
     const run = status?.runs[runId];
     return run?.state === "running" && run.workerGroup === worker.workerGroup && run.workerId === worker.workerId;
   }).length;
-  const [reason, setReason] = useState("");
-  const set = (/** @type {number} */ time) =>
-    quarantineWorker(id, worker.workerGroup, worker.workerId, new Date(time).toISOString(), reason).then(refresh);
+  const quarantine = useQuarantine();
   return html`
     <${Facts} of=${[
       [
@@ -77,13 +74,12 @@ function Details({ id, worker, recent, refresh }) {
     <section aria-labelledby="quarantine">
       <h2 id="quarantine">Quarantine</h2>
       <p>A quarantined worker gets no work; what it runs goes on.</p>
-      <label>Reason<input type="text" maxlength="4000" value=${reason} onInput=${(/** @type {any} */ event) => setReason(event.target.value)} /></label>
+      <${QuarantineFields} of=${quarantine} />
       <div class="buttons">
         ${
           quarantined
-            ? html`<${ActionButton} kind="primary" action=${() => set(Date.now() - 1000)}>Release<//>`
-            : html`<${ActionButton} kind="primary" disabled=${!reason} title=${reason ? "" : "Say why, for those who find it"} action=${() => set(Date.now() + FOR_EVER)}>Quarantine<//>
-              <${ActionButton} disabled=${!reason} action=${() => set(Date.now() + 86_400_000)}>Quarantine for a day<//>`
+            ? html`<${ActionButton} kind="primary" action=${() => quarantine.end(id, worker).then(refresh)}>Release<//>`
+            : html`<${ActionButton} kind="primary" disabled=${lacks(quarantine) !== ""} title=${lacks(quarantine)} action=${() => quarantine.begin(id, worker).then(refresh)}>Quarantine<//>`
         }
         <${ActionButton} action=${() => workerRemoved(id, worker.workerGroup, worker.workerId).then(refresh)} confirm="Report that this worker is gone? The tasks that it runs are retried at once.">Report that it is gone<//>
       </div>

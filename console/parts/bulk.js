@@ -1,4 +1,4 @@
-// One action on many tasks: a few at a time, with progress, what failed by name, and a way to stop.
+// One action on many tasks or workers: a few at a time, with progress, what failed by name, and a way to stop.
 
 import { html, useRef, useState } from "../core/html.js";
 import { counted } from "../core/words.js";
@@ -8,6 +8,7 @@ const AT_ONCE = 6;
 /**
  * @typedef {object} Job
  * @property {string} title
+ * @property {string} noun what the ids are of
  * @property {number} total
  * @property {number} done
  * @property {{id: string, message: string}[]} failed
@@ -17,8 +18,9 @@ const AT_ONCE = 6;
 /**
  * Run an action for each of many ids.
  * @param {() => void} finished
+ * @param {string} [noun] what the ids are of
  */
-export function useBulk(finished) {
+export function useBulk(finished, noun = "task") {
   const [job, setJob] = useState(/** @type {Job | null} */ (null));
   const stopped = useRef(false);
 
@@ -30,7 +32,7 @@ export function useBulk(finished) {
     stopped.current = false;
     const waiting = [...ids];
     /** @type {Job} */
-    const state = { title, total: ids.length, done: 0, failed: [], ended: false };
+    const state = { title, noun, total: ids.length, done: 0, failed: [], ended: false };
     setJob({ ...state });
     const work = async () => {
       for (let id = waiting.shift(); id !== undefined && !stopped.current; id = waiting.shift()) {
@@ -55,7 +57,7 @@ export function BulkProgress({ bulk: { job, stop, dismiss } }) {
   if (!job) return null;
   const succeeded = job.done - job.failed.length;
   return html`<div class="notice" role="status">
-    <p>${job.title}: ${succeeded} of ${counted(job.total, "task")} done${job.failed.length > 0 && `, ${job.failed.length} failed`}${job.ended && job.done < job.total && ", then stopped"}.</p>
+    <p>${job.title}: ${succeeded} of ${counted(job.total, job.noun)} done${job.failed.length > 0 && `, ${job.failed.length} failed`}${job.ended && job.done < job.total && ", then stopped"}.</p>
     <progress max=${job.total} value=${job.done} aria-label=${job.title}></progress>
     ${
       job.failed.length > 0 &&

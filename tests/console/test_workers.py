@@ -1,13 +1,15 @@
 """The pages of task queues and workers."""
 
+import json
 import threading
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import requests
 from playwright.sync_api import expect
 
 from admin.signing import signed_url
+from tests.console.browser import Watch
 from tests.console.conftest import OpenPage
 from tests.console.scene import WORKER_GROUP, Scene
 from tests.console.stuck import task_has_waited, work_was_asked_for, worker_was_seen
@@ -33,7 +35,7 @@ def test_a_worker_is_quarantined_and_released(scene: Scene, open_page: OpenPage)
     release = page.get_by_role("button", name="Release")
     expect(release).to_be_visible()
     expect(page.get_by_text("its disk is <b>full</b>")).to_be_visible()
-    expect(page.get_by_text("until further notice")).to_be_visible()
+    expect(page.get_by_role("listitem").filter(has_text="until further notice")).to_be_visible()
     asked = {"workerGroup": WORKER_GROUP, "workerId": "worker-1", "tasks": 1}
     scene.create("test")
     assert scene.client().claimWork(scene.task_queue, asked)["tasks"] == []
@@ -42,6 +44,67 @@ def test_a_worker_is_quarantined_and_released(scene: Scene, open_page: OpenPage)
     release.click()
     expect(page.get_by_text("seen in the last half hour")).to_be_visible()
     scene.run("test")
+
+
+def test_several_workers_are_quarantined_for_a_day_and_released(
+    scene: Scene, open_page: OpenPage, watch: Watch
+) -> None:
+    """One question for all of them, whose button says what it does; one request for each."""
+    for number in (1, 2, 3):
+        asked = {"workerGroup": WORKER_GROUP, "workerId": f"worker-{number}", "tasks": 1}
+        scene.create(f"build-{number}")
+        assert scene.client().claimWork(scene.task_queue, asked)["tasks"]
+    page = open_page(_queue(scene))
+    for number in (1, 2):
+        page.get_by_label(f"Select {WORKER_GROUP}/worker-{number}").check()
+    actions = page.get_by_role("group", name="Actions on the selected workers")
+    expect(actions).to_contain_text("2 workers selected")
+    quarantine = actions.get_by_role("button", name="Quarantine 2")
+    expect(quarantine).to_be_disabled()
+    actions.get_by_label("Reason").fill("a bad image")
+    actions.get_by_label("How long").select_option("for a day")
+    quarantine.click()
+    question = page.get_by_role("dialog")
+    expect(question).to_contain_text("Give 2 workers no work for a day?")
+    question.get_by_role("button", name="Quarantine 2 workers").click()
+    expect(page.get_by_text("Quarantine: 2 of 2 workers done.")).to_be_visible()
+    cells = page.get_by_role("row").filter(has=page.get_by_role("link", name=f"{WORKER_GROUP}/worker-"))
+    expect(cells.filter(has_text="quarantined")).to_have_count(2)
+    sent = [request for request in watch.requests if request.method == "PUT"]
+    assert sorted(request.url.rpartition("/")[2] for request in sent) == ["worker-1", "worker-2"]
+    for request in sent:
+        body = json.loads(request.post_data or "")
+        assert body["quarantineInfo"] == "a bad image"
+        left = datetime.fromisoformat(body["quarantineUntil"]) - datetime.now(UTC)
+        assert timedelta(hours=23) < left <= timedelta(days=1)
+
+    page.get_by_label(f"Select {WORKER_GROUP}/worker-3").check()
+    expect(actions.get_by_role("button", name="Quarantine 3")).to_be_enabled()
+    actions.get_by_role("button", name="Release 2").click()
+    page.get_by_role("dialog").get_by_role("button", name="Release 2 workers").click()
+    expect(page.get_by_text("Release: 2 of 2 workers done.")).to_be_visible()
+    expect(cells.filter(has_text="quarantined")).to_have_count(0)
+    actions.get_by_role("button", name="Clear selection").click()
+    expect(actions).to_have_count(0)
+
+
+def test_a_quarantine_that_is_refused_says_of_which_worker(scene: Scene, open_page: OpenPage) -> None:
+    for number in (1, 2):
+        asked = {"workerGroup": WORKER_GROUP, "workerId": f"worker-{number}", "tasks": 1}
+        scene.create(f"build-{number}")
+        assert scene.client().claimWork(scene.task_queue, asked)["tasks"]
+    granted = f"queue:quarantine-worker:{scene.task_queue}/{WORKER_GROUP}/worker-1"
+    reads = [f"queue:list-workers:{scene.task_queue}", "queue:get-task:*", "queue:status:*"]
+    page = open_page(_queue(scene), scene.deployment.new_client(granted, *reads))
+    page.get_by_label("Select all that are listed").check()
+    page.get_by_label("Reason").fill("a bad image")
+    page.get_by_role("button", name="Quarantine 2").click()
+    page.get_by_role("dialog").get_by_role("button", name="Quarantine 2 workers").click()
+    expect(page.get_by_text("Quarantine: 1 of 2 workers done, 1 failed.")).to_be_visible()
+    page.get_by_text("What failed").click()
+    expect(page.get_by_role("listitem").filter(has_text=f"{WORKER_GROUP}/worker-2")).to_contain_text(
+        "quarantine-worker"
+    )
 
 
 def test_what_waits_and_what_runs_is_listed(scene: Scene, open_page: OpenPage) -> None:
@@ -124,8 +187,8 @@ def test_a_worker_that_runs_a_task_is_active_now(scene: Scene, open_page: OpenPa
     worker_was_seen(storage, scene.task_queue, WORKER_GROUP, "worker-1", timedelta(minutes=22))
     page = open_page(_queue(scene))
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name=f"{WORKER_GROUP}/worker-1"))
-    expect(row.get_by_role("cell").nth(1)).to_have_text("runs 1 task")
-    expect(row.get_by_role("cell").nth(2)).to_have_text("now")
+    expect(row.get_by_role("cell").nth(2)).to_have_text("runs 1 task")
+    expect(row.get_by_role("cell").nth(3)).to_have_text("now")
     row.get_by_role("link", name=f"{WORKER_GROUP}/worker-1").click()
     expect(page.locator("dl.facts dd").nth(0)).to_have_text("runs 1 task")
     expect(page.locator("dl.facts dd").nth(1)).to_have_text("now")
