@@ -16,10 +16,14 @@ LIBRARIES: dict[str, tuple[str, str]] = {
     "uplot.css": ("uplot", "dist/uPlot.min.css"),
     "dagre.js": ("@dagrejs/dagre", "dist/dagre.esm.js"),  # layout of graphs
     "js-yaml.js": ("js-yaml", "dist/browser/js-yaml.esm.min.mjs"),  # definitions as YAML
+    "markdown-it.js": ("markdown-it", "dist/browser/markdown-it.esm.min.mjs"),  # descriptions; bounded for any text
     "ansi-sequence-parser.js": ("ansi-sequence-parser", "dist/index.js"),  # colours of logs
     "json-e.js": ("json-e", "dist/index.js"),  # templates of task actions
 }
 """The name of each file here, and its package and path there."""
+
+BUNDLED = {"markdown-it": ("entities", "linkify-it", "mdurl", "punycode.js", "uc.micro")}
+"""Packages that are in the file of another one, whose licences go with it."""
 
 UNCHECKED = "// @ts-nocheck\n"
 
@@ -33,7 +37,9 @@ def install(root: Path) -> None:
         text = (source / path).read_text()
         lines = [line for line in text.splitlines(keepends=True) if not line.startswith("//# sourceMappingURL=")]
         (root / FOLDER / name).write_text((UNCHECKED if name.endswith(".js") else "") + "".join(lines))
-        _copy_license(source, root / FOLDER / "licenses" / f"{package.replace('/', '-').lstrip('@')}.txt")
+        for each in (package, *BUNDLED.get(package, ())):
+            target = root / FOLDER / "licenses" / f"{each.replace('/', '-').lstrip('@')}.txt"
+            _copy_license(root / "node_modules" / each, target)
 
 
 def _copy_license(package: Path, target: Path) -> None:

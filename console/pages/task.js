@@ -14,6 +14,7 @@ import { Before } from "../parts/before.js";
 import { Copy, Loaded } from "../parts/feedback.js";
 import { Dependencies } from "../parts/dependencies.js";
 import { Definition } from "../parts/definition.js";
+import { Markdown } from "../parts/markdown.js";
 import { Facts, Id, Source, State, Time } from "../parts/states.js";
 import { TaskActions } from "../parts/task-actions.js";
 import { Why } from "../parts/why.js";
@@ -67,7 +68,7 @@ function Task({ task, status, runId, refresh }) {
   const actions = html`<${TaskActions} task=${task} status=${status} refresh=${refresh} />`;
   return html`
     <h1>${task.metadata.name} <${State} state=${status.state} reason=${shortReason(status)} /></h1>
-    <p class="lead">${task.metadata.description}</p>
+    <${Markdown} text=${task.metadata.description} />
     <p>
       <a href=${to.group(status.taskGroupId)}>Task group</a> · ${task.metadata.owner}
       ${tags.map(([name, value]) => html` <span class="tag" key=${name}>${name}: ${value}</span>`)}

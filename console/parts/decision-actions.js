@@ -9,6 +9,7 @@ import { createTask } from "../core/queue.js";
 import { navigate, to } from "../core/router.js";
 import { slugid } from "../core/slugid.js";
 import { ActionButton, Dialog, Loading } from "./feedback.js";
+import { Markdown } from "./markdown.js";
 import { Scopes } from "./scopes.js";
 
 /** @typedef {import("../core/actions.js").Action} Action */
@@ -70,7 +71,7 @@ function ActionDialog({ action, offer, task, status, close }) {
     navigate(to.task(made.id));
   };
   return html`<${Dialog} title=${action.title} close=${close}>
-    <p class="said">${action.description}</p>
+    <${Markdown} text=${action.description} />
     ${asks && html`<label>Input (JSON)<textarea class="code" rows="10" spellcheck="false" value=${input} onInput=${change}></textarea></label>`}
     ${error && html`<p class="notice critical" role="alert">${error}</p>`}
     ${!asks && !made && !error && html`<${Loading} label="Rendering the task" />`}

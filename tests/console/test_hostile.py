@@ -26,7 +26,12 @@ def hostile(deployment: Deployment) -> Scene:
     scene = Scene(deployment)
     scene.create(
         MARKUP,
-        description=MARKUP + "\n[link](javascript:window.ran=1)",
+        description=MARKUP
+        + "\n[link](javascript:window.ran=1)\n\n![picture](https://evil.example/pixel.png) [local](/auth/clients)"
+        + "\n\n<javascript:window.ran=1> [data](data:text/html,x) [entity](&#106;avascript:window.ran=1)"
+        + "\n\n<iframe src='https://evil.example'></iframe>\n\n"
+        + "[" * 5000
+        + "*_" * 5000,
         tags={"<b>kind</b>": MARKUP},
         payload={MARKUP: [MARKUP], "__proto__": {"polluted": 1}, "command": MARKUP, "logs": {"live": 1}},
         extra={"treeherder": MARKUP, "constructor": MARKUP},
@@ -60,7 +65,11 @@ def test_a_group(view: str, hostile: Scene, deployment: Deployment, open_page: O
 def test_a_task(hostile: Scene, deployment: Deployment, open_page: OpenPage, watch: Watch) -> None:
     page = open_page(f"/tasks/{hostile.ids[MARKUP]}/definition")
     expect(page.get_by_role("heading", level=1)).to_contain_text(MARKUP)
-    expect(page.get_by_text("[link](javascript:window.ran=1)").first).to_be_visible()
+    shown = page.locator(".markdown")
+    expect(shown.get_by_text("[link](javascript:window.ran=1)").first).to_be_visible()
+    expect(shown.get_by_text("<iframe src='https://evil.example'></iframe>")).to_be_visible()
+    links = ["https://evil.example/x", "picture", "https://evil.example"]  # loaded by nobody who does not open one
+    expect(shown.get_by_role("link")).to_have_text(links)
     expect(page.get_by_role("button", name="public/<img src=x onerror=window.ran=1>.html")).to_be_visible()
     expect(page.locator("details pre")).to_contain_text("onerror=window.ran=1")
     _is_harmless(page, deployment, watch)

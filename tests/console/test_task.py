@@ -5,8 +5,10 @@ from urllib.parse import quote, urlsplit
 
 from playwright.sync_api import Page, expect
 
+from tests.console.browser import Watch
 from tests.console.conftest import OpenPage
 from tests.console.scene import LOG, Scene
+from tests.console.test_pages import faults_of
 
 
 def _act(page: Page, name: str, verb: str = "") -> None:
@@ -132,3 +134,35 @@ def test_a_copied_link_names_the_artifact_and_no_credentials(settled: Scene, ope
     copied = page.wait_for_function("navigator.clipboard.readText()").json_value()
     assert urlsplit(copied).path == f"/tasks/{settled.ids['build-2']}/runs/0/{LOG.replace('/', '%2F')}"
     assert urlsplit(copied).query == ""
+
+
+def test_a_description_is_markdown(scene: Scene, open_page: OpenPage, watch: Watch) -> None:
+    """Of a library that is loaded if there is something for it to do."""
+    text = (
+        "# Builds **it**\nsee https://example.com/docs and [the wiki](https://example.com/wiki)\n\n"
+        "- `one`\n- ~~two~~\n\n3. three\n\n```\nmake all\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
+        "[![build](https://example.com/badge.svg)](https://example.com/builds)"
+    )
+    page = open_page(f"/tasks/{scene.create('build', description=text)}")
+    shown = page.locator(".markdown")
+    expect(shown.locator("strong").first).to_have_text("Builds it")
+    expect(shown.get_by_role("heading")).to_have_count(0)
+    expect(shown.get_by_role("link")).to_have_text(["https://example.com/docs", "the wiki", "build"])
+    for link in shown.get_by_role("link").all():
+        expect(link).to_have_attribute("rel", "noreferrer noopener nofollow")
+    expect(shown.get_by_role("listitem")).to_have_text(["one", "two", "three"])
+    expect(shown.locator("ol")).to_have_attribute("start", "3")
+    expect(shown.locator("pre")).to_have_text("make all\n")
+    expect(shown.get_by_role("cell")).to_have_text(["1", "2"])
+    expect(shown.locator("img")).to_have_count(0)
+    assert [request.url for request in watch.requests if "example.com" in request.url] == []
+    assert faults_of(page) == []
+
+    def parsers() -> int:
+        return len([request for request in watch.requests if request.url.endswith("/markdown-it.js")])
+
+    assert parsers() == 1
+    page = open_page(f"/tasks/{scene.create('test', description='Runs the tests, and nothing else.')}")
+    expect(page.get_by_text("Runs the tests, and nothing else.")).to_be_visible()
+    expect(page.get_by_role("heading", name="Dependencies")).to_be_visible()
+    assert parsers() == 1
