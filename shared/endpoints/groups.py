@@ -41,9 +41,15 @@ class ListTaskGroupResponse(TaskGroupResponse):
 
 
 class RecentTaskGroup(TaskGroupResponse):
-    """A task group, with what the metadata of its first task say."""
+    """A task group, with what its first task says: `taskId` is that task's. `single`: the group has no other task.
+
+    `taskId` and `projectId` are absent for a group that was created before they were noted.
+    """
 
     created: Date
+    taskId: SlugId = optional()
+    projectId: str = optional()
+    single: bool
     name: str
     owner: str
     source: str
@@ -173,6 +179,8 @@ def _recent(group: RecentGroup) -> dict[str, Any]:
     return {
         **_group(group.header),
         "created": format_date(created.created),
+        **({"taskId": created.task_id, "projectId": created.project_id} if created.task_id else {}),
+        "single": group.is_single,
         "name": created.name,
         "owner": created.owner,
         "source": created.source,

@@ -59,7 +59,6 @@ def _since(text: str | None, now: datetime) -> datetime:
 
 
 def _sample(time: datetime, figures: Figures) -> dict[str, Any]:
-    waits = {"waitP50Seconds": figures.wait(0.5), "waitP95Seconds": figures.wait(0.95)}
     return {
         "time": format_date(time),
         "pending": figures.pending,
@@ -68,8 +67,14 @@ def _sample(time: datetime, figures: Figures) -> dict[str, Any]:
         "completed": figures.completed,
         "failed": figures.failed,
         "exception": figures.exception,
-        **{name: round(seconds, 1) for name, seconds in waits.items() if seconds is not None},
+        **waited(figures),
     }
+
+
+def waited(figures: Figures) -> dict[str, float]:
+    """How long runs had waited when they were started: nothing if none was."""
+    waits = {"waitP50Seconds": figures.wait(0.5), "waitP95Seconds": figures.wait(0.95)}
+    return {name: round(seconds, 1) for name, seconds in waits.items() if seconds is not None}
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.paging import continued, limit_of, start_of
 from shared.domain.dates import format_date
+from shared.endpoints.history import waited
 from shared.endpoints.pool_models import (
     ListClaimedTasksResponse,
     ListPendingTasksResponse,
@@ -130,6 +131,9 @@ def _state(state: TaskQueueState) -> dict[str, Any]:
     }
     return {
         **_counts(state.task_queue_id, state.snapshot.counts),
+        "workers": state.workers.known,
+        "quarantinedWorkers": state.workers.quarantined,
+        **waited(state.waits),
         **({} if oldest is None else {"oldestPending": format_date(oldest)}),
         **(seen or {}),
         **_stalled(state.stall),

@@ -23,6 +23,7 @@ OPENED = "opened"
 _SINCE = "since"
 _SHOWN = 3
 """Generations whose properties a range of member rows is read with. Later ones show by the marks of these."""
+HEADER_COLUMNS = ("schedulerId", "expires", "sealed", "due", "listed", "swept")
 STATE_COLUMNS = (
     *(f"{STATE}{generation:04d}" for generation in range(_SHOWN)),
     *(f"{OPENED}{generation:04d}" for generation in range(1, _SHOWN + 1)),

@@ -15,6 +15,7 @@ from shared.storage import keys
 from shared.storage.codec import compact
 from shared.storage.group_rows import (
     FINAL,
+    HEADER_COLUMNS,
     OPENED,
     STATE,
     Active,
@@ -39,6 +40,9 @@ from shared.storage.interface import (
 from shared.storage.known import KnownStatuses
 from shared.storage.partitions import PageReader, rows_of
 
+_HEAD_ROWS = 1 + 2 + 2
+"""The header, a note for each kind of call on the whole group, and two members."""
+
 
 class GroupChanged(ServiceError):
     """The group's header has changed since it was read."""
@@ -57,6 +61,15 @@ class GroupStore:
         """The group's header."""
         row = await self._tables.get(keys.GROUPS, task_group_id, keys.GROUP)
         return None if row is None else decode_group(row)
+
+    async def header_and_whether_single(self, task_group_id: str) -> tuple[Group | None, bool]:
+        """The group's header, and whether it has one member: one request. A call that died may count as another."""
+        start, end = keys.GROUP_TO_MEMBERS
+        page = await self._tables.query(
+            keys.GROUPS, task_group_id, start=start, end=end, limit=_HEAD_ROWS, select=HEADER_COLUMNS
+        )
+        header = next((decode_group(row) for row in page.rows if row.key == keys.GROUP), None)
+        return header, sum(row.key >= keys.MEMBERS[0] for row in page.rows) == 1
 
     async def rewrite_member(self, task_group_id: str, task_id: str) -> None:
         """Changes nothing of a member row but its ETag, which vouches for the task's status (design 11)."""

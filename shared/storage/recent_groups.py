@@ -22,6 +22,10 @@ class CreatedGroup:
 
     key: str
     task_group_id: str
+    task_id: str
+    """Its first task; "" for a group that was created before that was noted."""
+    project_id: str
+    """That of its first task; "" likewise."""
     created: datetime
     """When its first task was accepted."""
     name: str
@@ -42,6 +46,8 @@ class RecentGroupStore:
         return CreatedGroup(
             key=keys.created_group(now, self._runtime.slugid()),
             task_group_id=definition.task_group_id,
+            task_id=definition.task_id,
+            project_id=definition.body["projectId"],
             created=now,
             name=metadata["name"],
             owner=metadata["owner"],
@@ -52,6 +58,8 @@ class RecentGroupStore:
         """Writes the row; what removes it is in the Expiry table already. Raises StorageUnavailable."""
         values = {
             "taskGroupId": group.task_group_id,
+            "taskId": group.task_id,
+            "projectId": group.project_id,
             "created": format_date(group.created),
             "name": group.name,
             "owner": group.owner,
@@ -79,6 +87,8 @@ def _decode(row: Row) -> CreatedGroup:
     return CreatedGroup(
         key=row.key,
         task_group_id=str(values["taskGroupId"]),
+        task_id=str(values.get("taskId", "")),
+        project_id=str(values.get("projectId", "")),
         created=parse_date(str(values["created"])),
         name=str(values["name"]),
         owner=str(values["owner"]),

@@ -88,6 +88,14 @@ class WorkerRecord:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerCounts:
+    """How many workers of a pool have not expired or are in quarantine, and how many of them are in quarantine."""
+
+    known: int
+    quarantined: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Quarantine:
     """An entry of the history: who set which end, when and why."""
 
@@ -150,6 +158,19 @@ class WorkerStore:
             keys.POOLS, keys.pool(task_queue_id), start=start, end=keys.WORKERS[1], limit=limit
         )
         return [_decode(row) for row in page.rows], page.resume
+
+    async def counted(self, task_queue_id: str) -> WorkerCounts:
+        """How many workers of a pool are known by now: of the first thousand."""
+        page = await self._tables.query(
+            keys.POOLS, keys.pool(task_queue_id), start=keys.WORKERS[0], end=keys.WORKERS[1], select=_COUNTED
+        )
+        now = self._now()
+        alive = quarantined = 0
+        for row in page.rows:
+            expires, until = (parse_date(str(row.values[name])) for name in _COUNTED)
+            alive += expires > now or until > now
+            quarantined += until > now
+        return WorkerCounts(known=alive, quarantined=quarantined)
 
     def latest(self, record: WorkerRecord) -> WorkerRecord:
         """What this process knows of the worker by now, which may be newer: no request."""
@@ -223,6 +244,7 @@ class WorkerStore:
 
 
 _REMEMBERED = 20_000
+_COUNTED = ("expires", "quarantineUntil")
 
 
 def _encode(record: WorkerRecord) -> dict[str, Value]:

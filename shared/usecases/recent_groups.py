@@ -11,7 +11,7 @@ from shared.usecases.groups import page_start
 from shared.usecases.pages import Lookups
 
 MOST = 100
-"""Groups on a page: each costs a read of its header, which knows its expiration and its seal."""
+"""Groups on a page: each costs a read of its header, with its expiration and its seal, and of the rows behind it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,6 +20,8 @@ class RecentGroup:
 
     created: CreatedGroup
     header: Group
+    is_single: bool
+    """Whether it has one task."""
 
 
 class RecentGroups:
@@ -44,7 +46,7 @@ class RecentGroups:
         return [group for group in found if group is not None], resume
 
     async def _find(self, created: CreatedGroup) -> RecentGroup | None:
-        header = await self._groups.header(created.task_group_id)
+        header, is_single = await self._groups.header_and_whether_single(created.task_group_id)
         if header is None or header.listed != created.key:
             return None
-        return RecentGroup(created=created, header=header)
+        return RecentGroup(created=created, header=header, is_single=is_single)

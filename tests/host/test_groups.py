@@ -67,11 +67,14 @@ def test_groups_are_listed_latest_first(service: Service) -> None:
     for each in listed:
         header = service.queue.getTaskGroup(each["taskGroupId"])
         assert {name: each[name] for name in header} == header
-        assert each.keys() - header.keys() == {"created", "name", "owner", "source"}
+        assert each.keys() - header.keys() == {"created", "taskId", "projectId", "single", "name", "owner", "source"}
     metadata = service.queue.task(first)["metadata"]
     assert {name: listed[-1][name] for name in ("name", "owner", "source")} == {
         name: metadata[name] for name in ("name", "owner", "source")
     }
+    assert [each["single"] for each in listed] == [False, True, True]
+    assert listed[-1]["taskId"] == first
+    assert listed[-1]["projectId"] == service.queue.task(first)["projectId"]
     with refused(403, "InsufficientScopes"):
         service.anonymous._makeHttpRequest("GET", "task-groups", None)
 

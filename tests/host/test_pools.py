@@ -85,6 +85,7 @@ def test_task_queues_are_listed_with_their_counts(service: Service) -> None:
     assert (waiting["pendingTasks"], waiting["claimedTasks"]) == (2, 0)
     assert "lastDateActive" not in waiting, "no worker has asked for work"
     assert "oldestPending" in waiting
+    assert (waiting["workers"], waiting["quarantinedWorkers"]) == (0, 0)
     assert waiting["stalled"]["reason"] == "no-worker"
     service.claim()
     claimed = state()

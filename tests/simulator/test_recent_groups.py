@@ -10,6 +10,7 @@ from shared.errors import InputError, RequestConflict
 from shared.ids import new_slugid
 from shared.services import Services
 from shared.storage import keys
+from shared.usecases.group_jobs import GroupJob
 from shared.usecases.recent_groups import MOST, RecentGroup
 from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import World
@@ -46,6 +47,17 @@ def test_pages_in_order_of_time() -> None:
     assert [found[index].created.created - found[index + 1].created.created for index in range(4)] == [
         timedelta(seconds=1)
     ] * 4
+
+
+def test_a_group_with_one_task_is_told_from_others() -> None:
+    """Whatever calls on the whole group have noted in it."""
+    world = open_world()
+    for task_id in (A, B):
+        world.run(world.create(task_id, taskGroupId=A))
+        world.run(world.services.group_jobs.call(GroupJob(task_group_id=A, kind="cancel")))
+        world.run(world.services.group_jobs.call(GroupJob(task_group_id=A, kind="priority", new_priority="high")))
+        ((found,),) = world.run(listed(world.services))
+        assert (found.is_single, found.created.task_id) == (task_id == A, A)
 
 
 def test_a_page_costs_a_bounded_number_of_requests() -> None:

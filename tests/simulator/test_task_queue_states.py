@@ -1,0 +1,65 @@
+"""The list of task queues tells of their workers and of how long runs had waited, a minute late at most."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from shared.storage.counting import counting
+from shared.usecases.task_queue_states import COPIES_LAST, TaskQueueState
+from tests.simulator.world import POOL, WORKER, World
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.is_ordered = False
+    return world
+
+
+async def state_of(world: World) -> TaskQueueState:
+    (state,), _ = await world.services.task_queue_states.page(start="", limit=10)
+    return state
+
+
+def test_workers_and_those_in_quarantine_are_counted(world: World) -> None:
+    async def story() -> None:
+        await world.create()
+        counts = (await state_of(world)).workers
+        assert (counts.known, counts.quarantined) == (0, 0)
+        await world.claim()
+        until = world.clock.now() + timedelta(days=2)
+        await world.services.workers.quarantine(POOL, WORKER, until, client_id="me", info="broken")
+        await world.clock.sleep(COPIES_LAST.total_seconds())
+        counts = (await state_of(world)).workers
+        assert (counts.known, counts.quarantined) == (1, 1)
+        with counting() as operations:
+            await state_of(world)
+        assert operations.total == 2, "the directory, and the index of the task queue"
+        await world.clock.sleep(timedelta(hours=30).total_seconds())
+        counts = (await state_of(world)).workers
+        assert (counts.known, counts.quarantined) == (1, 1), "it has expired, and its quarantine has not"
+        await world.clock.sleep(timedelta(hours=30).total_seconds())
+        await world.create()
+        counts = (await state_of(world)).workers
+        assert (counts.known, counts.quarantined) == (0, 0)
+
+    world.run(story())
+
+
+def test_waiting_times_are_those_of_the_last_hour(world: World) -> None:
+    async def story() -> None:
+        await world.create()
+        await world.clock.sleep(40)
+        await world.claim()
+        await world.services.history.flush()
+        assert (await state_of(world)).waits.wait(0.5) is None, "no sample has been taken"
+        await world.clock.sleep(timedelta(minutes=6).total_seconds())
+        await world.handlers.history.sample()
+        waited = (await state_of(world)).waits.wait(0.95)
+        assert waited == pytest.approx(40, rel=0.1)
+        await world.clock.sleep(timedelta(minutes=61).total_seconds())
+        assert (await state_of(world)).waits.wait(0.95) is None
+
+    world.run(story())
