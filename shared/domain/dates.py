@@ -9,13 +9,14 @@ _DATE_TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:([Zz])|([+-])(\d\d)(?::?(\d\d))?)?", re.ASCII
 )
 
-_AS_WRITTEN = re.compile(r"\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d\.\d{3}Z", re.ASCII)
+_AS_WRITTEN = re.compile(r"\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:[0-5]\d\.\d{3}Z", re.ASCII)
 """The form of `format_date`, which nearly every date has; the standard library reads it several times as fast."""
 
 
 def parse_date(text: str) -> datetime:
     """Reads any accepted form; extra digits are truncated to milliseconds, a missing offset means UTC.
 
+    A leap second (23:59:60, on any day) is the second after it: no clock here counts it, and JSON schema allows it.
     Raises ValueError for impossible dates, missing seconds, hour 24 and anything else.
     """
     if _AS_WRITTEN.fullmatch(text):
@@ -31,11 +32,13 @@ def parse_date(text: str) -> datetime:
         if offset >= timedelta(days=1) or int(offset_minutes or 0) > 59:
             raise ValueError("impossible offset")
         zone = timezone(-offset if sign == "-" else offset)
+    leap = timedelta(seconds=(hour, minute, second) == ("23", "59", "60"))
+    second = "59" if leap else second
     try:
         local = datetime(
             int(year), int(month), int(day), int(hour), int(minute), int(second), milliseconds * 1000, tzinfo=zone
         )
-        return local.astimezone(UTC)
+        return (local + leap).astimezone(UTC)
     except OverflowError as error:
         raise ValueError("out of range") from error
 

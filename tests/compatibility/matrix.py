@@ -55,6 +55,9 @@ What a program that was written for Taskcluster may notice, in one place.
 * **claimWork** gives a call that already waits no task, but answers it with an empty list, early, so that it calls
   again (contract [5.1](contract.md#contract-5-1)).
 * **JSON is compact**, without line breaks and indentation.
+* **A leap second** (`23:59:60`), which the schemas allow, is the second after it. Taskcluster accepts it in createTask,
+  and takes it for 1970: a task with such a deadline is resolved at once. insertTask, createArtifact and createClient
+  fail with 500 there, since JavaScript has no such date; quarantineWorker reads it as here.
 * **`statuses`** returns 200 tasks a page without a `limit`, Taskcluster 1,000; clients go on with its token.
 * **`__heartbeat__`** returns 503 if storage or Service Bus does not answer.
 * **Artifacts** of type `s3` are blobs of Azure Storage; one that has not been uploaded returns 404, where Taskcluster
