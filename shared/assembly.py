@@ -95,7 +95,7 @@ def assemble(
         pool_views=PoolViews(stores, parts.pages, parts.lookups, parts.pool_index, parts.snapshots, parts.stalls),
         gauges=parts.gauges,
         waiting_workers=WaitingWorkers(
-            runtime, {"claimWork": parts.work.waiting, "pollTaskUrls": parts.poll_urls.waiting}
+            runtime, {"claimWork": parts.poller.waiting, "pollTaskUrls": parts.poll_urls.waiting}
         ),
         history=History(parts.history_rows, parts.gauges, runtime, timedelta(days=settings.history_days)),
         operations=Operations(storage.queues, parts.expiry, parts.pools, parts.history_rows, runtime),

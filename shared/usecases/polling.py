@@ -9,7 +9,7 @@ Bands go strictly by priority, unless a setting lets those first that have waite
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
@@ -111,6 +111,11 @@ class _Pool:
     def new(self) -> list[_Waiter]:
         return [waiter for waiter in self.waiters if waiter.is_new]
 
+    @property
+    def waiting(self) -> int:
+        """Those that are given nothing any more."""
+        return sum(not waiter.is_new for waiter in self.waiters)
+
 
 class Poller:
     """Takes pending messages for those who call, highest band first, and tells those who wait that there are some.
@@ -164,6 +169,10 @@ class Poller:
         if waiter.served.done():
             waiter.served.result()
         return waiter.messages
+
+    def waiting(self) -> Counter[str]:
+        """By task queue, how many calls have had their look in this process and wait to be told that there is work."""
+        return Counter({task_queue_id: pool.waiting for task_queue_id, pool in self._pools.items() if pool.waiting})
 
     async def _leave(self, pool: _Pool, waiter: _Waiter) -> None:
         """From now on the waiter is given nothing."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -111,10 +110,6 @@ class Work:
         finally:
             if self._waiting.get(caller) is work_request:
                 del self._waiting[caller]
-
-    def waiting(self) -> Counter[str]:
-        """By task queue, how many workers wait in `claim_work` in this process."""
-        return Counter(task_queue_id for task_queue_id, _ in self._waiting)
 
     async def _wait_for_work(
         self, task_queue_id: str, worker: Worker, count: int, wait: float, work_request: WorkRequest

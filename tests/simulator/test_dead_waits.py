@@ -146,7 +146,7 @@ def test_as_many_are_told_as_there_are_tasks_and_more_only_where_nobody_calls() 
     world = a_world()
 
     def waiting() -> int:
-        return world.services.work.waiting()[POOL]
+        return world.services.waiting_workers.of_task_queue(POOL)["claimWork"]
 
     async def story() -> None:
         waits = hang_up(world, *[world.services] * 15)

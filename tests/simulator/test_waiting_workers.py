@@ -8,9 +8,13 @@ from datetime import timedelta
 import pytest
 
 from shared.domain.claims import Worker
+from shared.storage.counting import Kind
 from shared.telemetry.instruments import WAITING_WORKERS
 from shared.usecases import waiting_workers
-from tests.simulator.world import POOL, World, settings
+from tests.simulator.claimer import a_world
+from tests.simulator.registry import ANOTHER, HOUR, after, poll, quarantine
+from tests.simulator.world import POOL, WORKER, World, settings
+from tests.twin.gate import Call, Phase
 
 WAITS = (*POOL.split("/"), "claimWork")
 POLLS = (*POOL.split("/"), "pollTaskUrls")
@@ -37,6 +41,45 @@ def test_workers_that_wait_in_a_call_count_until_it_ends() -> None:
         await asyncio.wait(waits)
         assert reported(world) == {WAITS: 0}, "exporters hear that there are none any more"
         assert reported(world) == {}
+
+    world.run(script())
+
+
+def test_a_call_counts_from_the_end_of_its_first_look() -> None:
+    """Until then it may get a task, even if its client has gone; afterwards it cannot (contract 5.1)."""
+    seen: list[float] = []
+
+    async def look(call: Call, phase: Phase) -> None:
+        if call.kind is Kind.QUEUE_GET:
+            seen.append(sum(reported(world).values()))
+
+    world = a_world(look)
+
+    async def script() -> None:
+        await world.create()
+        await world.claim()
+        seen.clear()
+        call = asyncio.ensure_future(world.services.work.claim_work(POOL, ANOTHER, 1, 20))
+        await world.clock.sleep(1)
+        assert seen, "it has looked"
+        assert set(seen) == {0}
+        assert reported(world) == {WAITS: 1}
+        assert not await call
+
+    world.run(script())
+
+
+def test_a_worker_in_quarantine_does_not_wait_for_tasks() -> None:
+    """It gets none, so scaling must not count on it."""
+    world = World()
+
+    async def script() -> None:
+        await poll(world)
+        await quarantine(world, after(world, HOUR))
+        call = asyncio.ensure_future(world.services.work.claim_work(POOL, WORKER, 1, 20))
+        await world.clock.sleep(1)
+        assert reported(world) == {}
+        assert not await call
 
     world.run(script())
 
