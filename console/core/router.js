@@ -157,6 +157,8 @@ export const to = {
   group: (id) => `/tasks/groups/${id}`,
   /** @param {string} id @param {number | string} [runId] */
   task: (id, runId) => (runId === undefined ? `/tasks/${id}` : `/tasks/${id}/runs/${runId}`),
+  /** A new task from the definition of one. @param {string} id */
+  copy: (id) => `/tasks/${id}/create`,
   /** @param {string} id @param {number | string} runId @param {string} name @param {boolean} [live] */
   log: (id, runId, name, live = false) =>
     `/tasks/${id}/runs/${runId}/logs/${live ? "live/" : ""}${encodeURIComponent(name)}`,

@@ -3,6 +3,7 @@
 import { html, useEffect, useState } from "../core/html.js";
 import { editable } from "../core/definition.js";
 import { createTask, task as taskOf } from "../core/queue.js";
+import { forgetTask, recentTasks, rememberTask } from "../core/recent.js";
 import { navigate, to } from "../core/router.js";
 import { slugid } from "../core/slugid.js";
 import { useTitle } from "../core/title.js";
@@ -18,7 +19,17 @@ export default function CreatePage({ params }) {
   const source = params["taskId"];
   useTitle("Create a task");
   useEffect(() => {
-    start(source).then(setText, setError);
+    setText(null);
+    setError(null);
+    let left = false;
+    start(source).then(
+      (found) => left || setText(found),
+      (caught) => {
+        if (source && caught.status === 404) forgetTask(source);
+        if (!left) setError(caught);
+      },
+    );
+    return () => void (left = true);
   }, [source]);
   const edit = (/** @type {string} */ value) => {
     setText(value);
@@ -27,7 +38,9 @@ export default function CreatePage({ params }) {
   const submit = async () => {
     const { load } = await import("js-yaml");
     const id = slugid();
-    await createTask(id, load(text ?? ""));
+    const definition = /** @type {any} */ (load(text ?? ""));
+    const { taskQueueId } = await createTask(id, definition);
+    rememberTask({ taskId: id, name: definition.metadata.name, taskQueueId });
     sessionStorage.removeItem(draftOf(source));
     navigate(to.task(id));
   };
@@ -38,6 +51,7 @@ export default function CreatePage({ params }) {
   return html`<article>
     <h1>Create a task</h1>
     <p>The definition in YAML or JSON. ${source && "It is a copy without group, routes and dependencies; its times count from now."}</p>
+    <${Lately} source=${source} />
     ${error && html`<${Failure} error=${error} />`}
     ${text === null && !error && html`<${Loading} />`}
     ${
@@ -47,6 +61,16 @@ export default function CreatePage({ params }) {
       <div class="buttons"><${ActionButton} kind="primary" action=${submit}>Create<//> <${ActionButton} action=${reset}>Start over<//></div>`
     }
   </article>`;
+}
+
+/** What one created here lately, to begin with. @param {{source: string | undefined}} properties */
+function Lately({ source }) {
+  const tasks = recentTasks();
+  if (tasks.length === 0) return null;
+  return html`<nav class="lately" aria-label="Used lately">
+    <span class="reason">Used lately:</span>
+    ${tasks.map(({ taskId, name, taskQueueId }) => html`<a key=${taskId} href=${to.copy(taskId)} title=${`For ${taskQueueId}`} aria-current=${taskId === source ? "page" : undefined}>${name}</a>`)}
+  </nav>`;
 }
 
 /** @param {string | undefined} source */

@@ -1,11 +1,13 @@
 // The index: what is right below a namespace, and the task that a path names.
 
-import { html } from "../core/html.js";
+import { html, useState } from "../core/html.js";
 import { ApiError } from "../core/api.js";
 import { findTask, latestArtifact, listNamespaces, listTasks } from "../core/index-service.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
-import { to } from "../core/router.js";
+import { listArtifacts, status } from "../core/queue.js";
+import { navigate, to } from "../core/router.js";
 import { useTitle } from "../core/title.js";
+import { ArtifactList } from "../parts/artifacts.js";
 import { Copy, Empty, Loaded } from "../parts/feedback.js";
 import { Facts, Id, Time } from "../parts/states.js";
 
@@ -22,6 +24,7 @@ export default function IndexPage({ params }) {
   const now = useNow(60_000);
   return html`<article>
     <h1>Index</h1>
+    <${Jump} key=${path} from=${path} />
     <${Path} of=${path} />
     <${Loaded} of=${polled} label="Loading the index">${(/** @type {Found} */ found) => html`
       ${found.entry && html`<${Details} entry=${found.entry} now=${now} />`}
@@ -43,6 +46,23 @@ async function read(path, signal) {
 function absent(error) {
   if (error instanceof ApiError && error.status === 404) return null;
   throw error;
+}
+
+/** Goes to a path that is typed: a namespace or an entry, or a route as tasks have it. @param {{from: string}} properties */
+function Jump({ from }) {
+  const [path, setPath] = useState(from);
+  const wanted = path
+    .trim()
+    .replace(/^index\./, "")
+    .replace(/\.+$/, "");
+  const go = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    navigate(to.index(wanted));
+  };
+  return html`<form class="jump" onSubmit=${go}>
+    <label>Path<input type="text" value=${path} placeholder="project.v2.branch.latest" autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ event) => setPath(event.target.value)} /></label>
+    <button type="submit">Go</button>
+  </form>`;
 }
 
 /** Each key leads to what is below it. @param {{of: string}} properties */
@@ -68,7 +88,31 @@ const Details = ({ entry, now }) =>
       ],
     ]} />
     ${Object.keys(entry.data).length > 0 && html`<pre class="code" tabindex="0">${JSON.stringify(entry.data, null, 2)}</pre>`}
+    <${LatestArtifacts} key=${entry.taskId} entry=${entry} />
   </section>`;
+
+/** @typedef {{runId: number, artifacts: import("../core/types").Artifact[]} | null} Latest */
+
+/** What the last run of the task left; read once, since the task was resolved when it was entered. @param {{entry: Entry}} properties */
+function LatestArtifacts({ entry }) {
+  const polled = usePolled((signal) => artifactsOf(entry.taskId, signal), [entry.taskId], { until: () => true });
+  return html`<h3>Artifacts</h3>
+    <${Loaded} of=${polled} label="Loading the artifacts">${(/** @type {Latest} */ found) =>
+      found === null
+        ? html`<${Empty}>There is no such task here: it has expired, or is one of another service.<//>`
+        : found.artifacts.length > 0
+          ? html`<${ArtifactList} artifacts=${found.artifacts} taskId=${entry.taskId} runId=${found.runId} addressOf=${(/** @type {string} */ name) => latestArtifact(entry.namespace, name)} />`
+          : html`<${Empty}>The task has none.<//>`}<//>`;
+}
+
+/** @param {string} taskId @param {AbortSignal} signal @returns {Promise<Latest>} */
+async function artifactsOf(taskId, signal) {
+  const found = await status(taskId, { signal }).catch(absent);
+  if (found === null) return null;
+  const runId = found.runs.at(-1)?.runId;
+  if (runId === undefined) return { runId: 0, artifacts: [] };
+  return { runId, artifacts: (await gather(listArtifacts(taskId, runId, { signal }), "artifacts", MOST)).items };
+}
 
 /** @param {{found: Found, now: number}} properties */
 function Below({ found, now }) {

@@ -4,6 +4,7 @@ import { html } from "../core/html.js";
 import { currentScopes } from "../core/auth.js";
 import { isRefused, session, signOut } from "../core/credentials.js";
 import { useNow, usePolled } from "../core/polling.js";
+import { forgetTasks } from "../core/recent.js";
 import { useTitle } from "../core/title.js";
 import { Loaded } from "../parts/feedback.js";
 import { Scopes } from "../parts/scopes.js";
@@ -24,11 +25,17 @@ export default function SignInPage({ query }) {
   </article>`;
 }
 
+/** Forget who somebody is, and what they did here. */
+function leave() {
+  forgetTasks();
+  signOut();
+}
+
 /** @param {{clientId: string}} properties */
 const Refused = ({ clientId }) =>
   html`<div class="notice critical" role="alert">
     <p>The credentials of ${clientId} are not accepted. Sign in again.</p>
-    <button type="button" onClick=${signOut}>Forget them</button>
+    <button type="button" onClick=${leave}>Forget them</button>
   </div>`;
 
 /** @param {{clientId: string, until: number}} properties */
@@ -38,7 +45,7 @@ function Who({ clientId, until }) {
     ["Client", clientId],
     ["This browser forgets it", html`<${Time} at=${new Date(until).toISOString()} now=${now} />`],
   ]} />
-    <div class="buttons"><button type="button" class="primary" onClick=${signOut}>Sign out</button></div>`;
+    <div class="buttons"><button type="button" class="primary" onClick=${leave}>Sign out</button></div>`;
 }
 
 /** @param {{who: string}} properties */

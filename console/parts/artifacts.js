@@ -5,7 +5,7 @@ import { openArtifact } from "../core/open-artifact.js";
 import { gather, usePolled } from "../core/polling.js";
 import { listArtifacts } from "../core/queue.js";
 import { to } from "../core/router.js";
-import { ActionButton, Empty, Loaded } from "./feedback.js";
+import { ActionButton, Copy, Empty, Loaded } from "./feedback.js";
 
 const FEW = 10;
 /** What generic-worker keeps of a log that was a stream. */
@@ -36,7 +36,6 @@ export function useArtifacts(taskId, run) {
  * @param {{polled: ReturnType<typeof useArtifacts>, task: import("../core/types").Definition, taskId: string, run: import("../core/types").Run}} properties
  */
 export function Artifacts({ polled, task, taskId, run }) {
-  const [filter, setFilter] = useState("");
   const ended = run.resolved !== undefined;
   if (run.state === "pending") return null;
   return html`<h3>Artifacts</h3>
@@ -46,12 +45,22 @@ export function Artifacts({ polled, task, taskId, run }) {
         const artifacts = found.filter((one) => one !== log && !(log && one.name === BACKING));
         if (artifacts.length === 0)
           return html`<${Empty}>${ended ? "The run has no artifacts" : "There are none yet"}${log ? " but its log." : "."}<//>`;
-        const listed = ordered(artifacts).filter(({ name }) => name.toLowerCase().includes(filter.toLowerCase()));
-        return html`
-          ${artifacts.length > FEW && html`<input type="search" aria-label="Filter artifacts" placeholder="Filter ${artifacts.length} artifacts" onInput=${(/** @type {any} */ event) => setFilter(event.target.value)} />`}
-          <ul class="artifacts">${listed.map((one) => html`<${Row} key=${one.name} artifact=${one} taskId=${taskId} runId=${run.runId} live=${!ended} />`)}</ul>`;
+        return html`<${ArtifactList} artifacts=${artifacts} taskId=${taskId} runId=${run.runId} live=${!ended} />`;
       }}
     <//>`;
+}
+
+/**
+ * Artifacts that open, and whose addresses can be copied; of many, those that one looks for.
+ * @param {{artifacts: Artifact[], taskId: string, runId: number, live?: boolean, addressOf?: (name: string) => string}} properties
+ *   `addressOf` gives another address to copy than that of the run's artifact
+ */
+export function ArtifactList({ artifacts, taskId, runId, live = false, addressOf }) {
+  const [filter, setFilter] = useState("");
+  const listed = ordered(artifacts).filter(({ name }) => name.toLowerCase().includes(filter.toLowerCase()));
+  return html`
+    ${artifacts.length > FEW && html`<input type="search" aria-label="Filter artifacts" placeholder="Filter ${artifacts.length} artifacts" onInput=${(/** @type {any} */ event) => setFilter(event.target.value)} />`}
+    <ul class="artifacts">${listed.map((one) => html`<${Row} key=${one.name} artifact=${one} taskId=${taskId} runId=${runId} live=${live} address=${addressOf?.(one.name)} />`)}</ul>`;
 }
 
 /**
@@ -65,15 +74,15 @@ export function logOf(task, artifacts) {
   return named(logName(task)) ?? named(BACKING) ?? usable.find((one) => isLog(one) && one.name.endsWith(".log"));
 }
 
-/** @param {{artifact: Artifact, taskId: string, runId: number, live: boolean}} properties */
-function Row({ artifact, taskId, runId, live }) {
+/** @param {{artifact: Artifact, taskId: string, runId: number, live: boolean, address?: string | undefined}} properties */
+function Row({ artifact, taskId, runId, live, address }) {
   const { name, contentLength, storageType } = artifact;
   if (storageType === "error")
     return html`<li><code>${name}</code> <span class="reason">the worker could not make it</span></li>`;
   return html`<li>
     ${isLog(artifact) ? html`<a href=${to.log(taskId, runId, name, live)}>${name}</a> <span class="tag">log</span>` : html`<${ActionButton} kind="link" action=${() => openArtifact(taskId, runId, name)}>${name}<//>`}
     ${" "}<span class="reason">${size(contentLength)}</span>${" "}
-    <${CopyLink} taskId=${taskId} runId=${runId} name=${name} />
+    ${address ? html`<${Copy} text=${address} label="Copy link" />` : html`<${CopyLink} taskId=${taskId} runId=${runId} name=${name} />`}
   </li>`;
 }
 

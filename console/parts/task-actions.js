@@ -30,7 +30,7 @@ export function TaskActions({ task, status, refresh }) {
     ${isFinal(status.state) && html`<${ActionButton} kind=${status.state === "completed" ? "" : "primary"} disabled=${over} title=${late} action=${rerun} confirm="Run it again? Tasks that wait for it go on when it completes.">Rerun<//>`}
     ${status.state === "unscheduled" && html`<${ActionButton} disabled=${over} title=${late} action=${() => then(queue.scheduleTask(id))} confirm="Schedule it whatever its dependencies?">Schedule<//>`}
     <${ActionButton} action=${retrigger} confirm=${copyQuestion(task)}>Retrigger<//>
-    <a class="button" href=${`/tasks/${id}/create`}>Edit as new</a>
+    <a class="button" href=${to.copy(id)}>Edit as new</a>
     ${!isFinal(status.state) && html`<${PriorityChoice} label="Priority" disabled=${over} change=${(/** @type {string} */ priority) => then(queue.changeTaskPriority(id, priority))} />`}
     <${DecisionActions} task=${task} status=${status} />
     ${!isFinal(status.state) && html`<span class="apart"><${ActionButton} kind="danger" verb="Cancel the task" disabled=${over} title=${late} action=${() => then(queue.cancelTask(id))} confirm="Cancel the task? Tasks that need it to complete will not run.">Cancel<//></span>`}

@@ -39,7 +39,7 @@ What a program that was written for Taskcluster may notice, in one place.
   `websocktunnelToken` (credentials for other services). What a role expands to is bounded, and a role may grant `*`,
   which Taskcluster refuses as a cycle ([security-auth.md](security-auth.md)). `listAuditHistory` also tells what a
   client did to tasks, groups and workers. There are no hooks, secrets, purge-cache, worker-manager, notify, web-server
-  or GitHub services.
+  or GitHub services, and no pages for them ([console.md](console.md#what-has-no-page)).
 * **Who calls comes before what is said**: a call is refused with 401 or 403, whatever its body says, if no body could
   make it allowed. Taskcluster returns 400 for a malformed body, or 404, first. The scopes that the refusal of a body of
   more than 16 KiB names may hold `<parameters>` in place of what that body says.
