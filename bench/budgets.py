@@ -10,18 +10,18 @@ Cost = Mapping[str, float]
 
 CALLS: Mapping[str, Cost] = {
     "createTask": {"P": 2, "W": 3},
-    "claimWork": {"G": 1, "R": 1, "P": 1, "U": 1, "W": 2},
+    "claimWork": {"G": 1, "P": 1, "U": 1, "W": 2},
     "reclaimTask": {"U": 2, "W": 1},
     "reportCompleted": {"P": 1, "W": 1, "D": 2},
     "resolved message": {"R": 4, "W": 2, "D": 1},
     "createArtifact": {"W": 1},
-    "relay PUT": {"R": 2, "BW": 1, "W": 1},
+    "relay PUT": {"BW": 1, "W": 1},
     "status": {"R": 1},
 }
 """Of our own code, in the happy case of a warm process that has committed the task last."""
 
-SHARED: Cost = {"R": 2}
-"""Of a task whose calls are shared by several processes, besides: reclaimTask and reportCompleted read it first."""
+SHARED: Cost = {"R": 3}
+"""Of a task whose calls several processes share, besides: claimWork, reclaimTask and reportCompleted read it first."""
 
 UPLOAD: Cost = {"BW": 2, "W": 1}
 """The worker's own upload of an artifact's block straight into storage, and its commit."""

@@ -44,7 +44,7 @@ async def create_artifact(services: Services, call: Call) -> Mapping[str, Any]:
         case StorageType.S3 | StorageType.AZURE:
             answer["contentType"] = artifact.content_type
             answer["expires"] = format_date(until)
-            answer["putUrl"] = await services.artifacts.urls.put_url(task_id, run_id, artifact, until)
+            answer["putUrl"] = await services.artifacts.urls.put_url(task_id, run_id, artifact, until, created.etag)
         case StorageType.BLOB if isinstance(request, BlobRequest):
             sizes = [part.size for part in request.parts or ()]
             uploads = await services.artifacts.urls.requests(task_id, run_id, artifact, sizes, until)

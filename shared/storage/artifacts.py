@@ -97,7 +97,7 @@ class ArtifactStore:
 
     async def write(
         self, task_id: str, run_id: int, artifact: Artifact, until: datetime, *, old: Stored | None, guarded: bool
-    ) -> None:
+    ) -> Stored:
         """Creates the artifact, or replaces the one that was read, as it was read: one request.
 
         Its content may be uploaded `until` then. Raises RunInactive (only if `guarded`), ArtifactChanged.
@@ -105,11 +105,12 @@ class ArtifactStore:
         guard: list[Operation] = [Merge(keys.upload(run_id), {})] if guarded else []
         operations = guard + operations_for(run_id, artifact, until, old=old)
         try:
-            await self._tables.transact(keys.TASKS, task_id, operations)
+            etags = await self._tables.transact(keys.TASKS, task_id, operations)
         except TransactionRefused as refused:
             if guarded and refused.index == 0:
                 raise RunInactive from refused
             raise ArtifactChanged from refused
+        return Stored(task_id=task_id, run_id=run_id, artifact=artifact, etag=etags[len(guard)])
 
     async def get(self, task_id: str, run_id: int, name: str) -> Stored | None:
         """One point read."""
@@ -158,6 +159,21 @@ class ArtifactStore:
             if await self.note(latest, artifact) is not None:
                 return True
         raise StorageUnavailable("the artifact is contended")
+
+    async def arrived_first(
+        self, task_id: str, run_id: int, name: str, etag: str, *, encoding: str, length: int | None
+    ) -> bool:
+        """Notes the first content of an artifact that was not read; False unless its run is running and its row is the
+        one that has this ETag. Raises StorageUnavailable."""
+        known: dict[str, Value] = {"isPresent": True, "isSettled": True, "encoding": encoding}
+        if length is not None:
+            known["length"] = length
+        operations = [Merge(keys.upload(run_id), {}), Merge(keys.artifact(run_id, name), known, etag)]
+        try:
+            await self._tables.transact(keys.TASKS, task_id, operations)
+        except TransactionRefused:
+            return False
+        return True
 
     async def count(self, task_id: str) -> int:
         """The artifacts of all runs of a task; counting ends at `MAX_OF_TASK`, or a page beyond it."""

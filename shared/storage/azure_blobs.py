@@ -65,20 +65,27 @@ class AzureBlobs:
         content_type: str,
         content_encoding: str = "",
         content_disposition: str = "",
-    ) -> None:
+        only_new: bool = False,
+    ) -> bool:
         """See `interface.Blobs.upload`."""
-        await self._write(
-            container,
-            lambda: self._open_blob(container, path).upload_blob(
-                content,
-                _BLOCK_BLOB,
-                len(content),
-                overwrite=True,
-                content_settings=_settings(content_type, content_encoding, content_disposition),
-                error_map=REFUSALS,
-                patience=self._transfer(len(content)),
-            ),
-        )
+        try:
+            await self._write(
+                container,
+                lambda: self._open_blob(container, path).upload_blob(
+                    content,
+                    _BLOCK_BLOB,
+                    len(content),
+                    overwrite=not only_new,
+                    content_settings=_settings(content_type, content_encoding, content_disposition),
+                    error_map=REFUSALS,
+                    patience=self._transfer(len(content)),
+                ),
+            )
+        except Refused as answer:
+            if only_new and answer.code == "BlobAlreadyExists":
+                return False
+            raise
+        return True
 
     async def download(self, container: str, path: str, *, start: int = 0, limit: int | None = None) -> bytes:
         """See `interface.Blobs.download`. The bytes as stored: a content encoding is not undone."""

@@ -253,8 +253,12 @@ class Blobs(Protocol):
         content_type: str,
         content_encoding: str = "",
         content_disposition: str = "",
-    ) -> None:
-        """Write a blob, whatever is there; a missing container is made first. Raises StorageUnavailable."""
+        only_new: bool = False,
+    ) -> bool:
+        """Write a blob, whatever is there; a missing container is made first. Raises StorageUnavailable.
+
+        `only_new`: only where none is; False when there is one, which an earlier try of this request may have written.
+        """
         ...
 
     async def download(self, container: str, path: str, *, start: int = 0, limit: int | None = None) -> bytes:

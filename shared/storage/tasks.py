@@ -137,10 +137,11 @@ class TaskStore:
             return await self.load(task_id)
         return Loaded(task=task, etag=etag, definition=loaded.definition)
 
-    def last_committed(self, task_id: str) -> Loaded | None:
+    def last_committed(self, task_id: str, share: Share | None = None) -> Loaded | None:
         """An unresolved task as this process has committed it last, if it is kept: no request.
 
         Others may have followed. So nothing is to be decided by it but a commit, which is conditional on its ETag.
+        Its definition counts as part of `share`. Raises NoRoom.
         """
         committed, cached = self._known.committed(task_id), self._cache.get(task_id)
         if committed is None or cached is None:
@@ -148,6 +149,8 @@ class TaskStore:
         task, etag = committed
         if cached.fingerprint != task.fingerprint:
             return None
+        if share is not None:
+            share.count(cached.memory)
         return Loaded(task=task, etag=etag, definition=cached.definition)
 
     async def find(self, task_id: str) -> Found | None:

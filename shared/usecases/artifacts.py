@@ -43,6 +43,8 @@ class Created:
     """An artifact as it is stored now, and until when its content may be uploaded."""
 
     artifact: Artifact
+    etag: str
+    """Of its row, if this call has written that while the run was running and the content had not come; else ""."""
     upload_until: datetime
     """In whole seconds."""
     loaded: Loaded | None
@@ -87,7 +89,7 @@ class Artifacts:
         until = min(now + self._upload_life(wanted), wanted.expires + EXPIRY_GRACE_PERIOD)
         scheduled = await self._schedule_expiry(definition, run_id, wanted, until)
         try:
-            artifact, loaded = await self._commit(task_id, run_id, wanted, until)
+            artifact, etag, loaded = await self._commit(task_id, run_id, wanted, until)
         except (InputError, RequestConflict):
             # The row has shown that this call wrote nothing; after other failures it may have.
             if scheduled is not None:
@@ -97,7 +99,7 @@ class Artifacts:
             self._quota.add(task_id)
         if loaded is not None and artifact.storage_type in ANNOUNCED_AT_ONCE:
             await self.announce(loaded, run_id, artifact)
-        return Created(artifact=artifact, upload_until=until.replace(microsecond=0), loaded=loaded)
+        return Created(artifact=artifact, etag=etag, upload_until=until.replace(microsecond=0), loaded=loaded)
 
     async def announce(self, loaded: Loaded, run_id: int, artifact: Artifact) -> None:
         """artifactCreated."""
@@ -122,19 +124,20 @@ class Artifacts:
 
     async def _commit(
         self, task_id: str, run_id: int, wanted: Artifact, until: datetime
-    ) -> tuple[Artifact, Loaded | None]:
+    ) -> tuple[Artifact, str, Loaded | None]:
         if wanted.storage_type is StorageType.BLOB:
-            return await self._begin_blob(task_id, run_id, wanted, until), None
+            return await self._begin_blob(task_id, run_id, wanted, until), "", None
         if wanted.storage_type not in _NEEDS_TASK:
-            return await self._write(task_id, run_id, wanted, until), None
-        return await both(self._write(task_id, run_id, wanted, until), self._stores.tasks.load(task_id))
+            return *await self._write(task_id, run_id, wanted, until), None
+        written, loaded = await both(self._write(task_id, run_id, wanted, until), self._stores.tasks.load(task_id))
+        return *written, loaded
 
-    async def _write(self, task_id: str, run_id: int, wanted: Artifact, until: datetime) -> Artifact:
-        """Writes first, and reads only when that is refused."""
+    async def _write(self, task_id: str, run_id: int, wanted: Artifact, until: datetime) -> tuple[Artifact, str]:
+        """Writes first, and reads only when that is refused. Returns the artifact with what `Created.etag` says."""
         guarded, old, artifact = True, None, wanted
         for attempt in range(TRIES):
             try:
-                await self._artifacts.write(task_id, run_id, artifact, until, old=old, guarded=guarded)
+                stored = await self._artifacts.write(task_id, run_id, artifact, until, old=old, guarded=guarded)
             except RunInactive:
                 guarded = await self._is_running(task_id, run_id, wanted)
                 if not guarded and wanted.upload is Upload.DIRECT:
@@ -142,13 +145,13 @@ class Artifacts:
             except ArtifactChanged:
                 old = await self._artifacts.get(task_id, run_id, wanted.name)
                 if _is_done(old, wanted):
-                    return old.artifact
+                    return old.artifact, ""
                 artifact = wanted if old is None else rules.repeated(old.artifact, wanted)
                 if attempt:
                     await pause(self._runtime, attempt)
             else:
                 await self._remove_replaced(old, artifact)
-                return artifact
+                return artifact, stored.etag if guarded and not artifact.is_present else ""
         raise ServiceUnavailable("the artifact is contended; send the call again")
 
     async def _begin_blob(self, task_id: str, run_id: int, wanted: Artifact, until: datetime) -> Artifact:

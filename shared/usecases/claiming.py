@@ -110,8 +110,13 @@ class Claiming:
             visible=taken_until,
         )
         ahead = self._stores.write_ahead()
+        read: Loaded | None
         try:
-            read, _ = await both(self._stores.tasks.load(message.task_id, share), ahead.ensure((timer, lease)))
+            if (last := self._last_committed(at, now, share)) is not None:
+                await ahead.ensure((timer, lease))
+                read = last
+            else:
+                read, _ = await both(self._stores.tasks.load(message.task_id, share), ahead.ensure((timer, lease)))
         except ReceiptLost:
             await ahead.withdraw()
             return None
@@ -153,6 +158,21 @@ class Claiming:
             await self._let_go(at, _back_off(message) if is_defect else 0)
 
         return Prepared(read=read, decision=decision, ahead=ahead, release=release)
+
+    def _last_committed(self, at: _Attempt, now: datetime, share: Share) -> Loaded | None:
+        """The task as this process has committed it last, if by that the message is the one of its pending run.
+
+        Then the claim is committed on that version without a read; everything else is decided on one (design 2.8).
+        Raises NoRoom.
+        """
+        message, tasks = at.message, self._stores.tasks
+        last = tasks.last_committed(message.task_id)
+        if last is None or last.task.task_queue_id != at.task_queue_id:
+            return None
+        verdict = claims.judge(last.task, message.hint_id, self._age(message), now)
+        if verdict is not Verdict.CLAIM or message.run_id != last.task.last_run_id:
+            return None
+        return tasks.last_committed(message.task_id, share)
 
     async def _let_go(self, at: _Attempt, seconds: float) -> None:
         """The attempt failed: the message says again what it said, and the next poller may try."""

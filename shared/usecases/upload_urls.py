@@ -38,6 +38,8 @@ from shared.usecases.uploads import BLOCK, Uploads
 RELAY_PREFIX = "/artifacts/relay"
 _SIGNED = ("type", "version", "until")
 """Parameters of a URL that it is signed for, besides its path."""
+_ROW, _PROOF = "row", "proof"
+"""The ETag of the artifact's row, and a signature for that, too; code that does not know them verifies the other."""
 _EXPIRED = "the artifact has expired"
 
 
@@ -64,14 +66,19 @@ class Relay:
         self._root_url = root_url
         self.limit = limit
 
-    def url(self, task_id: str, run_id: int, artifact: Artifact, expiry: datetime) -> str:
-        """A URL to PUT the content of an artifact to, until `expiry` (whole seconds)."""
+    def url(self, task_id: str, run_id: int, artifact: Artifact, expiry: datetime, etag: str = "") -> str:
+        """A URL to PUT the content of an artifact to, until `expiry` (whole seconds).
+
+        With the ETag of its row, as `Created` has it, the first content needs no read.
+        """
         until = str(int(expiry.timestamp()))
         words = (artifact.content_type, artifact.version, until)
-        signature = _signature(self._keys[0], task_id, str(run_id), artifact.name, *words)
-        query = urlencode({**dict(zip(_SIGNED, words, strict=True)), "signature": signature})
+        signed = (task_id, str(run_id), artifact.name, *words)
+        query = {**dict(zip(_SIGNED, words, strict=True)), "signature": _signature(self._keys[0], *signed)}
+        if etag:
+            query |= {_ROW: etag, _PROOF: _signature(self._keys[0], *signed, etag)}
         encoded = base64.urlsafe_b64encode(artifact.name.encode()).rstrip(b"=").decode()
-        return f"{self._root_url}{RELAY_PREFIX}/{task_id}/{run_id}/{encoded}?{query}"
+        return f"{self._root_url}{RELAY_PREFIX}/{task_id}/{run_id}/{encoded}?{urlencode(query)}"
 
     async def put(self, params: Mapping[str, str], query: Mapping[str, str], content: bytes, encoding: str) -> None:
         """Stores what was put to a URL, whose parameters are `params` and `query`, with its Content-Encoding.
@@ -82,9 +89,8 @@ class Relay:
         """
         task_id, run_id, name = params["taskId"], params["runId"], _decoded(params["name"])
         content_type, version, until = (query.get(word, "") for word in _SIGNED)
-        given = query.get("signature", "").encode(errors="replace")
         signed = (task_id, run_id, name, content_type, version, until)
-        if not any(hmac.compare_digest(given, _signature(key, *signed).encode()) for key in self._keys):
+        if not self._is_signature(query.get("signature", ""), *signed):
             raise InsufficientScopes("the signature of this URL is not valid")
         if int(until) <= self._now().timestamp():
             raise InsufficientScopes("this URL has expired: create the artifact again")
@@ -93,11 +99,21 @@ class Relay:
                 f"an upload by this URL must not have more than {self.limit} bytes; state contentLength when you "
                 "create the artifact to upload straight to storage"
             )
+        row = query.get(_ROW, "")
+        if self._is_signature(query.get(_PROOF, ""), *signed, row) and await self._uploads.write_first(
+            task_id, int(run_id), name, version, row, content, content_type, encoding
+        ):
+            return
         stored = await self._open(task_id, int(run_id), name, version)
         if stored.artifact.storage_type is StorageType.OBJECT:
             await self._uploads.replace_object(stored, content, encoding)
         elif not await self._uploads.write(stored, content, content_type, encoding):
             raise ResourceNotFound(_EXPIRED)
+
+    def _is_signature(self, given: str, *words: str) -> bool:
+        """Whether this is our signature of the words."""
+        encoded = given.encode(errors="replace")
+        return any(hmac.compare_digest(encoded, _signature(key, *words).encode()) for key in self._keys)
 
     async def _open(self, task_id: str, run_id: int, name: str, version: str) -> Stored:
         """The artifact, if its content may still change, and comes this way."""
@@ -142,10 +158,10 @@ class UploadUrls:
         self._relay = relay
         self._now = runtime.now
 
-    async def put_url(self, task_id: str, run_id: int, artifact: Artifact, until: datetime) -> str:
-        """A URL for one PUT: of a block, through this service, or with the block-blob API."""
+    async def put_url(self, task_id: str, run_id: int, artifact: Artifact, until: datetime, etag: str = "") -> str:
+        """A URL for one PUT: of a block, through this service (`etag`: see `Relay.url`), or with the block-blob API."""
         if artifact.upload is Upload.RELAY:
-            return self._relay.url(task_id, run_id, artifact, until)
+            return self._relay.url(task_id, run_id, artifact, until, etag)
         url = await self._write(task_id, run_id, artifact, until)
         return _block(url, BLOCK) if artifact.upload is Upload.DIRECT else url
 

@@ -78,6 +78,8 @@ class Uploads:
         artifact = stored.artifact
         if artifact.is_settled or not artifact.has_blob:
             return artifact
+        if artifact.upload is Upload.RELAY and not artifact.is_present:
+            return None  # a blob may be there, of a PUT that was refused or has not been answered
         if artifact.upload is Upload.DIRECT and not artifact.is_present:
             await self._commit(stored.container, stored.path, artifact.name, artifact.content_type)
         found = await self._blobs.properties(stored.container, stored.path)
@@ -96,19 +98,55 @@ class Uploads:
             return None
         return seen
 
+    async def write_first(
+        self,
+        task_id: str,
+        run_id: int,
+        name: str,
+        version: str,
+        etag: str,
+        content: bytes,
+        content_type: str,
+        encoding: str,
+    ) -> bool:
+        """Stores the first content that came through this service for an artifact, whose row had that ETag when it was
+        created: without a read. False where a read has to tell what may be done.
+
+        Nothing is overwritten, and nobody sees the blob until the row, which changes only while the run is running,
+        says that it is there. Raises StorageUnavailable.
+        """
+        container, path = keys.container(name), keys.path(task_id, run_id, name, version)
+        known = as_header(encoding, "")
+        if not await self._blobs.upload(
+            container,
+            path,
+            content,
+            content_type=as_header(content_type, OPAQUE),
+            content_encoding=known,
+            content_disposition=disposition(name),
+            only_new=True,
+        ):
+            return False
+        length = _length(content, known)
+        if await self._artifacts.arrived_first(task_id, run_id, name, etag, encoding=known, length=length):
+            return True
+        latest = await self._artifacts.get(task_id, run_id, name)
+        if latest is None or latest.artifact.version != version:
+            await self._blobs.delete(container, path)
+        return False
+
     async def write(self, stored: Stored, content: bytes, content_type: str, encoding: str) -> bool:
         """Stores content that came through this service; False when there is no such artifact any more."""
+        known = as_header(encoding, "")
         await self._blobs.upload(
             stored.container,
             stored.path,
             content,
             content_type=as_header(content_type, OPAQUE),
-            content_encoding=as_header(encoding, ""),
+            content_encoding=known,
             content_disposition=disposition(stored.artifact.name),
         )
-        known = as_header(encoding, "")
-        length = seen_length(len(content), known, content[-GZIP_TRAILER:])
-        if await self._artifacts.arrived(stored, encoding=known, length=length):
+        if await self._artifacts.arrived(stored, encoding=known, length=_length(content, known)):
             return True
         await self._blobs.delete(stored.container, stored.path)
         return False
@@ -217,3 +255,7 @@ class Uploads:
             return await self._blobs.download(stored.container, stored.path, start=start, limit=limit)
         except BlobMissing:
             return b""
+
+
+def _length(content: bytes, encoding: str) -> int | None:
+    return seen_length(len(content), encoding, content[-GZIP_TRAILER:])

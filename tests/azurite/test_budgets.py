@@ -23,6 +23,7 @@ ELSEWHERE = {
     "createTask … 10,000 dependencies": "tests/simulator/test_dependency_costs.py",
     "createArtifact … that expires in an earlier hour than its task": "tests/simulator/test_artifact_budgets.py",
     "relay PUT": "tests/simulator/test_artifact_budgets.py",
+    "relay PUT … that is not the first": "tests/simulator/test_artifact_budgets.py",
     "getArtifact": "tests/simulator/test_artifact_budgets.py",
     "getArtifact … the first after a direct PUT": "tests/simulator/test_artifact_budgets.py",
     "getArtifact … the first after a direct PUT of gzip": "tests/simulator/test_artifact_budgets.py",
@@ -108,7 +109,7 @@ async def test_the_whole_life_of_an_ordinary_task(bench: Bench) -> None:
         task = claims[number % count].task
         wanted = artifacts.artifact(StorageType.S3, task.expires, upload=Upload.RELAY)
         created = await step("createArtifact", bench.calls.artifacts.creation.create(task.task_id, 0, wanted))
-        url = bench.calls.artifacts.relay.url(task.task_id, 0, created.artifact, created.upload_until)
+        url = bench.calls.artifacts.relay.url(task.task_id, 0, created.artifact, created.upload_until, created.etag)
         await step("relay PUT", relay_to(bench.calls, url))
     for claim in claims:
         await step("reportCompleted", bench.complete(claim))

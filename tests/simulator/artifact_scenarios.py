@@ -74,7 +74,7 @@ def relay_url(world: World, task_id: str = A, name: str = NAME) -> str:
     """The URL that createArtifact returns, for the artifact as it is now."""
     (row,) = [row for row in world.rows(keys.TASKS, task_id) if row.key == keys.artifact(0, name)]
     until = world.clock.now() + timedelta(minutes=45)
-    return world.services.artifacts.relay.url(task_id, 0, decode(row), until)
+    return world.services.artifacts.relay.url(task_id, 0, decode(row), until, row.etag)
 
 
 async def relay_to(services: Services, url: str, content: bytes = CONTENT, encoding: str = "") -> None:

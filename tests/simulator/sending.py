@@ -104,7 +104,7 @@ def bare_put(prepared: Callable[[File], Sent]) -> Send:
     async def send(world: World, file: File, mode: UploadMode) -> Sent:
         sent = prepared(file)
         created = await _create(world, file, mode, "s3", contentLength=sent.stated)
-        url = await world.services.artifacts.urls.put_url(A, 0, created.artifact, created.upload_until)
+        url = await world.services.artifacts.urls.put_url(A, 0, created.artifact, created.upload_until, created.etag)
         if created.artifact.upload is Upload.RELAY:
             assert RELAY_PREFIX in url
             await relay_to(world.services, url, sent.body, sent.encoding)
@@ -170,7 +170,7 @@ def blob_of_2019(*, encoding: str) -> Send:
 async def azure_client(world: World, file: File, mode: UploadMode) -> Sent:
     """An `azure` artifact, written by a client of Blob Storage."""
     created = await _create(world, file, mode, "azure")
-    url = await world.services.artifacts.urls.put_url(A, 0, created.artifact, created.upload_until)
+    url = await world.services.artifacts.urls.put_url(A, 0, created.artifact, created.upload_until, created.etag)
     await _put_blob(world, url, {"x-ms-blob-content-encoding": "gzip"}, pack(file))
     return Sent(pack(file), "gzip", None)
 

@@ -22,6 +22,7 @@ from tests.twin.driver import Simulation
 
 Step = Callable[[World], Coroutine[Any, Any, Any]]
 RELAY_PUT = figures("relay PUT")
+RELAY_PUT_AGAIN = figures("relay PUT … that is not the first")
 READ = figures("getArtifact")
 FIRST_READ = figures("getArtifact … the first after a direct PUT")
 FIRST_READ_OF_GZIP = figures("getArtifact … the first after a direct PUT of gzip")
@@ -76,6 +77,11 @@ async def created(world: World) -> None:
     await create_relayed(world)
 
 
+async def put_once(world: World) -> None:
+    await scenes.relayed(world)
+    await scenes.put_to_relay(world)
+
+
 async def settled(world: World) -> None:
     """Both artifacts have been read."""
     await scenes.uploaded(world)
@@ -122,6 +128,7 @@ async def listing(world: World) -> None:
         (scenes.ended, create_relayed, 3, 3),
         (running, create_blob, 3, 2),
         (scenes.relayed, scenes.put_to_relay, RELAY_PUT.operations, RELAY_PUT.depth),
+        (put_once, scenes.put_to_relay, RELAY_PUT_AGAIN.operations, RELAY_PUT_AGAIN.depth),
         (scenes.blob_uploaded, scenes.complete_blob, 4, 3),
         (scenes.object_uploaded, scenes.finish_object, 3, 2),
         (scenes.uploaded, read, FIRST_READ.operations, FIRST_READ.depth),

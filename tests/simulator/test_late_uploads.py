@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
@@ -12,13 +13,15 @@ from shared.domain import artifacts as rules
 from shared.domain.artifacts import Upload
 from shared.domain.dates import format_date
 from shared.domain.task import Resolved
-from shared.errors import InputError, RequestConflict
+from shared.errors import InputError, RequestConflict, ResourceNotFound
 from shared.storage import keys
+from shared.storage.counting import Kind, counting
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import CONTENT, NAME, OTHER, artifact, place, relay_to, relay_url
 from tests.simulator.situations import A, running, running_without_retries
 from tests.simulator.test_artifact_deletions import HOUR, content, expire_everything
 from tests.simulator.uploading import (
+    PACKED,
     Once,
     announced,
     cancel,
@@ -26,7 +29,10 @@ from tests.simulator.uploading import (
     create,
     expire,
     lapse,
+    length_of,
     open_world,
+    stored,
+    writes_artifact,
     writes_blob,
 )
 from tests.simulator.world import World
@@ -129,6 +135,78 @@ def test_relay_url_is_refused_once_the_content_can_no_longer_change(end: Callabl
             await world.clock.sleep(rules.AFTER_EXCEPTION.total_seconds())
         with pytest.raises(RequestConflict):
             await relay_to(world.services, url, b"later")
+
+    world.run(story())
+    assert content(world) == CONTENT
+
+
+@pytest.mark.parametrize("before", ["the PUT", "the row"])
+@pytest.mark.parametrize("end", [complete, cancel], ids=lambda end: end.__name__)
+def test_first_content_that_comes_after_the_end_is_refused_and_never_shown(
+    end: Callable[[World], Awaitable[None]], before: str
+) -> None:
+    """The blob is put without a look at the task: what counts is whether the run is running when the row is written."""
+    gate = Once("slow", writes_blob if before == "the PUT" else writes_artifact)
+    world = open_world(gate)
+
+    async def story() -> None:
+        await running_without_retries(world)
+        await create(world, upload=Upload.RELAY)
+        url = relay_url(world)
+
+        async def over() -> None:
+            await end(world)
+            await world.clock.sleep(rules.AFTER_EXCEPTION.total_seconds())
+
+        gate.meanwhile = over
+        with pytest.raises(RequestConflict):
+            await as_process("slow", relay_to(world.services, url))
+        assert gate.was
+        with pytest.raises(ResourceNotFound):
+            await scenes.read(world)
+        with pytest.raises(RequestConflict):
+            await relay_to(world.services, url)
+
+    world.run(story())
+    expire_everything(world)
+
+
+@pytest.mark.parametrize("order", ["content", "row"])
+def test_two_puts_at_the_same_time_leave_the_content_of_one_and_what_fits_it(order: str) -> None:
+    gate = Once("slow", writes_blob if order == "content" else writes_artifact)
+    world = open_world(gate)
+
+    async def story() -> None:
+        await running(world)
+        await create(world, upload=Upload.RELAY)
+        url = relay_url(world)
+        gate.meanwhile = lambda: relay_to(world.services, url, PACKED, "gzip")
+        await as_process("slow", relay_to(world.services, url))
+        assert gate.was
+        await scenes.read(world)
+
+    world.run(story())
+    artifact, blob = stored(world)
+    assert blob.content == CONTENT, "the one that was answered last"
+    assert (artifact.encoding, artifact.length) == (blob.content_encoding, length_of(blob))
+
+
+def test_etag_in_a_relay_url_counts_only_with_its_signature() -> None:
+    """A URL without one, as an older process signs it, costs what it always did; so does one whose row has changed."""
+    world = open_world()
+
+    async def story() -> None:
+        await running(world)
+        await create(world, upload=Upload.RELAY)
+        old = relay_url(world)
+        await create(world, upload=Upload.RELAY)
+        (row,) = re.findall("row=[^&]*", relay_url(world))
+        forged, unsigned = re.sub("row=[^&]*", row, old), old.split("&row=")[0]
+        assert forged != old
+        for url in (forged, old, unsigned):
+            with counting() as operations:
+                await relay_to(world.services, url)
+            assert operations.counts[Kind.TABLE_READ] >= 2
 
     world.run(story())
     assert content(world) == CONTENT

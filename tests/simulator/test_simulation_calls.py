@@ -62,13 +62,15 @@ def test_the_life_of_a_task_is_recorded_as_it_is_modelled() -> None:
     world = World()
 
     async def story() -> None:
-        group, other = await _known(world), world.process()
+        claiming, other = world.process(), world.process()
+        group = await _known(world)
+        await world.clock.sleep(1)  # its wait is the later one
         await world.create(taskGroupId=group)
-        (claim,) = await world.claim()
+        (claim,) = await world.claim(services=claiming)
         await other.work.reclaim_task(claim.task.task_id, 0)
         task_id = world.slugid()
         _same("createTask", await _recorded(world.create(task_id, taskGroupId=group)))
-        _same("claimWork", await _recorded(world.claim()))
+        _same("claimWork", await _recorded(world.claim(services=claiming)))
         _same("reclaimTask", await _recorded(other.work.reclaim_task(task_id, 0)))
         _same("status", await _recorded(world.services.lifecycle.status(task_id)))
         report = world.process().lifecycle.report(task_id, 0, Resolved.COMPLETED)

@@ -17,15 +17,18 @@ from shared.domain.dates import format_date
 from shared.domain.task import Resolved, State
 from shared.errors import RequestConflict, ResourceNotFound
 from shared.services import Services
+from shared.storage import keys
 from shared.storage.counting import Kind, counting
 from shared.storage.internal_messages import RESOLVED_QUEUE, ResolvedMessage
 from shared.storage.known import KnownStatuses
 from tests.azurite.budget_table import figures
+from tests.simulator import invariants
 from tests.simulator.situations import GROUP, A, B, C, running
 from tests.simulator.world import POOL, World
 
 ELSEWHERE = Worker(worker_group="group", worker_id="elsewhere")
 RECLAIM, REPORT = figures("reclaimTask").operations, figures("reportCompleted, reportFailed").operations
+CLAIM = figures("claimWork, one task, polled by the server").operations
 
 
 async def cost_of(call: Awaitable[Any]) -> int:
@@ -64,6 +67,70 @@ def test_one_process_renews_and_completes_without_a_read() -> None:
         assert await cost_of(world.services.work.reclaim_task(A, 0)) == RECLAIM
         assert await cost_of(world.services.lifecycle.report(A, 0, Resolved.COMPLETED)) == REPORT
         assert await reads_of(world.services.lifecycle.report(A, 0, Resolved.COMPLETED)) == 1, "a repeat"
+
+    world.run(story())
+
+
+def test_process_that_has_made_a_run_pending_claims_it_without_a_read() -> None:
+    world = World()
+
+    async def story() -> None:
+        await running(world)
+        await world.create(B, taskGroupId=GROUP)
+        assert await cost_of(world.claim()) == CLAIM
+        await world.services.lifecycle.report_exception(A, 0, Resolved.WORKER_SHUTDOWN)
+        assert await cost_of(world.claim()) == CLAIM, "a retry"
+        assert world.tasks()[A].last_run_id == 1
+        assert [world.tasks()[each].state for each in (A, B)] == [State.RUNNING] * 2
+        await world.create(C, taskGroupId=GROUP)
+        assert await cost_of(world.claim(services=world.process())) > CLAIM
+
+    world.run(story())
+
+
+def test_claim_of_what_others_have_committed_is_undone_and_read_for() -> None:
+    world = World()
+
+    async def story() -> None:
+        await running(world)
+        await world.create(B, taskGroupId=GROUP)
+        other = world.process()
+        read = await other.lifecycle.known(B)
+        await other.stores.tasks.commit(read, read.task)
+        with counting() as operations:
+            (claim,) = await world.claim()
+        assert claim.task.task_id == B
+        assert operations.counts[Kind.TABLE_READ] > 0
+        rows = [row.key.split("~")[0] for row in world.rows(keys.POOLS) if B in row.key]
+        assert rows == ["claimed"]
+        await world.drain(60)
+        invariants.check(world)
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("change", ["priority", "retry", "deadline"])
+def test_message_that_is_not_the_one_of_the_remembered_run_is_read_for(change: str) -> None:
+    """The process remembers run 0 as pending, with another message, for a long time."""
+    world = World()
+
+    async def story() -> None:
+        await world.create(A, deadline=format_date(world.clock.now() + timedelta(minutes=40)))
+        other = world.process()
+        if change == "priority":
+            await other.lifecycle.change_priority(await other.lifecycle.known(A), "high")
+        elif change == "retry":
+            assert await claim_elsewhere(other) == 0
+            await other.lifecycle.report_exception(A, 0, Resolved.WORKER_SHUTDOWN)
+        else:
+            await world.clock.sleep(40 * 60)
+        await world.clock.sleep(1)
+        with counting() as operations:
+            claims = await world.claim()
+        assert len(claims) == (change != "deadline")
+        assert operations.counts[Kind.TABLE_READ] > 0
+        await world.drain(120)
+        invariants.check(world)
 
     world.run(story())
 

@@ -60,15 +60,19 @@ class MemoryBlobs:
         content_type: str,
         content_encoding: str = "",
         content_disposition: str = "",
-    ) -> None:
+        only_new: bool = False,
+    ) -> bool:
         """See `interface.Blobs.upload`."""
         _NAMES.container(container)
 
-        def effect() -> None:
+        def effect() -> bool:
+            if only_new and path in self.blobs(container):
+                return False
             self._staged.pop((container, path), None)
             self._store(container, path, content, {}, (content_type, content_encoding, content_disposition))
+            return True
 
-        await perform(self._gate, Call(Kind.BLOB_WRITE, container, path), effect)
+        return await perform(self._gate, Call(Kind.BLOB_WRITE, container, path), effect)
 
     async def download(self, container: str, path: str, *, start: int = 0, limit: int | None = None) -> bytes:
         """See `interface.Blobs.download`."""

@@ -13,6 +13,7 @@ from tests.azurite.budgets import POOL, WORKER, Bench, budget, poll_answer
 from tests.events.attempts import until
 
 REPORT = "reportCompleted, reportFailed"
+UNKNOWN = "claimWork … n of them of which this process does not know that they are pending"
 
 
 @budget("claimWork, one task", "claimWork, one task, polled by the server")
@@ -21,13 +22,21 @@ async def claim(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.work.claim_work(POOL, WORKER, 1, 5))
 
 
-@budget("claimWork, one task of another process", "claimWork, one task, polled by the server")
+@budget("claimWork, one task of another process", "claimWork, one task, polled by the server", UNKNOWN, n=1)
 async def claim_unseen(bench: Bench) -> Operations:
     """The definition is not in this process's memory: it comes with the same request."""
     for _ in range(2):
         await bench.create()
     await bench.claims(1, bench.handlers)  # from here on, its copy of the worker's row is the latest
     return await bench.measure(bench.handlers.work.claim_work(POOL, WORKER, 1, 5))
+
+
+@budget("claimWork, 3 tasks of another process", "claimWork … n tasks", UNKNOWN, n=3)
+async def claim_three_unseen(bench: Bench) -> Operations:
+    for _ in range(4):
+        await bench.create()
+    await bench.claims(1, bench.handlers)
+    return await bench.measure(bench.handlers.work.claim_work(POOL, WORKER, 3, 5))
 
 
 @budget("claimWork, 4 tasks", "claimWork … n tasks", n=4)

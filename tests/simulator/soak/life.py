@@ -178,7 +178,9 @@ class Life:
         if created is None or chance.random() < 0.1:
             return
         if upload is Upload.RELAY:
-            url = self._world.services.artifacts.relay.url(task_id, run_id, created.artifact, created.upload_until)
+            url = self._world.services.artifacts.relay.url(
+                task_id, run_id, created.artifact, created.upload_until, created.etag
+            )
             await self._of.call(lambda services: relay_to(services, url, CONTENT))
         elif upload is Upload.DIRECT:
             for row in self._world.rows(keys.TASKS, task_id):
