@@ -123,7 +123,7 @@ async def create_waiting_for_itself(world: World) -> None:
 
 @_scenario(pending, is_idempotent=False)
 async def claim_work(world: World) -> None:
-    """One task."""
+    """One task, which its process has created."""
     await world.claim()
 
 
@@ -136,7 +136,9 @@ async def claim_several(world: World) -> None:
 
 @_scenario(retried, is_idempotent=False)
 async def claim_retry(world: World) -> None:
-    """The retry run of a task."""
+    """The retry run of a task, of which the process does not know."""
+    await world.clock.sleep(1)  # or the older wait would be as old
+    world.services = world.process()
     await world.claim()
 
 

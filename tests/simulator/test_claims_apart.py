@@ -145,7 +145,8 @@ def test_a_failed_read_or_timer_lets_the_message_go_at_once(target: str) -> None
 
     world = World(None, fail)
     world.run(world.create(A))
-    (outcome,) = world.simulation.outcomes(world.victim(world.services.work.claim_work(POOL, WORKER, 1, 0.4)))
+    reads = world.process()  # it does not know the task
+    (outcome,) = world.simulation.outcomes(world.victim(reads.work.claim_work(POOL, WORKER, 1, 0.4)))
     assert isinstance(outcome, StorageUnavailable | ApiError)
     armed = False
     ((body, visible),) = world.messages(pending_queue(POOL, "lowest"))
