@@ -16,19 +16,21 @@ from typer.core import TyperCommand
 
 from admin import (
     audit_commands,
+    client_commands,
     group_commands,
     index_commands,
     key_commands,
     pool_commands,
+    role_commands,
     storage_commands,
     task_commands,
     task_queue_commands,
 )
+from admin.client_commands import ExpiresIn, Scopes
 from admin.connection import VARIABLES, auth_api, credentials, root_url
-from admin.durations import duration, expiry
+from admin.durations import duration
 from admin.migration import migrate
 from admin.output import fail, show
-from admin.public_scopes import PUBLIC_SCOPES
 from admin.signing import signed_header, signed_url
 from admin.verify_command import verify
 from admin.worker_clients import worker_clients
@@ -41,10 +43,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: the boxes give flags a value
 )
-clients = typer.Typer(help="Clients: who may call, and what for.", no_args_is_help=True)
-roles = typer.Typer(help="Roles: what those may do who assume them.", no_args_is_help=True)
-app.add_typer(clients, name="client")
-app.add_typer(roles, name="role")
+app.add_typer(client_commands.clients, name="client")
+app.add_typer(role_commands.roles, name="role")
 app.add_typer(task_queue_commands.workers, name="worker")
 app.add_typer(worker_clients, name="worker-client")
 app.add_typer(pool_commands.pools, name="pool")
@@ -57,154 +57,6 @@ app.add_typer(storage_commands.backups, name="backup")
 app.add_typer(key_commands.keys, name="key")
 app.add_typer(migrate, name="migrate")
 app.command("verify")(verify)
-
-ClientId = Annotated[str, typer.Argument(metavar="CLIENT_ID", show_default=False)]
-RoleId = Annotated[str, typer.Argument(metavar="ROLE_ID", show_default=False)]
-Scopes = Annotated[list[str] | None, typer.Option("--scope", "-s", help="A scope (repeatable).")]
-Description = Annotated[str, typer.Option("--description", "-d", help="What it is for, and whose it is.")]
-ExpiresIn = Annotated[str, typer.Option("--expires-in", help="How long it works: 90m, 12h, 30d, 52w.")]
-DeleteOnExpiration = Annotated[bool, typer.Option("--delete-on-expiration", help="Remove the client when it expires.")]
-
-
-@clients.command("list")
-def list_clients(
-    prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="Only ids that start so.")] = "",
-) -> None:
-    """List clients."""
-    found: list[Any] = []
-    query = {"prefix": prefix} if prefix else {}
-    with auth_api() as auth:
-        auth.listClients(query=query, paginationHandler=lambda page: found.extend(page["clients"]))
-    show(found)
-
-
-@clients.command("show")
-def show_client(client_id: ClientId) -> None:
-    """Show a client."""
-    with auth_api() as auth:
-        show(auth.client(client_id))
-
-
-@clients.command("create")
-def create_client(
-    client_id: ClientId,
-    scope: Scopes = None,
-    description: Description = "",
-    expires_in: ExpiresIn = "52w",
-    delete_on_expiration: DeleteOnExpiration = False,
-) -> None:
-    """Create a client and show its access token, which can't be shown again."""
-    definition = {
-        "description": description,
-        "expires": expiry(expires_in),
-        "scopes": scope or [],
-        "deleteOnExpiration": delete_on_expiration,
-    }
-    with auth_api() as auth:
-        show(auth.createClient(client_id, definition))
-
-
-@clients.command("update")
-def update_client(
-    client_id: ClientId,
-    scope: Annotated[list[str] | None, typer.Option("--scope", "-s", help="Scopes in place of those it has.")] = None,
-    description: Annotated[str | None, typer.Option("--description", "-d", help="A new description.")] = None,
-    expires_in: Annotated[str | None, typer.Option("--expires-in", help="How long it works from now on.")] = None,
-    delete_on_expiration: Annotated[
-        bool | None, typer.Option("--delete-on-expiration/--keep", help="What happens when it expires.")
-    ] = None,
-) -> None:
-    """Change a client; what is not named stays."""
-    with auth_api() as auth:
-        now = auth.client(client_id)
-        definition = {
-            "description": now["description"] if description is None else description,
-            "expires": now["expires"] if expires_in is None else expiry(expires_in),
-            "deleteOnExpiration": now["deleteOnExpiration"] if delete_on_expiration is None else delete_on_expiration,
-            **({} if scope is None else {"scopes": scope}),
-        }
-        show(auth.updateClient(client_id, definition))
-
-
-@clients.command("enable")
-def enable_client(client_id: ClientId) -> None:
-    """Let a disabled client work again."""
-    with auth_api() as auth:
-        show(auth.enableClient(client_id))
-
-
-@clients.command("disable")
-def disable_client(client_id: ClientId) -> None:
-    """End the work of a client, and of what it has issued, within a minute."""
-    with auth_api() as auth:
-        show(auth.disableClient(client_id))
-
-
-@clients.command("rotate")
-def rotate_client(client_id: ClientId) -> None:
-    """Give a client a new access token and show it; the old one ends within a minute."""
-    with auth_api() as auth:
-        show(auth.resetAccessToken(client_id))
-
-
-@clients.command("delete")
-def delete_client(client_id: ClientId) -> None:
-    """Remove a client."""
-    with auth_api() as auth:
-        auth.deleteClient(client_id)
-
-
-@roles.command("list")
-def list_roles() -> None:
-    """List all roles."""
-    with auth_api() as auth:
-        show(auth.listRoles())
-
-
-@roles.command("show")
-def show_role(role_id: RoleId) -> None:
-    """Show a role."""
-    with auth_api() as auth:
-        show(auth.role(role_id))
-
-
-@roles.command("create")
-def create_role(
-    role_id: RoleId,
-    scope: Scopes = None,
-    description: Description = "",
-    public: Annotated[
-        bool, typer.Option("--public", help="Add what public deployments grant to everybody (role anonymous): reading.")
-    ] = False,
-) -> None:
-    """Create a role."""
-    granted = [*dict.fromkeys([*(scope or []), *(PUBLIC_SCOPES if public else ())])]
-    with auth_api() as auth:
-        show(auth.createRole(role_id, {"description": description, "scopes": granted}))
-
-
-@roles.command("update")
-def update_role(
-    role_id: RoleId,
-    scope: Annotated[list[str] | None, typer.Option("--scope", "-s", help="Scopes in place of those it has.")] = None,
-    add: Annotated[list[str] | None, typer.Option("--add", help="A scope more (repeatable).")] = None,
-    remove: Annotated[list[str] | None, typer.Option("--remove", help="A scope less (repeatable).")] = None,
-    description: Annotated[str | None, typer.Option("--description", "-d", help="A new description.")] = None,
-) -> None:
-    """Change a role; what is not named stays."""
-    with auth_api() as auth:
-        now = auth.role(role_id)
-        scopes = now["scopes"] if scope is None else scope
-        granted = [one for one in dict.fromkeys([*scopes, *(add or [])]) if one not in (remove or [])]
-        text = now["description"] if description is None else description
-        show(auth.updateRole(role_id, {"description": text, "scopes": granted}))
-
-
-@roles.command("delete")
-def delete_role(role_id: RoleId) -> None:
-    """Remove a role."""
-    with auth_api() as auth:
-        auth.deleteRole(role_id)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -9,8 +10,11 @@ import typer
 from admin.connection import queue_api
 from admin.output import say, show
 from admin.storage_commands import groups as groups  # with the commands of this module
-from admin.tables import FINAL, ago, counts, facts, printed, table
+from admin.tables import FINAL, ago, counts, facts, painted, plain, printed, table
 from admin.work import UNSUCCESSFUL, GroupId, Json, Watch, changes, each, gathered, request
+
+_NAMED_AT_ONCE = 50
+"""Of more failures at a look, the first are named."""
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="At most so many.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -26,21 +30,61 @@ def list_groups(limit: Limit = 20, as_json: Json = False) -> None:
 
 @groups.command("show")
 def show_group(group_id: GroupId, watch: Watch = False, as_json: Json = False) -> None:
-    """Show a group's tasks by state, and those that failed. With --watch: exit code 3 if any did not complete."""
+    """Show a group's tasks by state, and those that failed.
+
+    With --watch, to its end: names what fails as it does. Exit code 3 if any task did not complete.
+    """
     with queue_api() as queue:
         if not watch:
             group = queue.getTaskGroup(group_id)
             printed({**group, "tasks": _members(queue, group_id)}, as_json=as_json, otherwise=_show)
             return
-        for states in changes(
-            lambda: {one["status"]["taskId"]: one["status"]["state"] for one in _members(queue, group_id)}
-        ):
+        said: set[tuple[str, int]] = set()
+        for seen in changes(lambda: _seen(_members(queue, group_id))):
+            states = [one.state for one in seen]
             if as_json:
-                show(states)
+                show({one.task_id: one.state for one in seen})
             else:
-                typer.echo(counts(states.values()))
-            if states and FINAL.issuperset(states.values()):
-                raise typer.Exit(0 if set(states.values()) == {"completed"} else UNSUCCESSFUL)
+                typer.echo(painted(counts(states)))
+                _say_failures(seen, said)
+            if states and FINAL.issuperset(states):
+                raise typer.Exit(0 if set(states) == {"completed"} else UNSUCCESSFUL)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a watcher is told of a task."""
+
+    task_id: str
+    name: str
+    state: str
+    reason: str | None
+    runs: int
+
+
+def _seen(members: list[Any]) -> list[_Seen]:
+    found = []
+    for member in members:
+        status = member["status"]
+        reason = status["runs"][-1].get("reasonResolved") if status["state"] == "exception" and status["runs"] else None
+        name = member["task"]["metadata"]["name"]
+        found.append(_Seen(status["taskId"], name, status["state"], reason, len(status["runs"])))
+    return found
+
+
+def _say_failures(seen: list[_Seen], said: set[tuple[str, int]]) -> None:
+    """Name what failed since, each run once; and say when nothing can go on by itself."""
+    failed = [one for one in seen if one.state in ("failed", "exception") and one.reason != "canceled"]
+    fresh = [one for one in failed if (one.task_id, one.runs) not in said]
+    said.update((one.task_id, one.runs) for one in fresh)
+    for one in fresh[:_NAMED_AT_ONCE]:
+        why = f" ({one.reason})" if one.reason else ""
+        typer.echo(f"  {painted(one.state)}{why}  {one.task_id}  {plain(one.name)}")
+    if len(fresh) > _NAMED_AT_ONCE:
+        typer.echo(f"  and {len(fresh) - _NAMED_AT_ONCE:,} more")
+    waiting = sum(one.state == "unscheduled" for one in seen)
+    if fresh and waiting and not any(one.state in ("pending", "running") for one in seen):
+        say(f"{waiting:,} wait for what did not complete: rerun it, or cancel them")
 
 
 @groups.command("seal")

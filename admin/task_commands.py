@@ -18,9 +18,9 @@ import typer
 from admin.connection import queue_api
 from admin.output import fail, say, show
 from admin.storage_commands import tasks as tasks  # with the commands of this module
-from admin.tables import ago, facts, printed, table
+from admin.tables import FINAL, ago, facts, painted, printed, table
 from admin.terminal import Harmless
-from admin.work import UNSUCCESSFUL, Json, TaskId
+from admin.work import UNSUCCESSFUL, Json, TaskId, Watch, changes
 
 LOG = "public/logs/live.log"
 FOLLOW_SECONDS = 2.0
@@ -36,11 +36,42 @@ File = Annotated[
 
 
 @tasks.command("show")
-def show_task(task_id: TaskId, as_json: Json = False) -> None:
-    """Show a task: its state, its runs and what it is for."""
+def show_task(task_id: TaskId, watch: Watch = False, as_json: Json = False) -> None:
+    """Show a task: its state, its runs and what it is for.
+
+    With --watch, to its end: says what becomes of it. Exit code 3 if it did not complete.
+    """
     with queue_api() as queue:
-        found = {"status": queue.status(task_id)["status"], "task": queue.task(task_id)}
-    printed(found, as_json=as_json, otherwise=_show)
+        if not watch:
+            found = {"status": queue.status(task_id)["status"], "task": queue.task(task_id)}
+            printed(found, as_json=as_json, otherwise=_show)
+            return
+        for state, said in changes(lambda: _look(queue, task_id, as_json=as_json)):
+            typer.echo(said)
+            if state in FINAL:
+                break
+    if state != "completed":
+        if not as_json:
+            say(f"what it printed: task log {task_id}")
+        raise typer.Exit(UNSUCCESSFUL)
+
+
+def _look(queue: Any, task_id: str, *, as_json: bool) -> tuple[str, str]:
+    """The state of a task, and what is said of it: what stays the same while claims are renewed."""
+    status = queue.status(task_id)["status"]
+    for each in status["runs"]:
+        each.pop("takenUntil", None)
+    if as_json:
+        return status["state"], json.dumps(status)
+    words = [painted(status["state"])]
+    if status["runs"]:
+        last = status["runs"][-1]
+        words.append(f"run {last['runId']}")
+        if "workerId" in last:
+            words.append(f"on {last['workerGroup']}/{last['workerId']}")
+        if last["state"] == "exception":
+            words.append(f"({last['reasonResolved']})")
+    return status["state"], " ".join(words)
 
 
 @tasks.command("log")

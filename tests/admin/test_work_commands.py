@@ -89,8 +89,53 @@ def test_a_group_is_watched_to_its_end(operator: Operator, scene: Scene, outcome
         getattr(scene, outcome)("build")
         output, messages = watching.communicate(timeout=60)
     assert messages == ""
-    assert output == ("1 completed\n" if code == 0 else "1 failed\n")
+    assert output == ("1 completed\n" if code == 0 else f"1 failed\n  failed  {scene.ids['build']}  build\n")
     assert watching.returncode == code
+
+
+def test_a_watched_group_names_what_fails_once_and_says_when_nothing_goes_on(operator: Operator, scene: Scene) -> None:
+    """In the order in which it fails; what somebody cancelled is no failure, but the group did not complete."""
+    for name, needs in (("lint", []), ("build\x1b[2J", []), ("unwanted", []), ("package", ["build\x1b[2J"])):
+        scene.create(name, needs)
+    scene.claim("lint", "build\x1b[2J", "unwanted")
+    with _follow(operator, "group", "show", scene.group, "--watch") as watching:
+        assert watching.stdout is not None
+        assert watching.stderr is not None
+        assert watching.stdout.readline() == "3 running, 1 unscheduled\n"
+        scene.fail("lint")
+        assert watching.stdout.readline() == "1 failed, 2 running, 1 unscheduled\n"
+        assert watching.stdout.readline() == f"  failed  {scene.ids['lint']}  lint\n"
+        scene.client().cancelTask(scene.ids["unwanted"])
+        assert watching.stdout.readline() == "1 failed, 1 exception, 1 running, 1 unscheduled\n"
+        claim = scene.claims.pop("build\x1b[2J")
+        reported = {"reason": "malformed-payload"}
+        scene.client(claim["credentials"]).reportException(claim["status"]["taskId"], claim["runId"], reported)
+        assert watching.stdout.readline() == "1 failed, 2 exception, 1 unscheduled\n"
+        expected = f"  exception (malformed-payload)  {scene.ids['build' + chr(27) + '[2J']}  build[2J\n"
+        assert watching.stdout.readline() == expected
+        assert watching.stderr.readline() == "1 wait for what did not complete: rerun it, or cancel them\n"
+        scene.client().cancelTask(scene.ids["package"])
+        output, messages = watching.communicate(timeout=60)
+    assert (output, messages, watching.returncode) == ("1 failed, 3 exception\n", "", UNSUCCESSFUL)
+
+
+@pytest.mark.parametrize(("outcome", "code"), [("complete", 0), ("fail", UNSUCCESSFUL)])
+def test_a_task_is_watched_to_its_end(operator: Operator, scene: Scene, outcome: str, code: int) -> None:
+    task_id = scene.create("build")
+    with _follow(operator, "task", "show", task_id, "--watch") as watching:
+        assert watching.stdout is not None
+        assert watching.stdout.readline() == "pending run 0\n"
+        scene.claim("build")
+        assert watching.stdout.readline() == "running run 0 on here/worker-1\n"
+        getattr(scene, outcome)("build")
+        output, messages = watching.communicate(timeout=60)
+    state = "completed" if code == 0 else "failed"
+    assert output == f"{state} run 0 on here/worker-1\n"
+    assert messages == ("" if code == 0 else f"what it printed: task log {task_id}\n")
+    assert watching.returncode == code
+    ended, output, messages = operator.run("task", "show", task_id, "--watch", "--json")
+    assert (ended, messages) == (code, "")
+    assert json.loads(output)["runs"][0]["state"] == state
 
 
 def test_a_task_is_shown_and_acted_on(operator: Operator, scene: Scene) -> None:

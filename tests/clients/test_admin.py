@@ -66,9 +66,11 @@ def test_a_client(deployment: Deployment) -> None:
     updated = result(deployment, "client", "update", name, "-d", "new", "--delete-on-expiration")
     assert (updated["description"], updated["deleteOnExpiration"]) == ("new", True)
     assert (updated["scopes"], updated["expires"]) == (made["scopes"], made["expires"])
-    assert result(deployment, "client", "list", name) == [result(deployment, "client", "show", name)]
+    assert result(deployment, "client", "list", name, "--json") == [
+        result(deployment, "client", "show", name, "--json")
+    ]
     assert result(deployment, "client", "delete", name) is None
-    assert result(deployment, "client", "list", name) == []
+    assert result(deployment, "client", "list", name, "--json") == []
 
 
 POOL_VIEWS = [
@@ -90,8 +92,8 @@ def test_a_role(deployment: Deployment) -> None:
     assert "a" not in updated["scopes"]
     replaced = result(deployment, "role", "update", name, "-s", "c")
     assert (replaced["scopes"], replaced["description"]) == (["c"], "of a test")
-    assert replaced in result(deployment, "role", "list")
-    assert result(deployment, "role", "show", name) == replaced
+    assert replaced in result(deployment, "role", "list", "--json")
+    assert result(deployment, "role", "show", name, "--json") == replaced
     assert result(deployment, "expand", f"assume:{name}")["scopes"] == [f"assume:{name}", "c"]
     assert result(deployment, "role", "delete", name) is None
     assert "ResourceNotFound" in run(deployment, "role", "show", name)[2]
