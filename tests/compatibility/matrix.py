@@ -41,8 +41,8 @@ What a program that was written for Taskcluster may notice, in one place.
   client did to tasks, groups and workers. There are no hooks, secrets, purge-cache, worker-manager, notify, web-server
   or GitHub services, and no pages for them ([console.md](console.md#what-has-no-page)).
 * **Who calls comes before what is said**: a call is refused with 401 or 403, whatever its body says, if no body could
-  make it allowed. Taskcluster returns 400 for a malformed body, or 404, first. The scopes that the refusal of a body of
-  more than 16 KiB names may hold `<parameters>` in place of what that body says.
+  make it allowed. Taskcluster returns 400 for a malformed body, or 404, first. The scopes that such a refusal names
+  may hold `<parameters>` in place of what the body says, if that has more than 16 KiB or breaks its schema.
 * **Limits of bodies**: JSON is nested at most 100 levels deep, has at most 200,000 values (arrays and objects count
   twice), of which 30,000 outside of a task's `payload` and `extra`, and no number with more than 100 digits in a row:
   400 InputError.

@@ -11,7 +11,7 @@ import pytest
 
 from shared.domain.dates import a_year_after, format_date, parse_date
 from shared.ids import new_slugid
-from tests.host.service import METADATA, Service, in_future, refused
+from tests.host.service import METADATA, Refused, Service, eventually, in_future, outcome, refused
 from tests.host.wire import send
 
 A_SLUGID = "AAAAAAAAQACAAAAAAAAAAA"
@@ -290,6 +290,36 @@ def test_numbers_of_an_index_entry_come_back_as_javascript_writes_them(service: 
     for found in (answer.body, service.index.findTask(path)):
         assert found["rank"] == 10
         assert exactly(found["data"]) == exactly({"numbers": json.loads(WRITTEN)})
+
+
+def test_numbers_of_a_definition_are_javascripts_in_events_and_in_its_index_entry(service: Service) -> None:
+    path, group = f"test-{uuid.uuid4().hex}.a", new_slugid()
+    index = {"rank": "rank", "data": {"numbers": "here"}}
+    definition = service.a_task(taskGroupId=group, retries="retries", routes=[f"index.{path}"], extra={"index": index})
+    body = json.dumps(definition)
+    for written, number in (
+        ('"here"', SENT),
+        ('"rank": "rank"', '"rank": 1e1'),
+        ('"retries": "retries"', '"retries": 3.0'),
+    ):
+        assert written in body
+        body = body.replace(written, number)
+    task_id = new_slugid()
+    assert send(service, "PUT", f"/api/queue/v1/task/{task_id}", body.encode()).status == 200
+    (claim,) = service.claim()
+    service.queue.reportCompleted(task_id, claim["runId"])
+    kinds = [("task-defined", None), ("task-pending", 0), ("task-running", 0), ("task-completed", 0)]
+    for event in service.events.expect(task_id, *kinds):
+        assert exactly(event.body["status"]["retriesLeft"]) == "3"
+    found = eventually(lambda: indexed(service, path))
+    assert exactly(found["rank"]) == "10"
+    assert exactly(found["data"]) == exactly({"numbers": json.loads(WRITTEN)})
+
+
+def indexed(service: Service, path: str) -> Any:
+    """What is indexed at a path, None for nothing."""
+    found = outcome(lambda: service.index.findTask(path))
+    return None if isinstance(found, Refused) else found
 
 
 def test_large_definitions_come_back_whole(service: Service) -> None:
