@@ -310,7 +310,8 @@ def _run_tool(name: str, module: str, arguments: list[str], port: int | None) ->
     from local.state import StackState
 
     environment = {**os.environ}
-    if port is not None:
+    asks_for_help = not {"--help", "-h"}.isdisjoint(arguments)
+    if port is not None and not asks_for_help:
         others = {variable: value for variable, value in environment.items() if variable not in ELSEWHERE}
         environment = {**others, **control.running(port).environment}
     # Who has named a deployment means that one alone: never the local account with the other one's root URL.

@@ -232,6 +232,14 @@ def test_tools_show_the_name_that_was_typed(tool: str) -> None:
     assert shown.lower().startswith(f"usage: ./dev {tool} ")
 
 
+@pytest.mark.parametrize("command", [["admin"], ["admin", "client", "create"], ["worker"], ["example", "notify"]])
+def test_help_needs_no_stack_though_a_port_is_named(command: list[str]) -> None:
+    name, *rest = command
+    typed = [sys.executable, "-m", "local.cli", name, "--port", str(free_ports().api), *rest, "--help"]
+    shown = subprocess.run(typed, cwd=state.ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert shown.lower().startswith(f"usage: ./dev {' '.join(command)} ")
+
+
 def test_the_checks_stop_at_the_first_that_fails(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
