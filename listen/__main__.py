@@ -39,6 +39,7 @@ Words = Annotated[
 
 
 def listen(
+    context: typer.Context,
     exchange: ExchangeName,
     patterns: Patterns = None,
     word: Words = None,
@@ -62,6 +63,8 @@ def listen(
     A subscription is created for it and removed at the end. `listen filter EXCHANGE PATTERN` prints the rules only.
     """
     found, wanted = _wanted(exchange, patterns, word)
+    if _is_typed(context, "namespace") and not _is_typed(context, "connection_string"):
+        connection_string = ""  # the environment's, or the local stack's
     session = _listen(
         Namespace(connection_string, namespace),
         topic_prefix + found.value,
@@ -79,6 +82,11 @@ def show_filter(exchange: ExchangeName, patterns: Patterns = None, word: Words =
     found, wanted = _wanted(exchange, patterns, word)
     for rule in rules_for_any(found, wanted):
         print(json.dumps(_as_json(rule), ensure_ascii=False))
+
+
+def _is_typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _wanted(exchange: str, patterns: list[str] | None, words: list[str] | None) -> tuple[Exchange, list[str]]:

@@ -16,6 +16,7 @@ from azure.core.exceptions import AzureError, ClientAuthenticationError, Service
 from azure.servicebus.exceptions import ServiceBusAuthorizationError
 
 from listen.__main__ import main
+from listen.connect import Namespace
 from listen.problems import in_words
 from local.service_bus import ServiceBus
 from tests.events.builders import GROUP_ID, TASK_ID, Life
@@ -109,6 +110,31 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, st
     with pytest.raises(SystemExit) as caught:
         main(list(arguments))
     return caught.value.code, capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (["--namespace", "there"], Namespace("", "there")),
+        (["--namespace", "there", "--connection-string", "typed"], Namespace("typed", "there")),
+        (["--connection-string", "typed"], Namespace("typed", "of the environment")),
+        ([], Namespace("of the environment", "of the environment")),
+    ],
+)
+def test_what_is_typed_wins_over_what_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch, typed: list[str], meant: Namespace
+) -> None:
+    for variable in ("SERVICEBUS_CONNECTION_STRING", "SERVICEBUS_NAMESPACE"):
+        monkeypatch.setenv(variable, "of the environment")
+    used: list[Namespace] = []
+
+    async def session(namespace: Namespace, *_: object, **__: object) -> None:
+        used.append(namespace)
+
+    monkeypatch.setattr("listen.__main__._listen", session)
+    with pytest.raises(SystemExit):
+        main([TOPIC, *typed])
+    assert used == [meant]
 
 
 def test_filter_prints_the_rules(capsys: pytest.CaptureFixture[str]) -> None:
