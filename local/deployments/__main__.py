@@ -275,6 +275,11 @@ def main() -> int:
     except Refused as reason:
         print(f"deployment: {reason}", file=sys.stderr)
         return 1
+    except FileNotFoundError as error:
+        if error.filename not in ("az", "azd"):
+            raise
+        print(f"deployment: {error.filename} is not installed, or not on the PATH", file=sys.stderr)
+        return 1
     return 0
 
 

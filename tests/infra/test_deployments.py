@@ -451,6 +451,11 @@ def test_a_value_is_changed_by_a_command_and_nothing_else_with_it(described: Pla
     assert "there is no " in described.deployments("set", "profile", "small", AZURE_ENV_NAME="other").stderr
 
 
+def test_without_the_programs_that_it_needs_a_command_says_which(described: Play) -> None:
+    done = described.deployments("set", "profile", "small", AZURE_ENV_NAME="", PATH="/nonexistent")
+    assert (done.returncode, done.stderr) == (1, "deployment: azd is not installed, or not on the PATH\n")
+
+
 def test_main_bicep_and_descriptions_know_the_same_types() -> None:
     declared = {each.name: each.target for each in syntax.read(templates.INFRA / "main.bicep").of("param")}
     assert description.types() == declared
