@@ -69,6 +69,8 @@ async def connected(settings: Settings) -> AsyncGenerator[Services, None]:
         assembled = assemble(settings, runtime, storage.storage, publisher, lambda: events.ask(TOPICS[0]))
         flushing = asyncio.create_task(assembled.history.keep_flushing())
         connections.push_async_callback(_finish, assembled, flushing)
+        noting = asyncio.create_task(assembled.refused_credentials.keep_flushing())
+        connections.callback(noting.cancel)
         if settings.exports_telemetry:
             reporting = asyncio.create_task(assembled.waiting_workers.keep_reporting())
             connections.callback(reporting.cancel)

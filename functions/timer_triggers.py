@@ -52,3 +52,4 @@ async def observe(timer: func.TimerRequest) -> None:
     if process.SETTINGS.exports_telemetry:
         await services.gauges.refresh()
     await services.history.sample()
+    await services.refused_credentials.forget()

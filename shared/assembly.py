@@ -60,6 +60,7 @@ def assemble(
             storage.queues,
             parts.expiry,
             parts.ending_credentials,
+            parts.refused_credentials,
             parts.stalls,
             runtime.now,
             time.monotonic,
@@ -97,6 +98,7 @@ def assemble(
         waiting_workers=WaitingWorkers(
             runtime, {"claimWork": parts.poller.waiting, "pollTaskUrls": parts.poll_urls.waiting}
         ),
+        refused_credentials=parts.refused_credentials,
         history=History(parts.history_rows, parts.gauges, runtime, timedelta(days=settings.history_days)),
         operations=Operations(storage.queues, parts.expiry, parts.pools, parts.history_rows, runtime),
         reconciler=parts.reconciler,

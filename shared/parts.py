@@ -9,6 +9,7 @@ from functools import cached_property
 from shared.auth.client_store import ClientStore
 from shared.auth.clients import Client, root_client
 from shared.auth.keyring import TableKeyring
+from shared.auth.refused_store import RefusedStore
 from shared.auth.role_store import RoleStore
 from shared.runtime import Runtime
 from shared.services import ArtifactServices
@@ -35,7 +36,7 @@ from shared.usecases.artifact_expiry import ArtifactExpiry
 from shared.usecases.artifacts import Artifacts, Finishing
 from shared.usecases.audit import Audit
 from shared.usecases.back_off import BackOff
-from shared.usecases.credentials import EndingCredentials
+from shared.usecases.credentials import EndingCredentials, RefusedCredentials
 from shared.usecases.executor import Executor, Stores
 from shared.usecases.gauges import Gauges
 from shared.usecases.giving_back import GivingBack
@@ -113,11 +114,22 @@ class Parts:
 
     @cached_property
     def gauges(self) -> Gauges:
-        return Gauges(self.stores, self.snapshots, self.stalls, self.storage.queues, self.ending_credentials)
+        return Gauges(
+            self.stores,
+            self.snapshots,
+            self.stalls,
+            self.storage.queues,
+            self.ending_credentials,
+            self.refused_credentials,
+        )
 
     @cached_property
     def ending_credentials(self) -> EndingCredentials:
         return EndingCredentials(self.clients, self.runtime, time.monotonic)
+
+    @cached_property
+    def refused_credentials(self) -> RefusedCredentials:
+        return RefusedCredentials(RefusedStore(self.storage.tables), self.runtime, time.monotonic)
 
     @cached_property
     def stalls(self) -> Stalls:
@@ -189,7 +201,9 @@ class Parts:
 
     @cached_property
     def keyring(self) -> TableKeyring:
-        return TableKeyring([_root(self.settings)], self.clients, self.roles, self.vault, self.runtime.now)
+        static = [_root(self.settings)]
+        refused = self.refused_credentials.note
+        return TableKeyring(static, self.clients, self.roles, self.vault, self.runtime.now, refused)
 
     @cached_property
     def issuer(self) -> Issuer:

@@ -16,6 +16,7 @@ from shared.usecases.audit import Audit
 from shared.usecases.back_off import BackOff
 from shared.usecases.clients import ClientAccounts
 from shared.usecases.create import CreateTask
+from shared.usecases.credentials import RefusedCredentials
 from shared.usecases.executor import Stores
 from shared.usecases.expiration import Expiration
 from shared.usecases.gauges import Gauges
@@ -91,6 +92,7 @@ class Services:
     pool_views: PoolViews
     gauges: Gauges
     waiting_workers: WaitingWorkers
+    refused_credentials: RefusedCredentials
     history: History
     operations: Operations
     expiration: Expiration

@@ -78,7 +78,7 @@ var queries = [
   }
   {
     name: 'credentials-end'
-    title: 'A client ends soon, or has ended'
+    title: 'A client ends soon, has ended, or is refused'
     severity: 2
     window: 'PT15M'
     aggregation: 'Maximum'

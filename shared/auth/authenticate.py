@@ -7,7 +7,7 @@ from datetime import datetime
 
 from shared.auth import credentials, hawk
 from shared.auth import scopes as scope_rules
-from shared.auth.clients import Client, Keyring
+from shared.auth.clients import Client, Keyring, Refusal
 from shared.auth.expansion import ASSUME, ExpansionTooLarge, Roles
 from shared.auth.scopes import Expression, ScopeSet
 from shared.errors import AuthenticationFailed, InsufficientScopes
@@ -101,11 +101,18 @@ class Authenticator:
         keys = [issuer.access_token]
         if certificate is not None:
             keys = [credentials.temporary_access_token(token, certificate.seed) for token in issuer.issuing_tokens]
-        key = hawk.check_mac(signed, keys=keys, method=method, resources=resources, site=self._site)
+        try:
+            key = hawk.check_mac(signed, keys=keys, method=method, resources=resources, site=self._site)
+        except hawk.MacMismatch:
+            if certificate is None:  # temporary credentials are meant to end with their issuer's token
+                self._keyring.refused(issuer, "token")
+            raise
         hawk.check_time(signed, now)
         if body is not None:
             hawk.check_payload(signed, content_type=content_type, body=body)
-        _check_active(issuer, now)
+        if (why := _refusal(issuer, now)) is not None:
+            self._keyring.refused(issuer, why)
+            raise AuthenticationFailed(_REFUSALS[why])
         roles = await self._keyring.roles()
         held, expires = _expanded(roles, issuer.scopes), issuer.expires
         if certificate is not None:
@@ -132,11 +139,13 @@ def _expanded(roles: Roles, scopes: Iterable[str]) -> ScopeSet:
         raise AuthenticationFailed(f"The credentials cannot be used: {error}") from None
 
 
-def _check_active(client: Client, now: datetime) -> None:
+_REFUSALS: Mapping[Refusal, str] = {"disabled": "Client is disabled", "ended": "Client has expired"}
+
+
+def _refusal(client: Client, now: datetime) -> Refusal | None:
     if client.disabled:
-        raise AuthenticationFailed("Client is disabled")
-    if client.expires is not None and client.expires < now:
-        raise AuthenticationFailed("Client has expired")
+        return "disabled"
+    return "ended" if client.expires is not None and client.expires < now else None
 
 
 def _check_issuer(certificate: credentials.Certificate, client_id: str, issuing: ScopeSet) -> None:

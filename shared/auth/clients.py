@@ -6,13 +6,17 @@ import re
 from collections.abc import Iterable
 from dataclasses import field
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 from shared.auth.expansion import Roles
 from shared.frozen import dataclass
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9!@/:.+|_-]+")
 ACCESS_TOKEN = re.compile(r"[a-zA-Z0-9_-]{22,66}")
+
+Refusal = Literal["disabled", "ended", "token", "unreadable"]
+"""Why a client that exists is refused: somebody has disabled it; its time is over; what was signed was signed with
+another token, or for another URL; no key of the deployment opens its token."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +57,10 @@ class Keyring(Protocol):
         """Notes that this client has just proved itself, or has issued credentials that were. Never fails."""
         ...
 
+    def refused(self, client: Client, why: Refusal) -> None:
+        """Notes that credentials of this client, or ones that it has issued, were just refused. No request."""
+        ...
+
 
 class StaticClients:
     """A keyring of clients that come from settings, as the root client does. It knows the roles it was given."""
@@ -68,6 +76,9 @@ class StaticClients:
         return self._roles
 
     async def used(self, client: Client) -> None:
+        """Nothing is noted of static clients."""
+
+    def refused(self, client: Client, why: Refusal) -> None:
         """Nothing is noted of static clients."""
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from shared.auth.cache import StaleCache
 from shared.auth.client_store import ClientChanged, ClientRecord, ClientStore
-from shared.auth.clients import Client
+from shared.auth.clients import Client, Refusal
 from shared.auth.expansion import Roles
 from shared.auth.role_store import RoleSnapshot, RoleStore
 from shared.frozen import dataclass
@@ -44,7 +44,9 @@ class TableKeyring:
         roles: RoleStore,
         vault: Vault,
         now: Callable[[], datetime],
+        note_refused: Callable[[str, Refusal], None] | None = None,
     ) -> None:
+        """`note_refused` is told the id of each client that is refused, and why."""
         self._static = {client.client_id: client for client in static}
         self._clients = clients
         self._roles = roles
@@ -53,6 +55,7 @@ class TableKeyring:
         self._known: StaleCache[_Known | None] = StaleCache(now, _MAX_CLIENTS, STALENESS, ABSENCE_STALENESS)
         self._snapshot: StaleCache[RoleSnapshot] = StaleCache(now, 1, STALENESS)
         self._noting: set[str] = set()
+        self._note_refused = note_refused
         self._reads = asyncio.Semaphore(_READS_AT_ONCE)
 
     @property
@@ -87,6 +90,14 @@ class TableKeyring:
             _log.info("use of a client not noted", extra={"clientId": client.client_id, "reason": type(error).__name__})
             self.forget_client(client.client_id)
 
+    def refused(self, client: Client, why: Refusal) -> None:
+        """Tells who keeps an eye on that. No request."""
+        self._tell(client.client_id, why)
+
+    def _tell(self, client_id: str, why: Refusal) -> None:
+        if self._note_refused is not None:
+            self._note_refused(client_id, why)
+
     async def _note_use(self, known: _Known) -> None:
         """By its ETag: of several processes one succeeds, and a change in between is never overwritten."""
         client_id, sealed = known.client.client_id, known.record.sealed_token
@@ -120,6 +131,7 @@ class TableKeyring:
             token = self._vault.open(client_id, record.sealed_token)
         except CannotOpen:
             _log.error("access token cannot be decrypted with any key", extra={"clientId": client_id})
+            self._tell(client_id, "unreadable")
             return None
         client = Client(
             client_id=record.client_id,

@@ -178,7 +178,8 @@ ENDING_CREDENTIALS = Instrument(
     name="queue_ending_credentials",
     kind="gauge",
     unit="{client}",
-    description="Clients that end within 30 days (`ending`) or have ended (`ended`), and that nobody has disabled.",
+    description="Clients that end within 30 days (`ending`) or have ended (`ended`), and that nobody has disabled; "
+    "those that are refused again and again (`refused`).",
     labels=("state",),
 )
 STORAGE_OPERATIONS = Instrument(

@@ -1,17 +1,22 @@
-"""Registered clients that end soon, or have ended: whoever works with their credentials stops then (contract 2.5).
+"""Registered clients that end soon, have ended, or are refused: whoever works with them stops (contract 2.5).
 
 Nothing else of a deployment's credentials has an end that the service could see: docs/operations.md lists them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared.auth.client_store import ClientStore, ClientTerm
+from shared.auth.clients import Refusal
+from shared.auth.refused_store import Refused, RefusedStore
 from shared.cached_answer import CachedAnswer
 from shared.frozen import dataclass
 from shared.runtime import Runtime
+from shared.storage.interface import MAX_OPERATIONS, StorageUnavailable
 from shared.telemetry.instruments import ENDING_CREDENTIALS
 
 NOTICE = timedelta(days=30)
@@ -20,6 +25,21 @@ SHORTEST = 3
 """A client is not named in more than this part of its time: one that is made for a week has two days of notice."""
 CACHE_SECONDS = 600.0
 """How long an answer is given to others: all clients are read for it."""
+FLUSH_SECONDS = 60.0
+"""So often a process writes which clients are refused, if any are."""
+AGAIN = timedelta(minutes=2)
+"""So long after the first refusal another one tells of a program that goes on: a person who has mistyped a token does
+not, and a process may know a changed token only after a minute."""
+WITHIN = timedelta(hours=1)
+"""A refusal so long after the one before is a first one again."""
+WRITTEN_EVERY = timedelta(minutes=10)
+"""A client that goes on to be refused is written again by the same process so often."""
+LATELY = timedelta(minutes=30)
+"""So long after its last refusal that is known a client is named."""
+REFUSED_CACHE_SECONDS = 60.0
+"""How long it is kept which clients are refused."""
+
+log = logging.getLogger("taskcluster.housekeeping")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +79,88 @@ class EndingCredentials:
             if term.stays and term.expires <= now + _notice(term)
         ]
         return sorted(found, key=lambda each: (each.expires, each.client_id))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Seen:
+    """What this process has seen of a client that is refused."""
+
+    why: Refusal
+    first: datetime
+    last: datetime
+    written: datetime | None = None
+
+
+class RefusedCredentials:
+    """Clients that exist and are refused again and again, in any process: what fails already, and why.
+
+    A refusal costs its caller nothing: it is noted in memory, and written later. Names that nobody has registered are
+    not noted, since anybody can make them up; what others sign with names that exist is, and looks like a wrong token.
+    """
+
+    def __init__(self, store: RefusedStore, runtime: Runtime, monotonic: Callable[[], float]) -> None:
+        self._store = store
+        self._runtime = runtime
+        self._seen: dict[str, _Seen] = {}
+        """As many as fit into one request: the first ones, while they go on."""
+        self._forgotten: datetime | None = None
+        self._kept = CachedAnswer(self._look, monotonic, REFUSED_CACHE_SECONDS)
+
+    def note(self, client_id: str, why: Refusal) -> None:
+        """A refusal, just now."""
+        now, seen = self._runtime.now(), self._seen.get(client_id)
+        if seen is not None and now - seen.last <= WITHIN:
+            self._seen[client_id] = replace(seen, why=why, last=now)
+            return
+        if seen is None and len(self._seen) >= MAX_OPERATIONS:
+            self._seen = {each: kept for each, kept in self._seen.items() if now - kept.last <= WITHIN}
+        if seen is not None or len(self._seen) < MAX_OPERATIONS:
+            self._seen[client_id] = _Seen(why=why, first=now, last=now)
+
+    async def flush(self) -> None:
+        """Writes which clients go on to be refused: one request, none if there is nothing to tell. Raises
+        StorageUnavailable."""
+        due = {client_id: seen for client_id, seen in self._seen.items() if _is_due(seen)}
+        if not due:
+            return
+        await self._store.put({client_id: Refused(why=seen.why, last=seen.last) for client_id, seen in due.items()})
+        for client_id, seen in due.items():
+            if (goes_on := self._seen.get(client_id)) is not None:
+                self._seen[client_id] = replace(goes_on, written=seen.last)
+
+    async def keep_flushing(self) -> None:
+        """Flushes every minute, for as long as the process lives. What cannot be written waits for the next time."""
+        while True:
+            await self._runtime.sleep(FLUSH_SECONDS)
+            try:
+                await self.flush()
+            except StorageUnavailable:
+                log.warning("refused clients cannot be written yet", extra={"action": "refused_wait"})
+
+    async def known(self) -> Mapping[str, Refused]:
+        """Clients that were refused lately. Raises StorageUnavailable."""
+        return await self._kept()
+
+    async def measure(self) -> None:
+        """Sets the gauge. Raises StorageUnavailable."""
+        self._runtime.meter.set(ENDING_CREDENTIALS, len(await self.known()), "refused")
+
+    async def forget(self) -> None:
+        """Removes what is no longer so, once an hour. Raises StorageUnavailable."""
+        now = self._runtime.now()
+        if self._forgotten is None or now - self._forgotten >= WITHIN:
+            await self._store.forget(now - LATELY)
+            self._forgotten = now
+
+    async def _look(self) -> Mapping[str, Refused]:
+        found = await self._store.since(self._runtime.now() - LATELY)
+        return dict(sorted(found.items()))
+
+
+def _is_due(seen: _Seen) -> bool:
+    if seen.written is not None:
+        return seen.last - seen.written >= WRITTEN_EVERY
+    return seen.last - seen.first >= AGAIN
 
 
 def _notice(term: ClientTerm) -> timedelta:

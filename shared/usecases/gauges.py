@@ -21,7 +21,7 @@ from shared.telemetry.instruments import (
     POISON_DEPTH,
     STALLED,
 )
-from shared.usecases.credentials import EndingCredentials
+from shared.usecases.credentials import EndingCredentials, RefusedCredentials
 from shared.usecases.executor import Stores
 from shared.usecases.pool_snapshots import PoolSnapshots
 from shared.usecases.stalls import GRACE, Stalls
@@ -45,7 +45,13 @@ class Gauges:
     """
 
     def __init__(
-        self, stores: Stores, snapshots: PoolSnapshots, stalls: Stalls, queues: Queues, ending: EndingCredentials
+        self,
+        stores: Stores,
+        snapshots: PoolSnapshots,
+        stalls: Stalls,
+        queues: Queues,
+        ending: EndingCredentials,
+        refused: RefusedCredentials,
     ) -> None:
         self._stores = stores
         self._snapshots = snapshots
@@ -56,6 +62,7 @@ class Gauges:
         """Where in the directory the next refresh goes on."""
         self._queues = queues
         self._ending = ending
+        self._refused = refused
         self._meter = stores.runtime.meter
         self._read = stores.runtime.now() - 2 * FRESH
 
@@ -64,7 +71,8 @@ class Gauges:
         now = self._stores.runtime.now()
         if now - self._read < FRESH:
             return
-        await together(self._pools(), self._backlog(), self._ending.measure(), *map(self._poison, INTERNAL_QUEUES))
+        credentials = (self._ending.measure(), self._refused.measure())
+        await together(self._pools(), self._backlog(), *credentials, *map(self._poison, INTERNAL_QUEUES))
         self._read = now
 
     @property

@@ -6,11 +6,12 @@ No process knows of the others, so nothing but storage is asked: a bounded numbe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 
+from shared.auth.clients import Refusal
 from shared.cached_answer import CachedAnswer
 from shared.concurrency import in_waves
 from shared.domain.dates import format_date
@@ -27,7 +28,7 @@ from shared.storage.internal_messages import (
     RESOLVED_QUEUE,
 )
 from shared.storage.messages import poison_queue
-from shared.usecases.credentials import EndingCredentials
+from shared.usecases.credentials import EndingCredentials, RefusedCredentials
 from shared.usecases.heartbeat import Heartbeat
 from shared.usecases.stalls import Stalls
 
@@ -78,6 +79,7 @@ class Health:
         queues: Queues,
         expiry: ExpiryStore,
         ending: EndingCredentials,
+        refused: RefusedCredentials,
         stalls: Stalls,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
@@ -86,6 +88,7 @@ class Health:
         self._queues = queues
         self._expiry = expiry
         self._ending = ending
+        self._refused = refused
         self._stalls = stalls
         self._now = now
         self._fronts: dict[str, _Front] = {}
@@ -112,6 +115,7 @@ class Health:
             self._backlog,
             self._job,
             self._stalled,
+            self._refusals,
         ]
         looks += [partial(self._late, queue) for queue in _TIMED]
         looks += [partial(self._credentials, has_ended) for has_ended in (True, False)]
@@ -170,6 +174,25 @@ class Health:
             "workers ./dev admin worker-client renew TASK_QUEUE_ID. Disable or delete one that nobody needs.",
         )
 
+    async def _refusals(self) -> Finding | None:
+        """Clients that fail already, but for those whose end is a finding of its own."""
+        ended = {each.client_id for each in await self._ending.known() if each.has_ended}
+        refused = [(name, each) for name, each in (await self._refused.known()).items() if name not in ended]
+        if not refused:
+            return None
+        named = ", ".join(
+            f"{name} ({_WHY[each.why]}, last {format_date(each.last)})" for name, each in refused[:_NAMED]
+        )
+        others = f" and {_counted(len(refused) - _NAMED, 'other')}" if len(refused) > _NAMED else ""
+        return Finding(
+            code="credentials-refused",
+            severity="warning",
+            message=f"Clients are refused, again and again: {named}{others}.",
+            remedy="Stop what uses them, or give it a token that works: ./dev admin client rotate CLIENT_ID, for "
+            "workers ./dev admin worker-client rotate TASK_QUEUE_ID --key-vault VAULT. If nobody uses them, somebody "
+            "may be trying tokens.",
+        )
+
     async def _stalled(self) -> Finding | None:
         stalls = await self._stalls.known()
         if not stalls:
@@ -206,6 +229,12 @@ class Health:
         )
 
 
+_WHY: Mapping[Refusal, str] = {
+    "disabled": "disabled",
+    "ended": "ended",
+    "token": "wrong token, or signed for another URL",
+    "unreadable": "its token is encrypted with a key that is not there",
+}
 _NAMED = 3
 """Clients that a message names."""
 _MINUTE = timedelta(minutes=1)

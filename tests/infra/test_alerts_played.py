@@ -43,6 +43,7 @@ def day(metrics: Sequence[Row] = (), requests: Sequence[Row] = (), *, last_timer
         *metric("queue_oldest_pending_task_age_seconds", 20, provisionerId="p", workerType="w"),
         *metric("queue_event_backlog", 3),
         *metric("queue_ending_credentials", 0, state="ended"),
+        *metric("queue_ending_credentials", 0, state="refused"),
         *metric("queue_timer_lateness_seconds", 1, timer="claim"),
     ]
     requests = [*calls(200, "200"), *timers(last_timer), *requests]
@@ -65,6 +66,10 @@ INCIDENTS: Mapping[str, tuple[set[str], Logs]] = {
     "an outage outlasts the events of tasks": ({"events-lost"}, day(metric("queue_lost_events", 2))),
     "an outage outlasts tasks": ({"events-lost"}, day(metric("queue_unannounced_expirations", 1))),
     "a client ends": ({"credentials-end"}, day(metric("queue_ending_credentials", 1, state="ending"))),
+    "a client that exists is refused": (
+        {"credentials-end"},
+        day(metric("queue_ending_credentials", 1, state="refused")),
+    ),
     "storage fails": ({"failed-calls"}, day(requests=calls(30, "503"))),
     "callers make mistakes": (set(), day(requests=calls(300, "404"))),
     "one call fails at night": (set(), {**day(), "AppRequests": [*timers(), *calls(1, "500")]}),

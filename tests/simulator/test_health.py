@@ -14,13 +14,16 @@ from typer.main import get_command
 
 from admin.cli import app
 from shared.auth.client_store import TABLE, ClientRecord, ClientStore
+from shared.auth.clients import Refusal
+from shared.auth.refused_store import RefusedStore
+from shared.errors import AuthenticationFailed
 from shared.storage import keys
 from shared.storage.counting import Kind
 from shared.storage.interface import StorageUnavailable
 from shared.storage.internal_messages import CLAIM_QUEUE, EVENTS_QUEUE, INTERNAL_QUEUES
 from shared.storage.messages import poison_queue
 from shared.telemetry.instruments import ENDING_CREDENTIALS
-from shared.usecases.credentials import EndingCredentials
+from shared.usecases.credentials import EndingCredentials, RefusedCredentials
 from shared.usecases.health import BACKLOG, Finding, Health
 from shared.usecases.heartbeat import Ask, Heartbeat
 from tests.simulator.world import World
@@ -43,6 +46,7 @@ def health_of(world: World, **asks: Ask) -> Health:
         world.memory.storage.queues,
         expiry,
         credentials_of(world),
+        refused_of(world),
         world.services.health._stalls,
         clock.now,
         lambda: clock.now().timestamp(),
@@ -52,6 +56,12 @@ def health_of(world: World, **asks: Ask) -> Health:
 def credentials_of(world: World) -> EndingCredentials:
     runtime = world.services.runtime
     return EndingCredentials(ClientStore(world.memory.storage.tables), runtime, lambda: runtime.now().timestamp())
+
+
+def refused_of(world: World) -> RefusedCredentials:
+    """As another process sees it."""
+    runtime = world.services.runtime
+    return RefusedCredentials(RefusedStore(world.memory.storage.tables), runtime, lambda: runtime.now().timestamp())
 
 
 async def a_client(
@@ -226,6 +236,121 @@ def test_clients_that_end_are_counted_by_a_gauge_that_goes_back() -> None:
         await world.clock.sleep(timedelta(days=340).total_seconds())
         await credentials.measure()
         assert meter.of(ENDING_CREDENTIALS) == {("ended",): 1, ("ending",): 1}
+
+    world.run(story())
+
+
+async def refuse_for(world: World, process: RefusedCredentials, client_id: str, why: Refusal, minutes: int) -> None:
+    """A program that calls every half minute, and is refused by that process; which writes as often as it does."""
+    for second in range(0, minutes * 60 + 1, 30):
+        process.note(client_id, why)
+        if second % 60 == 0:
+            await process.flush()
+        await world.clock.sleep(30)
+
+
+def test_a_client_that_is_refused_again_and_again_is_named_by_any_process_until_it_is_not() -> None:
+    world = open_world()
+
+    async def story() -> None:
+        await _create_queues(world)
+        health, another = health_of(world), refused_of(world)
+        await refuse_for(world, another, "worker/p/w", "disabled", 3)
+        assert await looked(world, health, 61) == ["credentials-refused"]
+        (finding,) = await health.findings()
+        assert "worker/p/w (disabled, last " in finding.message
+        await refuse_for(world, another, "worker/p/w", "token", 60)
+        assert await looked(world, health, 61) == ["credentials-refused"], "it goes on for longer than it is kept"
+        assert "wrong token" in (await health.findings())[0].message
+        assert await looked(world, health, 28 * 60) == [], "its last refusal that was written is half an hour ago"
+
+    world.run(story())
+
+
+def test_what_is_refused_by_one_process_is_found_and_counted_by_the_others() -> None:
+    world = open_world()
+    here, there = world.services, world.handlers
+    wrong = {"authorization": f'Hawk id="static/taskcluster/root", ts="1", nonce="n", mac="{"A" * 43}="'}
+
+    async def refused() -> None:
+        with pytest.raises(AuthenticationFailed):
+            await here.authenticator.caller("GET", ["/x"], wrong, None)
+
+    async def story() -> None:
+        await _create_queues(world)
+        flushing = asyncio.ensure_future(here.refused_credentials.keep_flushing())
+        for _ in range(5):
+            await refused()
+            await world.clock.sleep(60)
+        flushing.cancel()
+        (finding,) = await there.health.findings()
+        assert finding.code == "credentials-refused"
+        assert "static/taskcluster/root (wrong token" in finding.message
+        await there.gauges.refresh()
+        assert there.runtime.meter.of(ENDING_CREDENTIALS)[("refused",)] == 1
+
+    world.run(story())
+
+
+def test_a_token_that_was_mistyped_and_one_that_has_just_been_changed_are_no_finding() -> None:
+    world = open_world()
+
+    async def story() -> None:
+        await _create_queues(world)
+        health, another = health_of(world), refused_of(world)
+        await refuse_for(world, another, "project/ci", "token", 1)
+        await world.clock.sleep(timedelta(hours=2).total_seconds())
+        await refuse_for(world, another, "project/ci", "token", 1)
+        assert await looked(world, health, 61) == []
+
+    world.run(story())
+
+
+def test_an_ended_client_that_is_used_is_one_finding_unless_its_end_was_to_remove_it() -> None:
+    world = open_world()
+
+    async def story() -> None:
+        await _create_queues(world)
+        health, another = health_of(world), refused_of(world)
+        await a_client(world, "worker/p/w", 1)
+        await a_client(world, "ci/a-day", 1, goes=True)
+        await world.clock.sleep(timedelta(days=2).total_seconds())
+        await world.handlers.expiration.run(300)
+        await refuse_for(world, another, "worker/p/w", "ended", 3)
+        assert await looked(world, health, 61) == ["credentials-ended"]
+        await refuse_for(world, another, "ci/a-day", "ended", 3)
+        assert await looked(world, health, 61) == ["credentials-ended", "credentials-refused"]
+        assert "worker/p/w" not in (await health.findings())[1].message
+
+    world.run(story())
+
+
+def test_many_refused_clients_are_counted_cost_a_request_in_ten_minutes_and_are_forgotten() -> None:
+    writes = 0
+
+    async def gate(call: Call, phase: Phase) -> None:
+        nonlocal writes
+        writes += call.target == keys.HISTORY and call.kind is not Kind.TABLE_READ and phase is Phase.BEFORE
+
+    world = open_world(gate)
+    meter = world.services.runtime.meter
+
+    async def story() -> None:
+        process, timer = refused_of(world), refused_of(world)
+        for _ in range(20):
+            for number in range(150):
+                process.note(f"ci/{number:03}", "token")
+            await process.flush()
+            await world.clock.sleep(30)
+        assert writes == 1, "those that were noted first, in one transaction"
+        await timer.measure()
+        assert meter.of(ENDING_CREDENTIALS)[("refused",)] == 100
+        await timer.forget()
+        await world.clock.sleep(timedelta(hours=2).total_seconds())
+        await timer.forget()
+        await timer.measure()
+        assert meter.of(ENDING_CREDENTIALS)[("refused",)] == 0
+        assert not world.memory.tables.rows(keys.HISTORY, "refused")
 
     world.run(story())
 

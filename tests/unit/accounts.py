@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from shared.auth.client_store import ClientStore
-from shared.auth.clients import root_client
+from shared.auth.clients import Refusal, root_client
 from shared.auth.keyring import TableKeyring
 from shared.auth.role_store import RoleStore
 from shared.auth.scopes import satisfies
@@ -33,6 +33,8 @@ class Deployment:
     """One process on the storage."""
 
     keyring: TableKeyring
+    refused: list[tuple[str, Refusal]]
+    """What the keyring has told of clients that are refused."""
     clients: ClientAccounts
     roles: RoleAccounts
 
@@ -66,8 +68,10 @@ def process(twin: MemoryStorage, keys: Sequence[str] = (KEY,), *, page_size: int
     runtime = Runtime(now=twin.clock.now, sleep=twin.clock.sleep)
     tables = ShortPages(twin.tables, page_size)
     clients, roles, vault = ClientStore(tables), RoleStore(tables, runtime), Vault(keys)
-    keyring = TableKeyring([ROOT], clients, roles, vault, runtime.now)
+    refused = list[tuple[str, Refusal]]()
+    keyring = TableKeyring([ROOT], clients, roles, vault, runtime.now, lambda *each: refused.append(each))
     return Deployment(
+        refused=refused,
         keyring=keyring,
         clients=ClientAccounts(clients, keyring, vault, ExpiryStore(twin.storage, runtime.now), runtime),
         roles=RoleAccounts(roles, keyring, runtime),

@@ -1,6 +1,7 @@
 """From a request to a caller: every credential form, each also tampered with (contract 11)."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
@@ -12,7 +13,7 @@ import pytest
 
 from shared.auth import credentials, hawk
 from shared.auth.authenticate import Authenticator, Caller
-from shared.auth.clients import Client, StaticClients, root_client
+from shared.auth.clients import Client, Refusal, StaticClients, root_client
 from shared.auth.expansion import Roles
 from shared.errors import AuthenticationFailed, InsufficientScopes
 
@@ -325,3 +326,53 @@ async def test_scopes_that_expand_to_too_much_are_refused() -> None:
     ):
         with pytest.raises(AuthenticationFailed, match="expand through roles to more than"):
             await call(headers)
+
+
+class NotedKeyring(StaticClients):
+    """The keyring of these tests, which remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.clients, self.noted = KEYRING, list[tuple[str, Refusal]]()
+
+    async def client(self, client_id: str) -> Client | None:
+        return await self.clients.client(client_id)
+
+    async def roles(self) -> Roles:
+        return await self.clients.roles()
+
+    def refused(self, client: Client, why: Refusal) -> None:
+        self.noted.append((client.client_id, why))
+
+
+@pytest.mark.parametrize(
+    ("headers", "noted"),
+    [
+        (header(key="another-token-0123456789ab"), [("some", "token")]),
+        (header(root_url="https://old.example.com"), [("some", "token")]),
+        (header("off"), [("off", "disabled")]),
+        (header("old"), [("old", "ended")]),
+        (header("nobody"), []),
+        (header(ts=NOW - timedelta(hours=1)), []),
+        (header(), []),
+        ({}, []),
+    ],
+)
+async def test_the_keyring_is_told_which_clients_are_refused_and_why(
+    headers: dict[str, str], noted: list[tuple[str, Refusal]]
+) -> None:
+    keyring = NotedKeyring()
+    authenticator = Authenticator(keyring, "https://tc.example.com", lambda: NOW)
+    with contextlib.suppress(AuthenticationFailed):
+        await authenticator.caller("GET", [TARGET], headers, b"")
+    assert keyring.noted == noted
+
+
+async def test_temporary_credentials_tell_of_an_issuer_that_is_disabled_but_not_of_a_token_that_was_changed() -> None:
+    keyring = NotedKeyring()
+    authenticator = Authenticator(keyring, "https://tc.example.com", lambda: NOW)
+    issued = temporary("x", ("a:1",), issuer="off")
+    changed = temporary("x", ("a:1",), token="another-token-0123456789ab")
+    for given in (issued, changed):
+        with pytest.raises(AuthenticationFailed):
+            await authenticator.caller("GET", [TARGET], temporary_header(given), b"")
+    assert keyring.noted == [("off", "disabled")]

@@ -127,6 +127,7 @@ async def test_a_rotation_of_keys_reaches_clients_as_they_are_used(twin: MemoryS
     assert known.access_token == token
     # One that was not used meanwhile works no more, until its token is reset.
     assert await after.keyring.client("idle") is None
+    assert after.refused == [("idle", "unreadable")]
     await after.clients.reset_access_token("idle")
     assert await after.keyring.client("idle") is not None
 
