@@ -112,6 +112,8 @@ class PoolRow:
     """Of the task: a pending run past it does not count any more."""
     worker_group: str = ""
     worker_id: str = ""
+    claim_id: str = ""
+    """Of one claim alone; empty where any that is named by the other properties is meant."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,6 +15,7 @@ from shared.domain.dates import format_date, parse_date
 from shared.domain.effects import ChangePoolRows, PoolRow, ReturnRow
 from shared.domain.priority import Priority
 from shared.domain.task import State
+from shared.errors import ServiceError
 from shared.frozen import dataclass
 from shared.runtime import Runtime
 from shared.storage import keys
@@ -24,7 +25,6 @@ from shared.storage.interface import (
     Delete,
     Merge,
     Operation,
-    Refusal,
     Row,
     Storage,
     TransactionRefused,
@@ -48,6 +48,14 @@ class IndexRow:
     key: str
     etag: str
     written: datetime
+
+
+class ClaimRowTaken(ServiceError):
+    """Another call claims the run in the same millisecond: the index row by that name is the one of its claim."""
+
+    def __init__(self, row: PoolRow) -> None:
+        super().__init__(row.task_id)
+        self.run = row.task_id, row.run_id
 
 
 class PoolStore:
@@ -134,8 +142,13 @@ class PoolStore:
 
     async def give_back(self, row: ReturnRow) -> None:
         """Puts the row of a pending run in the place of that of a claim which came to nothing. Where that is not there,
-        the claim has not removed the pending run's, or another call has put it back."""
-        operations: list[Operation] = [Delete(keys.claimed(row.claimed))]
+        the claim has not removed the pending run's, or another call has put it back; or it is that of another claim.
+        """
+        key = keys.claimed(row.claimed)
+        found = await self._tables.get(keys.POOLS, keys.pool(row.task_queue_id), key)
+        if found is None or not _is_of_claim(found, row.claimed):
+            return
+        operations: list[Operation] = [Delete(key, found.etag)]
         if row.pending is not None:
             operations += [Upsert(keys.pending(row.pending), _values(row.pending)), _RETURNED]
         try:
@@ -186,27 +199,39 @@ class PoolStore:
         self, changes: Sequence[ChangePoolRows], task_queue_id: str, worker: Sequence[Operation] = ()
     ) -> str:
         """Replaces rows of one pool in one transaction, with an operation on a worker's row if given: then returns
-        that row's ETag.
+        that row's ETag. The row of a claim replaces none but its own, of which the answer was lost.
 
         Without the rows to remove that are not there: a row too many, which a late request may leave, is one that
-        readers see through and the reconciler removes. Raises TransactionRefused only for the worker's row.
+        readers see through and the reconciler removes. Raises ClaimRowTaken; TransactionRefused only for the worker's
+        row.
         """
+        partition = keys.pool(task_queue_id)
         removals = [_key(row) for change in changes for row in change.remove]
         additions = [row for change in changes for row in change.add]
+        own: set[PoolRow] = set()
         while True:
             operations: list[Operation] = [Delete(key) for key in removals]
-            operations += [Upsert(_key(row), _values(row)) for row in additions]
+            for row in additions:
+                write = Upsert if row.state is State.PENDING or row in own else Create
+                operations.append(write(_key(row), _values(row)))
             if any(row.state is State.PENDING for row in additions):
                 operations.append(_RETURNED)
             operations += worker
             if not operations:
                 return ""
             try:
-                return (await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), operations))[-1]
+                return (await self._tables.transact(keys.POOLS, partition, operations))[-1]
             except TransactionRefused as refused:
-                if refused.refusal is not Refusal.MISSING or refused.index >= len(removals):
+                if refused.index >= len(removals) + len(additions):
                     raise
-                del removals[refused.index]
+                if refused.index < len(removals):
+                    del removals[refused.index]
+                    continue
+                row = additions[refused.index - len(removals)]
+                found = await self._tables.get(keys.POOLS, partition, _key(row))
+                if found is not None and not _is_of_claim(found, row):
+                    raise ClaimRowTaken(row) from refused
+                own.add(row)
 
 
 _COLUMNS = ("scheduled", "priority", "deadline")
@@ -221,8 +246,13 @@ def _values(row: PoolRow) -> dict[str, Value]:
         "deadline": format_date(row.deadline),
     }
     if row.started is not None:
-        values |= {"workerGroup": row.worker_group, "workerId": row.worker_id}
+        values |= {"workerGroup": row.worker_group, "workerId": row.worker_id, "claimId": row.claim_id}
     return values
+
+
+def _is_of_claim(found: Row, claimed: PoolRow) -> bool:
+    """Whether the row by the name of a claim is its own."""
+    return not claimed.claim_id or found.values.get("claimId") == claimed.claim_id
 
 
 def _decode(row: Row) -> IndexRow:

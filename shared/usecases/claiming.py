@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from shared.concurrency import both, in_waves
+from shared.concurrency import both, in_waves, together
 from shared.domain import claims
 from shared.domain.claims import NotClaimed, Verdict, Worker
 from shared.domain.effects import Decision, PutClaim, PutPending, TakeLease
@@ -87,13 +87,23 @@ class Claiming:
             return None
 
         outcomes = await in_waves(max(len(messages), 1), attempt, messages)
-        prepared = [outcome for outcome in outcomes if outcome is not None]
+        prepared = await self._one_of_each_task([outcome for outcome in outcomes if outcome is not None])
         delivered: list[Loaded] = []
         if prepared:
             delivered = await self._handing_out.hand_out(task_queue_id, prepared, record, work_request, unavailable)
         if unavailable and not delivered:
             raise unavailable[0]
         return delivered
+
+    async def _one_of_each_task(self, prepared: Sequence[Prepared]) -> Sequence[Prepared]:
+        """Without further claims of a run that was received more than once, as a put that was sent again may leave two
+        messages: one transaction cannot hold both, and in doubt about one of them the other would be given back.
+
+        Their messages are shown again later, when the run is in the claim of the first one.
+        """
+        first = {each.task.task_id: each for each in reversed(prepared)}
+        await together(*(each.drop() for each in prepared if first[each.task.task_id] is not each))
+        return [each for each in prepared if first[each.task.task_id] is each]
 
     async def _attempt(self, at: _Attempt, share: Share) -> Prepared | None:
         """One message, by the table of design 4, up to its rows; None when it does not lead to a claim."""
@@ -154,10 +164,11 @@ class Claiming:
             await ahead.withdraw()
             return None
 
-        async def release(is_defect: bool) -> None:
-            await self._let_go(at, _back_off(message) if is_defect else 0)
+        async def release(is_later: bool) -> None:
+            await self._let_go(at, _back_off(message) if is_later else 0)
 
-        return Prepared(read=read, decision=decision, ahead=ahead, release=release)
+        claim_id = self._runtime.slugid()
+        return Prepared(read=read, decision=decision, ahead=ahead, claim_id=claim_id, release=release)
 
     def _last_committed(self, at: _Attempt, now: datetime, share: Share) -> Loaded | None:
         """The task as this process has committed it last, if by that the message is the one of its pending run.
@@ -263,10 +274,11 @@ class Claiming:
         ahead = self._stores.write_ahead()
         await ahead.ensure(decision.ahead)
 
-        async def release(is_defect: bool) -> None:
+        async def release(is_later: bool) -> None:
             await ahead.withdraw(keep=[effect for effect in decision.ahead if not isinstance(effect, PutPending)])
 
-        return Prepared(read=read, decision=decision, ahead=ahead, release=release)
+        claim_id = self._runtime.slugid()
+        return Prepared(read=read, decision=decision, ahead=ahead, claim_id=claim_id, release=release)
 
 
 def _back_off(message: PendingMessage) -> float:

@@ -17,6 +17,7 @@ from shared.errors import ServiceUnavailable
 from shared.frozen import dataclass
 from shared.runtime import Runtime
 from shared.storage.interface import StorageUnavailable
+from shared.storage.pools import ClaimRowTaken
 from shared.storage.tasks import CommitLost, Loaded
 from shared.storage.workers import WorkerRecord
 from shared.telemetry.instruments import FAILED_CLAIMS
@@ -35,8 +36,10 @@ class Prepared:
     read: Loaded
     decision: Decision
     ahead: WriteAhead
+    claim_id: str
+    """In the row of the claim, as another one of the run may have begun in the same millisecond."""
     release: Callable[[bool], Awaitable[None]]
-    """Shows the run's message again where the claim comes to nothing: later, if that was for a defect."""
+    """Shows the run's message again where the claim comes to nothing: at once, or later."""
 
     @property
     def task(self) -> Task:
@@ -50,20 +53,24 @@ class Prepared:
 
     @property
     def rows(self) -> ChangePoolRows:
-        return rows_ahead(self.read.task, self.task)
+        rows = rows_ahead(self.read.task, self.task)
+        return replace(rows, add=tuple(replace(row, claim_id=self.claim_id) for row in rows.add))
 
     def undone(self, task: Task) -> ReturnRow:
         """What becomes of the rows if the claim comes to nothing and the task is as given."""
         run_id = self.task.last_run_id
         is_pending = task.last_run_id == run_id and task.state is State.PENDING
-        claimed, pending = row_of(self.task, run_id), row_of(task, run_id) if is_pending else None
+        claimed = replace(row_of(self.task, run_id), claim_id=self.claim_id)
+        pending = row_of(task, run_id) if is_pending else None
         return ReturnRow(task_queue_id=task.task_queue_id, claimed=claimed, pending=pending)
 
-    def is_row_of(self, task: Task) -> bool:
-        """Whether the claim's row is that of a claim which another call committed in the same millisecond."""
-        run_id = self.task.last_run_id
-        same = task.last_run_id == run_id and task.state is State.RUNNING
-        return same and task.runs[run_id].started == self.task.runs[run_id].started
+    async def drop(self) -> None:
+        """Leaves the run to another claim of its call: of this one nothing is there yet but its messages."""
+        try:
+            await self.ahead.withdraw()
+        except StorageUnavailable:
+            log.warning("the message of a claim of task %s stays", self.task.task_id, extra={"action": "not_let_go"})
+        await self.release(True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,6 +145,15 @@ class HandingOut:
             if await self._presence.claimed(record, work_request, [each.run for each in prepared], rows):
                 return prepared
             work_request.ended.set()
+        except ClaimRowTaken as taken:
+            # Its claim message stays, as a first try of the transaction may yet take effect; that of the run is shown
+            # again when the other claim is committed, or is not.
+            (lost,) = (each for each in prepared if each.run == taken.run)
+            await lost.release(True)
+            others = [each for each in prepared if each is not lost]
+            if not others:
+                return []
+            return await self._write_rows(task_queue_id, others, record, work_request, unavailable)
         except (StorageUnavailable, ServiceUnavailable) as failure:
             unavailable.append(failure)
         except Exception:
@@ -177,8 +193,7 @@ class HandingOut:
     async def _undo(self, prepared: Prepared, task: Task, *, is_defect: bool = False) -> None:
         """The claim will not be committed: its row is given back, where it is there, and the message is shown."""
         try:
-            if not prepared.is_row_of(task):
-                await self._stores.pools.give_back(prepared.undone(task))
+            await self._stores.pools.give_back(prepared.undone(task))
         except StorageUnavailable:
             log.warning("the row of a claim of task %s was not given back", task.task_id, extra={"action": "row_left"})
         await prepared.release(is_defect)

@@ -1,7 +1,8 @@
 """The orders of a claim (design 4): its row stands ahead of its commit, and its message looks after the row.
 
 A variant takes one rule away; each loses something (`test_claims`). There is one task, whose status is (version, run,
-state, claim, until); its rows are ("pending", run) and ("claimed", claim, run).
+state, claim, until); its rows are ("pending", run) and ("claimed", moment, run), the latter of a claim. Claims begin at
+moments of their own, unless their names say otherwise ("moment/claim").
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ class Without(StrEnum):
     """A claim whose commit got no answer commits the task unchanged before it puts the rows back."""
     PENDING_REMOVED = auto()
     """The claim removes the row of the pending run."""
+    CREATED = auto()
+    """The row of a claim replaces none that another claim of the same moment has written."""
+    OWN_ROW = auto()
+    """A claim that comes to nothing takes away no row of another claim of the same moment."""
 
 
 def bump(db: Database) -> int:
@@ -52,11 +57,22 @@ def bump(db: Database) -> int:
     return int(db["versions"])
 
 
+def moment(me: str) -> str:
+    """When a claim begins, which names its row."""
+    return me.partition("/")[0]
+
+
 def exchange(me: str, run: int, pending: int | None, without: Without) -> Request:
-    """The claim's row gives way to that of the run that is pending, if one is, in one transaction or not at all."""
+    """The claim's row gives way to that of the run that is pending, if one is, in one transaction or not at all.
+
+    A moment without a claim means the claim that has the row.
+    """
+    key = "claimed", moment(me), run
 
     def effect(db: Database) -> None:
-        is_there = db.pop(("claimed", me, run), None) is not None
+        is_there = key in db and (me == moment(me) or db[key][1] == me or without is Without.OWN_ROW)
+        if is_there:
+            del db[key]
         if is_there and pending is not None and without is not Without.PENDING_BACK:
             db["pending", pending] = bump(db)
 
@@ -77,7 +93,7 @@ class Claim:
 
     @property
     def message(self) -> Any:
-        return ("" if self.without is Without.NAMED_ROW else self.me, self.run, self.began)
+        return ("" if self.without is Without.NAMED_ROW else moment(self.me), self.run, self.began)
 
     def read(self, db: Database) -> Any:
         return (db["status"], db["now"]) if db["status"][2] == "pending" and db["now"] <= self.by else BLOCKED
@@ -90,9 +106,12 @@ class Claim:
             return "late"
         if db.get(("worker", self.worker), 0) and self.without is not Without.WORKER:
             return "worker"
+        key, row = ("claimed", moment(self.me), self.run), (self.worker, self.me)
+        if db.get(key, row) != row and self.without is not Without.CREATED:
+            return "taken"
         if self.without is not Without.PENDING_REMOVED:
             db.pop(("pending", self.run), None)
-        db["claimed", self.me, self.run] = self.worker
+        db[key] = row
         return "ok"
 
     def commit(self, db: Database) -> Any:
@@ -162,13 +181,13 @@ def take_back(me: str, run: int, before: int, without: Without) -> Requests:
         return "ok"
 
     if without is Without.MESSAGE_LAST:
-        yield "D claim", lambda db: remove_message(db, (me, run, db["now"]))
+        yield "D claim", lambda db: remove_message(db, (moment(me), run, db["now"]))
     if (is_claimed or without is not Without.FENCED_DOUBT) and (yield "★ back", back) != "ok":
         return
     if (yield exchange(me, run, run, without)) is not LOST and is_claimed:
         yield (
             "D claim",
-            lambda db: remove_message(db, next((k[1] for k in db if k[0] == "message" and k[1][0] == me), 0)),
+            lambda db: remove_message(db, next((k[1] for k in db if k[0] == "message" and k[1][0] == moment(me)), 0)),
         )
 
 
@@ -178,7 +197,7 @@ def on_claim(name: str, without: Without) -> Requests:
     status = yield "R task", lambda db: db["status"]
     finish: Request = ("D", lambda db: done(db, name))
     holder, state = status[3], status[2]
-    is_current = status[1] == run and state == "running" and (holder == me or without is Without.NAMED_ROW)
+    is_current = status[1] == run and state == "running" and (moment(holder) == me or without is Without.NAMED_ROW)
     if is_current and status[4] > now:
         yield "P again", lambda db: put(db, (me, run, began), status[4])
     elif is_current:
@@ -191,7 +210,7 @@ def on_claim(name: str, without: Without) -> Requests:
 
         yield "W pending", lambda db: db.__setitem__(("pending", run + 1), bump(db))
         if (yield "★ expired", expire) == "ok":
-            yield "W rows", lambda db: db.pop(("claimed", holder, run), None) and None
+            yield "W rows", lambda db: db.pop(("claimed", moment(holder), run), None) and None
         else:
             yield "P again", lambda db: put(db, (me, run, began), now)
     elif without is Without.LOOK_AT_PENDING and state == "pending":
@@ -222,7 +241,7 @@ def _cancel_once() -> Generator[Request, Any, str]:
 
     if state == "done" or (yield "★ canceled", commit) == "lost":
         return "over" if state == "done" else "lost"
-    row = ("claimed", holder, run) if state == "running" else ("pending", run)
+    row = ("claimed", moment(holder), run) if state == "running" else ("pending", run)
     yield "W rows", lambda db: db.pop(row, None) and None
     return "over"
 
@@ -244,7 +263,7 @@ def retry(me: str) -> Requests:
         return "ok"
 
     def rows(db: Database) -> None:
-        db.pop(("claimed", me, status[1]), None)
+        db.pop(("claimed", moment(me), status[1]), None)
         db["pending", status[1] + 1] = bump(db)
 
     if (yield "★ retried", commit) == "ok":
@@ -265,7 +284,7 @@ def _end(me: str, run: int, without: Without) -> Generator[Request, Any, str]:
         return "ok"
 
     def rows(db: Database) -> None:
-        db.pop(("claimed", me, run), None)
+        db.pop(("claimed", moment(me), run), None)
         db["pending", run + 1] = bump(db)
 
     if (yield "★ shutdown" if is_running else "★ fence", commit) == "lost":
@@ -278,8 +297,8 @@ def _end(me: str, run: int, without: Without) -> Generator[Request, Any, str]:
 def removed(worker: str, without: Without) -> Requests:
     """workerRemoved."""
     yield "mark the worker", lambda db: db.__setitem__(("worker", worker), bump(db))
-    held = yield "R rows", lambda db: tuple(key for key in db if key[0] == "claimed" and db[key] == worker)
-    for _, me, run in held:
+    held = yield "R rows", lambda db: tuple((db[k][1], k[2]) for k in db if k[0] == "claimed" and db[k][0] == worker)
+    for me, run in held:
         for _ in range(3):
             if (yield from _end(me, run, without)) != "lost":
                 break
@@ -314,9 +333,12 @@ def always(db: Database) -> str:
     _, run, state, me, _ = db["status"]
     if "wrong" in db:
         return str(db["wrong"])
-    if state == "running" and ("claimed", me, run) not in db:
+    row = db.get(("claimed", moment(me), run))
+    if state == "running" and row is None:
         return "a run that runs has no row"
-    if state == "running" and db.get(("gone", db["claimed", me, run])):
+    if row is not None and state == "running" and row[1] != me:
+        return "the row of a run that runs is of another claim"
+    if row is not None and state == "running" and db.get(("gone", row[0])):
         return "a run is given to a worker that was removed"
     return ""
 
@@ -328,6 +350,6 @@ def at_the_end(db: Database) -> str:
         return "a claim is never ended"
     if state == "pending" and ("pending", run) not in db:
         return "a pending run has no row"
-    if any(key[0] == "claimed" and (state != "running" or key[1:] != (me, run)) for key in db):
+    if any(key[0] == "claimed" and (state != "running" or key[1:] != (moment(me), run)) for key in db):
         return "the row of a claim stays"
     return ""

@@ -15,12 +15,18 @@ from tests.orders.explorer import Explorer, Process
 def _models(without: Without) -> Mapping[str, tuple[Mapping[str, Process], int]]:
     """Processes by name, and how many of their requests fail."""
     first, second = claims.Claim("first", "w", without), claims.Claim("second", "v", without, by=3)
+    same, again = claims.Claim("same/first", "w", without), claims.Claim("same/second", "v", without)
     back = claims.Claim("first", "w", without, hangs_up=True)
     on = {"on": partial(claims.on_claim, "on", without)}
     return {
         "a claim": ({"first": first, **on}, 2),
         "a claim that nobody is given": ({"first": back, **on}, 1),
         "two claims": ({"first": first, "second": second, **on}, 0),
+        "two claims of one moment": ({"same/first": same, "same/second": again}, 1),
+        "two claims of one moment and the end of a worker": (
+            {"same/first": same, "same/second": again, "removed": partial(claims.removed, "v", without)},
+            0,
+        ),
         "a claim and a cancellation": ({"first": first, "cancel": claims.cancel, **on}, 1),
         "a claim and another commit": ({"first": first, "touch": claims.touch, **on}, 1),
         "a claim and its retry": ({"first": first, "retry": partial(claims.retry, "first"), **on}, 1),
@@ -36,7 +42,7 @@ def _models(without: Without) -> Mapping[str, tuple[Mapping[str, Process], int]]
 def _look(model: str, without: Without, more_faults: int = 0) -> dict[str, list[str]]:
     processes, faults = _models(without)[model]
     end = 0 if "listing" in processes else 9
-    faulty = tuple(name for name in processes if name in ("first", "on", "retry"))
+    faulty = tuple(name for name in processes if name in ("first", "same/first", "on", "retry"))
     at_the_end = claims.at_the_end if "on" in processes else lambda _: ""
     explorer = Explorer(processes, end=end, faults=faults + more_faults, faulty=faulty)
     return explorer.holes(claims.start(), claims.always, at_the_end, most=4_000_000)

@@ -97,9 +97,12 @@ class History:
         states.append(task)
         self.versions[task_id].append((task, rows[keys.TASK_STATUS].etag))
         if task.state is State.RUNNING:
-            rows_of_pool = {row.key for row in self._rows(keys.POOLS, keys.pool(task.task_queue_id))}
-            if keys.claimed(row_of(task, task.last_run_id)) not in rows_of_pool:
+            rows_of_pool = {row.key: row.values for row in self._rows(keys.POOLS, keys.pool(task.task_queue_id))}
+            found = rows_of_pool.get(keys.claimed(row_of(task, task.last_run_id)))
+            if found is None:
                 self.violations.append(f"{task_id}, commit {task.sequence}: it runs and has no index row")
+            elif found["workerId"] != task.last_run.worker_id:
+                self.violations.append(f"{task_id}, commit {task.sequence}: its index row is of {found['workerId']!r}")
         for violation in (*_birth(task), *self._fired(None, task)) if before is None else self._judged(before, task):
             self.violations.append(f"{task_id}, commit {task.sequence}: {violation}")
         self._note_crossing(before, task)
