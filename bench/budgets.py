@@ -23,6 +23,9 @@ CALLS: Mapping[str, Cost] = {
 SHARED: Cost = {"R": 3}
 """Of a task whose calls several processes share, besides: claimWork, reclaimTask and reportCompleted read it first."""
 
+SHARED_PUT: Cost = {"R": 2}
+"""Of an upload by relay to a process that has not created the artifact, besides."""
+
 UPLOAD: Cost = {"BW": 2, "W": 1}
 """The worker's own upload of an artifact's block straight into storage, and its commit."""
 HOST: Cost = {"G": 1, "D": 1}
@@ -50,6 +53,7 @@ def life_of_a_task(artifacts: float, reads: float, relayed: float, *, processes:
     for cost, times in (
         *((CALLS[call], 1.0) for call in calls),
         (SHARED, 1.0 if processes > 1 else 0.0),
+        (SHARED_PUT, relayed if processes > 1 else 0.0),
         (HOST, 1.0),
         (EXPIRY, 1.0),
         (CALLS["createArtifact"], artifacts),

@@ -94,7 +94,8 @@ class Model:
         names = ("createTask", "claimWork", "reclaimTask", "reportCompleted")
         requests = sum(sum(budgets.CALLS[name].values()) for name in names) + sum(budgets.SHARED.values())
         requests += self.load["artifacts_a_task"]
-        requests += self.load["relayed_artifacts_a_task"] * sum(budgets.CALLS["relay PUT"].values())
+        a_put = sum(budgets.CALLS["relay PUT"].values()) + sum(budgets.SHARED_PUT.values())
+        requests += self.load["relayed_artifacts_a_task"] * a_put
         storage = tasks * requests + float(self.load[f"{prefix}status_calls_a_second"])
         storage += 3 * float(self.load[f"{prefix}other_calls_a_second"]) + self.idle_polls(1)
         a_call, a_request = self.assume["cpu_ms_a_call"], self.assume["cpu_ms_a_storage_request"]

@@ -19,7 +19,7 @@ CALLS: Mapping[str, Call] = {
     "reclaimTask": (("R Tasks",), ("U claim", "U pending"), ("W Tasks",)),
     "reportCompleted": (("R Tasks", "P resolved"), ("W Tasks",), ("D claim", "D pending")),
     "createArtifact": (("W Tasks",),),
-    "relay PUT": (("BW blobs",), ("W Tasks",)),
+    "relay PUT": (("R Tasks", "R Tasks"), ("BW blobs",), ("W Tasks",)),
     "status": (("R Tasks",),),
     "resolved": (
         ("R Tasks",),
@@ -31,7 +31,8 @@ CALLS: Mapping[str, Call] = {
     "claim": (("R Tasks",), ("U pending", "W Pools"), ("W Tasks",), ("W Pools",)),
     "deadline": (("R Tasks",), ("P resolved",), ("W Tasks",), ("D pending", "W Pools")),
 }
-"""Of a warm process in the happy case, one of many: it has not committed the task that is claimed, renewed or reported.
+"""Of a warm process in the happy case, one of many: it has not committed the task that is claimed, renewed or
+reported, nor created the artifact.
 
 The last three handle the message of an internal queue of that name.
 """

@@ -28,6 +28,7 @@ from shared.domain.artifacts import (
 from shared.domain.protocol import SIGNED_URL_CLOCK_SKEW
 from shared.errors import InputTooLarge, InsufficientScopes, RequestConflict, ResourceNotFound
 from shared.frozen import dataclass
+from shared.recent import Recent
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.artifacts import ArtifactStore, Stored
@@ -38,8 +39,8 @@ from shared.usecases.uploads import BLOCK, Uploads
 RELAY_PREFIX = "/artifacts/relay"
 _SIGNED = ("type", "version", "until")
 """Parameters of a URL that it is signed for, besides its path."""
-_ROW, _PROOF = "row", "proof"
-"""The ETag of the artifact's row, and a signature for that, too; code that does not know them verifies the other."""
+_REMEMBERED = 10_000
+"""Artifacts whose content a process waits for, of which it knows the rows."""
 _EXPIRED = "the artifact has expired"
 
 
@@ -64,19 +65,20 @@ class Relay:
         self._now = now
         self._keys = [hashlib.sha256(f"artifact-relay\n{key}".encode()).digest() for key in signing_keys]
         self._root_url = root_url
+        self._rows: Recent[tuple[str, int, str, str], str] = Recent(_REMEMBERED)
         self.limit = limit
 
     def url(self, task_id: str, run_id: int, artifact: Artifact, expiry: datetime, etag: str = "") -> str:
         """A URL to PUT the content of an artifact to, until `expiry` (whole seconds).
 
-        With the ETag of its row, as `Created` has it, the first content needs no read.
+        With the ETag of its row, as `Created` has it, the first content that comes to this process needs no read.
         """
         until = str(int(expiry.timestamp()))
         words = (artifact.content_type, artifact.version, until)
         signed = (task_id, str(run_id), artifact.name, *words)
         query = {**dict(zip(_SIGNED, words, strict=True)), "signature": _signature(self._keys[0], *signed)}
         if etag:
-            query |= {_ROW: etag, _PROOF: _signature(self._keys[0], *signed, etag)}
+            self._rows[task_id, run_id, artifact.name, artifact.version] = etag
         encoded = base64.urlsafe_b64encode(artifact.name.encode()).rstrip(b"=").decode()
         return f"{self._root_url}{RELAY_PREFIX}/{task_id}/{run_id}/{encoded}?{urlencode(query)}"
 
@@ -89,8 +91,9 @@ class Relay:
         """
         task_id, run_id, name = params["taskId"], params["runId"], _decoded(params["name"])
         content_type, version, until = (query.get(word, "") for word in _SIGNED)
+        given = query.get("signature", "").encode(errors="replace")
         signed = (task_id, run_id, name, content_type, version, until)
-        if not self._is_signature(query.get("signature", ""), *signed):
+        if not any(hmac.compare_digest(given, _signature(key, *signed).encode()) for key in self._keys):
             raise InsufficientScopes("the signature of this URL is not valid")
         if int(until) <= self._now().timestamp():
             raise InsufficientScopes("this URL has expired: create the artifact again")
@@ -99,9 +102,9 @@ class Relay:
                 f"an upload by this URL must not have more than {self.limit} bytes; state contentLength when you "
                 "create the artifact to upload straight to storage"
             )
-        row = query.get(_ROW, "")
-        if self._is_signature(query.get(_PROOF, ""), *signed, row) and await self._uploads.write_first(
-            task_id, int(run_id), name, version, row, content, content_type, encoding
+        etag = self._rows.pop((task_id, int(run_id), name, version))
+        if etag is not None and await self._uploads.write_first(
+            task_id, int(run_id), name, version, etag, content, content_type, encoding
         ):
             return
         stored = await self._open(task_id, int(run_id), name, version)
@@ -109,11 +112,6 @@ class Relay:
             await self._uploads.replace_object(stored, content, encoding)
         elif not await self._uploads.write(stored, content, content_type, encoding):
             raise ResourceNotFound(_EXPIRED)
-
-    def _is_signature(self, given: str, *words: str) -> bool:
-        """Whether this is our signature of the words."""
-        encoded = given.encode(errors="replace")
-        return any(hmac.compare_digest(encoded, _signature(key, *words).encode()) for key in self._keys)
 
     async def _open(self, task_id: str, run_id: int, name: str, version: str) -> Stored:
         """The artifact, if its content may still change, and comes this way."""

@@ -22,8 +22,8 @@ from tests.simulator.artifact_scenarios import relay_to
 ELSEWHERE = {
     "createTask … 10,000 dependencies": "tests/simulator/test_dependency_costs.py",
     "createArtifact … that expires in an earlier hour than its task": "tests/simulator/test_artifact_budgets.py",
-    "relay PUT": "tests/simulator/test_artifact_budgets.py",
-    "relay PUT … that is not the first": "tests/simulator/test_artifact_budgets.py",
+    "relay PUT, the first, to the process that has created the artifact": "tests/simulator/test_artifact_budgets.py",
+    "relay PUT, another one": "tests/simulator/test_artifact_budgets.py",
     "getArtifact": "tests/simulator/test_artifact_budgets.py",
     "getArtifact … the first after a direct PUT": "tests/simulator/test_artifact_budgets.py",
     "getArtifact … the first after a direct PUT of gzip": "tests/simulator/test_artifact_budgets.py",

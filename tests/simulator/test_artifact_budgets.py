@@ -21,8 +21,8 @@ from tests.simulator.world import World
 from tests.twin.driver import Simulation
 
 Step = Callable[[World], Coroutine[Any, Any, Any]]
-RELAY_PUT = figures("relay PUT")
-RELAY_PUT_AGAIN = figures("relay PUT … that is not the first")
+RELAY_PUT = figures("relay PUT, the first, to the process that has created the artifact")
+RELAY_PUT_AGAIN = figures("relay PUT, another one")
 READ = figures("getArtifact")
 FIRST_READ = figures("getArtifact … the first after a direct PUT")
 FIRST_READ_OF_GZIP = figures("getArtifact … the first after a direct PUT of gzip")
@@ -77,9 +77,8 @@ async def created(world: World) -> None:
     await create_relayed(world)
 
 
-async def put_once(world: World) -> None:
-    await scenes.relayed(world)
-    await scenes.put_to_relay(world)
+async def put_to_another_process(world: World) -> None:
+    await scenes.relay_to(world.process(), scenes.relay_url(world))
 
 
 async def settled(world: World) -> None:
@@ -128,7 +127,7 @@ async def listing(world: World) -> None:
         (scenes.ended, create_relayed, 3, 3),
         (running, create_blob, 3, 2),
         (scenes.relayed, scenes.put_to_relay, RELAY_PUT.operations, RELAY_PUT.depth),
-        (put_once, scenes.put_to_relay, RELAY_PUT_AGAIN.operations, RELAY_PUT_AGAIN.depth),
+        (scenes.relayed, put_to_another_process, RELAY_PUT_AGAIN.operations, RELAY_PUT_AGAIN.depth),
         (scenes.blob_uploaded, scenes.complete_blob, 4, 3),
         (scenes.object_uploaded, scenes.finish_object, 3, 2),
         (scenes.uploaded, read, FIRST_READ.operations, FIRST_READ.depth),

@@ -118,6 +118,6 @@ def test_an_artifact_is_recorded_as_it_is_modelled() -> None:
         await running(world)
         upload = artifact(world, "s3", upload=Upload.RELAY)
         _same("createArtifact", await _recorded(world.services.artifacts.creation.create(A, 0, upload)))
-        _same("relay PUT", await _recorded(relay(world)))
+        _same("relay PUT", await _recorded(relay(world, services=world.process())))
 
     world.run(story())
