@@ -212,8 +212,8 @@ class PoolStore:
         while True:
             operations: list[Operation] = [Delete(key) for key in removals]
             for row in additions:
-                write = Upsert if row.state is State.PENDING or row in own else Create
-                operations.append(write(_key(row), _values(row)))
+                replaces, key, values = row.state is State.PENDING or row in own, _key(row), _values(row)
+                operations.append(Upsert(key, values) if replaces else Create(key, values))
             if any(row.state is State.PENDING for row in additions):
                 operations.append(_RETURNED)
             operations += worker
