@@ -26,14 +26,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         title="Upload Artifact",
         description="Stores the content of an artifact, with its Content-Encoding.",
         category="Artifacts",
-        query={
-            "type": r".*",
-            "version": r"[A-Za-z0-9_-]{22}",
-            "until": r"[0-9]{1,12}",
-            "signature": r".+",
-            "row": r".+",
-            "proof": r".+",
-        },
+        query={"type": r".*", "version": r"[A-Za-z0-9_-]{22}", "until": r"[0-9]{1,12}", "signature": r".+"},
         takes_content=True,
     ),
 )
