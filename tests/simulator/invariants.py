@@ -50,8 +50,9 @@ def check_settled(world: World) -> None:
     tasks = world.tasks()
     for task in tasks.values():
         wanted = set() if task.is_resolved else {task.generation}
-        # A rerun that died has left the row of a generation that never came: a group check knows it by that.
-        reached = {generation for generation in _active(world, task) if generation <= task.generation}
+        # A rerun that died has left the row of a generation that never came: a group check knows it by that. A request
+        # of one that was late has left that of a generation which had ended by then: the next check knows it, too.
+        reached = {each for each in _active(world, task) if each <= task.generation and not _is_late(world, task, each)}
         assert reached == wanted, f"active rows of {task.task_id}, which is {task.state}"
     expected = {
         (task.task_id, task.last_run_id, "pending" if task.state is State.PENDING else "claimed")
@@ -333,6 +334,16 @@ def _active(world: World, task: Task) -> set[int]:
     prefix = f"active~{task.task_id}~"
     rows = world.rows(keys.GROUPS, task.task_group_id)
     return {int(row.key.removeprefix(prefix)) for row in rows if row.key.startswith(prefix)}
+
+
+def _is_late(world: World, task: Task, generation: int) -> bool:
+    """Whether the active row was written after its generation had ended: the next check removes it (design 5)."""
+    (row,) = (
+        row for row in world.rows(keys.GROUPS, task.task_group_id) if row.key == keys.active(task.task_id, generation)
+    )
+    ends = [run.resolved for run in task.runs if run.generation == generation and run.resolved is not None]
+    is_over = generation < task.generation or task.is_resolved
+    return is_over and bool(ends) and row.timestamp > max(ends)
 
 
 def _deadline_message(world: World, task: Task) -> bool:
