@@ -10,6 +10,7 @@ const BROWSER = [
   "HTMLAnchorElement",
   "HTMLElement",
   "MutationObserver",
+  "Notification",
   "ResizeObserver",
   "Response",
   "TextDecoder",

@@ -1,5 +1,6 @@
 // What ran before: the groups before one, of the same scheduler and source, and a task's namesakes in them.
 
+import { nameOf } from "./group-name.js";
 import { findTask, pathsOf } from "./index-service.js";
 import { gather } from "./polling.js";
 import { listTaskGroups, status as statusOf, task as taskOf, taskGroupPage } from "./queue.js";
@@ -55,7 +56,7 @@ export async function earlierRuns({ task, status }, signal, progress) {
   const indexed = indexedBefore(task, status.taskId, signal).then(add);
   for (const group of (await groupsBefore(status.taskGroupId, signal)).slice(0, GROUPS)) {
     const member = await namesake(group.taskGroupId, task, status, signal);
-    if (member) add([{ member, how: group.name || group.taskGroupId }]);
+    if (member) add([{ member, how: nameOf(group) }]);
   }
   await indexed;
   return found;

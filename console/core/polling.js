@@ -4,6 +4,8 @@ import { useCallback, useEffect, useRef, useState } from "./html.js";
 
 const LONGEST = 60_000;
 const GROWTH = 1.4;
+/** A tab that nobody looks at, and that has to tell when something ends, looks so often at most. */
+const HIDDEN_RESTS = 30_000;
 /** Of the time a page takes to be read, at most one part in this many is spent reading. */
 const SHARE = 10;
 
@@ -21,14 +23,15 @@ const SHARE = 10;
  * @template T
  * @param {(signal: AbortSignal, previous: T | undefined) => Promise<T>} read returns the previous value itself if it has found that nothing changed
  * @param {readonly unknown[]} dependencies read anew, from nothing, when one of them changes
- * @param {{interval?: number, rest?: (data: T) => number, until?: (data: T) => boolean, same?: (a: T, b: T) => boolean}} [options]
- *   milliseconds between two looks, at least so many for what was read last; when to stop; whether two values show the same
+ * @param {{interval?: number, rest?: (data: T) => number, until?: (data: T) => boolean, same?: (a: T, b: T) => boolean, hidden?: boolean}} [options]
+ *   milliseconds between two looks, at least so many for what was read last; when to stop; whether two values show the same;
+ *   whether to go on, seldom, in a hidden tab
  * @returns {Polled<T>}
  */
-export function usePolled(read, dependencies, { interval = 3000, rest, until, same = alike } = {}) {
+export function usePolled(read, dependencies, { interval = 3000, rest, until, same = alike, hidden = false } = {}) {
   const [state, setState] = useState(/** @type {{data?: T, error?: Error, loading: boolean}} */ ({ loading: true }));
-  const latest = useRef({ read, rest, until });
-  latest.current = { read, rest, until };
+  const latest = useRef({ read, rest, until, hidden });
+  latest.current = { read, rest, until, hidden };
   const wake = useRef(() => {});
 
   useEffect(() => {
@@ -49,7 +52,7 @@ export function usePolled(read, dependencies, { interval = 3000, rest, until, sa
         asked = true;
         return;
       }
-      if (document.hidden && data !== undefined) return;
+      if (document.hidden && data !== undefined && !latest.current.hidden) return;
       busy = true;
       clearTimeout(timer);
       const started = performance.now();
@@ -72,7 +75,8 @@ export function usePolled(read, dependencies, { interval = 3000, rest, until, sa
         return void look();
       }
       if (control.signal.aborted || (data !== undefined && latest.current.until?.(data))) return;
-      const least = data === undefined ? 0 : (latest.current.rest?.(data) ?? 0);
+      const rests = data === undefined ? 0 : (latest.current.rest?.(data) ?? 0);
+      const least = document.hidden ? Math.max(rests, HIDDEN_RESTS) : rests;
       timer = setTimeout(look, Math.min(Math.max(pause, least, (performance.now() - started) * SHARE), longest));
     };
     const again = () => {

@@ -1,5 +1,6 @@
 // What somebody may mean who has typed a part of a name: of what a few requests bring, which are remembered for a minute.
 
+import { nameOf } from "./group-name.js";
 import { listNamespaces, listTasks } from "./index-service.js";
 import { listTaskGroups, listTaskQueues, listWorkers } from "./queue.js";
 import { to } from "./router.js";
@@ -77,14 +78,14 @@ export async function suggestions(text) {
 
 /** @param {string} wanted @returns {Promise<Suggestion[]>} */
 async function groupsOf(wanted) {
-  const found = /** @type {Group[]} */ (await groups()).filter(({ name, owner, taskGroupId }) =>
-    [name, owner, taskGroupId].some((each) => each.toLowerCase().includes(wanted)),
+  const found = /** @type {Group[]} */ (await groups()).filter((group) =>
+    [nameOf(group), group.name, group.owner, group.taskGroupId].some((each) => each.toLowerCase().includes(wanted)),
   );
-  return found.slice(0, OF_A_KIND).map(({ name, owner, taskGroupId }) => ({
+  return found.slice(0, OF_A_KIND).map((group) => ({
     kind: "task group",
-    title: name || taskGroupId,
-    detail: `${owner} ${taskGroupId}`,
-    href: to.group(taskGroupId),
+    title: nameOf(group),
+    detail: `${group.owner} ${group.taskGroupId}`,
+    href: to.group(group.taskGroupId),
   }));
 }
 

@@ -84,6 +84,11 @@ export interface GroupSummary {
 
 export interface RecentGroup extends GroupSummary {
   created: string;
+  /** Of its first task, as `name`, `owner` and `source`; absent for a group of before that was noted. */
+  taskId?: string;
+  projectId?: string;
+  /** Whether it has one task. */
+  single: boolean;
   name: string;
   owner: string;
   source: string;
@@ -132,6 +137,11 @@ export interface Load extends Counts {
 }
 
 export interface TaskQueueState extends Counts {
+  workers: number;
+  quarantinedWorkers: number;
+  /** Of the runs that were started in the last hour; absent if none was. */
+  waitP50Seconds?: number;
+  waitP95Seconds?: number;
   oldestPending?: string;
   lastDateActive?: string;
   description?: string;

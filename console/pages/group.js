@@ -1,6 +1,7 @@
 // A task group: how far it is, what failed, and what to do about many tasks at once.
 
 import { ofGroup } from "../core/audit.js";
+import { nameOfMembers, pushLabel } from "../core/group-name.js";
 import { html, useEffect, useMemo, useRef, useState } from "../core/html.js";
 import { blockedTasks, countByState, distrust, endings, readGroup, restOf } from "../core/group.js";
 import { titleOf, valueOf } from "../core/matrix.js";
@@ -17,8 +18,9 @@ import { GroupActions, SelectionActions } from "../parts/group-actions.js";
 import { GroupBefore } from "../parts/group-before.js";
 import { GroupSigns } from "../parts/group-signs.js";
 import { Look } from "../parts/look.js";
+import { NotifyButton, useNotification } from "../parts/notify.js";
 import { chosenAxes, Matrix } from "../parts/matrix.js";
-import { Facts, Id, State, StateBar, Time } from "../parts/states.js";
+import { Facts, Id, Source, State, StateBar, Time } from "../parts/states.js";
 import { Table } from "../parts/table.js";
 import { Tabs } from "../parts/tabs.js";
 import { Timeline } from "../parts/timeline.js";
@@ -32,10 +34,11 @@ export default function GroupPage({ params, query }) {
   const named = query.get("view") ?? params["view"] ?? "list";
   const view = named === "profiler" ? "timeline" : named; // as upstream's addresses call it
   const [partial, setPartial] = useState(/** @type {GroupTasks | undefined} */ (undefined));
+  const [notified, setNotified] = useState(false);
   const polled = usePolled(
     (signal, previous) => readGroup(groupId, signal, /** @type {GroupTasks | undefined} */ (previous), setPartial),
     [groupId],
-    { rest: restOf, same: Object.is }, // it compares by itself, a part of what is read
+    { rest: restOf, same: Object.is, hidden: notified }, // it compares by itself, a part of what is read
   );
   const data = polled.data ?? partial;
   const latest = useRef(polled.data);
@@ -45,16 +48,22 @@ export default function GroupPage({ params, query }) {
     polled.refresh();
   };
   useTitle(data);
+  useNotification(
+    notified,
+    hasEnded(data),
+    () => ending(data),
+    () => setNotified(false),
+  );
   return html`<article class="group-page">
     ${!data && html`<h1>Task group <${Id}>${groupId}<//></h1>`}
     <${Loaded} of=${{ ...polled, data }} label="Loading the group">
-      ${(/** @type {GroupTasks} */ found) => html`<${Group} found=${found} view=${view} query=${query} refresh=${refresh} />`}
+      ${(/** @type {GroupTasks} */ found) => html`<${Group} found=${found} view=${view} query=${query} refresh=${refresh} notified=${notified} notify=${setNotified} />`}
     <//>
   </article>`;
 }
 
-/** @param {{found: GroupTasks, view: string, query: URLSearchParams, refresh: () => void}} properties */
-function Group({ found, view, query, refresh }) {
+/** @param {{found: GroupTasks, view: string, query: URLSearchParams, refresh: () => void, notified: boolean, notify: (on: boolean) => void}} properties */
+function Group({ found, view, query, refresh, notified, notify }) {
   const { group, members, complete } = found;
   const now = useNow(members.some(({ status }) => !isFinal(status.state)) ? 1000 : 60_000);
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
@@ -73,7 +82,11 @@ function Group({ found, view, query, refresh }) {
     () => members.filter((member) => matches(member, filter, axes)),
     [members, axes, ...Object.values(filter)],
   );
-  const decision = members.find(({ status }) => status.taskId === group.taskGroupId);
+  const named =
+    members.find(({ status }) => status.taskId === group.taskGroupId) ??
+    (members.length === 1 ? members[0] : undefined);
+  const name = useMemo(() => nameOfMembers(group.taskGroupId, members), [members]);
+  const push = pushLabel(named?.task.metadata.source ?? "");
   const href = (/** @type {Record<string, string>} */ changes) => {
     const next = new URLSearchParams(query);
     for (const [name, value] of Object.entries(changes)) value ? next.set(name, value) : next.delete(name);
@@ -81,11 +94,13 @@ function Group({ found, view, query, refresh }) {
   };
   const open = query.get("open") ?? "";
   return html`
-    <div class="title"><h1>${decision ? decision.task.metadata.name : html`Task group <${Id}>${group.taskGroupId}<//>`}</h1>
-      ${decision && html`<span class="reason">Task group <${Id}>${group.taskGroupId}<//></span>`} <${Copy} text=${group.taskGroupId} /></div>
+    <div class="title"><h1>${name || html`Task group <${Id}>${group.taskGroupId}<//>`}</h1>
+      ${name && html`<span class="reason">Task group <${Id}>${group.taskGroupId}<//></span>`} <${Copy} text=${group.taskGroupId} />
+      ${!hasEnded(found) && html`<${NotifyButton} wanted=${notified} want=${notify} />`}</div>
     <${Facts} of=${[
       ["Tasks", `${members.length.toLocaleString()}${complete ? "" : " so far"}`],
-      ...(decision ? [["Owner", decision.task.metadata.owner]] : []),
+      ...(named ? [["Owner", named.task.metadata.owner]] : []),
+      ...(named && push ? [["Push", html`<${Source} url=${named.task.metadata.source} text=${push} />`]] : []),
       ["Scheduler", group.schedulerId],
       ["Sealed", group.sealed ? html`<${Time} at=${group.sealed} now=${now} />` : "no"],
       ["Expires", html`<${Time} at=${group.expires} now=${now} />`],
@@ -207,6 +222,22 @@ function matches(member, { state, name, queue: taskQueueId, row, column }, axes)
   if (row && valueOf(member, axes.rows) !== row) return false;
   if (column && valueOf(member, axes.columns) !== column) return false;
   return !name || task.metadata.name.toLowerCase().includes(name.toLowerCase());
+}
+
+/** Whether all tasks of the group are resolved, as far as all are known. @param {GroupTasks | undefined} found */
+const hasEnded = (found) =>
+  found !== undefined && found.complete && found.members.every(({ status }) => isFinal(status.state));
+
+/** What is said when it has. @param {GroupTasks | undefined} found */
+function ending(found) {
+  const { group, members } = /** @type {GroupTasks} */ (found);
+  const { wrong, canceled } = endings(members);
+  const ended = [wrong, canceled].filter(Boolean).join(", ");
+  return {
+    title: nameOfMembers(group.taskGroupId, members) || group.taskGroupId,
+    body: ended ? `${ended} of ${counted(members.length, "task")}` : `${counted(members.length, "task")} completed`,
+    tag: group.taskGroupId,
+  };
 }
 
 /** Show in the tab's title how far the group is. @param {GroupTasks | undefined} data */

@@ -12,6 +12,7 @@ import { counted } from "../core/words.js";
 import { plain } from "../parts/ansi.js";
 import { ActionButton, Failure, Loading } from "../parts/feedback.js";
 import { LINE_HEIGHT, LogLines } from "../parts/log-lines.js";
+import { Crumbs } from "../parts/tabs.js";
 
 const FOLLOW_KEY = "taskcluster-queue.follow";
 
@@ -66,8 +67,12 @@ export default function LogPage({ params }) {
 
   return html`<article class="log-page">
     <header>
-      <h1><a href=${to.task(taskId, runId)}>${about.data?.metadata.name ?? `Task ${taskId}`}, run ${runId}</a></h1>
-      <p class="lead"><code>${name}</code></p>
+      <${Crumbs} of=${[
+        ...(about.data ? [{ title: "Task group", href: to.group(about.data.taskGroupId) }] : []),
+        { title: about.data?.metadata.name ?? `Task ${taskId}`, href: to.task(taskId) },
+        { title: `Run ${runId}`, href: to.task(taskId, runId) },
+      ]} />
+      <h1>${about.data?.metadata.name ?? `Task ${taskId}`}, run ${runId} <code class="reason">${name}</code></h1>
       <div class="buttons">
         <input type="search" aria-label="Search in the log" placeholder="Search" value=${search.text}
           onInput=${(/** @type {any} */ event) => search.setText(event.target.value)}
@@ -78,10 +83,10 @@ export default function LogPage({ params }) {
           <button type="button" onClick=${() => search.next(-1, show)}>Previous</button>
           <button type="button" onClick=${() => search.next(1, show)}>Next</button>`
         }
-        <button type="button" onClick=${() => search.nextError(show)}>Next error</button>
+        <button type="button" class="primary" onClick=${() => search.nextError(show)}>Next error</button>
         <label><input type="checkbox" checked=${follow} onChange=${() => remember(!follow)} /> Follow</label>
+        <span class="reason apart" role="status">${state && `${counted((before ?? 0) + lines.length, "line")}${before === null ? " at the end" : ""}${state.ended ? "" : ", live"}`}</span>
         <${ActionButton} action=${() => openArtifact(taskId, runId, name)}>Raw log<//>
-        <span class="reason" role="status">${state && `${counted((before ?? 0) + lines.length, "line")}${before === null ? " at the end" : ""}${state.ended ? "" : ", live"}`}</span>
       </div>
       ${before === null && html`<p class="notice">The log is long: only its end was read, so its lines have no numbers${range && ", and those of the link cannot be found"}. Open the raw log for all of it.</p>`}
       ${before !== null && before > 0 && html`<p class="notice">The log is long: shown is its end, from line ${(before + 1).toLocaleString()} on. Open the raw log for all of it.</p>`}

@@ -10,7 +10,7 @@ import { counted, PRIORITIES } from "../core/words.js";
 import { Empty, Loaded } from "../parts/feedback.js";
 import { Facts, Id, Time } from "../parts/states.js";
 import { Table } from "../parts/table.js";
-import { Tabs } from "../parts/tabs.js";
+import { Crumbs, Tabs } from "../parts/tabs.js";
 import { Workers } from "../parts/workers.js";
 
 const MOST = 2000;
@@ -23,15 +23,19 @@ const MOST = 2000;
 export default function QueuePage({ params, query }) {
   const id = params["taskQueueId"] ?? `${params["provisionerId"]}/${params["workerType"]}`;
   const view = params["view"] ?? "workers";
+  const [provisionerId = ""] = id.split("/");
   useTitle(id);
   const load = usePolled((signal) => taskQueueLoad(id, { signal }), [id], { interval: 5000 });
   return html`<article>
-    <h1>${id}</h1>
-    <p><a href="/provisioners">All task queues</a> · <a href=${`/history?queue=${encodeURIComponent(id)}`}>History</a></p>
+    <${Crumbs} of=${[
+      { title: "Task queues", href: "/provisioners" },
+      { title: provisionerId, href: `/provisioners/${encodeURIComponent(provisionerId)}` },
+    ]} />
+    <div class="title"><h1>${id}</h1> <a href=${`/history?queue=${encodeURIComponent(id)}`}>History</a></div>
     <${Loaded} of=${load}>${(
       /** @type {Load} */ { pendingTasks, claimedTasks, unresolvedTasks, waitingWorkers, stalled },
     ) =>
-      html`${stalled && html`<p class="notice warning" role="status">${stalled.message}</p>`}<${Facts} of=${[
+      html`${stalled && html`<p class="notice critical" role="status">${stalled.message}</p>`}<${Facts} large=${true} of=${[
         ["Pending", pendingTasks.toLocaleString()],
         ["Running", claimedTasks.toLocaleString()],
         ["Workers wanted", unresolvedTasks.toLocaleString()],
@@ -40,12 +44,15 @@ export default function QueuePage({ params, query }) {
     <${Waits} id=${id} />
     <${Tabs} label="Views of the task queue" current=${view} views=${[
       { name: "workers", title: "Workers", href: to.queue(id) },
-      { name: "pending-tasks", title: "Pending", href: to.queue(id, "pending-tasks") },
-      { name: "claimed-tasks", title: "Running", href: to.queue(id, "claimed-tasks") },
+      { name: "pending-tasks", title: titled("Pending", load.data?.pendingTasks), href: to.queue(id, "pending-tasks") },
+      { name: "claimed-tasks", title: titled("Running", load.data?.claimedTasks), href: to.queue(id, "claimed-tasks") },
     ]} />
     ${view === "pending-tasks" ? html`<${PendingList} id=${id} query=${query} />` : view === "claimed-tasks" ? html`<${ClaimedList} id=${id} query=${query} />` : html`<${Workers} id=${id} query=${query} />`}
   </article>`;
 }
+
+/** @param {string} title @param {number | undefined} count */
+const titled = (title, count) => (count ? `${title} ${count.toLocaleString()}` : title);
 
 /** How long what started last had waited; nothing for who may not see the history. @param {{id: string}} properties */
 function Waits({ id }) {

@@ -4,12 +4,16 @@ import { html, useMemo } from "../core/html.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
 import { listTaskQueueStates } from "../core/queue.js";
 import { setQuery, to } from "../core/router.js";
+import { duration } from "../core/time.js";
 import { useTitle } from "../core/title.js";
 import { Empty, Loaded } from "../parts/feedback.js";
 import { Time } from "../parts/states.js";
 import { Table } from "../parts/table.js";
 
 /** @typedef {import("../core/types").TaskQueueState} Row */
+
+/** So many workers of a task queue are counted. */
+const MOST_WORKERS = 1000;
 
 /** Why the tasks of a task queue wait. */
 const STALLED = { "no-worker": "no worker", "not-asked": "no worker asks", quarantined: "all in quarantine" };
@@ -29,6 +33,15 @@ export default function QueuesPage({ params, query }) {
         class: "wide",
         sort: (/** @type {Row} */ row) => row.taskQueueId,
         cell: (/** @type {Row} */ row) => html`<a href=${to.queue(row.taskQueueId)}>${row.taskQueueId}</a>`,
+      },
+      {
+        key: "stalled",
+        title: "State",
+        sort: (/** @type {Row} */ row) => (row.stalled ? -1e9 : 0) - row.pendingTasks,
+        cell: (/** @type {Row} */ row) =>
+          row.stalled
+            ? html`<strong class="state failed" title=${row.stalled.message}>starved: ${STALLED[row.stalled.reason]}</strong>`
+            : "",
       },
       {
         key: "pending",
@@ -51,20 +64,32 @@ export default function QueuesPage({ params, query }) {
         cell: (/** @type {Row} */ row) => row.claimedTasks.toLocaleString(),
       },
       {
+        key: "workers",
+        title: "Workers",
+        class: "number",
+        sort: (/** @type {Row} */ row) => row.workers,
+        cell: (/** @type {Row} */ { workers, quarantinedWorkers }) =>
+          html`${workers.toLocaleString()}${workers >= MOST_WORKERS ? "+" : ""}${quarantinedWorkers > 0 && html` <span class="reason">${quarantinedWorkers.toLocaleString()} in quarantine</span>`}`,
+      },
+      {
+        key: "median",
+        title: "Waited, median",
+        class: "number",
+        sort: (/** @type {Row} */ { waitP50Seconds }) => waitP50Seconds ?? -1,
+        cell: (/** @type {Row} */ { waitP50Seconds }) => waited(waitP50Seconds),
+      },
+      {
+        key: "most",
+        title: "95 % within",
+        class: "number",
+        sort: (/** @type {Row} */ { waitP95Seconds }) => waitP95Seconds ?? -1,
+        cell: (/** @type {Row} */ { waitP95Seconds }) => waited(waitP95Seconds),
+      },
+      {
         key: "active",
         title: "Last active",
         sort: (/** @type {Row} */ row) => row.lastDateActive ?? "",
-        cell: (/** @type {Row} */ row) =>
-          row.lastDateActive ? html`<${Time} at=${row.lastDateActive} now=${now} />` : html`<strong>no worker</strong>`,
-      },
-      {
-        key: "stalled",
-        title: "Tasks are taken",
-        sort: (/** @type {Row} */ row) => (row.stalled ? -1e9 : 0) - row.pendingTasks,
-        cell: (/** @type {Row} */ row) =>
-          row.stalled
-            ? html`<strong class="state failed" title=${row.stalled.message}>${STALLED[row.stalled.reason]}</strong>`
-            : "",
+        cell: (/** @type {Row} */ row) => row.lastDateActive && html`<${Time} at=${row.lastDateActive} now=${now} />`,
       },
       { key: "description", title: "Description", class: "wide", cell: (/** @type {Row} */ row) => row.description },
     ],
@@ -72,7 +97,7 @@ export default function QueuesPage({ params, query }) {
   );
   return html`<article>
     <h1>Task queues${provisioner ? ` of ${provisioner}` : ""}</h1>
-    <p class="reason">A task queue with its workers is what operators call a pool.</p>
+    <p class="reason">A task queue with its workers is what operators call a pool. Waiting times are of the runs that started in the last hour.</p>
     <${Loaded} of=${polled} label="Loading the task queues">
       ${(/** @type {Row[]} */ rows) => {
         const listed = rows.filter(
@@ -85,6 +110,9 @@ export default function QueuesPage({ params, query }) {
     <//>
   </article>`;
 }
+
+/** @param {number | undefined} seconds */
+const waited = (seconds) => (seconds === undefined ? "" : duration(seconds * 1000));
 
 /** @param {AbortSignal} signal */
 const read = async (signal) =>

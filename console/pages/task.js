@@ -16,6 +16,7 @@ import { Dependencies } from "../parts/dependencies.js";
 import { Definition } from "../parts/definition.js";
 import { Markdown } from "../parts/markdown.js";
 import { Facts, Id, Source, State, Time } from "../parts/states.js";
+import { Crumbs } from "../parts/tabs.js";
 import { TaskActions } from "../parts/task-actions.js";
 import { Why } from "../parts/why.js";
 
@@ -67,12 +68,18 @@ function Task({ task, status, runId, refresh }) {
   const tags = Object.entries(task.tags);
   const actions = html`<${TaskActions} task=${task} status=${status} refresh=${refresh} />`;
   return html`
+    <${Crumbs} of=${[
+      { title: "Task group", href: to.group(status.taskGroupId) },
+      { title: status.taskQueueId, href: to.queue(status.taskQueueId) },
+    ]} />
+    <div class="head">
     <h1>${task.metadata.name} <${State} state=${status.state} reason=${shortReason(status)} /></h1>
     <${Markdown} text=${task.metadata.description} />
     <p>
-      <a href=${to.group(status.taskGroupId)}>Task group</a> · ${task.metadata.owner}
+      ${task.metadata.owner}
       ${tags.map(([name, value]) => html` <span class="tag" key=${name}>${name}: ${value}</span>`)}
     </p>
+    </div>
     <${Runs} status=${status} shown=${shown} />
     ${run ? html`<${RunPart} key=${run.runId} task=${task} status=${status} run=${run} now=${now} actions=${actions} />` : html`${actions}<p class="why">It has no run yet: it is scheduled when its dependencies are resolved, or by hand.</p>`}
     <div class="columns">

@@ -65,7 +65,7 @@ export function SearchBox({ then, focused = false }) {
     <label>Find a task, task group, task queue or worker<input ref=${input} name="id" type="text" placeholder="id, name, owner, index path, worker, address" required autocomplete="off" spellcheck=${false}
       role="combobox" aria-autocomplete="list" aria-expanded=${found.length > 0} aria-controls=${list} aria-activedescendant=${active >= 0 ? `${list}-${active}` : undefined}
       value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${onKeyDown} /></label>
-    <button type="submit">Go</button>
+    <button type="submit" class="primary">Go</button>
     <ul id=${list} role="listbox" aria-label="Suggestions" class="suggestions" hidden=${found.length === 0}>
       ${found.map(
         (

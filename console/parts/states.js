@@ -31,17 +31,22 @@ export const Until = ({ at, now }) =>
 
 const FOR_GOOD = 100 * 365 * 86_400_000;
 
+/** Counts by state as a bar, for those who see it: it stands beside the numbers. @param {{counts: Record<string, number>}} properties */
+export function Bar({ counts }) {
+  const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
+  const present = STATES.filter((state) => counts[state]);
+  return html`<span class="bar" aria-hidden="true">
+    ${present.map((state) => html`<span class=${state} style=${{ flexGrow: (counts[state] ?? 0) / total }} key=${state}></span>`)}
+  </span>`;
+}
+
 /**
  * Counts by state as a bar; each part switches the filter for its state on or off.
  * @param {{counts: Record<string, number>, selected: string, select: (state: string) => void}} properties
  */
 export function StateBar({ counts, selected, select }) {
-  const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
-  const present = STATES.filter((state) => counts[state]);
   return html`<div class="state-bar">
-    <div class="bar" aria-hidden="true">
-      ${present.map((state) => html`<span class=${state} style=${{ flexGrow: (counts[state] ?? 0) / total }} key=${state}></span>`)}
-    </div>
+    <${Bar} counts=${counts} />
     <div class="buttons" role="group" aria-label="Filter by state">
       ${STATES.map(
         (
@@ -53,13 +58,15 @@ export function StateBar({ counts, selected, select }) {
   </div>`;
 }
 
-/** Pairs of a name and a value. @param {{of: [string, any][]}} properties */
-export const Facts = ({ of }) =>
-  html`<dl class="facts">${of.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+/** Pairs of a name and a value; `large` where the values are what one has come for. @param {{of: [string, any][], large?: boolean}} properties */
+export const Facts = ({ of, large = false }) =>
+  html`<dl class=${large ? "facts large" : "facts"}>${of.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 
 /** An identifier that people compare letter by letter. @param {{children?: any}} properties */
 export const Id = ({ children }) => html`<code class="id">${children}</code>`;
 
-/** Where a task comes from: an address that can be opened, or another text. @param {{url: string}} properties */
-export const Source = ({ url }) =>
-  /^https?:\/\//.test(url) ? html`<a href=${url} target="_blank" rel="noreferrer noopener">${url}</a>` : url;
+/** Where a task comes from: an address that can be opened, under a shorter text if there is one, or another text. @param {{url: string, text?: string | null}} properties */
+export const Source = ({ url, text }) =>
+  /^https?:\/\//.test(url)
+    ? html`<a href=${url} title=${url} target="_blank" rel="noreferrer noopener">${text ?? url.replace(/^https?:\/\//, "")}</a>`
+    : url;

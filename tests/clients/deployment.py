@@ -144,9 +144,9 @@ class Deployment:
         finally:
             connection.close()
 
-    def new_client(self, *scopes: str, **changes: Any) -> Credentials:
-        """Credentials of a fresh client with these scopes."""
-        client_id = f"test/{uuid.uuid4().hex}"
+    def new_client(self, *scopes: str, suffix: str = "", **changes: Any) -> Credentials:
+        """Credentials of a fresh client with these scopes; its id ends with the suffix."""
+        client_id = f"test/{uuid.uuid4().hex}{suffix}"
         definition = {
             "description": "of a test",
             "expires": format_time(timedelta(days=1)),

@@ -15,7 +15,7 @@ from local.stack import Stack, StackOptions
 from tests.clients.deployment import Credentials, Deployment
 from tests.console.browser import WAIT_MILLISECONDS, Watch, launched, program, storage_of
 from tests.console.history import record_history
-from tests.console.scene import LOG, Scene, lines
+from tests.console.scene import LOG, Scene, lately, lines
 from tests.host.conftest import QUICK
 from tests.host.issuer import running_issuer
 from tests.local.stacks import free_ports
@@ -101,7 +101,8 @@ def scene(deployment: Deployment) -> Scene:
 
 @pytest.fixture(scope="package")
 def settled(deployment: Deployment) -> Scene:
-    """A group in which there is something of everything, for tests that only look."""
+    """A group in which there is something of everything, for tests that only look, and others from before."""
+    lately(deployment)
     scene = Scene(deployment)
     scene.create("decision", task_id=scene.group)
     for number in (1, 2):

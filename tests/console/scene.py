@@ -103,6 +103,33 @@ class Scene:
         getattr(self.client(claim["credentials"]), method)(claim["status"]["taskId"], claim["runId"])
 
 
+REVISIONS = ("4f2a9c1d7b3e8a60f5d2c9b17e4a3f6d8c0b5e21", "0b5e214f2a9c1d7b3e8a60f5d2c9b17e4a3f6d8c")
+SHERIFF, JANE, JOE = "sheriff@example.com", "jane@example.com", "joe@example.com"
+
+
+def lately(deployment: Deployment) -> dict[str, Scene]:
+    """Groups for the home page: a push with a decision task, one without, what is neither, and three of one task."""
+    made = {name: Scene(deployment) for name in ("autoland", "widgets", "tools", "cron-0", "cron-1", "cron-2")}
+
+    def create(of: str, task: str, owner: str, source: str, project: str = "none", **changes: Any) -> None:
+        metadata = {"name": task, "description": f"Runs {task}", "owner": owner, "source": source}
+        made[of].create(task, metadata=metadata, projectId=project, **changes)
+
+    for name in ("cron-0", "cron-1", "cron-2"):
+        create(name, "nightly", JOE, "https://example.com/cron")
+    autoland = f"https://hg.example.com/integration/autoland/file/{REVISIONS[0]}/.taskcluster.yml"
+    create("autoland", "Decision Task", SHERIFF, autoland, "autoland", task_id=made["autoland"].group)
+    create("autoland", "build", SHERIFF, autoland, "autoland")
+    made["autoland"].run("Decision Task", "build")
+    for task in ("lint", "unit"):
+        create("widgets", task, JANE, f"https://github.com/example/widgets/commit/{REVISIONS[1]}", "widgets")
+    made["widgets"].claim("lint", "unit")
+    made["widgets"].fail("lint")
+    for task in ("sweep", "report"):
+        create("tools", task, JOE, "https://example.com/tools")
+    return made
+
+
 def put(url: str, content: bytes, content_type: str = "text/plain; charset=utf-8", encoding: str = "") -> None:
     """Write the content of an artifact, or write it anew."""
     headers = {"content-type": content_type, "x-ms-blob-type": "BlockBlob", "x-ms-blob-content-type": content_type}

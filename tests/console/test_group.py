@@ -170,3 +170,52 @@ def test_one_may_go_back_before_the_next_page_has_loaded(settled: Scene, open_pa
     held[0].continue_()
     page.evaluate("(module) => import(module).then(() => true)", asked.value.url)
     expect(page.get_by_role("heading", name="decision", exact=True)).to_be_visible()
+
+
+_NOTED = """
+globalThis.told = [];
+globalThis.asked = 0;
+globalThis.Notification = class {
+  constructor(title, { body }) { told.push(`${title}: ${body}`); }
+  static async requestPermission() { asked += 1; return "ANSWER"; }
+};
+globalThis.away = false;
+Object.defineProperty(document, "hidden", { get: () => away });
+const later = setTimeout;
+globalThis.setTimeout = (call, delay) => later(call, away ? Math.min(delay, 50) : delay);
+"""
+"""A browser that gives leave to notify, and whose tab the test hides; what is due in a hidden tab comes at once."""
+
+
+def test_one_who_asks_is_notified_when_the_group_ends_though_the_tab_is_hidden(
+    scene: Scene, open_page: OpenPage
+) -> None:
+    for name in ("build", "test"):
+        scene.create(name, task_id=scene.group if name == "build" else None)
+    scene.claim("build", "test")
+    page = open_page("/login")
+    page.add_init_script(_NOTED.replace("ANSWER", "granted"))
+    page.goto(f"/tasks/groups/{scene.group}")
+    button = page.get_by_role("button", name="Notify me when it ends")
+    expect(button).to_be_visible()
+    assert page.evaluate("asked") == 0, "the browser is asked only on a click"
+    button.click()
+    expect(page.get_by_role("button", name="You will be notified")).to_have_attribute("aria-pressed", "true")
+    scene.complete("build")
+    _has(page, completed=1, running=1)
+    assert page.evaluate("told") == []
+    page.evaluate("away = true")
+    scene.fail("test")
+    page.wait_for_function("told.length > 0")
+    assert page.evaluate("[told, asked]") == [["build: 1 failed of 2 tasks"], 1]
+    expect(page.get_by_role("button", name=re.compile("notif", re.IGNORECASE))).to_have_count(0)
+
+
+def test_who_allows_no_notifications_is_told_so(scene: Scene, open_page: OpenPage) -> None:
+    scene.create("build")
+    page = open_page("/login")
+    page.add_init_script(_NOTED.replace("ANSWER", "denied"))
+    page.goto(f"/tasks/groups/{scene.group}")
+    page.get_by_role("button", name="Notify me when it ends").click()
+    expect(page.get_by_text("This browser allows no notifications from here.")).to_be_visible()
+    expect(page.get_by_role("button", name="Notify me when it ends")).to_have_attribute("aria-pressed", "false")
