@@ -14,7 +14,7 @@ export function NotifyButton({ wanted, want }) {
     setRefused(!granted);
     want(granted);
   };
-  return html`<button type="button" class="quiet" aria-pressed=${wanted} onClick=${ask}
+  return html`<button type="button" class="notify" aria-pressed=${wanted} onClick=${ask}
       title="A notification of this browser, as long as this tab is open, even behind others">${wanted ? "You will be notified" : "Notify me when it ends"}</button>
     ${refused && html`<span class="reason" role="status">This browser allows no notifications from here.</span>`}`;
 }

@@ -23,6 +23,7 @@ from tests.clients.deployment import Deployment
 from tests.console.browser import Watch
 from tests.console.conftest import OpenPage
 from tests.console.scene import Scene
+from tests.console.test_requests import MINUTE, asks
 
 pytestmark = pytest.mark.large
 
@@ -32,6 +33,8 @@ PAGE = 1000
 LAYER = 40
 """Tasks of the graph that do not depend on each other; each depends on two of the layer before."""
 MANY_SECONDS = 120_000
+MOST_IN_A_MINUTE = 22
+"""Requests of one who watches so many open tasks: four looks at five pages, and what nothing takes."""
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +155,17 @@ def test_a_look_at_a_watched_group_costs_a_request_for_each_page(
         request for request in watch.requests[before:] if "/list?" in request.url or "/list" in request.url[-5:]
     ]
     assert len(listings) == TASKS // PAGE
+
+
+def test_a_watched_group_makes_few_requests_in_its_first_minute(
+    open_large: Callable[[str], Page], watch: Watch
+) -> None:
+    page = open_large("")
+    expect(page.locator("dl").get_by_text(f"{TASKS:,}", exact=True)).to_be_visible(timeout=MANY_SECONDS)
+    page.wait_for_timeout(MINUTE * 1000)
+    asked = [request.url for request in watch.requests if asks(request) and "/task-queue-states" not in request.url]
+    print(f"requests in the first minute: {len(asked)}")
+    assert len(asked) <= MOST_IN_A_MINUTE
 
 
 def test_a_graph_of_five_thousand_tasks_is_drawn_and_moved(open_large: Callable[[str], Page]) -> None:

@@ -10,7 +10,7 @@ import copy
 import time
 from collections import Counter
 from collections.abc import Mapping
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 from playwright.sync_api import Request, expect
@@ -18,15 +18,24 @@ from playwright.sync_api import Request, expect
 from shared.ids import new_slugid
 from tests.console.browser import Watch
 from tests.console.conftest import OpenPage
-from tests.console.scene import Scene
+from tests.console.scene import LOG, Scene
 
 MINUTE = 60
 GROUP = 200
-MOST: Mapping[str, int] = {"group": 5, "failed": 15, "completed": 14, "pending": 27}
+MOST: Mapping[str, int] = {
+    "group": 5,
+    "failed": 15,
+    "completed": 14,
+    "pending": 27,
+    "home": 20,
+    "queue": 32,
+    "queues": 12,
+    "log": 5,
+}
 """Requests in the first minute of a page by what it shows."""
 
 
-def _asks(request: Request) -> bool:
+def asks(request: Request) -> bool:
     url = urlsplit(request.url)
     return url.scheme.startswith("http") and "/console/" not in url.path and request.resource_type == "fetch"
 
@@ -43,11 +52,15 @@ def test_pages_that_are_looked_at_make_few_requests(settled: Scene, open_page: O
         "failed": f"/tasks/{settled.ids['build-2']}",
         "completed": f"/tasks/{settled.ids['build-1']}",
         "pending": f"/tasks/{settled.ids['windows']}",
+        "home": "/",
+        "queue": f"/provisioners/{settled.task_queue.replace('/', '/worker-types/')}",
+        "queues": "/provisioners",
+        "log": f"/tasks/{settled.ids['build-2']}/runs/0/logs/{quote(LOG, safe='')}",
     }
     pages = {}
     for name, path in paths.items():
         page = pages[name] = open_page("/login")
-        page.route("**/list", lambda route: route.fulfill(json=large))
+        page.route(f"**/task-group/{settled.group}/list", lambda route: route.fulfill(json=large))
         page.goto(path)
         page.evaluate("name => window.name = name", name)
     began = time.monotonic()
@@ -58,7 +71,7 @@ def test_pages_that_are_looked_at_make_few_requests(settled: Scene, open_page: O
         name: Counter(
             f"{request.method} {urlsplit(request.url).path}"
             for request in watch.requests
-            if _asks(request) and request.frame.page == page
+            if asks(request) and request.frame.page == page
         )
         for name, page in pages.items()
     }
