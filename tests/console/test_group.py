@@ -206,7 +206,7 @@ def test_one_who_asks_is_notified_when_the_group_ends_though_the_tab_is_hidden(
     assert page.evaluate("told") == []
     page.evaluate("away = true")
     scene.fail("test")
-    page.wait_for_function("told.length > 0")
+    page.wait_for_function("() => told.length > 0")
     assert page.evaluate("[told, asked]") == [["build: 1 failed of 2 tasks"], 1]
     expect(page.get_by_role("button", name=re.compile("notif", re.IGNORECASE))).to_have_count(0)
 
