@@ -42,7 +42,7 @@ export function GroupSigns({ members, blocked }) {
       html`<li>${ended.join(", ")}:
       ${wrong.slice(0, NAMED).map(({ task, status }, at) => html`${at > 0 ? ", " : " "}<a key=${status.taskId} href=${`${to.group(status.taskGroupId)}?open=${status.taskId}`}>${task.metadata.name}</a>`)}${wrong.length > NAMED && ` and ${wrong.length - NAMED} more`}.${waits(wrong.length + canceled)}</li>`
     }
-    ${stalled.map(({ id, message }) => html`<li key=${id}>${message} <a href=${to.queue(id)}>Look at the task queue</a></li>`)}
+    ${stalled.map(({ id, message }) => html`<li key=${id}>${message} <a href=${to.queue(id)}>Task queue<span class="visually-hidden"> ${id}</span></a></li>`)}
   </ul>`;
 }
 

@@ -1,14 +1,16 @@
 """The pages of task queues and workers."""
 
 import json
+import re
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import requests
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from admin.signing import signed_url
+from tests.clients.deployment import format_time
 from tests.console.browser import Watch
 from tests.console.conftest import OpenPage
 from tests.console.scene import WORKER_GROUP, Scene
@@ -116,11 +118,11 @@ def test_what_waits_and_what_runs_is_listed(scene: Scene, open_page: OpenPage) -
     page = open_page(_queue(scene))
     wanted = page.get_by_role("term").filter(has_text="Workers wanted")
     expect(wanted.locator("xpath=following-sibling::dd[1]")).to_have_text("3")
-    page.get_by_role("link", name="Pending", exact=True).click()
+    page.get_by_role("link", name="Pending 2", exact=True).click()
     expect(page.get_by_role("row").nth(1)).to_contain_text("next")
     expect(page.get_by_role("row").nth(2)).to_contain_text("later")
     expect(page.get_by_role("link", name=scene.group).first).to_be_visible()
-    page.get_by_role("link", name="Running", exact=True).click()
+    page.get_by_role("link", name="Running 1", exact=True).click()
     expect(page.get_by_role("row").nth(1)).to_contain_text("running")
     expect(page.get_by_role("row").nth(1)).to_contain_text(f"{WORKER_GROUP}/worker-1")
 
@@ -160,16 +162,44 @@ def test_scaling_is_shown_with_the_workers_that_wait(scene: Scene, open_page: Op
 def test_task_queues_are_listed_with_what_runs(settled: Scene, open_page: OpenPage) -> None:
     page = open_page(f"/provisioners?name={settled.task_queue.split('/')[0]}")
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name=settled.task_queue))
-    expect(row.get_by_role("cell").nth(3)).to_have_text("1")
-    expect(row.get_by_role("cell").nth(5)).to_be_empty()
+    cells = _cells(page, row)
+    expect(cells["Running"]).to_have_text("1")
+    expect(cells["State"]).to_be_empty()
+    expect(cells["Workers"]).to_have_text("2")
+    expect(cells["Waited, median"]).to_have_text(re.compile(r"^\d+ s$"))
+    expect(cells["95 % within"]).to_have_text(re.compile(r"^(\d+ min )?\d+ s$"))
+
+
+def test_the_list_of_task_queues_counts_workers_in_quarantine(scene: Scene, open_page: OpenPage, watch: Watch) -> None:
+    for name in ("one", "two"):
+        scene.create(name)
+    for number in (1, 2):
+        asked = {"workerGroup": WORKER_GROUP, "workerId": f"worker-{number}", "tasks": 1}
+        assert scene.client().claimWork(scene.task_queue, asked)["tasks"]
+    until = {"quarantineUntil": format_time(timedelta(hours=1)), "quarantineInfo": "a bad disk"}
+    provisioner, worker_type = scene.task_queue.split("/")
+    scene.client().quarantineWorker(provisioner, worker_type, WORKER_GROUP, "worker-1", until)
+    page = open_page(f"/provisioners/{provisioner}")
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name=scene.task_queue))
+    expect(_cells(page, row)["Workers"]).to_have_text("2 1 in quarantine")
+    expect(page.get_by_role("row")).to_have_count(2)
+    lists = [request.url for request in watch.requests if "/api/queue/" in request.url]
+    assert lists == [url for url in lists if "/task-queue-states" in url], "one list tells it all"
+
+
+def _cells(page: Page, row: Locator) -> dict[str, Locator]:
+    """The cells of a row by the heads of their columns."""
+    expect(row).to_be_visible()
+    heads = [head.removesuffix(" ▲") for head in page.get_by_role("columnheader").all_inner_texts()]
+    return {head: row.get_by_role("cell").nth(at) for at, head in enumerate(heads)}
 
 
 def test_a_task_queue_that_no_worker_has_asked_is_listed_too(settled: Scene, open_page: OpenPage) -> None:
     """Its tasks wait for somebody to notice."""
     page = open_page(f"/provisioners/{settled.task_queue.split('/')[0]}")
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name="windows"))
-    expect(row.get_by_role("cell").nth(1)).to_have_text("1")
-    expect(row).to_contain_text("no worker")
+    expect(row).to_contain_text("starved: no worker")
+    expect(_cells(page, row)["Pending"]).to_have_text("1")
 
 
 def test_a_task_queue_without_workers_says_so(settled: Scene, open_page: OpenPage) -> None:
@@ -215,7 +245,7 @@ def test_a_stuck_task_queue_is_named_wherever_people_look(scene: Scene, open_pag
     expect(page.get_by_role("status").filter(has_text=expected)).to_be_visible()
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name=f"{WORKER_GROUP}/worker-1"))
     expect(row).to_contain_text("not seen for 45 min")
-    page.get_by_role("link", name="All task queues").click()
+    page.get_by_role("main").get_by_role("link", name="Task queues", exact=True).click()
     expect(page.get_by_role("row").nth(1)).to_contain_text("no worker")
     mine = page.get_by_role("row").filter(has=page.get_by_role("link", name=scene.task_queue, exact=True))
     expect(mine).to_contain_text("no worker asks")
