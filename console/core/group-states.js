@@ -8,7 +8,8 @@ import { taskGroupPage } from "./queue.js";
 
 const COUNT_LIMIT = 1000;
 const AT_ONCE = 6;
-const EVERY = 30_000;
+/** Seldom enough for ten requests a minute: one who follows a group looks at its page. */
+const EVERY = 75_000;
 /** A group whose tasks are resolved changes only when somebody reruns one, or adds one. */
 const RESOLVED_RESTS = 120_000;
 
