@@ -80,10 +80,14 @@ def exchange(me: str, run: int, pending: int | None, without: Without) -> Reques
 
 
 class Claim:
-    """claimWork of the pending run, which begins at the time `by` at the latest."""
+    """claimWork of the pending run, which begins at the time `by` at the latest; of the version that its process
+    `remembers`, when others may have committed since."""
 
-    def __init__(self, me: str, worker: str, without: Without, *, hangs_up: bool = False, by: int = 0) -> None:
+    def __init__(
+        self, me: str, worker: str, without: Without, *, hangs_up: bool = False, by: int = 0, remembers: bool = False
+    ) -> None:
         self.me, self.worker, self.without, self.hangs_up, self.by = me, worker, without, hangs_up, by
+        self.remembers = remembers
         self.status: Any = None
         self.began = 0
 
@@ -139,10 +143,13 @@ class Claim:
 
     def __call__(self) -> Requests:
         """Its requests. The explorer begins them anew again and again."""
-        return Claim(self.me, self.worker, self.without, hangs_up=self.hangs_up, by=self.by)._requests()
+        same = Claim(self.me, self.worker, self.without, hangs_up=self.hangs_up, by=self.by, remembers=self.remembers)
+        return same._requests()
 
     def _requests(self) -> Requests:
         self.status, self.began = yield "R task", self.read
+        if self.remembers:
+            self.began = yield "R message", lambda db: db["now"] if db["now"] <= self.by else BLOCKED
         if not (yield from self.write_ahead()):
             return
         answer = yield "★", self.commit

@@ -16,6 +16,7 @@ def _models(without: Without) -> Mapping[str, tuple[Mapping[str, Process], int]]
     """Processes by name, and how many of their requests fail."""
     first, second = claims.Claim("first", "w", without), claims.Claim("second", "v", without, by=3)
     same, again = claims.Claim("same/first", "w", without), claims.Claim("same/second", "v", without)
+    remembers = claims.Claim("first", "w", without, by=2, remembers=True)
     back = claims.Claim("first", "w", without, hangs_up=True)
     on = {"on": partial(claims.on_claim, "on", without)}
     return {
@@ -29,6 +30,8 @@ def _models(without: Without) -> Mapping[str, tuple[Mapping[str, Process], int]]
         ),
         "a claim and a cancellation": ({"first": first, "cancel": claims.cancel, **on}, 1),
         "a claim and another commit": ({"first": first, "touch": claims.touch, **on}, 1),
+        "a claim of a remembered version": ({"first": remembers, "touch": claims.touch, **on}, 1),
+        "two claims, one of a remembered version": ({"first": remembers, "second": second, **on}, 0),
         "a claim and its retry": ({"first": first, "retry": partial(claims.retry, "first"), **on}, 1),
         "a claim and the end of its worker": (
             {"first": first, "removed": partial(claims.removed, "w", without), **on},
