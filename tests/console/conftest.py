@@ -103,7 +103,7 @@ def scene(deployment: Deployment) -> Scene:
 def settled(deployment: Deployment) -> Scene:
     """A group in which there is something of everything, for tests that only look, and others from before."""
     lately(deployment)
-    scene = Scene(deployment)
+    scene = Scene(deployment, source="https://example.com/settled")
     scene.create("decision", task_id=scene.group)
     for number in (1, 2):
         scene.create(f"build-{number}", ["decision"], tags={"kind": "build"})

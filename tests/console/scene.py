@@ -25,6 +25,8 @@ class Scene:
     deployment: Deployment
     task_queue: str = field(default_factory=lambda: f"test-{uuid.uuid4().hex[:12]}/linux")
     group: str = field(default_factory=new_slugid)
+    source: str = "https://example.com/repository"
+    """Groups of the same source are compared with each other."""
     ids: dict[str, str] = field(default_factory=dict)
     """taskIds by name."""
     claims: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -44,7 +46,7 @@ class Scene:
             "name": name,
             "description": description or f"Runs {name}",
             "owner": "me@example.com",
-            "source": "https://example.com/repository",
+            "source": self.source,
         }
         definition = a_task(
             self.task_queue,
