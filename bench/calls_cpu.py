@@ -101,7 +101,6 @@ def main() -> None:
     with Azurite.start(in_memory=True) as azurite, ServiceBus.start(list(TOPICS)) as broker:
         environment = {
             **settings_docs.EXAMPLE_VALUES,
-            "ROOT_CLIENT_ID": "static/taskcluster/root",
             "STORAGE_CONNECTION_STRING": azurite.connection_string,
             "SERVICEBUS_CONNECTION_STRING": broker.connection_string,
         }

@@ -28,6 +28,7 @@ from local.host.functions import index
 from local.host.invocation import Invoker
 from local.host.loading import load_app
 from local.host.queues import message_metadata, message_payload
+from shared.auth.clients import ROOT_CLIENT_ID
 from shared.ids import new_slugid
 from shared.storage.internal_messages import RESOLVED_QUEUE
 
@@ -40,9 +41,7 @@ class Inside:
     def __init__(self) -> None:
         self._functions = {function.name: function for function in index(load_app(Path.cwd()))}
         environment = os.environ
-        self._target = Target(
-            environment["TASKCLUSTER_ROOT_URL"], environment["ROOT_CLIENT_ID"], environment["ROOT_ACCESS_TOKEN"]
-        )
+        self._target = Target(environment["TASKCLUSTER_ROOT_URL"], ROOT_CLIENT_ID, environment["ROOT_ACCESS_TOKEN"])
         self._client = Client(self._target)
         self._invoker = Invoker(timeout=600)
         letters = "".join(filter(str.isalpha, new_slugid().lower()))

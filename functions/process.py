@@ -103,14 +103,14 @@ def _storage(settings: Settings, connections: AsyncExitStack) -> AzureStorage:
 def _publisher(settings: Settings, connections: AsyncExitStack) -> EventPublisher:
     from shared.events.publisher import EventPublisher
 
-    prefix, timeout = settings.topic_prefix, settings.publish_timeout_seconds
+    prefix = settings.topic_prefix
     if settings.servicebus_connection_string is not None:
         return EventPublisher.from_connection_string(
-            settings.servicebus_connection_string.get_secret_value(), topic_prefix=prefix, timeout=timeout
+            settings.servicebus_connection_string.get_secret_value(), topic_prefix=prefix
         )
     assert settings.servicebus_namespace is not None, "settings are checked when they are loaded"
     return EventPublisher.from_identity(
-        settings.servicebus_namespace, _credential(settings, connections), topic_prefix=prefix, timeout=timeout
+        settings.servicebus_namespace, _credential(settings, connections), topic_prefix=prefix
     )
 
 

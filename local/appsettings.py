@@ -85,9 +85,8 @@ def stack_secrets(folder: Path) -> dict[str, str]:
 
 
 def new_secrets() -> dict[str, str]:
-    """The root client, and a value for each setting that has to be secret."""
+    """A value for each setting that has to be secret."""
     return {
-        "ROOT_CLIENT_ID": "static/taskcluster/root",
         "ROOT_ACCESS_TOKEN": secrets.token_urlsafe(33),
         "MESSAGE_SIGNING_KEYS": secrets.token_urlsafe(32),
         "ACCESS_TOKEN_KEYS": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),

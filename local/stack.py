@@ -23,6 +23,7 @@ from local.child import Child, ChildError
 from local.ports import Ports
 from local.service_bus import ServiceBus
 from local.state import ProcessIdentity, StackState
+from shared.auth.clients import ROOT_CLIENT_ID
 from shared.events.exchanges import TOPICS
 
 HOST_READY = r"local host: \d+ functions on http://"
@@ -140,7 +141,7 @@ class Stack:
         """What a client of this stack needs in its environment."""
         return {
             "TASKCLUSTER_ROOT_URL": self._settings["TASKCLUSTER_ROOT_URL"],
-            "TASKCLUSTER_CLIENT_ID": self._settings["ROOT_CLIENT_ID"],
+            "TASKCLUSTER_CLIENT_ID": ROOT_CLIENT_ID,
             "TASKCLUSTER_ACCESS_TOKEN": self._settings["ROOT_ACCESS_TOKEN"],
             "AZURE_STORAGE_CONNECTION_STRING": self.azurite.connection_string,
             "SERVICEBUS_CONNECTION_STRING": self.service_bus.connection_string,

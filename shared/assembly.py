@@ -99,7 +99,7 @@ def assemble(
             runtime, {"claimWork": parts.poller.waiting, "pollTaskUrls": parts.poll_urls.waiting}
         ),
         refused_credentials=parts.refused_credentials,
-        history=History(parts.history_rows, parts.gauges, runtime, timedelta(days=settings.history_days)),
+        history=History(parts.history_rows, parts.gauges, runtime),
         operations=Operations(storage.queues, parts.expiry, parts.pools, parts.history_rows, runtime),
         reconciler=parts.reconciler,
         index=parts.index,

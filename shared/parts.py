@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import cached_property
 
 from shared.auth.client_store import ClientStore
-from shared.auth.clients import Client, root_client
+from shared.auth.clients import ROOT_CLIENT_ID, Client, root_client
 from shared.auth.keyring import TableKeyring
 from shared.auth.refused_store import RefusedStore
 from shared.auth.role_store import RoleStore
@@ -94,7 +94,7 @@ class Parts:
 
     @cached_property
     def reconciler(self) -> Reconciler:
-        return Reconciler(self.stores, self.executor, timedelta(days=self.settings.pool_queues_days))
+        return Reconciler(self.stores, self.executor)
 
     @cached_property
     def executor(self) -> Executor:
@@ -161,7 +161,13 @@ class Parts:
     def poller(self) -> Poller:
         settings, runtime = self.settings, self.runtime
         starvation = Starvation(self.pools, runtime, timedelta(seconds=settings.starvation_seconds))
-        return Poller(self.messages, self.pools, _intervals(settings), starvation, self.back_off.worked)
+        return Poller(
+            self.messages,
+            self.pools,
+            PollIntervals.of(settings.idle_poll_interval_seconds),
+            starvation,
+            self.back_off.worked,
+        )
 
     @cached_property
     def back_off(self) -> BackOff:
@@ -178,7 +184,6 @@ class Parts:
             self.storage.access,
             self.pools,
             self.runtime,
-            life=timedelta(seconds=self.settings.poll_url_seconds),
             hidden_for=self.settings.poll_visibility_seconds,
         )
 
@@ -208,7 +213,7 @@ class Parts:
     @cached_property
     def issuer(self) -> Issuer:
         token = self.settings.root_access_token.get_secret_value()
-        return Issuer(client_id=self.settings.root_client_id, access_token=token)
+        return Issuer(client_id=ROOT_CLIENT_ID, access_token=token)
 
     @cached_property
     def vault(self) -> Vault:
@@ -259,14 +264,10 @@ class Parts:
 def _root(settings: Settings) -> Client:
     previous = settings.root_access_token_previous
     return root_client(
-        settings.root_client_id,
+        ROOT_CLIENT_ID,
         settings.root_access_token.get_secret_value(),
         previous.get_secret_value() if previous else None,
     )
-
-
-def _intervals(settings: Settings) -> PollIntervals:
-    return PollIntervals(busy=settings.poll_interval_seconds, idle=settings.idle_poll_interval_seconds)
 
 
 def deadline_delay(settings: Settings) -> timedelta:
@@ -279,10 +280,9 @@ def _artifacts(
 ) -> ArtifactServices:
     """The use-cases on the given storage."""
     runtime = stores.runtime
-    put = timedelta(seconds=settings.artifact_put_seconds)
     artifacts = ArtifactStore(storage, runtime)
     uploads = Uploads(storage, artifacts, expiry, runtime)
-    creation = Artifacts(stores, artifacts, expiry, storage.blobs, put)
+    creation = Artifacts(stores, artifacts, expiry, storage.blobs)
     relay = Relay(
         stores.tasks,
         artifacts,
@@ -301,7 +301,6 @@ def _artifacts(
             uploads,
             storage.access,
             runtime,
-            life=timedelta(seconds=settings.artifact_get_seconds),
             public_base_url=settings.public_artifact_base_url,
         ),
         urls=UploadUrls(storage.access, relay, runtime),
@@ -314,8 +313,7 @@ def _artifacts(
             runtime,
             issuer,
             mode=settings.artifact_upload_mode,
-            put=put,
         ),
         uploads=uploads,
-        expiry=ArtifactExpiry(stores.tasks, artifacts, uploads, expiry, storage.blobs, runtime, put),
+        expiry=ArtifactExpiry(stores.tasks, artifacts, uploads, expiry, storage.blobs, runtime),
     )

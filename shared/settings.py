@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
@@ -34,11 +34,6 @@ class Settings(BaseModel):
     taskcluster_root_url: str = Field(
         pattern=r"^https?://[^/?#\s]+/?$",
         description="Root URL of the deployment, as clients sign it: scheme, host and port, no path.",
-    )
-    root_client_id: str = Field(
-        default="static/taskcluster/root",
-        pattern=r"^[A-Za-z0-9!@/:.+|_-]+$",
-        description="Client id of the static root client, for bootstrapping; it has the scopes `*`.",
     )
     root_access_token: SecretStr = Field(
         description="Access token of the root client: 22 to 66 characters of A-Z a-z 0-9 _ -. "
@@ -92,9 +87,6 @@ class Settings(BaseModel):
         ge=10_000,
         description="Bytes that an event may have in the namespace's tier (Standard 256 KB, Premium more).",
     )
-    publish_timeout_seconds: float = Field(
-        default=1.5, gt=0, le=10, description="How long a call waits for Service Bus before it keeps a pointer."
-    )
     claim_timeout_seconds: float = Field(
         default=1200,
         ge=1,
@@ -116,11 +108,12 @@ class Settings(BaseModel):
     long_poll_seconds: float = Field(
         default=20, ge=0, le=25, description="How long claimWork waits for work; clients give up after 30 s."
     )
-    poll_interval_seconds: float = Field(
-        default=1, gt=0, le=60, description="Pause between two polls of a pool's queues while a worker waits."
-    )
     idle_poll_interval_seconds: float = Field(
-        default=2, gt=0, le=60, description="The same after half a minute without work."
+        default=2,
+        gt=0,
+        le=60,
+        description="Pause between two polls of a pool's queues while a worker waits, after half a minute without "
+        "work; until then 1 s, or half of this if that is less.",
     )
     max_task_deadline_days: int = Field(
         default=5, ge=1, le=365, description="How far in the future a task's deadline may be."
@@ -130,36 +123,14 @@ class Settings(BaseModel):
         ge=0,
         description="When not 0: a band whose oldest task has waited longer than this goes first.",
     )
-    poll_url_seconds: float = Field(
-        default=1800, ge=60, le=86_400, description="Life of the signed URLs that pollTaskUrls hands out."
-    )
     poll_visibility_seconds: int = Field(
         default=300, ge=1, le=604_800, description="How long a message polled by a signed URL stays hidden."
-    )
-    pool_queues_days: int = Field(
-        default=30,
-        ge=2,
-        le=3650,
-        description="Queues of a pool that was not used for so many days, and that has no tasks, are deleted; the "
-        "next use creates them again.",
-    )
-    history_days: int = Field(
-        default=30,
-        ge=1,
-        le=366,
-        description="For so many days the console's history is kept, hour by hour; every five minutes for two days.",
     )
     audit_retention_days: int = Field(
         default=30,
         ge=1,
         le=3660,
         description="For so many days it is known who changed a task, a group, a worker, a client or a role.",
-    )
-    artifact_put_seconds: float = Field(
-        default=2700, ge=60, le=86_400, description="Life of the signed URLs for uploading an artifact."
-    )
-    artifact_get_seconds: float = Field(
-        default=1800, ge=60, le=86_400, description="Life of the signed URLs for reading an artifact."
     )
     artifact_upload_mode: UploadMode = Field(
         default="auto",
@@ -255,13 +226,6 @@ class Settings(BaseModel):
         description="OTLP collector (HTTP) that gets traces, metrics and logs. Other OTEL_* variables are "
         "OpenTelemetry's own: docs/observability.md.",
     )
-    otel_traces_exporter: Literal["otlp", "none"] = Field(
-        default="otlp", description="Whether the collector gets traces."
-    )
-    otel_metrics_exporter: Literal["otlp", "none"] = Field(
-        default="otlp", description="Whether the collector gets metrics."
-    )
-    otel_logs_exporter: Literal["otlp", "none"] = Field(default="otlp", description="Whether the collector gets logs.")
     otel_sdk_disabled: bool = Field(default=False, description="Turns all exporters off.")
 
     @field_validator("message_signing_keys", "access_token_keys", mode="before")
@@ -357,15 +321,6 @@ class Settings(BaseModel):
         return not self.otel_sdk_disabled and (
             self.applicationinsights_connection_string is not None or self.otel_exporter_otlp_endpoint is not None
         )
-
-    def exports_otlp(self, signal: Literal["traces", "metrics", "logs"]) -> bool:
-        """Whether the collector gets this."""
-        chosen = {
-            "traces": self.otel_traces_exporter,
-            "metrics": self.otel_metrics_exporter,
-            "logs": self.otel_logs_exporter,
-        }
-        return self.otel_exporter_otlp_endpoint is not None and chosen[signal] == "otlp"
 
     @property
     def claim_timeout(self) -> timedelta:

@@ -50,7 +50,8 @@ def problems(root: Deployed) -> Iterator[Finding]:
         settings = each.body["properties"]
         known = {name.upper() for name in Settings.model_fields} | PLATFORM.keys()
         for name in sorted(settings.keys() - known):
-            yield Finding(each.place, f"nothing reads the setting {name}")
+            if not name.startswith("OTEL_"):  # OpenTelemetry's own
+                yield Finding(each.place, f"nothing reads the setting {name}")
         if any(isinstance(value, Unknown) for value in settings.values()):
             continue
         values = {name.lower(): value for name, value in resolved(settings).items() if value and name in known}

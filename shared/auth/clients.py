@@ -12,6 +12,8 @@ from shared.auth.expansion import Roles
 from shared.frozen import dataclass
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9!@/:.+|_-]+")
+ROOT_CLIENT_ID = "static/taskcluster/root"
+"""As in every deployment of Taskcluster: it has the scopes `*`, for bootstrapping, and issues what the queue signs."""
 ACCESS_TOKEN = re.compile(r"[a-zA-Z0-9_-]{22,66}")
 
 Refusal = Literal["disabled", "ended", "token", "unreadable"]

@@ -255,14 +255,18 @@ _UPLOAD_LIFE = timedelta(minutes=20)
 _BYTES_PER_SECOND = 1 << 20
 
 
-def upload_life(content_length: int | None, longest: timedelta) -> timedelta:
+LONGEST_UPLOAD = timedelta(minutes=45)
+"""Life of a URL for uploads whose length is not known, and the longest of all."""
+
+
+def upload_life(content_length: int | None) -> timedelta:
     """For how long a URL for uploads of so many bytes is needed: for retries, and for a slow line.
 
     Azure judges a request by when it begins, so a shorter life never ends an upload that is under way.
     """
     if content_length is None:
-        return longest
-    return min(_UPLOAD_LIFE + timedelta(seconds=content_length // _BYTES_PER_SECOND), longest)
+        return LONGEST_UPLOAD
+    return min(_UPLOAD_LIFE + timedelta(seconds=content_length // _BYTES_PER_SECOND), LONGEST_UPLOAD)
 
 
 UNDER_WAY = timedelta(hours=6)

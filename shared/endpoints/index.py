@@ -16,6 +16,7 @@ from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.paging import MOST, OF_LOOKUPS, limit_of, start_of, token_of
 from shared.auth import hawk
 from shared.auth.authenticate import ANONYMOUS
+from shared.auth.clients import ROOT_CLIENT_ID
 from shared.auth.expansion import ExpansionTooLarge
 from shared.auth.scopes import satisfies
 from shared.domain.artifacts import StorageType, digest
@@ -155,7 +156,7 @@ async def find_artifact(services: Services, call: Call) -> Answer:
     if await _is_public(services, name):
         return redirection(await _content(services, entry.task_id, name) or url)
     expiry = services.runtime.now() + BEWIT_LIFE
-    issuer = services.settings.root_client_id, services.settings.root_access_token.get_secret_value()
+    issuer = ROOT_CLIENT_ID, services.settings.root_access_token.get_secret_value()
     scopes = [f"queue:get-artifact:{each}" for each in await _readable(services, call, entry.task_id)]
     site = hawk.Site.of(services.settings.root_url)
     bewit = hawk.make_bewit(*issuer, resource, expiry, site, authorized_scopes=scopes)

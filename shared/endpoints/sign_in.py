@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import StringConstraints
 
 from shared.api.endpoint import Call, Endpoint
+from shared.auth.clients import ROOT_CLIENT_ID
 from shared.auth.credentials import temporary_credentials
 from shared.auth.openid import Identity
 from shared.endpoints.clients import ClientId
@@ -73,7 +74,7 @@ async def sign_in(services: Services, call: Call) -> Mapping[str, Any]:
         scopes=identity.scopes,
         start=now,
         expiry=now + LASTS,
-        issuer=settings.root_client_id,
+        issuer=ROOT_CLIENT_ID,
         issuer_token=settings.root_access_token.get_secret_value(),
         seed=services.runtime.slugid() + services.runtime.slugid(),
     )

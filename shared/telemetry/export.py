@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Literal
 
 from opentelemetry import metrics, trace
 from opentelemetry._logs import Logger, SeverityNumber
@@ -107,8 +108,14 @@ def start_export(settings: Settings, process: str) -> Export:
     return Export(traces, measured, logs, handler, replaces_host)
 
 
+def _exports_otlp(settings: Settings, signal: Literal["traces", "metrics", "logs"]) -> bool:
+    """Whether the collector gets this. `none` in OpenTelemetry's own variable (OTEL_TRACES_EXPORTER, …) says no."""
+    chosen = os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "")
+    return settings.otel_exporter_otlp_endpoint is not None and chosen != "none"
+
+
 def _span_exporters(settings: Settings) -> Iterator[SpanExporter]:
-    if settings.exports_otlp("traces"):
+    if _exports_otlp(settings, "traces"):
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
         yield OTLPSpanExporter()
@@ -121,7 +128,7 @@ def _span_exporters(settings: Settings) -> Iterator[SpanExporter]:
 
 
 def _metric_exporters(settings: Settings) -> Iterator[MetricExporter]:
-    if settings.exports_otlp("metrics"):
+    if _exports_otlp(settings, "metrics"):
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
         yield OTLPMetricExporter()
@@ -144,7 +151,7 @@ def _logs(settings: Settings, resource: Resource) -> LoggerProvider | None:
 
 
 def _log_exporters(settings: Settings) -> Iterator[LogRecordExporter]:
-    if settings.exports_otlp("logs"):
+    if _exports_otlp(settings, "logs"):
         from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 
         yield OTLPLogExporter()

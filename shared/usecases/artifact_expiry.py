@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from shared.concurrency import in_waves
-from shared.domain.artifacts import UNDER_WAY, StorageType, Upload
+from shared.domain.artifacts import LONGEST_UPLOAD, UNDER_WAY, StorageType, Upload
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.artifacts import ArtifactStore, Stored, deletion
@@ -33,14 +33,11 @@ class ArtifactExpiry:
         expiry: ExpiryStore,
         blobs: Blobs,
         runtime: Runtime,
-        put: timedelta,
     ) -> None:
-        """URLs for uploads last for `put` at the most."""
         self._tasks = tasks
         self._artifacts = artifacts
         self._uploads = uploads
         self._expiry = expiry
-        self._put = put
         self._blobs = blobs
         self._now = runtime.now
 
@@ -74,7 +71,7 @@ class ArtifactExpiry:
         """
         first, end = keys.ARTIFACTS
         has_uploads = any(first <= row.key < end and row.values["version"] for row in rows)  # it may not have come yet
-        if has_uploads and written + self._put + UNDER_WAY > self._now():
+        if has_uploads and written + LONGEST_UPLOAD + UNDER_WAY > self._now():
             await self._expiry.strays(task_id, expires + UNDER_WAY)
 
     async def strays(self, expiring: Expiring, until: datetime) -> datetime | None:

@@ -35,7 +35,7 @@ _UPLOAD_LIFE: Mapping[StorageType, timedelta] = {
     StorageType.BLOB: timedelta(minutes=15),
     StorageType.AZURE: timedelta(minutes=30),
 }
-"""Life of upload URLs where it is not a setting (contract 7.2)."""
+"""Life of upload URLs where it is not `LONGEST_UPLOAD` at the most (contract 7.2)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,15 +54,11 @@ class Created:
 class Artifacts:
     """Creates artifacts. The normal case is one write: the row, on condition that the run is running."""
 
-    def __init__(
-        self, stores: Stores, artifacts: ArtifactStore, expiry: ExpiryStore, blobs: Blobs, put: timedelta
-    ) -> None:
-        """`put` is the longest life of upload URLs."""
+    def __init__(self, stores: Stores, artifacts: ArtifactStore, expiry: ExpiryStore, blobs: Blobs) -> None:
         self._stores = stores
         self._artifacts = artifacts
         self._expiry = expiry
         self._blobs = blobs
-        self._put = put
         self._runtime = stores.runtime
         self._quota = ArtifactQuota(artifacts, stores.runtime.now)
 
@@ -108,8 +104,8 @@ class Artifacts:
 
     def _upload_life(self, wanted: Artifact) -> timedelta:
         if wanted.upload is Upload.DIRECT:
-            return rules.upload_life(wanted.sent_length, self._put)
-        return _UPLOAD_LIFE.get(wanted.storage_type, self._put)
+            return rules.upload_life(wanted.sent_length)
+        return _UPLOAD_LIFE.get(wanted.storage_type, rules.LONGEST_UPLOAD)
 
     async def _schedule_expiry(
         self, definition: Definition, run_id: int, wanted: Artifact, until: datetime

@@ -21,7 +21,9 @@ MARGIN = timedelta(seconds=5)
 """A sample is taken so long after its time: by then whatever was written before that time, by the storage's clock, is
 there to be read. Longer than clocks differ."""
 MINUTES_KEPT = timedelta(days=2)
-"""For so long samples are kept; their sums for the days of the setting."""
+"""For so long samples are kept."""
+HOURS_KEPT = timedelta(days=30)
+"""For so long the sums of their hours are kept."""
 
 
 class Recorder:
@@ -53,12 +55,10 @@ class Recorder:
 class History:
     """Counts, samples and reads."""
 
-    def __init__(self, store: HistoryStore, gauges: Gauges, runtime: Runtime, kept: timedelta) -> None:
-        """`kept`: for how long sums are kept."""
+    def __init__(self, store: HistoryStore, gauges: Gauges, runtime: Runtime) -> None:
         self._store = store
         self._gauges = gauges
         self._runtime = runtime
-        self._kept = kept
         self._recorder = Recorder()
         runtime.meter.listen(self._recorder.note)
         self._outgoing: tuple[str, dict[str, Figures]] | None = None
@@ -113,7 +113,7 @@ class History:
         now = self._runtime.now()
         near = since >= now - MINUTES_KEPT
         kind: Kind = "minutes" if near else "hours"
-        after = max(since, now - (MINUTES_KEPT if near else self._kept))
+        after = max(since, now - (MINUTES_KEPT if near else HOURS_KEPT))
         if task_queue_id is None:
             found = await self._store.totals(kind, after, now)
         else:
@@ -131,5 +131,5 @@ class History:
             of_hour = [sample for sample in samples if ceiling(sample.time, HOURS) == end]
             await self._store.add("hours", summed_up(end, of_hour))
         await self._store.forget("minutes", hour - MINUTES_KEPT)
-        await self._store.forget("hours", hour - self._kept)
+        await self._store.forget("hours", hour - HOURS_KEPT)
         self._summed = hour

@@ -68,9 +68,8 @@ class Objects:
         issuer: Issuer,
         *,
         mode: UploadMode,
-        put: timedelta,
     ) -> None:
-        """`mode` is how data is put, `put` the longest life of upload URLs."""
+        """`mode` is how data is put."""
         self._artifacts = artifacts
         self._uploads = uploads
         self._relay = relay
@@ -79,7 +78,6 @@ class Objects:
         self._access = storage.access
         self._runtime = runtime
         self._issuer = issuer
-        self._put = put
 
     async def known(self, name: str) -> Stored:
         """The artifact behind an object."""
@@ -122,7 +120,7 @@ class Objects:
                 "create an `s3` artifact instead (generic-worker: createObjectArtifacts: false)"
             )
         now = self._runtime.now().replace(microsecond=0)
-        life = upload_life(content_length, self._put)
+        life = upload_life(content_length)
         expires = min(now + life, stored.artifact.expires.replace(microsecond=0) + EXPIRY_GRACE_PERIOD)
         headers = _headers(stored.artifact)
         stated = {"Content-Length": str(content_length), "Content-Type": headers["content_type"]}

@@ -24,6 +24,8 @@ class PollUrl:
     delete: str
 
 
+LIFE = timedelta(minutes=30)
+"""Of the URLs. Who has one may poll until then, also after its worker was quarantined."""
 _REMEMBERED = 1000
 """Task queues whose sets of URLs are counted."""
 _COUNTED = 10_000
@@ -33,12 +35,11 @@ _COUNTED = 10_000
 class PollUrls:
     """Hands out URLs."""
 
-    def __init__(self, access: Access, pools: PoolStore, runtime: Runtime, *, life: timedelta, hidden_for: int) -> None:
-        """`life` of the URLs; `hidden_for` seconds is a message hidden that was polled with one."""
+    def __init__(self, access: Access, pools: PoolStore, runtime: Runtime, *, hidden_for: int) -> None:
+        """`hidden_for` seconds is a message hidden that was polled with one of the URLs."""
         self._access = access
         self._pools = pools
         self._now = runtime.now
-        self._life = life
         self._hidden_for = hidden_for
         self._given: Recent[str, deque[datetime]] = Recent(_REMEMBERED)
         """By task queue: when the sets of URLs expire that this process has given out."""
@@ -59,7 +60,7 @@ class PollUrls:
         """The seven bands, highest first, and when the URLs expire. Raises StorageUnavailable."""
         await self._pools.queues.ensure_queues(task_queue_id)
         now = self._now().replace(microsecond=0)
-        expires = now + self._life
+        expires = now + LIFE
         signed = await together(
             *(
                 self._access.process_queue(

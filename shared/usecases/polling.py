@@ -62,6 +62,8 @@ class Starvation:
 
 MOST_AT_ONCE = 32
 """Messages that one Get may take."""
+BUSY_INTERVAL = 1.0
+"""Seconds between two looks at a pool that had work lately: a task that another process made pending waits so long."""
 IDLE_AFTER = 30.0
 """Seconds without work after which a pool is polled less often."""
 CALLS_AGAIN = 1.0
@@ -76,6 +78,11 @@ class PollIntervals:
 
     busy: float
     idle: float
+
+    @classmethod
+    def of(cls, idle: float) -> PollIntervals:
+        """The intervals of a process; a pool that has had work is looked at twice as often at the least."""
+        return cls(busy=min(BUSY_INTERVAL, idle / 2), idle=idle)
 
 
 @dataclass(eq=False)

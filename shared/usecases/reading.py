@@ -18,6 +18,8 @@ from shared.storage.interface import Access
 from shared.storage.tasks import TaskStore
 from shared.usecases.uploads import Uploads
 
+LIFE = timedelta(minutes=30)
+"""Of the signed URLs. Azure judges a request by when it begins, so a long reading is not cut off."""
 MOST_LINKS = 50
 """Links that are followed one after the other."""
 
@@ -36,16 +38,14 @@ class Reading:
         access: Access,
         runtime: Runtime,
         *,
-        life: timedelta,
         public_base_url: str | None,
     ) -> None:
-        """`life` of signed URLs; `public_base_url` is where `public/` content can be read without one."""
+        """`public_base_url` is where `public/` content can be read without one."""
         self._tasks = tasks
         self._artifacts = artifacts
         self._uploads = uploads
         self._access = access
         self._now = runtime.now
-        self._life = life
         self._public_base_url = None if public_base_url is None else public_base_url.rstrip("/")
 
     async def find(self, task_id: str, run_id: int, name: str, authorise: Authorise) -> Stored:
@@ -114,7 +114,7 @@ class Reading:
     def window(self) -> tuple[datetime, datetime]:
         """From when to when a URL that is made now is valid."""
         now = self._now().replace(microsecond=0)
-        return now - SIGNED_URL_CLOCK_SKEW, now + self._life
+        return now - SIGNED_URL_CLOCK_SKEW, now + LIFE
 
     async def _follow(self, stored: Stored | None, name: str, authorise: Authorise) -> Stored:
         visited = [name]

@@ -28,6 +28,8 @@ log = logging.getLogger("taskcluster.reconciler")
 
 MIN_ROW_AGE = timedelta(minutes=1)
 """Rows younger than this are not checked: their call may be under way."""
+UNUSED_FOR = timedelta(days=30)
+"""The queues of a pool without tasks that was not used for so long are deleted; the next use creates them again."""
 EVERY = timedelta(minutes=1)
 """Empty polls of a pool lead to a check this often at most, in one process."""
 ROWS = 1000
@@ -48,12 +50,10 @@ _REMEMBERED = 10_000
 class Reconciler:
     """Compares index rows with what is visible in the bands, and both with the status rows."""
 
-    def __init__(self, stores: Stores, executor: Executor, unused_for: timedelta) -> None:
-        """Queues of pools that were not used for `unused_for` are deleted."""
+    def __init__(self, stores: Stores, executor: Executor) -> None:
         self._stores = stores
         self._executor = executor
         self._now = stores.runtime.now
-        self._unused_for = unused_for
         self._checked: Recent[str, datetime] = Recent(_REMEMBERED)
         self._in_use_until: Recent[str, datetime] = Recent(_REMEMBERED)
         self._claimed_checked: Recent[str, datetime] = Recent(_REMEMBERED)
@@ -141,7 +141,7 @@ class Reconciler:
     async def _retire(self, task_queue_id: str) -> None:
         until = self._in_use_until.get(task_queue_id)
         if until is None or until <= self._now():
-            self._in_use_until[task_queue_id] = await self._stores.pools.queues.retire(task_queue_id, self._unused_for)
+            self._in_use_until[task_queue_id] = await self._stores.pools.queues.retire(task_queue_id, UNUSED_FOR)
 
     async def _check_claimed(self, task_queue_id: str) -> int:
         """Removes what slow calls, and calls that died, have left of claims; returns how many rows were looked into.

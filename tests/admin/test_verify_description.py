@@ -89,7 +89,7 @@ PLANTS: list[tuple[str, Callable[[Bodies], None]]] = [
     ("criteria.allOf is", _change("-timer-lateness", "properties.criteria.allOf.0.threshold", 9000)),
     ("emailReceivers is []", _change(f"/ag-{TOKEN}", "properties.emailReceivers", [])),
     ("retentionInDays is 30", _change(f"/log-{TOKEN}", "properties.retentionInDays", 30)),
-    ("POLL_URL_SECONDS is '9'", _change("/appsettings", "properties.POLL_URL_SECONDS", "9")),
+    ("POLL_VISIBILITY_SECONDS is '9'", _change("/appsettings", "properties.POLL_VISIBILITY_SECONDS", "9")),
     ("LOG_LEVEL_BY_HAND is set by nobody", _change("/appsettings", "properties.LOG_LEVEL_BY_HAND", "DEBUG")),
 ]
 

@@ -22,8 +22,7 @@ from tests.local.stacks import free_ports
 
 QUICK = {
     "LONG_POLL_SECONDS": "1",
-    "POLL_INTERVAL_SECONDS": "0.2",
-    "IDLE_POLL_INTERVAL_SECONDS": "0.2",
+    "IDLE_POLL_INTERVAL_SECONDS": "0.4",
     "DEADLINE_DELAY_SECONDS": "0.1",
 }
 """Settings under which nothing takes longer than it must."""

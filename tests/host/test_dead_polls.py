@@ -46,8 +46,7 @@ class Case:
 @pytest.fixture(scope="module")
 def deployed() -> Iterator[Running]:
     """A stack of two hosts on which calls wait as long as in a deployment."""
-    intervals = {"POLL_INTERVAL_SECONDS": "1", "IDLE_POLL_INTERVAL_SECONDS": "2"}
-    yield from start({"LONG_POLL_SECONDS": "20", "MAX_LONG_POLLS": "1000", **intervals})
+    yield from start({"LONG_POLL_SECONDS": "20", "MAX_LONG_POLLS": "1000", "IDLE_POLL_INTERVAL_SECONDS": "2"})
 
 
 class Play:

@@ -26,6 +26,7 @@ from shared.domain.priority import PRIORITIES
 from shared.domain.task import Resolved
 from shared.settings import Settings
 from shared.storage.counting import counting
+from shared.usecases.poll_urls import LIFE
 from tests.infra import templates
 from tests.simulator.world import World
 from worker.claimwork import SHORT
@@ -203,7 +204,7 @@ def test_an_idle_worker_costs_what_its_document_says() -> None:
     model, settings = MODELS["small"], Settings.model_fields
     looks = month / (0.75 * Options.idle_seconds)
     requests = len(PRIORITIES) * looks / 1e6
-    renewals = month / (FRESH * settings["poll_url_seconds"].default)
+    renewals = month / (FRESH * LIFE.total_seconds())
     assert f"{requests:.1f} million queue requests, a dollar; {round(renewals, -3):,.0f} calls" in text
     assert requests * model.prices["queue_per_million"]["Standard_LRS"] == pytest.approx(1, abs=0.1)
     calls = month / (settings["long_poll_seconds"].default + 0.75 * SHORT)

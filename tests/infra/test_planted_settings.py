@@ -23,7 +23,13 @@ MISTAKES = [
         "scale.settings, own",
         "not used",
     ),
-    Mistake("default that the app refuses", "settings.json", '"1.5"', '"1,5"', "PUBLISH_TIMEOUT_SECONDS: Input"),
+    Mistake(
+        "default that the app refuses",
+        "settings.json",
+        'Y_SECONDS": "60"',
+        'Y_SECONDS": "6O"',
+        "DEADLINE_DELAY_SECONDS: Input",
+    ),
     Mistake(
         "secret for another use", APP, "secrets/access-token-keys/", "secrets/message-signing-keys/", "encryption key"
     ),

@@ -41,7 +41,9 @@ def test_nothing_reads_the_environment_but_the_settings() -> None:
     for path in {*(ROOT / "shared").rglob("*.py"), *(ROOT / "functions").rglob("*.py")} - {ROOT / "shared/settings.py"}:
         for line in path.read_text().splitlines():
             if re.search(r"os\.environ|getenv", line):
-                assert re.search(r"OTEL_SERVICE_NAME|OTEL_TRACES_SAMPLER|STATSBEAT", line), f"{path.name}: {line}"
+                assert re.search(r"OTEL_SERVICE_NAME|OTEL_TRACES_SAMPLER|_EXPORTER|STATSBEAT", line), (
+                    f"{path.name}: {line}"
+                )
 
 
 @SCENARIO

@@ -313,7 +313,7 @@ OTHER = {
     "QUEUE_WORKER_REGISTRY": "other",
     "QUEUE_WORKER_OVERRIDES": '{"my-team/linux": {"maxExecutions": 3}}',
     "QUEUE_PROFILE_OVERRIDES": '{"updateStrategy": "RollingUpdate"}',
-    "QUEUE_SETTING_OVERRIDES": '{"POLL_URL_SECONDS": "1200"}',
+    "QUEUE_SETTING_OVERRIDES": '{"POLL_VISIBILITY_SECONDS": "240"}',
     "QUEUE_STORAGE_ALLOWED_ADDRESSES": '["203.0.113.0/24"]',
     "QUEUE_STORAGE_ACCOUNT_ID": "/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/storageAccounts/stold",
     "QUEUE_ARTIFACT_CORS_ORIGINS": '["https://example.com"]',

@@ -20,7 +20,7 @@ app = func.FunctionApp(http_auth_level=func.AuthLevel.ANONYMOUS)
 def pid(req: func.HttpRequest) -> func.HttpResponse:
     import json, os
 
-    names = ("TASKCLUSTER_ROOT_URL", "STORAGE_CONNECTION_STRING", "CLAIM_TIMEOUT_SECONDS", "ROOT_CLIENT_ID")
+    names = ("TASKCLUSTER_ROOT_URL", "STORAGE_CONNECTION_STRING", "CLAIM_TIMEOUT_SECONDS", "ROOT_ACCESS_TOKEN")
     return func.HttpResponse(json.dumps({"pid": os.getpid(), **{name: os.environ.get(name) for name in names}}))
 """
 

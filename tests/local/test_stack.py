@@ -219,7 +219,7 @@ def test_which_settings_win(app: Path, ports: Ports, monkeypatch: pytest.MonkeyP
     """The environment over the file; the stack's own addresses over both."""
     values = {
         "CLAIM_TIMEOUT_SECONDS": "5",
-        "ROOT_CLIENT_ID": "from-file",
+        "ROOT_ACCESS_TOKEN": "from-file",
         "STORAGE_CONNECTION_STRING": "from-file",
         "TASKCLUSTER_ROOT_URL": "http://file",
     }
@@ -229,7 +229,7 @@ def test_which_settings_win(app: Path, ports: Ports, monkeypatch: pytest.MonkeyP
     with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
         seen = _get(ports.api)
         assert seen["CLAIM_TIMEOUT_SECONDS"] == "7"
-        assert seen["ROOT_CLIENT_ID"] == stack.environment["TASKCLUSTER_CLIENT_ID"] == "from-file"
+        assert seen["ROOT_ACCESS_TOKEN"] == stack.environment["TASKCLUSTER_ACCESS_TOKEN"] == "from-file"
         assert seen["STORAGE_CONNECTION_STRING"] == stack.azurite.connection_string
         assert seen["TASKCLUSTER_ROOT_URL"] == f"http://127.0.0.1:{ports.api}"
 

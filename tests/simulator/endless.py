@@ -112,7 +112,6 @@ async def expire(kind: str, rows: int) -> tuple[float, int]:
         expiry,
         storage.blobs,
         runtime,
-        timedelta(hours=1),
     )
     tasks = TaskExpiry(storage, stores, artifacts, DefinitionCache(1, runtime.now), unsent)
     members = MemberExpiry(storage, stores, tasks, expiry, unsent, ExpiryFailures(runtime))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from shared.domain.claims import Worker
 from shared.domain.dates import parse_date
 from shared.endpoints import batches, objects, workers
 from shared.errors import InsufficientScopes
+from shared.usecases.reading import LIFE
 from tests.simulator.artifact_scenarios import artifact
 from tests.simulator.registry import after
 from tests.simulator.situations import A, B, running
@@ -96,7 +96,6 @@ def test_a_download_is_said_to_last_as_long_as_its_url() -> None:
         call = called(objects.ENDPOINTS, "startDownload", params={"name": name}, body=body)
         shown = (await objects.start_download(world.services, call)).body
         expires = parse_date(json.loads(shown)["expires"])
-        life = timedelta(seconds=world.services.settings.artifact_get_seconds)
-        assert expires == world.clock.now().replace(microsecond=0) + life
+        assert expires == world.clock.now().replace(microsecond=0) + LIFE
 
     world.run(story())

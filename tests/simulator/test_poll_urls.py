@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from urllib.parse import parse_qs, urlsplit
 
 from shared.domain.priority import PRIORITIES
 from shared.domain.protocol import SIGNED_URL_CLOCK_SKEW
 from shared.storage.messages import pending_queue
+from shared.usecases.poll_urls import LIFE
 from tests.simulator.world import POOL, World, settings
 from tests.twin.driver import Simulation
 
@@ -18,7 +19,7 @@ def test_urls_of_a_pool() -> None:
     world.clock.advance(0.7)
     ((urls, expires),) = world.run(world.services.poll_urls.of_pool(POOL))
     now = world.clock.now().replace(microsecond=0)
-    assert expires == now + timedelta(seconds=settings().poll_url_seconds)
+    assert expires == now + LIFE
     queues = [f"/{pending_queue(POOL, band)}" for band in PRIORITIES]
     for url, queue in zip(urls, queues, strict=True):
         poll, delete = urlsplit(url.poll), urlsplit(url.delete)

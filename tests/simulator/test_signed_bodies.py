@@ -11,6 +11,7 @@ import azure.functions as func
 import mohawk
 import pytest
 
+from shared.auth.clients import ROOT_CLIENT_ID
 from tests.simulator.queue_host import App
 from tests.simulator.situations import A
 from tests.simulator.world import World, settings
@@ -34,7 +35,7 @@ def test_the_body_that_arrives_is_the_one_that_was_signed(
     async def story() -> func.HttpResponse:
         await world.create(A)
         token = settings().root_access_token.get_secret_value()
-        root = {"id": settings().root_client_id, "key": token, "algorithm": "sha256"}
+        root = {"id": ROOT_CLIENT_ID, "key": token, "algorithm": "sha256"}
         signed = mohawk.Sender(
             root,
             URL,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 
 import pytest
 
@@ -11,9 +10,10 @@ from shared.domain.claims import Worker
 from shared.storage.counting import Kind
 from shared.telemetry.instruments import WAITING_WORKERS
 from shared.usecases import waiting_workers
+from shared.usecases.poll_urls import LIFE
 from tests.simulator.claimer import a_world
 from tests.simulator.registry import ANOTHER, HOUR, after, poll, quarantine
-from tests.simulator.world import POOL, WORKER, World, settings
+from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import Call, Phase
 
 WAITS = (*POOL.split("/"), "claimWork")
@@ -101,7 +101,7 @@ def test_a_worker_that_calls_again_counts_once() -> None:
 
 def test_sets_of_urls_count_until_they_expire() -> None:
     world = World()
-    life = timedelta(seconds=settings().poll_url_seconds)
+    life = LIFE
 
     async def script() -> None:
         for _ in range(2):

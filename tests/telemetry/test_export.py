@@ -19,6 +19,7 @@ from admin.signing import signed_url
 from local import settings_docs, state
 from local.stack import Stack, StackOptions
 from shared.ids import new_slugid
+from shared.settings import load_settings
 from shared.telemetry.instruments import INSTRUMENTS
 from tests.clients.deployment import Credentials, Deployment
 from tests.host.service import METADATA, eventually, in_future
@@ -278,6 +279,18 @@ def test_the_sdk_is_there_only_for_exporters(endpoint: str) -> None:
     assert "observe" in names.split()
     if not endpoint:
         assert facts == "False False"
+
+
+@pytest.mark.parametrize("signal", ["traces", "metrics", "logs"])
+def test_opentelemetrys_own_variables_leave_one_out(signal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from shared.telemetry import export
+
+    values = {**settings_docs.EXAMPLE_VALUES, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
+    settings = load_settings(values)
+    exporters = {"traces": export._span_exporters, "metrics": export._metric_exporters, "logs": export._log_exporters}
+    monkeypatch.setenv(f"OTEL_{signal.upper()}_EXPORTER", "none")
+    assert {name for name, made in exporters.items() if not list(made(settings))} == {signal}
+    assert not list(exporters[signal](load_settings(settings_docs.EXAMPLE_VALUES)))
 
 
 def _base64(identifier: str) -> str:
