@@ -136,7 +136,7 @@ class Load:
 
     async def _wait_for_turn(self, visit: Visit, arrival: Arrival) -> None:
         try:
-            async with asyncio.timeout(self._longest_wait) as visit.patience:
+            async with asyncio.timeout(self._longest_wait) as visit.waits:
                 self._make_room(visit)
                 await arrival.check()
                 self._room.move(visit, share_of(await arrival.client_id()))
@@ -152,8 +152,8 @@ class Load:
         for gone in self._room.enter(visit):
             if gone is visit:
                 raise ServiceUnavailable(TOO_MANY)
-            if gone.patience is not None and not gone.patience.expired():
-                gone.patience.reschedule(asyncio.get_running_loop().time())
+            if gone.waits is not None and not gone.waits.expired():
+                gone.waits.reschedule(asyncio.get_running_loop().time())
 
     def _take(self, visit: Visit) -> None:
         visit.has_place = True

@@ -13,6 +13,7 @@ import azure.functions as func
 
 from functions import process
 from functions.observation import observed
+from shared.domain.retrying import FAILED_MESSAGE, WAITING_MESSAGE
 from shared.errors import ServiceUnavailable
 from shared.events.pointers import OtherVersion
 from shared.services import Services
@@ -23,15 +24,11 @@ from shared.usecases.timers import Postponed
 
 log = logging.getLogger("taskcluster.messages")
 
-MOST_RETRIES = 12
-"""Retries of a message, over three and a half hours: when the last one fails, it goes to the poison queue."""
-FIRST_DELAY = 5.0
-LONGEST_DELAY = 3600.0
-WAITING_DELAY = 60.0
-"""Seconds between attempts while a dependency is down: such a message is never given up."""
 MOST_DELIVERIES = 2
 """So often the host may deliver a message: a function of an instance that was stopped has not done it. Then it is
 suspected that the instance dies of it, or of one that runs beside it."""
+_COUNTED = 12
+"""Waits that are counted: by then the pause is the longest."""
 APART = 300.0
 """Seconds over which suspects come back: one by one, so that only the one that kills its instance is given up."""
 
@@ -90,8 +87,8 @@ async def _attempt(services: Services, body: T, text: str, work: Callable[[Servi
         return await _again_unless_too_often(services, body, text)
     except (StorageUnavailable, ServiceUnavailable) as failure:
         log.warning("a message of %s waits: %s", queue, type(failure).__name__, extra={"action": "message_waits"})
-        waited = body.model_copy(update={"waits": min(body.waits + 1, MOST_RETRIES)})
-        return await _put_again(services, waited, min(FIRST_DELAY * 2**body.waits, WAITING_DELAY))
+        waited = body.model_copy(update={"waits": min(body.waits + 1, _COUNTED)})
+        return await _put_again(services, waited, WAITING_MESSAGE.pause(body.waits))
     except OtherVersion as foreign:
         log.warning("a message of %s waits: %s", queue, foreign, extra={"action": "message_waits"})
         return await _again_unless_too_often(services, body, text)
@@ -108,10 +105,10 @@ async def _again_unless_too_often(
     services: Services, body: Body, text: str, attempts: int = 1, delay: float | None = None
 ) -> str:
     """After so many attempts more; after the back-off unless a delay is given."""
-    if body.attempts >= MOST_RETRIES:
+    if body.attempts + 1 >= FAILED_MESSAGE.tries:
         return await _give_up(services, body.queue, text, "failed too often")
     counted = body.model_copy(update={"attempts": body.attempts + attempts, "waits": 0})
-    back_off = min(FIRST_DELAY * 2**body.attempts, LONGEST_DELAY)
+    back_off = FAILED_MESSAGE.pause(body.attempts)
     return await _put_again(services, counted, back_off if delay is None else delay)
 
 

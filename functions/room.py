@@ -34,7 +34,7 @@ class Visit:
     share: Share = BEING_CHECKED
     turn: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once it has its place."""
-    patience: asyncio.Timeout | None = None
+    waits: asyncio.Timeout | None = None
     """Ends its wait."""
 
 

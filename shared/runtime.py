@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 
-from shared.domain.protocol import FIRST_WAIT, LONGEST_WAIT, TRIES
+from shared.domain.retrying import LOST_RACE, Retries
 from shared.frozen import dataclass
 from shared.ids import new_slugid
 from shared.telemetry.meter import Meter
@@ -40,22 +40,25 @@ class Runtime:
     """Takes what a call goes through."""
 
 
-def attempts(runtime: Runtime, most: int = TRIES, *, patience: timedelta = timedelta(0)) -> AsyncIterator[int]:
+def attempts(
+    runtime: Runtime, retries: Retries = LOST_RACE, *, at_least: timedelta = timedelta(0)
+) -> AsyncIterator[int]:
     """The attempts of a compare-and-swap loop, counted from 0, with a pause before each one but the first.
 
     The body reads, decides, and writes on condition that no one else has written since. It returns when that succeeds,
     and continues with the next attempt when it does not. After the loop the caller says what a lost race means, usually
-    by raising ServiceUnavailable: the call may be repeated. There are `most` attempts, and more within `patience`.
+    by raising ServiceUnavailable: the call may be repeated. It is tried as often as `retries` says, and for
+    `at_least` so long.
     """
-    return _Attempts(runtime, most, runtime.now() + patience)
+    return _Attempts(runtime, retries, runtime.now() + at_least)
 
 
 class _Attempts:
     """The iterator of `attempts`. No generator: one that is left before its end would have to be closed."""
 
-    def __init__(self, runtime: Runtime, most: int, until: datetime) -> None:
+    def __init__(self, runtime: Runtime, retries: Retries, until: datetime) -> None:
         self._runtime = runtime
-        self._most = most
+        self._retries = retries
         self._until = until
         self._next = 0
 
@@ -64,14 +67,14 @@ class _Attempts:
 
     async def __anext__(self) -> int:
         attempt = self._next
-        if attempt >= self._most and self._runtime.now() >= self._until:
+        if attempt >= self._retries.tries and self._runtime.now() >= self._until:
             raise StopAsyncIteration
         self._next += 1
         if attempt:
-            await pause(self._runtime, attempt - 1)
+            await pause(self._runtime, attempt - 1, self._retries)
         return attempt
 
 
-async def pause(runtime: Runtime, attempt: int) -> None:
-    """Back-off with full jitter after a lost race (compare-and-swap), `attempt` counting from 0."""
-    await runtime.sleep(runtime.jitter() * min(LONGEST_WAIT, FIRST_WAIT * 2**attempt))
+async def pause(runtime: Runtime, attempt: int, retries: Retries = LOST_RACE) -> None:
+    """Back-off after a lost race (compare-and-swap), `attempt` counting from 0."""
+    await runtime.sleep(retries.pause(attempt, runtime.jitter()))

@@ -77,15 +77,14 @@ class Account:
 
     def round_trip(self, requests: RoundTrip, partition: int) -> Steps:
         """Send the requests together; groups, pools and bands are those of this number. False: one never succeeded."""
-        pause = self.patience.first_pause
-        for attempt in range(self.patience.retries + 1):
+        retries = self.patience.retries
+        for attempt in range(retries.tries):
             requests = tuple(request for request in requests if not self._accepts(request, partition))
             yield self.env.timeout(self.latency.draw(self.dice))
             if not requests:
                 return True
-            if attempt < self.patience.retries:
-                yield self.env.timeout(pause * (0.5 + self.dice.random()))
-                pause *= 3
+            if attempt < retries.tries - 1:
+                yield self.env.timeout(retries.pause(attempt, self.dice.random()))
         return False
 
     def background(self, kind: str, number: float) -> None:

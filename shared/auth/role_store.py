@@ -9,6 +9,7 @@ from datetime import datetime
 from shared.auth.client_store import pack_scopes, unpack_scopes
 from shared.auth.expansion import Roles
 from shared.domain.dates import format_date, parse_date
+from shared.domain.retrying import LOST_RACE_FOR_ROLES
 from shared.errors import ServiceError
 from shared.frozen import dataclass
 from shared.runtime import Runtime, attempts
@@ -32,7 +33,6 @@ _HEADER = "header"
 HEADER = (_PARTITION, _HEADER)
 """Partition and row key of the row that every change of a role moves on."""
 _ROLE = "role~"
-_ATTEMPTS = 10
 _UNSAFE = re.compile(r"[^A-Za-z0-9!$&()*+,.:;<=>@\[\]^_`{|}-]")
 
 
@@ -83,7 +83,7 @@ class RoleStore:
         same after the last page as in the first one. Roles that never were together could grant what none of them
         may.
         """
-        async for _ in attempts(self._runtime, _ATTEMPTS):
+        async for _ in attempts(self._runtime, LOST_RACE_FOR_ROLES):
             pages, rows = await self._read()
             etag = next((row.etag for row in rows if row.key == _HEADER), None)
             if pages == 1 or etag == await self._etag():

@@ -73,14 +73,3 @@ RESOLVED_DELAY = timedelta(seconds=1)
 
 LONGEST_TIMER = timedelta(days=7) - timedelta(hours=1)
 """A message can be hidden for 7 days; a longer timer is put again when it comes up (design 3)."""
-
-TRIES = 5
-"""How often a write that loses its race (compare-and-swap by ETag) is tried before the call returns 503.
-
-More than the calls that usually meet at one task: claim, cancel, a handler and a timer.
-"""
-
-FIRST_WAIT = 0.05
-"""Seconds before a lost race is tried again; doubled each time up to `LONGEST_WAIT`, with full jitter."""
-
-LONGEST_WAIT = 2.0

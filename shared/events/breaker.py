@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from shared.domain.retrying import SERVICE_BUS, Retries
+
 
 class Breaker:
     """Opens after `threshold` failures in a row. Not for several threads.
 
-    While it is open nothing is tried until a pause is over: `first_pause` seconds, doubling with every failed try up
-    to `longest_pause`. Then a single attempt is let through, the probe; its outcome decides.
+    While it is open nothing is tried until a pause is over, longer with every failed try. Then a single attempt is let
+    through, the probe; its outcome decides.
     """
 
     def __init__(
@@ -18,13 +20,11 @@ class Breaker:
         monotonic: Callable[[], float],
         *,
         threshold: int = 1,
-        first_pause: float = 1,
-        longest_pause: float = 30,
+        retries: Retries = SERVICE_BUS,
     ) -> None:
         self._monotonic = monotonic
         self._threshold = threshold
-        self._first_pause = first_pause
-        self._longest_pause = longest_pause
+        self._retries = retries
         self._failures = 0
         self._pause = 0.0
         self._retry_at = 0.0
@@ -35,9 +35,14 @@ class Breaker:
         """Whether there were `threshold` failures in a row, and no success since."""
         return self._pause > 0
 
+    @property
+    def pause_left(self) -> float:
+        """Seconds until an attempt may be made; 0 if one may be made now."""
+        return max(0.0, self._retry_at - self._monotonic()) if self.is_open else 0.0
+
     def blocks(self) -> bool:
         """Whether an attempt must not be made now."""
-        return self.is_open and (self._probe is not None or self._monotonic() < self._retry_at)
+        return self.is_open and (self._probe is not None or self.pause_left > 0)
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
@@ -64,5 +69,5 @@ class Breaker:
         self._failures += 1
         self._probe = None
         if self._failures >= self._threshold:
-            self._pause = min(self._pause * 2 or self._first_pause, self._longest_pause)
+            self._pause = self._retries.after(self._pause) or self._retries.first
             self._retry_at = self._monotonic() + self._pause

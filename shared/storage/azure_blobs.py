@@ -78,7 +78,7 @@ class AzureBlobs:
                     overwrite=not only_new,
                     content_settings=_settings(content_type, content_encoding, content_disposition),
                     error_map=REFUSALS,
-                    patience=self._transfer(len(content)),
+                    time_allowed=self._transfer(len(content)),
                 ),
             )
         except Refused as answer:
@@ -136,7 +136,7 @@ class AzureBlobs:
             await self._write(
                 container,
                 lambda: self._open_blob(container, path).stage_block(
-                    block_id, content, len(content), error_map=REFUSALS, patience=self._transfer(len(content))
+                    block_id, content, len(content), error_map=REFUSALS, time_allowed=self._transfer(len(content))
                 ),
             )
         except Refused as answer:

@@ -14,6 +14,7 @@ from typing import Any
 
 from shared.concurrency import together
 from shared.domain.dates import format_date, parse_date
+from shared.domain.retrying import LOST_RACE_FOR_DIRECTORY
 from shared.errors import ServiceUnavailable
 from shared.frozen import dataclass
 from shared.recent import Recent
@@ -27,7 +28,6 @@ REFRESHED_EVERY = timedelta(minutes=5)
 """A row that is seen again is written this often at most, whatever sees it: what it says is so old at the most."""
 DECLARED_LIFE = timedelta(days=5)
 """How long something is listed that was declared without an expiration (contract 8)."""
-TRIES = 8
 
 
 class Kind(StrEnum):
@@ -171,7 +171,7 @@ class DirectoryStore:
 
     async def _write(self, kind: Kind, name: str, change: Callable[[Entry | None], Entry | None]) -> Entry:
         """What `change` makes of the entry, again when somebody else has written it; None leaves it as it is."""
-        async for _ in attempts(self._runtime, TRIES):
+        async for _ in attempts(self._runtime, LOST_RACE_FOR_DIRECTORY):
             row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
             before = None if row is None else _decode(row)
             after = change(before)

@@ -9,6 +9,7 @@ from shared.concurrency import in_waves
 from shared.domain.artifacts import digest
 from shared.domain.dates import format_date, parse_date
 from shared.domain.protocol import EXPIRY_GRACE_PERIOD
+from shared.domain.retrying import FAILED_DELETION
 from shared.frozen import dataclass
 from shared.storage import keys
 from shared.storage.interface import (
@@ -28,9 +29,9 @@ FIRST_LOOK_BACK = timedelta(days=1)
 """Where a new deployment starts to look."""
 BLOB_AFTER_TASK = timedelta(hours=1)
 """How much later than its task the blob of a large definition is deleted."""
-FIRST_RETRY = timedelta(hours=1)
-LAST_RETRY = timedelta(days=1)
-"""Back-off of what cannot be deleted: the delay doubles with every failure, up to the longest one."""
+FIRST_RETRY = timedelta(seconds=FAILED_DELETION.first)
+LAST_RETRY = timedelta(seconds=FAILED_DELETION.longest)
+"""The shortest and the longest delay of what cannot be deleted."""
 
 _READS = 16
 """Buckets looked into side by side."""
@@ -223,7 +224,7 @@ class ExpiryStore:
     async def retry_later(self, expiring: Expiring, *, has_died: bool = False) -> int:
         """Schedules another try, after a back-off, for what could not be deleted. Returns the failures in a row."""
         failures = expiring.failures + 1
-        delay = min(FIRST_RETRY * 2 ** min(expiring.failures, 10), LAST_RETRY)
+        delay = timedelta(seconds=FAILED_DELETION.pause(expiring.failures))
         noted: dict[str, Value] = {_FAILURES: failures}
         if has_died:
             noted[_DEATHS] = expiring.deaths + 1

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from shared.domain.claim_ends import UndeliveredClaim
 from shared.domain.claims import Worker
 from shared.domain.dates import format_date, parse_date
+from shared.domain.retrying import UNCOMMITTED_RESOLUTION
 from shared.errors import ServiceError
 from shared.frozen import dataclass
 from shared.types import Date, Id, Priority, SlugId
@@ -28,9 +29,6 @@ EVENTS_QUEUE = "events"
 GROUP_QUEUE = "group-jobs"
 INTERNAL_QUEUES = (CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, EVENTS_QUEUE, GROUP_QUEUE)
 """The queues whose messages wake functions. No SAS ever covers them."""
-
-FIRST_DELAY = 2.0
-"""Seconds until a resolved message that comes before its commit is looked at again; doubled each time."""
 
 
 RunNumber = Annotated[int, Field(ge=0)]
@@ -192,7 +190,7 @@ class ResolvedBody(Body):
     inGroup: bool = False
     written: Date | None = None
     groupOnly: bool = False
-    delay: float = FIRST_DELAY
+    delay: float = UNCOMMITTED_RESOLUTION.first
 
     @model_validator(mode="after")
     def _edges_have_their_time(self) -> Self:
@@ -235,7 +233,7 @@ class ResolvedMessage:
     """These edges alone."""
     group_only: bool = False
     """The check of the group alone."""
-    delay: float = FIRST_DELAY
+    delay: float = UNCOMMITTED_RESOLUTION.first
     """Seconds to wait the next time that there is nothing to do yet."""
 
     @classmethod

@@ -45,7 +45,7 @@ class RequestPolicy(AsyncHTTPPolicy[Any, Any]):
         """Prepare the request once, whatever retries follow."""
         context = request.context
         context["location_mode"] = _PRIMARY
-        context["patience"] = context.options.pop("patience", None)
+        context["time_allowed"] = context.options.pop("time_allowed", None)
         for option in [name for name in context.options if name not in _TRANSPORT_OPTIONS]:
             del context.options[option]
         headers = request.http_request.headers
@@ -66,7 +66,7 @@ class RetryPolicy(AsyncHTTPPolicy[Any, Any]):
 
     async def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
         """Try within the time allowed. Raises the last error, or ServiceResponseTimeoutError at the end of time."""
-        seconds = request.context.pop("patience", None) or self._patience.total
+        seconds = request.context.pop("time_allowed", None) or self._patience.total
         try:
             async with asyncio.timeout(seconds):
                 return await self._try(request)

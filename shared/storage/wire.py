@@ -19,6 +19,7 @@ from wsgiref.handlers import format_date_time
 
 from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError
 
+from shared.domain.retrying import STORAGE_REQUEST, Retries
 from shared.errors import ServiceError
 from shared.frozen import dataclass
 from shared.storage import counting
@@ -46,19 +47,15 @@ class Patience:
     read: float = 5
     """Until something comes; a hot request, whose answer is small, until all of it has come."""
     total: float = 8
-    retries: int = 3
-    first_pause: float = 0.1
-    """Before the first retry; the next ones wait three times longer each. Jitter: 50 to 150 % of it."""
+    retries: Retries = STORAGE_REQUEST
     bytes_per_second: int = 1 << 20
     jitter: Callable[[], float] = random.random
     """A number in [0, 1)."""
 
     def pauses(self) -> Iterator[float]:
         """The seconds before each retry. A Retry-After changes nothing, since `total` is shorter than most."""
-        pause = self.first_pause
-        for _ in range(self.retries):
-            yield pause * (0.5 + self.jitter())
-            pause *= 3
+        for number in range(self.retries.tries - 1):
+            yield self.retries.pause(number, self.jitter())
 
 
 class Refused(ServiceError):

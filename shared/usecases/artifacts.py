@@ -16,7 +16,8 @@ from shared.domain import announcements
 from shared.domain import artifacts as rules
 from shared.domain.artifacts import ANNOUNCED_AT_ONCE, Artifact, StorageType, Upload, as_header, disposition
 from shared.domain.definition import Definition
-from shared.domain.protocol import EXPIRY_GRACE_PERIOD, TRIES
+from shared.domain.protocol import EXPIRY_GRACE_PERIOD
+from shared.domain.retrying import LOST_RACE
 from shared.domain.task import State, Task
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.frozen import dataclass
@@ -131,7 +132,7 @@ class Artifacts:
     async def _write(self, task_id: str, run_id: int, wanted: Artifact, until: datetime) -> tuple[Artifact, str]:
         """Writes first, and reads only when that is refused. Returns the artifact with what `Created.etag` says."""
         guarded, old, artifact = True, None, wanted
-        for attempt in range(TRIES):
+        for attempt in range(LOST_RACE.tries):
             try:
                 stored = await self._artifacts.write(task_id, run_id, artifact, until, old=old, guarded=guarded)
             except RunInactive:

@@ -11,6 +11,7 @@ from shared.concurrency import both, in_waves, together
 from shared.domain import claims
 from shared.domain.claims import NotClaimed, Verdict, Worker
 from shared.domain.effects import Decision, PutClaim, PutPending, TakeLease
+from shared.domain.retrying import UNCLAIMED_MESSAGE
 from shared.domain.task import MessageHandle, Task
 from shared.errors import ResourceNotFound, ServiceUnavailable
 from shared.runtime import attempts
@@ -24,9 +25,6 @@ from shared.usecases.handing_out import HandingOut, Prepared, note_defect
 from shared.usecases.workers import WorkRequest
 
 log = logging.getLogger("taskcluster.claims")
-
-LONGEST_RETURN = 300.0
-"""Longest delay, in seconds, before a message that was put back is visible again."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -283,4 +281,4 @@ class Claiming:
 
 def _back_off(message: PendingMessage) -> float:
     """Seconds until a message is shown again: doubling with each time that it was polled."""
-    return float(min(2.0 ** min(message.dequeue_count - 1, 20), LONGEST_RETURN))
+    return UNCLAIMED_MESSAGE.pause(message.dequeue_count - 1)

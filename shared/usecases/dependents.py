@@ -21,7 +21,7 @@ from shared.usecases.executor import Executor, Stores
 
 T = TypeVar("T")
 
-PATIENCE = timedelta(seconds=20)
+TRIED_FOR = timedelta(seconds=20)
 """For so long a lost race is tried again: the message has been received, and to put it again costs more."""
 
 
@@ -181,7 +181,7 @@ class Dependents:
             return decision
 
         ahead = self._stores.write_ahead(row.add)
-        await self._executor.run_unread(dependent, decide, ahead=ahead, patience=PATIENCE)
+        await self._executor.run_unread(dependent, decide, ahead=ahead, at_least=TRIED_FOR)
 
 
 def _answer_all(bits: list[_Bit], *, exists: bool) -> None:

@@ -91,7 +91,7 @@ class Executor:
         *,
         beside_read: Sequence[Ahead] = (),
         ahead: WriteAhead | None = None,
-        patience: timedelta = timedelta(0),
+        at_least: timedelta = timedelta(0),
     ) -> Loaded:
         """As `run`, but first tries to commit on the task as this process has committed it last (design 2.8).
 
@@ -119,7 +119,7 @@ class Executor:
         if read is None:
             await ahead.withdraw()
             raise ResourceNotFound(f"task {task_id} does not exist")
-        return await self.carry_out(read, decide, ahead, patience=patience)
+        return await self.carry_out(read, decide, ahead, at_least=at_least)
 
     async def _try_unread(self, last: Loaded, decide: Decide, ahead: WriteAhead) -> tuple[Loaded, Decision] | None:
         """Commits what is decided on a task that may have changed; None where only a read can tell what to answer.
@@ -142,10 +142,10 @@ class Executor:
         return committed, decision
 
     async def carry_out(
-        self, read: Loaded, decide: Decide, ahead: WriteAhead, *, patience: timedelta = timedelta(0)
+        self, read: Loaded, decide: Decide, ahead: WriteAhead, *, at_least: timedelta = timedelta(0)
     ) -> Loaded:
-        """As `run`, for a task that was read already. With `patience` lost races are tried again for so long."""
-        return await self._finish(*await self.commit(read, decide, ahead, patience=patience))
+        """As `run`, for a task that was read already. Lost races are tried again for `at_least` so long."""
+        return await self._finish(*await self.commit(read, decide, ahead, at_least=at_least))
 
     async def _finish(self, committed: Loaded, decision: Decision) -> Loaded:
         await self.follow_up(committed, decision)
@@ -154,14 +154,14 @@ class Executor:
         return committed
 
     async def commit(
-        self, read: Loaded, decide: Decide, ahead: WriteAhead, *, patience: timedelta = timedelta(0)
+        self, read: Loaded, decide: Decide, ahead: WriteAhead, *, at_least: timedelta = timedelta(0)
     ) -> tuple[Loaded, Decision]:
         """Decides and commits, again when a race is lost; what is ahead of a refused call is rolled back.
 
         Returns the task as this commit has left it. Raises what `decide` raises, ReceiptLost, ResourceNotFound,
         ServiceUnavailable, StorageUnavailable.
         """
-        async for attempt in attempts(self._runtime, patience=patience):
+        async for attempt in attempts(self._runtime, at_least=at_least):
             if attempt:
                 latest = await self._stores.tasks.load_again(read)
                 if latest is None:

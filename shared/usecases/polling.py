@@ -34,11 +34,11 @@ _REMEMBERED = 10_000
 class Starvation:
     """Orders a pool's bands so that none waits for ever, if a setting asks for it."""
 
-    def __init__(self, pools: PoolStore, runtime: Runtime, patience: timedelta) -> None:
-        """`patience`: how long a band's oldest run may wait until the band goes first; zero for ever."""
+    def __init__(self, pools: PoolStore, runtime: Runtime, starves_after: timedelta) -> None:
+        """`starves_after`: how long a band's oldest run may wait until the band goes first; zero for ever."""
         self._pools = pools
         self._now = runtime.now
-        self._patience = patience
+        self._starves_after = starves_after
         self._starving: Recent[str, tuple[datetime, list[Priority]]] = Recent(_REMEMBERED)
 
     async def order(self, task_queue_id: str, bands: Sequence[Priority]) -> Sequence[Priority]:
@@ -46,7 +46,7 @@ class Starvation:
 
         What starves is known for 10 s. Raises StorageUnavailable.
         """
-        if not self._patience or len(bands) < 2:
+        if not self._starves_after or len(bands) < 2:
             return bands
         known = self._starving.get(task_queue_id)
         if known is None or self._now() - known[0] >= BANDS_STALE:
@@ -57,7 +57,7 @@ class Starvation:
     async def _read(self, task_queue_id: str) -> list[Priority]:
         rows, _ = await self._pools.pending(task_queue_id, ROWS)
         now = self._now()
-        return list(dict.fromkeys(row.priority for row in rows if now - row.scheduled > self._patience))
+        return list(dict.fromkeys(row.priority for row in rows if now - row.scheduled > self._starves_after))
 
 
 MOST_AT_ONCE = 32

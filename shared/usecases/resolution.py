@@ -10,12 +10,13 @@ from shared.concurrency import in_waves, together
 from shared.domain import announcements
 from shared.domain.effects import ChangePoolRows, row_of
 from shared.domain.protocol import ORPHAN_AFTER
+from shared.domain.retrying import MISSING_DEPENDENT, UNCOMMITTED_RESOLUTION
 from shared.domain.task import RETRY_OF, Created, Run, State, Task
 from shared.storage import keys
 from shared.storage.artifacts import Waiting
 from shared.storage.groups import due_of
 from shared.storage.interface import Row
-from shared.storage.internal_messages import FIRST_DELAY, ResolvedMessage, WaitingEdges
+from shared.storage.internal_messages import ResolvedMessage, WaitingEdges
 from shared.storage.tasks import Loaded, Surroundings
 from shared.telemetry.instruments import FAN_OUT_LAG
 from shared.usecases.dependents import Dependents, PendingRows
@@ -29,10 +30,6 @@ log = logging.getLogger("taskcluster.resolution")
 PAGE = 100
 """Edges and uploads in one message's work, side by side; the next page is a message of its own, put before this one is
 done."""
-EDGE_AGAIN = 5.0
-"""Seconds until edges whose dependents do not exist yet are looked at again; doubled each time."""
-LONGEST_EDGE_DELAY = 30.0
-LONGEST_DELAY = 60.0
 
 
 @dataclass
@@ -109,8 +106,10 @@ class Resolution:
                 extra={"action": "page_left"},
                 exc_info=True,
             )
-            this_page = replace(page.message, end=page.end, group_end=page.group_end, delay=FIRST_DELAY)
-            await self._stores.messages.put_resolved_again(this_page, FIRST_DELAY)
+            this_page = replace(
+                page.message, end=page.end, group_end=page.group_end, delay=UNCOMMITTED_RESOLUTION.first
+            )
+            await self._stores.messages.put_resolved_again(this_page, UNCOMMITTED_RESOLUTION.first)
             return
         if page.message.start is None and page.is_last and not any(left):
             await self._remove_deadline(page.read.task, page.run.generation)
@@ -177,14 +176,14 @@ class Resolution:
 
     async def _wait_for_commit(self, message: ResolvedMessage) -> None:
         if self._stores.runtime.now() - message.put < ORPHAN_AFTER:
-            await self._put(message, visible_in=message.delay, delay=min(2 * message.delay, LONGEST_DELAY))
+            await self._put(message, visible_in=message.delay, delay=UNCOMMITTED_RESOLUTION.after(message.delay))
 
     async def _put(
         self,
         message: ResolvedMessage,
         *,
         visible_in: float,
-        delay: float = FIRST_DELAY,
+        delay: float = UNCOMMITTED_RESOLUTION.first,
         start: str | None = None,
         end: str | None = None,
         waiting: WaitingEdges | None = None,
@@ -223,7 +222,9 @@ class Resolution:
             written=max(edge.timestamp for edge in young),
             in_group=in_group,
         )
-        await self._put(page.message, visible_in=EDGE_AGAIN, delay=2 * EDGE_AGAIN, waiting=waiting)
+        await self._put(
+            page.message, visible_in=MISSING_DEPENDENT.pause(0), delay=MISSING_DEPENDENT.pause(1), waiting=waiting
+        )
         return True
 
     async def _look_again(self, read: Loaded, run: Run, message: ResolvedMessage, waiting: WaitingEdges) -> None:
@@ -242,7 +243,7 @@ class Resolution:
             await self._put(
                 message,
                 visible_in=min(message.delay, left + 1),
-                delay=min(2 * message.delay, LONGEST_EDGE_DELAY),
+                delay=MISSING_DEPENDENT.after(message.delay),
                 waiting=replace(waiting, etags={dependent: waiting.etags[dependent] for dependent in missing}),
             )
             return

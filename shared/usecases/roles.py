@@ -15,6 +15,7 @@ from shared.auth.role_rules import RolesRefused
 from shared.auth.role_store import RoleRecord, RolesChanged, RoleSnapshot, RoleStore
 from shared.auth.scopes import ScopeSet
 from shared.domain.dates import format_date, parse_date
+from shared.domain.retrying import LOST_RACE_FOR_ROLES
 from shared.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.frozen import dataclass
 from shared.runtime import Runtime, attempts
@@ -23,7 +24,6 @@ from shared.usecases.clients import PAGE_TEXT, Authorise, refuse_double_stars
 
 ALL_TEXT = 4 * PAGE_TEXT
 """Characters of scopes in a listing without pages."""
-_ATTEMPTS = 10
 
 Answer = TypeVar("Answer")
 
@@ -173,7 +173,7 @@ class RoleAccounts:
 
     async def _change(self, attempt: Callable[[RoleSnapshot], Awaitable[Answer]]) -> Answer:
         """Read all roles, decide, write against what was read; again when somebody else was faster."""
-        async for _ in attempts(self._runtime, _ATTEMPTS):
+        async for _ in attempts(self._runtime, LOST_RACE_FOR_ROLES):
             try:
                 return await attempt(await self._roles.load())
             except RolesChanged:

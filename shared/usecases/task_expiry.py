@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 
 from shared.domain.dates import parse_date
 from shared.domain.effects import ChangePoolRows, row_of
-from shared.domain.protocol import LATE_TIMERS, ROWS_COMPLETE_AFTER, TRIES
+from shared.domain.protocol import LATE_TIMERS, ROWS_COMPLETE_AFTER
+from shared.domain.retrying import LOST_RACE
 from shared.domain.task import State
 from shared.storage import keys
 from shared.storage.definitions import DefinitionCache
@@ -53,7 +54,7 @@ class TaskExpiry:
         Returns None if there is no task of this id in the group any more, else when to look again: at its expiration,
         if that is ahead. Raises OutOfTime.
         """
-        for _ in range(TRIES):
+        for _ in range(LOST_RACE.tries):
             pages = rows_of(self._tables, keys.TASKS, task_id, select=_PROPERTIES)
             rows = await anext(pages)
             status = next((row for row in rows if row.key == keys.TASK_STATUS), None)

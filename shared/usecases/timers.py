@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from shared.domain import announcements, claim_ends, transitions
@@ -14,8 +15,10 @@ from shared.domain.claim_ends import NotExpired
 from shared.domain.effects import Decision, NoDecision
 from shared.domain.events import Event, Exchange, TaskEvent
 from shared.domain.protocol import ORPHAN_AFTER
+from shared.domain.retrying import UNSENT_EVENTS
 from shared.domain.task import Resolved
 from shared.errors import ResourceNotFound, ServiceError
+from shared.events.breaker import Breaker
 from shared.events.unavailable import EventsUnavailable
 from shared.storage.tasks import Loaded
 from shared.telemetry.instruments import EVENTS_LOST
@@ -97,9 +100,6 @@ class Timers:
         return transitions.end(task, Resolved.DEADLINE_EXCEEDED, now)
 
 
-FIRST_PAUSE = timedelta(seconds=5)
-LONGEST_PAUSE = timedelta(minutes=4)
-"""The pause after a failed attempt doubles up to this: so long an event may wait after Service Bus is back."""
 SPREAD = 5.0
 """Seconds over which the pointers of one pause come back."""
 
@@ -115,17 +115,14 @@ class Postponed(ServiceError):
 class _Outage:
     """A topic that could not be reached, as this process has seen it."""
 
-    def __init__(self) -> None:
-        self.pause = timedelta(0)
-        self.until: datetime | None = None
-        self.attempt = asyncio.Lock()
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        began = now()
 
-    def failed(self, now: datetime) -> None:
-        """Notes a failed attempt; those that were under way beside one that failed before count as one with it."""
-        if self.until is not None and now < self.until:
-            return
-        self.pause = min(self.pause * 2 or FIRST_PAUSE, LONGEST_PAUSE)
-        self.until = now + self.pause
+        def elapsed() -> float:
+            return (now() - began).total_seconds()
+
+        self.breaker = Breaker(elapsed, retries=UNSENT_EVENTS)
+        self.attempt = asyncio.Lock()
 
 
 class Redelivery:
@@ -152,12 +149,12 @@ class Redelivery:
         self._refuse_during_pause(outage)
         async with outage.attempt:
             self._refuse_during_pause(outage)
-            await self._attempt(event)
+            with outage.breaker.attempt():
+                await self._attempt(event)
 
     def _refuse_during_pause(self, outage: _Outage) -> None:
-        now = self._stores.runtime.now()
-        if outage.until is not None and now < outage.until:
-            raise Postponed(self._delay(outage.until - now))
+        if left := outage.breaker.pause_left:
+            raise Postponed(self._delay(left))
 
     async def _attempt(self, event: Event) -> None:
         loaded = None
@@ -174,10 +171,10 @@ class Redelivery:
         try:
             await self._stores.announcer.publish(event, loaded)
         except EventsUnavailable as failure:
-            outage = self._outages.setdefault(event.exchange, _Outage())
-            outage.failed(self._stores.runtime.now())
-            raise Postponed(self._delay(outage.pause)) from failure
+            outage = self._outages.setdefault(event.exchange, _Outage(self._stores.runtime.now))
+            outage.breaker.failed()
+            raise Postponed(self._delay(outage.breaker.pause_left)) from failure
         self._outages.pop(event.exchange, None)
 
-    def _delay(self, left: timedelta) -> float:
-        return left.total_seconds() + self._stores.runtime.jitter() * SPREAD
+    def _delay(self, left: float) -> float:
+        return left + self._stores.runtime.jitter() * SPREAD

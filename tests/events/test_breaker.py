@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shared.domain.retrying import Retries
 from shared.events.breaker import Breaker
 
 
@@ -40,7 +41,7 @@ def test_it_opens_after_so_many_failures_in_a_row(clock: Clock) -> None:
 
 
 def test_one_probe_at_a_time_tries_again_after_a_pause_that_doubles(clock: Clock) -> None:
-    breaker = Breaker(clock, first_pause=1, longest_pause=4)
+    breaker = Breaker(clock, retries=Retries(first=1, longest=4))
     fail(breaker)
     for pause in (1, 2, 4, 4):
         clock.time += pause - 0.01
@@ -61,7 +62,7 @@ def test_one_probe_at_a_time_tries_again_after_a_pause_that_doubles(clock: Clock
 
 
 def test_late_failures_of_earlier_attempts_do_not_prolong_the_pause(clock: Clock) -> None:
-    breaker = Breaker(clock, first_pause=1)
+    breaker = Breaker(clock, retries=Retries(first=1, longest=30))
     with breaker.attempt(), breaker.attempt(), breaker.attempt():
         breaker.failed()
         breaker.failed()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.domain.priority import PRIORITIES
-from shared.domain.protocol import TRIES
+from shared.domain.retrying import LOST_RACE
 from shared.errors import ServiceUnavailable
 from shared.storage import keys
 from shared.storage.counting import Kind
@@ -66,7 +66,7 @@ def test_call_that_is_overtaken_too_often_rolls_back(prepare: Step, party: Party
     gate.world = world
     (outcome,) = world.simulation.outcomes(world.victim(party(world, world.services)))
     assert isinstance(outcome, ServiceUnavailable)
-    assert gate.times == TRIES
+    assert gate.times == LOST_RACE.tries
     assert _messages(world) == messages
     assert _rows(world) == rows
     gate.world = None

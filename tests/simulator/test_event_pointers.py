@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from shared.domain import announcements
+from shared.domain.retrying import UNSENT_EVENTS
 from shared.events.pointers import from_json, to_json
 from shared.storage.counting import Kind
 from shared.storage.internal_messages import (
     EVENTS_QUEUE,
 )
-from shared.usecases.timers import FIRST_PAUSE, SPREAD, Postponed
+from shared.usecases.timers import SPREAD, Postponed
 from tests.simulator.queue_host import App, Host, Requests, a_world, poisoned
 from tests.simulator.world import World
 
@@ -85,7 +86,7 @@ def test_pointers_that_are_handled_side_by_side_count_as_one_attempt(app: App) -
 
     async def story() -> None:
         world.topics.publish = counted  # type: ignore[method-assign]
-        first, spread = FIRST_PAUSE.total_seconds(), SPREAD
+        first, spread = UNSENT_EVENTS.first, SPREAD
         world.topics.is_down = True
         assert max(await together(20)) <= first + spread, "they failed together, so the pause is that of one failure"
         await world.clock.sleep(first)

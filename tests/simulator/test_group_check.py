@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from shared.domain.protocol import FIRST_WAIT, ORPHAN_AFTER, TRIES
+from shared.domain.protocol import ORPHAN_AFTER
+from shared.domain.retrying import LOST_RACE
 from shared.domain.task import Resolved
 from shared.errors import ServiceUnavailable
 from shared.services import Services
@@ -168,7 +169,7 @@ def test_header_that_always_changes_is_tried_with_pauses_and_then_left_to_the_ne
             await GroupCheck(replace(stores, runtime=runtime)).clear_due(header)
 
     world.run(story())
-    assert pauses == [FIRST_WAIT * 2**attempt for attempt in range(TRIES - 1)]
+    assert pauses == [LOST_RACE.first * 2**attempt for attempt in range(LOST_RACE.tries - 1)]
 
 
 def test_member_row_keeps_the_final_status_of_the_latest_generation_alone() -> None:

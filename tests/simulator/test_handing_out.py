@@ -14,7 +14,7 @@ import pytest
 
 from shared.domain import claims
 from shared.domain.effects import Decision, RemoveMessage
-from shared.domain.protocol import TRIES
+from shared.domain.retrying import LOST_RACE
 from shared.domain.task import Created, Resolved, State, Task
 from shared.errors import ServiceUnavailable
 from shared.storage import keys
@@ -260,7 +260,7 @@ def test_a_claim_with_an_effect_that_would_be_dropped_is_refused_before_its_comm
     world.run(story())
 
 
-@pytest.mark.parametrize("last", range(1, TRIES + 1))
+@pytest.mark.parametrize("last", range(1, LOST_RACE.tries + 1))
 def test_a_quarantine_in_any_lost_race_of_the_worker_s_row_holds(last: int) -> None:
     """The claim's transaction loses `last` races: to calls that leave the worker free, then to the quarantine."""
     lost: list[Call] = []

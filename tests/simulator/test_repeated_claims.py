@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shared.domain.protocol import FIRST_WAIT
+from shared.domain.retrying import LOST_RACE
 from shared.domain.task import State
 from shared.services import Services
 from shared.storage.interface import StorageUnavailable
@@ -21,7 +21,7 @@ from tests.twin.gate import Phase, as_process
 from tests.twin.reduction import explore_distinct
 
 
-@pytest.mark.parametrize("later", [0.0, 0.5 * FIRST_WAIT], ids=["at once", "when the first call has noticed"])
+@pytest.mark.parametrize("later", [0.0, 0.5 * LOST_RACE.first], ids=["at once", "when the first call has noticed"])
 def test_a_claim_that_a_repeat_has_given_to_its_worker_is_not_handed_back(later: float) -> None:
     """Its commit got no answer, so that it is to be handed back, and the worker comes back with the same call."""
     ends: set[tuple[bool, State]] = set()

@@ -16,6 +16,7 @@ from aiohttp.test_utils import TestServer
 from azure.core.credentials import AccessToken, AccessTokenInfo, AzureNamedKeyCredential
 from azure.core.credentials_async import AsyncTokenCredential
 
+from shared.domain.retrying import STORAGE_REQUEST
 from shared.storage.connection import AzureStorage, Credential, Endpoints
 from shared.storage.counting import Kind
 from shared.storage.exchange import Connections
@@ -31,7 +32,7 @@ from shared.storage.interface import (
 from shared.storage.wire import REQUEST_ID, Answer, Patience, Request
 
 KEY = AzureNamedKeyCredential("account", "c2VjcmV0LWtleQ==")
-PATIENCE = Patience(total=20, first_pause=0.001)
+PATIENCE = Patience(total=20, retries=replace(STORAGE_REQUEST, first=0.001))
 RECEIPT = Receipt(message_id="id", pop_receipt="receipt", visible=datetime(2026, 1, 1, tzinfo=UTC))
 ROW = '{"PartitionKey":"p","RowKey":"k","Timestamp":"2026-01-01T00:00:00.1234567Z","odata.etag":"W/\\"1\\""}'
 DATE = "Thu, 01 Jan 2026 00:00:00 GMT"

@@ -7,7 +7,6 @@ from datetime import timedelta
 from shared.domain.protocol import (
     CLIENT_CLOCK_SKEW,
     EXPIRY_GRACE_PERIOD,
-    FIRST_WAIT,
     HIDDEN_WHILE_CLAIMING,
     LATE_TIMERS,
     LATEST_COMMIT,
@@ -18,8 +17,8 @@ from shared.domain.protocol import (
     RESOLVED_DELAY,
     ROWS_COMPLETE_AFTER,
     STORAGE_CLOCK_SKEW,
-    TRIES,
 )
+from shared.domain.retrying import LOST_RACE
 from shared.settings import SHORTEST_FOR_WORKERS
 from shared.storage.limits import MAX_DELAY
 from shared.storage.wire import Patience
@@ -32,8 +31,8 @@ def test_no_commit_comes_after_readers_of_what_is_ahead_have_given_up_waiting() 
 
 
 def test_all_tries_of_a_lost_race_end_long_before_the_latest_commit() -> None:
-    pauses = timedelta(seconds=FIRST_WAIT * (2**TRIES - 1))
-    assert pauses + TRIES * LONGEST_REQUEST < LATEST_COMMIT
+    pauses = timedelta(seconds=sum(LOST_RACE.pause(number, 1) for number in range(LOST_RACE.tries)))
+    assert pauses + LOST_RACE.tries * LONGEST_REQUEST < LATEST_COMMIT
 
 
 def test_what_is_read_as_complete_gets_no_more_from_calls_under_way() -> None:

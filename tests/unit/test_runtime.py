@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from shared.domain.protocol import FIRST_WAIT, LONGEST_WAIT, TRIES
+from shared.domain.retrying import LOST_RACE, Retries
 from shared.runtime import Runtime, attempts
 
 
-def collected(most: int = TRIES, *, jitter: float = 1.0, stop_at: int | None = None) -> tuple[list[int], list[float]]:
+def collected(
+    retries: Retries = LOST_RACE, *, jitter: float = 1.0, stop_at: int | None = None
+) -> tuple[list[int], list[float]]:
     """The numbers of the attempts, and the seconds of the pauses."""
     numbers: list[int] = []
     pauses: list[float] = []
@@ -20,7 +23,7 @@ def collected(most: int = TRIES, *, jitter: float = 1.0, stop_at: int | None = N
 
     async def run() -> None:
         runtime = Runtime(sleep=sleep, jitter=lambda: jitter)
-        async for attempt in attempts(runtime, most):
+        async for attempt in attempts(runtime, retries):
             numbers.append(attempt)
             if attempt == stop_at:
                 return
@@ -31,8 +34,8 @@ def collected(most: int = TRIES, *, jitter: float = 1.0, stop_at: int | None = N
 
 def test_attempts_pause_between_and_neither_before_the_first_nor_after_the_last() -> None:
     numbers, pauses = collected()
-    assert numbers == list(range(TRIES))
-    assert pauses == [FIRST_WAIT * 2**number for number in range(TRIES - 1)]
+    assert numbers == list(range(LOST_RACE.tries))
+    assert pauses == [LOST_RACE.first * 2**number for number in range(LOST_RACE.tries - 1)]
 
 
 def test_an_attempt_that_succeeds_costs_no_pause() -> None:
@@ -40,11 +43,11 @@ def test_an_attempt_that_succeeds_costs_no_pause() -> None:
 
 
 def test_pauses_are_bounded() -> None:
-    _, pauses = collected(12)
-    assert max(pauses) == pauses[-1] == LONGEST_WAIT
+    _, pauses = collected(replace(LOST_RACE, tries=12))
+    assert max(pauses) == pauses[-1] == LOST_RACE.longest
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.25])
 def test_pauses_have_full_jitter(jitter: float) -> None:
     _, pauses = collected(jitter=jitter)
-    assert pauses == [jitter * FIRST_WAIT * 2**number for number in range(TRIES - 1)]
+    assert pauses == [jitter * LOST_RACE.first * 2**number for number in range(LOST_RACE.tries - 1)]

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import hmac
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import AsyncMock
@@ -20,6 +21,7 @@ from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.rest import HttpRequest
 from azure.storage.queue import UserDelegationKey
 
+from shared.domain.retrying import STORAGE_REQUEST
 from shared.storage.connection import AzureStorage, Endpoints
 from shared.storage.interface import SignedQueue, StorageUnavailable
 from shared.storage.names import Names
@@ -238,7 +240,7 @@ async def azure() -> AsyncIterator[Azure]:
 
 
 def account(azure: Azure, signing_key: str | None = None) -> AzureStorage:
-    patience = Patience(retries=0)
+    patience = Patience(retries=replace(STORAGE_REQUEST, tries=1))
     endpoints = Endpoints(table=azure.url, queue=azure.url, blob=azure.url)
     return AzureStorage(
         endpoints, Identity(), signing_key=signing_key, patience=patience, transport=Unwrapped(patience)

@@ -1,11 +1,13 @@
 """The HTTP pipeline against a server that misbehaves on purpose: retries, time limits, credentials, odd answers."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import unused_port
 
+from shared.domain.retrying import STORAGE_REQUEST
 from shared.storage.connection import AzureStorage, Endpoints, parse_connection_string
 from shared.storage.counting import counting
 from shared.storage.interface import Create, Refusal, StorageRefused, StorageUnavailable, TransactionRefused, Upsert
@@ -13,7 +15,7 @@ from shared.storage.wire import Patience, Refused
 from tests.unit.hot_requests import Identity, IdentityWithInfo, Script, Service, cut_off, name_of, serving, silence
 
 _KEY = "c2VjcmV0LWtleQ=="
-_PATIENCE = Patience(connect=1, read=0.2, total=1, retries=3, first_pause=0.001)
+_PATIENCE = Patience(connect=1, read=0.2, total=1, retries=replace(STORAGE_REQUEST, first=0.001))
 _ROW = {"PartitionKey": "p", "RowKey": "k", "Timestamp": "2026-01-01T00:00:00.0000000Z", "odata.etag": 'W/"1"'}
 
 
@@ -65,7 +67,7 @@ async def test_tries_come_to_an_end(service: Service) -> None:
     async with service.account() as account:
         with pytest.raises(StorageUnavailable) as caught:
             await account.storage.tables.get("Tasks", "p", "k")
-    assert len(service.requests) == 1 + _PATIENCE.retries
+    assert len(service.requests) == _PATIENCE.retries.tries
     assert str(caught.value) == "ServerBusy 503"
     assert not isinstance(caught.value, StorageRefused)
 
@@ -224,7 +226,7 @@ def test_a_bad_connection_string_is_not_quoted(text: str) -> None:
 
 def test_the_pauses_fit_the_time_allowed() -> None:
     patience = Patience()
-    longest = sum(1.5 * patience.first_pause * 3**number for number in range(patience.retries))
+    longest = sum(patience.retries.pause(number, 1) for number in range(patience.retries.tries - 1))
     assert longest < patience.total < 20  # design 2: requests time out at 20 s
 
 

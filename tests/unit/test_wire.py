@@ -52,6 +52,8 @@ from tests.unit.hot_requests import (
     with_headers,
 )
 
+TRIED_TWICE = replace(PATIENCE, retries=replace(PATIENCE.retries, tries=2))
+
 
 @pytest.fixture
 async def service() -> AsyncIterator[Service]:
@@ -279,7 +281,7 @@ async def test_an_answer_without_a_name_counts_only_if_it_says_what_it_is_about(
         (creating("other"), False),
     ):
         service.script = [nameless(hot)]
-        async with service.account(KEY, patience=replace(PATIENCE, retries=1)) as account:
+        async with service.account(KEY, patience=TRIED_TWICE) as account:
             if wanted:
                 await hot.send(account.storage)
                 continue
@@ -320,7 +322,7 @@ async def test_a_refusal_without_a_name_and_without_the_service_s_word_is_none(s
         return web.Response(status=404, body=b"<html>nothing here</html>")
 
     service.script = [of_something_in_between]
-    async with service.account(KEY, patience=replace(PATIENCE, retries=1)) as account:
+    async with service.account(KEY, patience=TRIED_TWICE) as account:
         with pytest.raises(StorageUnavailable):
             await HOT["get"].send(account.storage)
 
