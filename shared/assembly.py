@@ -63,7 +63,6 @@ def assemble(
             parts.refused_credentials,
             parts.stalls,
             runtime.now,
-            time.monotonic,
         ),
         end_polls=parts.poller.end_waits,
         create_task=_create_task(parts),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from functools import cached_property
 
@@ -125,11 +124,11 @@ class Parts:
 
     @cached_property
     def ending_credentials(self) -> EndingCredentials:
-        return EndingCredentials(self.clients, self.runtime, time.monotonic)
+        return EndingCredentials(self.clients, self.runtime)
 
     @cached_property
     def refused_credentials(self) -> RefusedCredentials:
-        return RefusedCredentials(RefusedStore(self.storage.tables), self.runtime, time.monotonic)
+        return RefusedCredentials(RefusedStore(self.storage.tables), self.runtime)
 
     @cached_property
     def stalls(self) -> Stalls:
@@ -176,7 +175,9 @@ class Parts:
     @cached_property
     def heartbeat(self) -> Heartbeat:
         asks = asks_of(self.storage)
-        return Heartbeat(asks if self._ask_events is None else asks | {"Service Bus": self._ask_events}, time.monotonic)
+        if self._ask_events is not None:
+            asks["Service Bus"] = self._ask_events
+        return Heartbeat(asks, self.runtime.now)
 
     @cached_property
     def poll_urls(self) -> PollUrls:

@@ -7,21 +7,17 @@ import logging
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
-from shared.auth.cache import StaleCache
+from shared import remembered
 from shared.auth.client_store import ClientChanged, ClientRecord, ClientStore
 from shared.auth.clients import Client, Refusal
 from shared.auth.expansion import Roles
 from shared.auth.role_store import RoleSnapshot, RoleStore
 from shared.frozen import dataclass
+from shared.memo import Memo
 from shared.storage.interface import StorageUnavailable
 from shared.vault import CannotOpen, Vault
 
-STALENESS = timedelta(seconds=60)
-"""How long a client or the roles are kept: how late other processes see a change (design 2.8)."""
-ABSENCE_STALENESS = timedelta(seconds=5)
-"""The same for a client that does not exist: it may be one that is just being created."""
 USE_NOTED_EVERY = timedelta(hours=1)
-_MAX_CLIENTS = 2000
 _READS_AT_ONCE = 16
 """Clients that are read at a time: anyone can send names that do not exist."""
 
@@ -52,8 +48,8 @@ class TableKeyring:
         self._roles = roles
         self._vault = vault
         self._now = now
-        self._known: StaleCache[_Known | None] = StaleCache(now, _MAX_CLIENTS, STALENESS, ABSENCE_STALENESS)
-        self._snapshot: StaleCache[RoleSnapshot] = StaleCache(now, 1, STALENESS)
+        self._known: Memo[str, _Known | None] = Memo(remembered.CLIENTS, now)
+        self._snapshot: Memo[str, RoleSnapshot] = Memo(remembered.ROLES, now)
         self._noting: set[str] = set()
         self._note_refused = note_refused
         self._reads = asyncio.Semaphore(_READS_AT_ONCE)
@@ -71,19 +67,19 @@ class TableKeyring:
         """The client of that id. Raises StorageUnavailable."""
         if client_id in self._static:
             return self._static[client_id]
-        known = await self._known.get(client_id, lambda: self._read(client_id))
+        known = await self._known.read(client_id, lambda: self._read(client_id))
         return known.client if known else None
 
     async def roles(self) -> Roles:
         """All roles. Raises StorageUnavailable."""
-        return (await self._snapshot.get("", self._roles.load)).roles
+        return (await self._snapshot.read("", self._roles.load)).roles
 
     async def used(self, client: Client) -> None:
         """Notes the use at most once an hour, of all processes together. What goes wrong there is left for later."""
         if client.client_id in self._static:
             return
         try:
-            known = await self._known.get(client.client_id, lambda: self._read(client.client_id))
+            known = await self._known.read(client.client_id, lambda: self._read(client.client_id))
             if known is not None and self._now() - known.record.last_date_used >= USE_NOTED_EVERY:
                 await self._note_use(known)
         except (ClientChanged, StorageUnavailable) as error:
@@ -116,11 +112,11 @@ class TableKeyring:
 
     def forget_client(self, client_id: str) -> None:
         """Drops a client from the cache: it has just been changed, or may have been."""
-        self._known.forget(client_id)
+        self._known.pop(client_id)
 
     def forget_roles(self) -> None:
         """Drops the roles from the cache: they have just been changed, or may have been."""
-        self._snapshot.forget("")
+        self._snapshot.pop("")
 
     async def _read(self, client_id: str) -> _Known | None:
         async with self._reads:

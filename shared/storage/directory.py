@@ -12,12 +12,13 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from shared import remembered
 from shared.concurrency import together
 from shared.domain.dates import format_date, parse_date
 from shared.domain.retrying import LOST_RACE_FOR_DIRECTORY
 from shared.errors import ServiceUnavailable
 from shared.frozen import dataclass
-from shared.recent import Recent
+from shared.memo import Memo
 from shared.runtime import Runtime, attempts
 from shared.storage import keys
 from shared.storage.codec import compact
@@ -68,7 +69,7 @@ class DirectoryStore:
         self._expiry = expiry
         self._now = runtime.now
         self._runtime = runtime
-        self._fresh: Recent[tuple[Kind, str], tuple[datetime, datetime]] = Recent(_REMEMBERED)
+        self._fresh: Memo[tuple[Kind, str], tuple[datetime, datetime]] = Memo(remembered.DIRECTORY)
         """When this process knew each row to have been written last, and its expiration."""
 
     async def seen(self, task_queue_id: str, life: timedelta) -> None:
@@ -199,7 +200,6 @@ class DirectoryStore:
         return entry if entry is not None and entry.expires > self._now() else None
 
 
-_REMEMBERED = 20_000
 _NO_SPARE = datetime(9999, 1, 1, tzinfo=UTC)
 """An expiration beyond this is never."""
 _NAME = {Kind.TASK_QUEUE: "taskQueueId", Kind.PROVISIONER: "provisionerId"}

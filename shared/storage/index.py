@@ -11,19 +11,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 
+from shared import remembered
 from shared.domain.dates import format_date, parse_date
 from shared.domain.index import Entry, namespaces_above, replaces, split
 from shared.errors import ServiceUnavailable
 from shared.frozen import dataclass
-from shared.recent import Recent
+from shared.memo import Memo
 from shared.runtime import Runtime, attempts
 from shared.storage import keys
 from shared.storage.codec import compact
 from shared.storage.expiry import ExpiryStore, is_over
 from shared.storage.interface import Create, Merge, Operation, Replace, Row, Storage, TransactionRefused, Value
 from shared.storage.partitions import rows_of, sweep
-
-_REMEMBERED = 50_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +40,7 @@ class IndexStore:
         self._tables = storage.tables
         self._expiry = expiry
         self._runtime = runtime
-        self._listed: Recent[str, datetime] = Recent(_REMEMBERED)
+        self._listed: Memo[str, datetime] = Memo(remembered.NAMESPACES)
         """Until when this process knows a namespace to be listed at least."""
 
     async def insert(self, entry: Entry, *, is_call: bool) -> Entry:

@@ -14,9 +14,10 @@ from collections.abc import Callable
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 
+from shared import remembered
 from shared.domain.task import MessageHandles, Task
 from shared.frozen import dataclass
-from shared.recent import Recent
+from shared.memo import Memo
 
 FRESH = timedelta(seconds=1)
 """For so long a status that was seen may be shown without another look."""
@@ -25,10 +26,6 @@ VOUCHED_FOR = timedelta(minutes=5)
 
 It bounds what a call can leave behind that died between its commit and the rows that follow it.
 """
-MOST_KNOWN = 20_000
-"""Tasks of which a process knows the status."""
-MOST_COMMITTED = 5_000
-"""Unresolved tasks that a process has committed last, of which it knows all: some 2 KB each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +70,12 @@ class Known:
 class KnownStatuses:
     """Statuses that calls of this process have read or committed, in bounded memory."""
 
-    def __init__(self, now: Callable[[], datetime], capacity: int = MOST_KNOWN) -> None:
+    def __init__(self, now: Callable[[], datetime], capacity: int = remembered.STATUSES.capacity) -> None:
         self._now = now
         self._order = 0
-        self._known: Recent[str, Known] = Recent(capacity)
-        self._committed: Recent[str, tuple[Task, str]] = Recent(min(capacity, MOST_COMMITTED))
+        most_committed = min(capacity, remembered.COMMITTED.capacity)
+        self._known: Memo[str, Known] = Memo(replace(remembered.STATUSES, capacity=capacity))
+        self._committed: Memo[str, tuple[Task, str]] = Memo(replace(remembered.COMMITTED, capacity=most_committed))
 
     def begin(self) -> Moment:
         """A new moment: before a read or a commit is sent, or after a row was seen."""

@@ -16,10 +16,11 @@ import asyncio
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from shared import remembered
 from shared.concurrency import together
 from shared.domain.dates import format_date, parse_date
 from shared.domain.priority import PRIORITIES, Priority
-from shared.recent import Recent
+from shared.memo import Memo
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.interface import (
@@ -37,10 +38,6 @@ from shared.storage.interface import (
 from shared.storage.messages import pending_queue
 from shared.storage.partitions import delete_together
 
-BANDS_STALE = timedelta(seconds=10)
-"""How old a process's knowledge of the bands in use may be (design 2.8)."""
-KNOWN_FOR = timedelta(hours=1)
-"""How long a process relies on queues that it knows to exist."""
 NOTED_EVERY = timedelta(days=1)
 """How often a process notes in the pool's header that the pool is in use."""
 DELETED_WITHIN = timedelta(minutes=2)
@@ -48,8 +45,6 @@ DELETED_WITHIN = timedelta(minutes=2)
 WAIT_FOR_DELETION = 20
 """Seconds that a call waits for it before it reports that storage is not available."""
 LOOK_AGAIN = timedelta(days=1)
-_REMEMBERED = 10_000
-"""Pools."""
 
 
 class PoolQueues:
@@ -60,11 +55,11 @@ class PoolQueues:
         self._queues = storage.queues
         self._now = runtime.now
         self._sleep = runtime.sleep
-        self._made: Recent[tuple[str, Priority], datetime] = Recent(len(PRIORITIES) * _REMEMBERED)
+        self._made: Memo[tuple[str, Priority], bool] = Memo(remembered.BAND_QUEUES, self._now)
         """Bands whose queues exist, and when the header last said so."""
-        self._all_made: Recent[str, datetime] = Recent(_REMEMBERED)
+        self._all_made: Memo[str, bool] = Memo(remembered.ALL_QUEUES, self._now)
         self._making: dict[tuple[str, Priority], asyncio.Future[None]] = {}
-        self._bands: Recent[str, tuple[datetime, tuple[Priority, ...]]] = Recent(_REMEMBERED)
+        self._bands: Memo[str, tuple[Priority, ...]] = Memo(remembered.BANDS, self._now)
 
     async def ensure_band(self, task_queue_id: str, priority: Priority) -> None:
         """Makes sure that the band's queue exists and that pollers know of it.
@@ -72,7 +67,7 @@ class PoolQueues:
         No request while this process knows, which it does for an hour. Raises StorageUnavailable.
         """
         band = (task_queue_id, priority)
-        while not self._is_recent(self._made.get(band)):
+        while band not in self._made:
             making = self._making.get(band)
             if making is not None:
                 await asyncio.wait([making])  # another call is at it; if it fails, this one tries
@@ -93,14 +88,14 @@ class PoolQueues:
             await self._list_pool(task_queue_id, header, read)
             await self.note(task_queue_id, {_column(priority): True, _USED: format_date(read)})
             self._bands.pop(task_queue_id)
-        self._made[(task_queue_id, priority)] = read
+        self._made.put((task_queue_id, priority), True, read=read)
 
     async def ensure_queues(self, task_queue_id: str) -> None:
         """Makes sure that the queues of all bands exist, for those who poll them by signed URLs.
 
         One request an hour in a process. What the service itself polls does not change. Raises StorageUnavailable.
         """
-        if self._is_recent(self._all_made.get(task_queue_id)):
+        if task_queue_id in self._all_made:
             return
         read = self._now()
         header = await self._used(task_queue_id)
@@ -108,21 +103,21 @@ class PoolQueues:
             await together(*(self._queues.create(pending_queue(task_queue_id, band)) for band in PRIORITIES))
             await self._list_pool(task_queue_id, header, read)
             await self.note(task_queue_id, {_QUEUES_MADE: True, _USED: format_date(read)})
-        self._all_made[task_queue_id] = read
+        self._all_made.put(task_queue_id, True, read=read)
 
     async def bands(self, task_queue_id: str) -> tuple[Priority, ...]:
         """The bands in use, highest first; up to 10 s old. Raises StorageUnavailable."""
-        remembered = self._bands.get(task_queue_id)
-        if remembered is not None and self._now() - remembered[0] < BANDS_STALE:
-            return remembered[1]
+        known = self._bands.get(task_queue_id)
+        if known is not None:
+            return known
         read = self._now()
         header = await self._header(task_queue_id)
         if header is not None and not _is_retired(header):
             header = await self._used(task_queue_id, header)
         found = () if header is None else _bands(header)
-        self._bands[task_queue_id] = (read, found)
+        self._bands.put(task_queue_id, found, read=read)
         for band in found:
-            self._made[(task_queue_id, band)] = read
+            self._made.put((task_queue_id, band), True, read=read)
         return found
 
     async def checked_to(self, task_queue_id: str) -> str:
@@ -259,9 +254,6 @@ class PoolQueues:
             except TransactionRefused:
                 continue
             return
-
-    def _is_recent(self, known: datetime | None) -> bool:
-        return known is not None and self._now() - known < KNOWN_FOR
 
 
 _QUEUES_MADE = "queuesMade"

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from shared import remembered
 from shared.domain.dates import format_date, parse_date
 from shared.frozen import dataclass
-from shared.recent import Recent
+from shared.memo import Memo
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.codec import compact
@@ -117,13 +118,13 @@ class WorkerStore:
     def __init__(self, storage: Storage, runtime: Runtime) -> None:
         self._tables = storage.tables
         self._now = runtime.now
-        self._known: Recent[tuple[str, str, str], tuple[datetime, WorkerRecord]] = Recent(_REMEMBERED)
+        self._known: Memo[tuple[str, str, str], WorkerRecord] = Memo(remembered.WORKERS, self._now)
 
     async def known(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord:
         """The worker, as it is or as it would be written first; up to 30 s old."""
-        remembered = self._known.get((task_queue_id, worker_group, worker_id))
-        if remembered is not None and self._now() - remembered[0] < QUARANTINE_STALE:
-            return remembered[1]
+        known = self._known.get((task_queue_id, worker_group, worker_id))
+        if known is not None:
+            return known
         return await self.read(task_queue_id, worker_group, worker_id)
 
     async def read(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord:
@@ -174,13 +175,13 @@ class WorkerStore:
 
     def latest(self, record: WorkerRecord) -> WorkerRecord:
         """What this process knows of the worker by now, which may be newer: no request."""
-        remembered = self._known.get((record.task_queue_id, record.worker_group, record.worker_id))
-        return record if remembered is None else remembered[1]
+        known = self._known.peek((record.task_queue_id, record.worker_group, record.worker_id))
+        return record if known is None else known
 
     def was_seen(self, task_queue_id: str, worker_group: str, worker_id: str) -> bool:
         """Whether this process knows that the worker was written as seen not long ago: no request."""
-        remembered = self._known.get((task_queue_id, worker_group, worker_id))
-        return remembered is not None and not self.is_due(remembered[1])
+        known = self._known.peek((task_queue_id, worker_group, worker_id))
+        return known is not None and not self.is_due(known)
 
     def is_due(self, record: WorkerRecord) -> bool:
         """Whether a worker that has claimed nothing should be written as seen."""
@@ -240,10 +241,9 @@ class WorkerStore:
         return [row.key async for page in pages for row in page]
 
     def _remember(self, record: WorkerRecord) -> None:
-        self._known[(record.task_queue_id, record.worker_group, record.worker_id)] = (self._now(), record)
+        self._known[(record.task_queue_id, record.worker_group, record.worker_id)] = record
 
 
-_REMEMBERED = 20_000
 _COUNTED = ("expires", "quarantineUntil")
 
 

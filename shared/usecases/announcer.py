@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from shared import remembered
 from shared.concurrency import together
 from shared.domain.events import Event, Exchange, GroupEvent, TaskEvent
 from shared.events.messages import EventMessage, render, render_group
 from shared.events.pointers import to_json
 from shared.events.unavailable import EventsUnavailable
-from shared.recent import Recent
+from shared.memo import Memo
 from shared.storage.messages import Messages
 from shared.storage.tasks import Loaded
-
-_REMEMBERED = 20_000
-"""MessageIds of events that this process has sent, or kept a pointer to."""
 
 
 class Publisher(Protocol):
@@ -35,7 +33,7 @@ class Announcer:
         self._messages = messages
         self._wake = wake
         self._size_limit = size_limit
-        self._sent: Recent[str, bool] = Recent(_REMEMBERED)
+        self._sent: Memo[str, bool] = Memo(remembered.SENT)
 
     async def announce(self, events: Sequence[TaskEvent], loaded: Loaded) -> None:
         """Publishes a task's events, or keeps pointers to them. Raises StorageUnavailable when neither works."""
@@ -46,7 +44,7 @@ class Announcer:
     async def announce_again(self, events: Sequence[TaskEvent], loaded: Loaded) -> None:
         """As `announce`, for what another process may have announced: not what this one knows to be announced."""
         messages = [self.rendered(event, loaded) for event in events]
-        await self._send([message for message in messages if self._sent.get(message.message_id) is None])
+        await self._send([message for message in messages if message.message_id not in self._sent])
 
     async def announce_group(self, event: GroupEvent) -> None:
         """Publishes a group's event, or keeps a pointer to it. Raises StorageUnavailable when neither works."""

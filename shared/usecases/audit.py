@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
+from shared import remembered
 from shared.errors import ApiError
-from shared.recent import Recent
+from shared.memo import Memo
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.audit import AuditEntry, AuditStore, Subject
@@ -20,7 +21,6 @@ log = logging.getLogger("taskcluster.audit")
 
 NOBODY: Final = "anonymous"
 """Who makes a call without credentials."""
-_REMEMBERED = 10_000
 
 
 class Entry:
@@ -64,7 +64,7 @@ class Audit:
         self._expiry = expiry
         self._runtime = runtime
         self._kept = kept
-        self._scheduled: Recent[str, datetime] = Recent(_REMEMBERED)
+        self._scheduled: Memo[str, datetime] = Memo(remembered.HISTORIES)
         """Until when the histories that this process has written to are looked into."""
 
     @asynccontextmanager

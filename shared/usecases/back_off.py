@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from shared.recent import Recent
+from shared import remembered
+from shared.memo import Memo
 
 WINDOW = timedelta(seconds=10)
 FREE = 20
@@ -14,7 +15,6 @@ FREE = 20
 HIGHEST = 7
 LONGEST = 2 ** (HIGHEST - 1)
 """Seconds of the longest advice."""
-_MOST_POOLS = 10_000
 
 
 @dataclass
@@ -33,7 +33,7 @@ class BackOff:
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
-        self._pools: Recent[str, _Traffic] = Recent(_MOST_POOLS)
+        self._pools: Memo[str, _Traffic] = Memo(remembered.VAIN)
 
     def in_vain(self, task_queue_id: str) -> int:
         """Counts a request that found nothing, or only asked for URLs. Returns the advice in seconds, 0 for none."""

@@ -6,15 +6,16 @@ Nothing else of a deployment's credentials has an end that the service could see
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from shared import remembered
 from shared.auth.client_store import ClientStore, ClientTerm
 from shared.auth.clients import Refusal
 from shared.auth.refused_store import Refused, RefusedStore
-from shared.cached_answer import CachedAnswer
 from shared.frozen import dataclass
+from shared.memo import Memo
 from shared.runtime import Runtime
 from shared.storage.interface import MAX_OPERATIONS, StorageUnavailable
 from shared.telemetry.instruments import ENDING_CREDENTIALS
@@ -23,8 +24,6 @@ NOTICE = timedelta(days=30)
 """How long before its end a client is named."""
 SHORTEST = 3
 """A client is not named in more than this part of its time: one that is made for a week has two days of notice."""
-CACHE_SECONDS = 600.0
-"""How long an answer is given to others: all clients are read for it."""
 FLUSH_SECONDS = 60.0
 """So often a process writes which clients are refused, if any are."""
 AGAIN = timedelta(minutes=2)
@@ -36,8 +35,6 @@ WRITTEN_EVERY = timedelta(minutes=10)
 """A client that goes on to be refused is written again by the same process so often."""
 LATELY = timedelta(minutes=30)
 """So long after its last refusal that is known a client is named."""
-REFUSED_CACHE_SECONDS = 60.0
-"""How long it is kept which clients are refused."""
 
 log = logging.getLogger("taskcluster.housekeeping")
 
@@ -54,14 +51,14 @@ class Ending:
 class EndingCredentials:
     """Looks for such clients: a small read for a thousand of them, every ten minutes if anybody asks."""
 
-    def __init__(self, clients: ClientStore, runtime: Runtime, monotonic: Callable[[], float]) -> None:
+    def __init__(self, clients: ClientStore, runtime: Runtime) -> None:
         self._clients = clients
         self._runtime = runtime
-        self._kept = CachedAnswer(self._look, monotonic, CACHE_SECONDS)
+        self._kept: Memo[str, Sequence[Ending]] = Memo(remembered.ENDING, runtime.now)
 
     async def known(self) -> Sequence[Ending]:
         """Those there are, the first to end first. Raises StorageUnavailable."""
-        return await self._kept()
+        return await self._kept.read("", self._look)
 
     async def measure(self) -> None:
         """Sets the gauge. Raises StorageUnavailable."""
@@ -98,13 +95,13 @@ class RefusedCredentials:
     not noted, since anybody can make them up; what others sign with names that exist is, and looks like a wrong token.
     """
 
-    def __init__(self, store: RefusedStore, runtime: Runtime, monotonic: Callable[[], float]) -> None:
+    def __init__(self, store: RefusedStore, runtime: Runtime) -> None:
         self._store = store
         self._runtime = runtime
         self._seen: dict[str, _Seen] = {}
         """As many as fit into one request: the first ones, while they go on."""
         self._forgotten: datetime | None = None
-        self._kept = CachedAnswer(self._look, monotonic, REFUSED_CACHE_SECONDS)
+        self._kept: Memo[str, Mapping[str, Refused]] = Memo(remembered.REFUSED, runtime.now)
 
     def note(self, client_id: str, why: Refusal) -> None:
         """A refusal, just now."""
@@ -139,7 +136,7 @@ class RefusedCredentials:
 
     async def known(self) -> Mapping[str, Refused]:
         """Clients that were refused lately. Raises StorageUnavailable."""
-        return await self._kept()
+        return await self._kept.read("", self._look)
 
     async def measure(self) -> None:
         """Sets the gauge. Raises StorageUnavailable."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from shared import remembered
 from shared.domain.events import Exchange, GroupEvent
 from shared.domain.protocol import ORPHAN_AFTER, OVERDUE
 from shared.domain.task import Task
 from shared.errors import ServiceUnavailable
 from shared.frozen import dataclass
-from shared.joint import Joint
-from shared.recent import Recent
+from shared.memo import Memo
 from shared.runtime import attempts
 from shared.storage.group_rows import Active, Group
 from shared.storage.groups import GroupChanged, is_same_due
@@ -20,8 +20,6 @@ _ROWS = 5
 """Active rows looked at in one request: nearly always the first one ends the check."""
 _PAGES = 20
 """Such requests in one check."""
-_REMEMBERED = 10_000
-"""Groups of which a process remembers the row that has ended the latest check."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,8 +48,8 @@ class GroupCheck:
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
-        self._looks: Joint[str, _Look] = Joint()
-        self._unresolved: Recent[str, _Unresolved] = Recent(_REMEMBERED)
+        self._looks: Memo[str, _Look] = Memo(remembered.GROUP_LOOKS)
+        self._unresolved: Memo[str, _Unresolved] = Memo(remembered.UNRESOLVED)
 
     async def check(self, task_group_id: str, due: str | None = None, header: str | None = None) -> float | None:
         """Announces the group if a check is due and no active row is left.
@@ -66,7 +64,7 @@ class GroupCheck:
         check: the header does not name the caller's, `due`, any more. Raises StorageUnavailable, ServiceUnavailable.
         """
         for _ in range(_PAGES):
-            look = await self._looks.read(task_group_id, lambda: self._look(task_group_id))
+            look = await self._looks.read_anew(task_group_id, lambda: self._look(task_group_id))
             if look.has_removed:
                 continue
             group = look.group

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
 
+from shared import remembered
 from shared.concurrency import in_waves
 from shared.domain.protocol import LATEST_COMMIT, STORAGE_CLOCK_SKEW
 from shared.domain.task import State, Task
 from shared.frozen import dataclass
 from shared.joint import OneByOne
-from shared.recent import Recent
+from shared.memo import Memo
 from shared.runtime import Runtime
 from shared.storage.group_rows import Member
 from shared.storage.groups import GroupStore
@@ -31,8 +32,6 @@ The time is decided before the commit, up to `LATEST_COMMIT`, by another clock.
 ROWS_A_PAGE = 1000
 REMEMBERED = timedelta(minutes=1)
 """For so long the next reading of a pool's index starts where the last one did, if that costs little."""
-_POOLS = 1000
-"""Pools of which a process keeps, for a second, what it has read."""
 
 
 @dataclass(eq=False)
@@ -63,7 +62,7 @@ class GroupStatuses:
         self._vouchers = vouchers
         self._known = known
         self._now = runtime.now
-        self._pools: Recent[str, _Pool] = Recent(_POOLS)
+        self._pools: Memo[str, _Pool] = Memo(remembered.VOUCHERS)
 
     def begin(self) -> Moment:
         """To be called before a page of members is read."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from shared import remembered
 from shared.concurrency import both
 from shared.domain.dates import format_date, parse_date
 from shared.domain.definition import Json
@@ -14,7 +15,7 @@ from shared.domain.priority import Priority
 from shared.domain.task import Task
 from shared.errors import InputError, ResourceNotFound, ServiceUnavailable
 from shared.frozen import dataclass
-from shared.joint import Joint
+from shared.memo import Memo
 from shared.runtime import attempts
 from shared.storage import keys
 from shared.storage.definitions import Share
@@ -50,7 +51,7 @@ class Groups:
         self._stores = stores
         self._pages = pages
         self._statuses = statuses
-        self._lists: Joint[tuple[str, str, int], tuple[Group, ListedTasks]] = Joint()
+        self._lists: Memo[tuple[str, str, int], tuple[Group, ListedTasks]] = Memo(remembered.GROUP_LISTS)
 
     async def known(self, task_group_id: str) -> Group:
         """The group's header. Raises ResourceNotFound."""
@@ -68,7 +69,9 @@ class Groups:
         first = page_start(start, keys.MEMBERS)
         if limit == 0:
             return await self.known(task_group_id), ListedTasks(tasks=[], resume=None)
-        return await self._lists.read((task_group_id, first, limit), lambda: self._list(task_group_id, first, limit))
+        return await self._lists.read_anew(
+            (task_group_id, first, limit), lambda: self._list(task_group_id, first, limit)
+        )
 
     async def _list(self, task_group_id: str, first: str, limit: int) -> tuple[Group, ListedTasks]:
         begun = self._statuses.begin()

@@ -11,12 +11,13 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 
+from shared import remembered
 from shared.auth.clients import Refusal
-from shared.cached_answer import CachedAnswer
 from shared.concurrency import in_waves
 from shared.domain.dates import format_date
 from shared.domain.protocol import ROWS_COMPLETE_AFTER
 from shared.frozen import dataclass
+from shared.memo import Memo
 from shared.storage.expiry import ExpiryStore
 from shared.storage.interface import Queues, StorageUnavailable
 from shared.storage.internal_messages import (
@@ -32,8 +33,6 @@ from shared.usecases.credentials import EndingCredentials, RefusedCredentials
 from shared.usecases.heartbeat import Heartbeat
 from shared.usecases.stalls import Stalls
 
-CACHE_SECONDS = 10.0
-"""How long a verdict is given to others."""
 LIMIT_SECONDS = 5.0
 """How long storage may take to answer everything."""
 WAITS = timedelta(minutes=1)
@@ -82,7 +81,6 @@ class Health:
         refused: RefusedCredentials,
         stalls: Stalls,
         now: Callable[[], datetime],
-        monotonic: Callable[[], float],
     ) -> None:
         self._heartbeat = heartbeat
         self._queues = queues
@@ -92,11 +90,11 @@ class Health:
         self._stalls = stalls
         self._now = now
         self._fronts: dict[str, _Front] = {}
-        self._kept = CachedAnswer(self._look, monotonic, CACHE_SECONDS)
+        self._kept: Memo[str, Sequence[Finding]] = Memo(remembered.FINDINGS, now)
 
     async def findings(self) -> Sequence[Finding]:
         """What is wrong, critical things first; nothing when all is well."""
-        return await self._kept()
+        return await self._kept.read("", self._look)
 
     async def _look(self) -> Sequence[Finding]:
         silent = await self._heartbeat.silent()

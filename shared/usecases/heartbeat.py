@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 
-from shared.cached_answer import CachedAnswer
+from shared import remembered
+from shared.memo import Memo
 from shared.storage import keys
 from shared.storage.interface import Storage
 from shared.storage.internal_messages import CLAIM_QUEUE
@@ -18,8 +20,6 @@ Ask = Callable[[], Awaitable[object]]
 
 LIMIT_SECONDS = 3.0
 """How long each service may take to answer."""
-CACHE_SECONDS = 5.0
-"""How long a result is reused: frequent callers ask this process, and not the services."""
 
 
 class Heartbeat:
@@ -28,19 +28,18 @@ class Heartbeat:
     def __init__(
         self,
         asks: Mapping[str, Ask],
-        monotonic: Callable[[], float],
+        now: Callable[[], datetime],
         *,
         limit: float = LIMIT_SECONDS,
-        kept: float = CACHE_SECONDS,
     ) -> None:
         """`asks` by the names of the services; times in seconds."""
         self._asks = asks
         self._limit = limit
-        self._found = CachedAnswer(self._ask_all, monotonic, kept)
+        self._found: Memo[str, list[str]] = Memo(remembered.SILENT, now)
 
     async def silent(self) -> list[str]:
         """The names of the services that do not answer in time."""
-        return await self._found()
+        return await self._found.read("", self._ask_all)
 
     async def _ask_all(self) -> list[str]:
         answers = await asyncio.gather(*(self._answers(name, ask) for name, ask in self._asks.items()))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from shared import remembered
 from shared.domain.task import Task
 from shared.frozen import dataclass
-from shared.recent import Recent
+from shared.memo import Memo
 
-_REMEMBERED = 100_000
 SETTLED_BY = timedelta(minutes=1)
 """So long after its resolution a task's rows in its group usually show it; before that, its status row is read."""
 
@@ -28,7 +28,7 @@ class KnownTasks:
     """
 
     def __init__(self) -> None:
-        self._known: Recent[str, _Known] = Recent(_REMEMBERED)
+        self._known: Memo[str, _Known] = Memo(remembered.DEPENDENCIES)
 
     def note(self, task: Task) -> None:
         """Notes that a task exists, and whether it is resolved."""

@@ -7,12 +7,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
+from shared import remembered
 from shared.concurrency import both
 from shared.domain.definition import Definition
 from shared.domain.protocol import ORPHAN_AFTER
 from shared.errors import RequestConflict, ServiceUnavailable
 from shared.frozen import dataclass
-from shared.recent import Recent
+from shared.memo import Memo
 from shared.runtime import Runtime, attempts
 from shared.storage.codec import PackedDefinition
 from shared.storage.expiry import ExpiryStore
@@ -31,7 +32,6 @@ from shared.storage.recent_groups import RecentGroupStore
 MARGIN = timedelta(hours=1)
 """How far ahead a group's expiration is set, so that the next tasks need not move it again (contract 3.4); and how much
 earlier a task may expire than a sweep of its group."""
-_REMEMBERED = 10_000
 
 Leave = Callable[[], Awaitable[None]]
 """Rolls back a member whose task was refused. Its group stays, also one that was made for it: with the header gone, an
@@ -66,8 +66,8 @@ class Membership:
         self._expiry = expiry
         self._recent = recent
         self._runtime = runtime
-        self._known: Recent[str, _Known] = Recent(_REMEMBERED)
-        self._sweeps: Recent[tuple[str, str], bool] = Recent(_REMEMBERED)
+        self._known: Memo[str, _Known] = Memo(remembered.GROUPS)
+        self._sweeps: Memo[tuple[str, str], bool] = Memo(remembered.SWEEPS)
         """Groups, and the hours of their ends or before, for which this process has scheduled a sweep."""
 
     async def join(self, definition: Definition, packed: PackedDefinition, edges: Edges = NO_EDGES) -> Place:
@@ -132,7 +132,7 @@ class Membership:
             await self._expiry.task(definition.task_id, task_group_id, expires)
         elif group.expires - expires > MARGIN:
             sweep = task_group_id, self._expiry.bucket(expires)
-            if not self._sweeps.get(sweep):
+            if sweep not in self._sweeps:
                 await self._expiry.group(task_group_id, expires)
                 self._sweeps[sweep] = True
 

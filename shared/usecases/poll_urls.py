@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter, deque
 from datetime import datetime, timedelta
 
+from shared import remembered
 from shared.concurrency import together
 from shared.domain.priority import PRIORITIES
 from shared.domain.protocol import SIGNED_URL_CLOCK_SKEW
 from shared.frozen import dataclass
-from shared.recent import Recent
+from shared.memo import Memo
 from shared.runtime import Runtime
 from shared.storage.interface import Access
 from shared.storage.messages import pending_queue
@@ -26,8 +27,6 @@ class PollUrl:
 
 LIFE = timedelta(minutes=30)
 """Of the URLs. Who has one may poll until then, also after its worker was quarantined."""
-_REMEMBERED = 1000
-"""Task queues whose sets of URLs are counted."""
 _COUNTED = 10_000
 """Sets of URLs of a task queue that are counted."""
 
@@ -41,7 +40,7 @@ class PollUrls:
         self._pools = pools
         self._now = runtime.now
         self._hidden_for = hidden_for
-        self._given: Recent[str, deque[datetime]] = Recent(_REMEMBERED)
+        self._given: Memo[str, deque[datetime]] = Memo(remembered.POLL_URLS)
         """By task queue: when the sets of URLs expire that this process has given out."""
 
     def waiting(self) -> Counter[str]:

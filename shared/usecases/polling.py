@@ -12,23 +12,21 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
+from shared import remembered
 from shared.concurrency import together
 from shared.domain.priority import Priority
 from shared.domain.protocol import HIDDEN_WHILE_CLAIMING
 from shared.frozen import dataclass
-from shared.recent import Recent
+from shared.memo import Memo
 from shared.runtime import Runtime
 from shared.storage.messages import Messages, PendingMessage
-from shared.storage.pool_queues import BANDS_STALE
 from shared.storage.pools import PoolStore
 
 ROWS = 100
 """The oldest pending runs of a pool that are looked at."""
-_REMEMBERED = 10_000
-"""Pools."""
 
 
 class Starvation:
@@ -39,7 +37,7 @@ class Starvation:
         self._pools = pools
         self._now = runtime.now
         self._starves_after = starves_after
-        self._starving: Recent[str, tuple[datetime, list[Priority]]] = Recent(_REMEMBERED)
+        self._starving: Memo[str, list[Priority]] = Memo(remembered.STARVING, runtime.now)
 
     async def order(self, task_queue_id: str, bands: Sequence[Priority]) -> Sequence[Priority]:
         """The bands (highest first), those that starve before the others, the one that has waited longest first.
@@ -48,10 +46,8 @@ class Starvation:
         """
         if not self._starves_after or len(bands) < 2:
             return bands
-        known = self._starving.get(task_queue_id)
-        if known is None or self._now() - known[0] >= BANDS_STALE:
-            known = self._starving[task_queue_id] = self._now(), await self._read(task_queue_id)
-        starving = [band for band in known[1] if band in bands]
+        known = await self._starving.read(task_queue_id, lambda: self._read(task_queue_id))
+        starving = [band for band in known if band in bands]
         return [*starving, *(band for band in bands if band not in starving)]
 
     async def _read(self, task_queue_id: str) -> list[Priority]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from shared.joint import Joint
+from shared import remembered
+from shared.memo import Memo
 from shared.runtime import Runtime
 from shared.storage.pool_index import PoolIndex, PoolSnapshot
 
@@ -24,13 +25,13 @@ class PoolSnapshots:
     def __init__(self, index: PoolIndex, runtime: Runtime) -> None:
         self._index = index
         self._now = runtime.now
-        self._readings: Joint[str, PoolSnapshot] = Joint()
+        self._readings: Memo[str, PoolSnapshot] = Memo(remembered.POOL_READINGS)
         self._copies: dict[str, tuple[datetime, PoolSnapshot]] = {}
         """Of large pools: when the reading began, and what it found; the one that ended first comes first."""
 
     async def of_pool(self, task_queue_id: str) -> PoolSnapshot:
         """What has rows. Raises StorageUnavailable."""
-        return await self._readings.read(task_queue_id, lambda: self._read(task_queue_id))
+        return await self._readings.read_anew(task_queue_id, lambda: self._read(task_queue_id))
 
     async def _read(self, task_queue_id: str) -> PoolSnapshot:
         began = self._now()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
+from shared import remembered
 from shared.concurrency import in_waves
 from shared.domain import transitions
 from shared.domain.effects import NoDecision
@@ -18,7 +19,7 @@ from shared.domain.priority import Priority
 from shared.domain.protocol import MESSAGE_LOST_AFTER, ORPHAN_AFTER, OVERDUE
 from shared.domain.task import State
 from shared.errors import ResourceNotFound
-from shared.recent import Recent
+from shared.memo import Memo
 from shared.storage.interface import StorageUnavailable
 from shared.storage.partitions import PageReader
 from shared.storage.pools import IndexRow
@@ -30,21 +31,15 @@ MIN_ROW_AGE = timedelta(minutes=1)
 """Rows younger than this are not checked: their call may be under way."""
 UNUSED_FOR = timedelta(days=30)
 """The queues of a pool without tasks that was not used for so long are deleted; the next use creates them again."""
-EVERY = timedelta(minutes=1)
-"""Empty polls of a pool lead to a check this often at most, in one process."""
 ROWS = 1000
 """Index rows that one request reads."""
 PAGES = 10
 """Pages of a pool that one check of all pools reads: the oldest rows, then on from where the last check ended."""
-CLAIMED_EVERY = timedelta(hours=1)
-"""How often one process looks for such rows among the claimed ones of a pool."""
 LONGEST_RUN = 240.0
 """Seconds that a check of all pools takes, about. The timer comes every five minutes."""
 POOLS = 50
 """Pools of the directory that are read, and checked, before it is noted where to go on."""
 WIDTH = 8
-_REMEMBERED = 10_000
-"""Pools."""
 
 
 class Reconciler:
@@ -54,9 +49,9 @@ class Reconciler:
         self._stores = stores
         self._executor = executor
         self._now = stores.runtime.now
-        self._checked: Recent[str, datetime] = Recent(_REMEMBERED)
-        self._in_use_until: Recent[str, datetime] = Recent(_REMEMBERED)
-        self._claimed_checked: Recent[str, datetime] = Recent(_REMEMBERED)
+        self._checked: Memo[str, bool] = Memo(remembered.CHECKED, self._now)
+        self._in_use_until: Memo[str, datetime] = Memo(remembered.IN_USE)
+        self._claimed_checked: Memo[str, bool] = Memo(remembered.CLAIMED_CHECKED, self._now)
         self._next: str | None = None
         """Where in the directory the next run begins; None: it is noted in storage."""
 
@@ -65,9 +60,8 @@ class Reconciler:
 
         Raises StorageUnavailable.
         """
-        last = self._checked.get(task_queue_id)
-        if last is None or self._now() - last >= EVERY:
-            self._checked[task_queue_id] = self._now()
+        if task_queue_id not in self._checked:
+            self._checked[task_queue_id] = True
             await self._check_rows(task_queue_id, (await self._stores.pools.pending(task_queue_id, ROWS))[0])
 
     async def check_all(self, seconds: float = LONGEST_RUN) -> int:
@@ -148,11 +142,10 @@ class Reconciler:
 
         The rows of the oldest claims are enough: all those before a row that was left over go at their own deadlines.
         """
-        last = self._claimed_checked.get(task_queue_id)
-        if last is not None and self._now() - last < CLAIMED_EVERY:
+        if task_queue_id in self._claimed_checked:
             return 0
         rows = await self._stores.pools.claimed(task_queue_id, ROWS)
-        self._claimed_checked[task_queue_id] = self._now()
+        self._claimed_checked[task_queue_id] = True
         overdue = [row for row in rows if self._is_overdue(row)]
         await in_waves(WIDTH, lambda row: self._repair_logging_failures(task_queue_id, row), overdue)
         return len(overdue)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from shared import remembered
 from shared.concurrency import both
 from shared.domain.history import HOURS, Figures
 from shared.frozen import dataclass
-from shared.recent import Recent
+from shared.memo import Memo
 from shared.storage import keys
 from shared.storage.directory import DirectoryStore, Entry
 from shared.storage.history import HistoryStore
@@ -21,10 +22,6 @@ from shared.usecases.stalls import Stall, Stalls
 
 MOST = 100
 """Task queues on a page: each costs a read of its index, and one of its workers now and then."""
-COPIES_LAST = timedelta(minutes=1)
-"""How old the number of a task queue's workers may be, and the times that runs have waited."""
-_REMEMBERED = 1000
-"""Task queues whose number of workers a process remembers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,8 +59,8 @@ class TaskQueueStates:
         self._workers = workers
         self._history = history
         self._now = now
-        self._counted: Recent[str, tuple[datetime, WorkerCounts]] = Recent(_REMEMBERED)
-        self._waits: tuple[datetime, Mapping[str, Figures]] | None = None
+        self._counted: Memo[str, WorkerCounts] = Memo(remembered.WORKER_COUNTS, now)
+        self._waits: Memo[str, Mapping[str, Figures]] = Memo(remembered.WAITS, now)
 
     async def page(self, *, start: str, limit: int) -> tuple[list[TaskQueueState], str | None]:
         """A page of at most MOST task queues in the order of their ids, and the key at which the next one starts.
@@ -74,12 +71,17 @@ class TaskQueueStates:
         first = page_start(start, keys.LISTED)
         if limit == 0:
             return [], None
-        (known, resume), waits = await both(self._directory.known(first, min(limit, MOST)), self._waited())
+        (known, resume), waits = await both(
+            self._directory.known(first, min(limit, MOST)), self._waits.read("", self._waited)
+        )
         found = await self._lookups.each(lambda queue: self._state(*queue, waits), known)
         return [state for state in found if state.entry is not None or state.snapshot.rows], resume
 
     async def _state(self, task_queue_id: str, entry: Entry | None, waits: Mapping[str, Figures]) -> TaskQueueState:
-        snapshot, workers = await both(self._snapshots.of_pool(task_queue_id), self._counts_of(task_queue_id))
+        snapshot, workers = await both(
+            self._snapshots.of_pool(task_queue_id),
+            self._counted.read(task_queue_id, lambda: self._workers.counted(task_queue_id)),
+        )
         return TaskQueueState(
             task_queue_id=task_queue_id,
             entry=entry,
@@ -89,21 +91,11 @@ class TaskQueueStates:
             waits=waits.get(task_queue_id, Figures()),
         )
 
-    async def _counts_of(self, task_queue_id: str) -> WorkerCounts:
-        began, copy = self._now(), self._counted.get(task_queue_id)
-        if copy is not None and began - copy[0] < COPIES_LAST:
-            return copy[1]
-        found = await self._workers.counted(task_queue_id)
-        self._counted[task_queue_id] = began, found
-        return found
-
     async def _waited(self) -> Mapping[str, Figures]:
         """By the samples of the last hour, task queue by task queue."""
         now = self._now()
-        if self._waits is None or now - self._waits[0] >= COPIES_LAST:
-            found: dict[str, Figures] = {}
-            for sample in await self._history.whole("minutes", now - HOURS, now):
-                for name, figures in sample.queues.items():
-                    found.setdefault(name, Figures()).count(figures)
-            self._waits = now, found
-        return self._waits[1]
+        found: dict[str, Figures] = {}
+        for sample in await self._history.whole("minutes", now - HOURS, now):
+            for name, figures in sample.queues.items():
+                found.setdefault(name, Figures()).count(figures)
+        return found

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from urllib.parse import quote, urlencode
 
+from shared import remembered
 from shared.concurrency import both
 from shared.domain.artifacts import (
     OPAQUE,
@@ -28,7 +29,7 @@ from shared.domain.artifacts import (
 from shared.domain.protocol import SIGNED_URL_CLOCK_SKEW
 from shared.errors import InputTooLarge, InsufficientScopes, RequestConflict, ResourceNotFound
 from shared.frozen import dataclass
-from shared.recent import Recent
+from shared.memo import Memo
 from shared.runtime import Runtime
 from shared.storage import keys
 from shared.storage.artifacts import ArtifactStore, Stored
@@ -39,8 +40,6 @@ from shared.usecases.uploads import BLOCK, Uploads
 RELAY_PREFIX = "/artifacts/relay"
 _SIGNED = ("type", "version", "until")
 """Parameters of a URL that it is signed for, besides its path."""
-_REMEMBERED = 10_000
-"""Artifacts whose content a process waits for, of which it knows the rows."""
 _EXPIRED = "the artifact has expired"
 
 
@@ -65,7 +64,7 @@ class Relay:
         self._now = now
         self._keys = [hashlib.sha256(f"artifact-relay\n{key}".encode()).digest() for key in signing_keys]
         self._root_url = root_url
-        self._rows: Recent[tuple[str, int, str, str], str] = Recent(_REMEMBERED)
+        self._rows: Memo[tuple[str, int, str, str], str] = Memo(remembered.ARTIFACT_ROWS)
         self.limit = limit
 
     def url(self, task_id: str, run_id: int, artifact: Artifact, expiry: datetime, etag: str = "") -> str:

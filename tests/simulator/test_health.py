@@ -40,7 +40,7 @@ def open_world(*gates: Gate) -> World:
 def health_of(world: World, **asks: Ask) -> Health:
     expiry = world.services.expiration._expiry
     clock = world.clock
-    heartbeat = Heartbeat(asks, lambda: clock.now().timestamp())
+    heartbeat = Heartbeat(asks, clock.now)
     return Health(
         heartbeat,
         world.memory.storage.queues,
@@ -49,19 +49,18 @@ def health_of(world: World, **asks: Ask) -> Health:
         refused_of(world),
         world.services.health._stalls,
         clock.now,
-        lambda: clock.now().timestamp(),
     )
 
 
 def credentials_of(world: World) -> EndingCredentials:
     runtime = world.services.runtime
-    return EndingCredentials(ClientStore(world.memory.storage.tables), runtime, lambda: runtime.now().timestamp())
+    return EndingCredentials(ClientStore(world.memory.storage.tables), runtime)
 
 
 def refused_of(world: World) -> RefusedCredentials:
     """As another process sees it."""
     runtime = world.services.runtime
-    return RefusedCredentials(RefusedStore(world.memory.storage.tables), runtime, lambda: runtime.now().timestamp())
+    return RefusedCredentials(RefusedStore(world.memory.storage.tables), runtime)
 
 
 async def a_client(

@@ -11,8 +11,8 @@ import pytest
 from shared.domain.claims import Worker
 from shared.domain.task import Task
 from shared.errors import ApiError
+from shared.remembered import BANDS
 from shared.services import Services
-from shared.storage.pool_queues import BANDS_STALE
 from tests.simulator import invariants
 from tests.simulator.parties import WORKERS
 from tests.simulator.races import RACES, Race
@@ -118,7 +118,7 @@ def run(race: Race, simulation: Simulation, *, is_warm: bool = True, in_one: boo
     processes = [world.process()] * len(race.parties) if in_one else [world.process() for _ in race.parties]
     if is_warm:
         world.run(*(_meet_workers(services) for services in processes))
-        world.clock.advance(BANDS_STALE.total_seconds())
+        world.clock.advance(BANDS.fresh.total_seconds())
     world.run(race.prepare(world))
     if is_warm:
         world.run(*(services.stores.pools.queues.bands(POOL) for services in processes))

@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from shared.remembered import WORKER_COUNTS
 from shared.storage.counting import counting
-from shared.usecases.task_queue_states import COPIES_LAST, TaskQueueState
+from shared.usecases.task_queue_states import TaskQueueState
 from tests.simulator.world import POOL, WORKER, World
 
 
@@ -31,7 +32,7 @@ def test_workers_and_those_in_quarantine_are_counted(world: World) -> None:
         await world.claim()
         until = world.clock.now() + timedelta(days=2)
         await world.services.workers.quarantine(POOL, WORKER, until, client_id="me", info="broken")
-        await world.clock.sleep(COPIES_LAST.total_seconds())
+        await world.clock.sleep(WORKER_COUNTS.fresh.total_seconds())
         counts = (await state_of(world)).workers
         assert (counts.known, counts.quarantined) == (1, 1)
         with counting() as operations:

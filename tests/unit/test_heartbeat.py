@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
@@ -28,7 +29,7 @@ def watched(limit: float = 5.0, **behaviours: str) -> tuple[Heartbeat, dict[str,
     asked = {name: Asked(behaviour) for name, behaviour in behaviours.items()}
     asks: dict[str, Ask] = dict(asked)
     clock = [100.0]
-    return Heartbeat(asks, lambda: clock[0], limit=limit, kept=5), asked, clock
+    return Heartbeat(asks, lambda: datetime.fromtimestamp(clock[0], UTC), limit=limit), asked, clock
 
 
 async def test_all_that_answer_are_silent_about_nothing() -> None:

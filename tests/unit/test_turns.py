@@ -11,11 +11,14 @@ from azure.core.credentials import AccessToken
 
 from shared.concurrency import Turns
 from shared.errors import ServiceUnavailable
-from shared.joint import Joint, OneByOne
+from shared.joint import OneByOne
+from shared.memo import Memo, Remembered
 from shared.storage.authorisation import Bearer
 from shared.storage.signing import DelegatedKey
 from tests.unit.test_signing import NOW
 from tests.unit.test_tokens_of_hot_requests import request_of
+
+ASKED = Remembered(name="asked", what="", capacity=0, because="")
 
 
 async def settled() -> None:
@@ -76,22 +79,22 @@ class Reading:
 
 
 async def test_those_who_wait_share_a_failure_and_the_next_to_ask_reads_again() -> None:
-    joint: Joint[str, int] = Joint()
+    memo: Memo[str, int] = Memo(ASKED)
     reading = Reading()
     reading.fails = True
-    calls = [asyncio.create_task(joint.read("key", reading)) for _ in range(10)]
+    calls = [asyncio.create_task(memo.read_anew("key", reading)) for _ in range(10)]
     await settled()
     reading.goes_on.set()
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert [str(outcome) for outcome in outcomes] == ["reading 1"] + ["reading 2"] * 9
     reading.fails = False
-    assert await joint.read("key", reading) == 3
+    assert await memo.read_anew("key", reading) == 3
 
 
 async def test_who_reads_and_goes_away_leaves_the_reading_to_the_next() -> None:
-    joint: Joint[str, int] = Joint()
+    memo: Memo[str, int] = Memo(ASKED)
     reading = Reading()
-    first, second = (asyncio.create_task(joint.read("key", reading)) for _ in range(2))
+    first, second = (asyncio.create_task(memo.read_anew("key", reading)) for _ in range(2))
     await settled()
     first.cancel()
     reading.goes_on.set()
@@ -99,7 +102,7 @@ async def test_who_reads_and_goes_away_leaves_the_reading_to_the_next() -> None:
 
 
 async def test_a_failure_keeps_nothing_in_memory() -> None:
-    joint: Joint[str, int] = Joint()
+    memo: Memo[str, int] = Memo(ASKED)
 
     class Rows:
         pass
@@ -115,7 +118,7 @@ async def test_a_failure_keeps_nothing_in_memory() -> None:
     try:
         for _ in range(3):
             with pytest.raises(ServiceUnavailable):
-                await joint.read("key", fail)
+                await memo.read_anew("key", fail)
         assert not [each for each in kept[:-1] if each() is not None]
     finally:
         gc.enable()
