@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -36,6 +37,9 @@ _TYPES: Mapping[str, str] = {
 _KEPT = "public, max-age=31536000, immutable"
 _IMPORT_MAP = re.compile(r'<script type="importmap">(.*?)</script>', re.DOTALL)
 _COMPRESSION = 9
+_FIRST = "app.js"
+_IMPORTED = re.compile(r'^(?:import|export)\b(?:[^;]*?\bfrom)?\s*"(\.[^"]+)"', re.MULTILINE)
+_PRELOAD = re.compile(r'[^\n]*"{{assets}}/{{module}}"[^\n]*\n')
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class Site:
             if path.suffix in _TYPES
         }
         prefix = f"/console/{_digest(contents)}"
-        html = (folder / "index.html").read_text().replace("{{assets}}", prefix)
+        html = _preloading((folder / "index.html").read_text(), contents).replace("{{assets}}", prefix)
         assets = {f"{prefix}/{name}": _File(_TYPES[Path(name).suffix], content) for name, content in contents.items()}
         page = _File("text/html; charset=utf-8", html.encode())
         return cls(page, assets, _policy(html, sources))
@@ -116,6 +120,29 @@ def _answer(file: _File, packed: bool, headers: Mapping[str, str]) -> Answer:
     body = file.packed if packed else file.content
     encoding = {"content-encoding": "gzip"} if packed else {}
     return Answer(body=body, content_type=file.content_type, headers={"vary": "accept-encoding", **encoding, **headers})
+
+
+def _preloading(html: str, contents: Mapping[str, bytes]) -> str:
+    """The page that names every module of its frame: they are asked for at once, not as each is found in another."""
+    line = _PRELOAD.search(html)
+    if line is None:
+        return html
+    names = sorted(_needed(_FIRST, contents) - {_FIRST})
+    return html.replace(line[0], "".join(line[0].replace("{{module}}", name) for name in names))
+
+
+def _needed(name: str, contents: Mapping[str, bytes]) -> set[str]:
+    """A module, and those that are loaded before it runs."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        each = waiting.pop()
+        if each in found:
+            continue
+        found.add(each)
+        imports = _IMPORTED.findall(contents[each].decode())
+        waiting += [posixpath.normpath(posixpath.join(posixpath.dirname(each), one)) for one in imports]
+    return found
 
 
 def _policy(html: str, sources: Iterable[str]) -> str:

@@ -133,6 +133,18 @@ def _loaded_with(first: str, *others: str) -> list[str]:
     return loaded
 
 
+def test_the_page_names_all_that_its_frame_needs(site: Site) -> None:
+    """In one go, where a module that others name would be asked for once these have come."""
+    page = site.answer("/", {})
+    assert page is not None
+    preloaded = re.findall(r'<link rel="modulepreload" href="/console/[^/"]+/([^"]+)" />', page.body.decode())
+    vendored = [name for name in preloaded if name.startswith("vendor/")]
+    assert vendored == ["vendor/preact.js", "vendor/hooks.js", "vendor/htm.js"]
+    assert sorted({*preloaded} - {*vendored}) == sorted({*_loaded_with("app.js")} - {"app.js"})
+    assert len(preloaded) == len({*preloaded}) > 10
+    assert b"{{" not in page.body
+
+
 def test_the_first_paint_takes_less_than_100_kilobytes(site: Site) -> None:
     page = site.answer("/", {})
     assert page is not None
