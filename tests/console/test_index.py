@@ -13,6 +13,7 @@ from tests.clients.deployment import Deployment, format_time
 from tests.console.browser import Watch
 from tests.console.conftest import OpenPage
 from tests.console.scene import LOG, Scene, lines
+from tests.console.test_pages import faults_of
 from tests.host.service import eventually
 
 
@@ -56,6 +57,7 @@ def test_an_entry_shows_what_its_task_left_and_where_the_latest_always_is(
     artifacts = page.locator(".artifacts").get_by_role("listitem")
     expect(artifacts).to_have_count(2)
     expect(artifacts.nth(1)).to_contain_text("2.9 KiB")
+    assert faults_of(page) == []
     artifacts.nth(1).get_by_role("button", name="Copy link").click()
     address = f"{deployment.root_url}/api/index/v1/task/{space}.latest/artifacts/public/build.zip"
     assert page.evaluate("navigator.clipboard.readText()") == address

@@ -46,9 +46,9 @@ def late(callback: str, issuer: str) -> Iterator[str]:
         yield address
 
 
-def sign_in(page: Page, user: str) -> None:
+def sign_in(page: Page, user: str, provider: str = "local") -> None:
     """From the sign-in page through those of the provider."""
-    page.get_by_role("button", name="Sign in with local").click()
+    page.get_by_role("button", name=f"Sign in with {provider}").click()
     page.locator("input[name=login]").fill(user)
     page.locator("input[name=password]").fill("any")
     page.locator("button[type=submit]").click()

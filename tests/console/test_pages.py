@@ -39,6 +39,7 @@ PAGES: Mapping[str, tuple[str, str]] = {
     "log": ("/tasks/{failed}/runs/0/logs/{log}#L50", "step 50"),
     "artifact": ("/tasks/{failed}/runs/0/{log}", "Open the artifact"),
     "create": ("/tasks/create", "Definition"),
+    "index": ("/tasks/index", "All namespaces"),
     "queues": ("/provisioners/{provisioner}", "{provisioner}/linux"),
     "queue": ("/provisioners/{provisioner}/worker-types/linux", "worker-2"),
     "waiting": ("/provisioners/{provisioner}/worker-types/windows/pending-tasks", "windows"),

@@ -15,6 +15,7 @@ from tests.console.browser import Watch
 from tests.console.conftest import OpenPage
 from tests.console.scene import WORKER_GROUP, Scene
 from tests.console.stuck import task_has_waited, work_was_asked_for, worker_was_seen
+from tests.console.test_pages import faults_of
 
 
 def _queue(scene: Scene) -> str:
@@ -63,6 +64,7 @@ def test_several_workers_are_quarantined_for_a_day_and_released(
     expect(actions).to_contain_text("2 workers selected")
     quarantine = actions.get_by_role("button", name="Quarantine 2")
     expect(quarantine).to_be_disabled()
+    assert faults_of(page) == []
     actions.get_by_label("Reason").fill("a bad image")
     actions.get_by_label("How long").select_option("for a day")
     quarantine.click()

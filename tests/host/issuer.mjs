@@ -1,4 +1,5 @@
-// An OpenID Connect provider for tests: any name signs in, and is in the group of the same name, but nobody is in none.
+// An OpenID Connect provider for tests: any name signs in, is in the group and has the application role of the same name, but
+// nobody has none. People have an object id (`oid`), as Entra ID's have.
 //   node issuer.mjs PORT CALLBACK [ISSUER [HOURS]]
 // ISSUER: what it calls itself; HOURS: how late its clock is.
 import http from "node:http";
@@ -21,9 +22,9 @@ const provider = new Provider(issuer, {
   pkce: { required: () => true },
   cookies: { keys: ["tests only"] },
   conformIdTokenClaims: false,
-  scopes: ["openid", "groups"],
-  claims: { openid: ["sub"], groups: ["groups"] },
+  scopes: ["openid", "groups", "profile"],
+  claims: { openid: ["sub"], groups: ["groups"], profile: ["oid", "roles"] },
   ttl: { AuthorizationCode: 600, Grant: day, IdToken: 600, Interaction: day, Session: day },
-  findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, ...(id === "nobody" ? {} : { groups: [id] }) }) }),
+  findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, oid: `object-${id}`, ...(id === "nobody" ? {} : { groups: [id], roles: [id] }) }) }),
 });
 http.createServer(provider.callback()).listen(Number(port), "127.0.0.1", () => console.log("ready"));

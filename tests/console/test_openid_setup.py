@@ -1,0 +1,148 @@
+"""Signing in as docs/console.md sets it up for Entra ID: settings, commands, and the pages that people then have."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from local import state
+from local.stack import Stack, StackOptions
+from local.state import ROOT
+from local.templates import scenarios
+from tests.admin.command_line import run_command
+from tests.clients.deployment import Deployment
+from tests.console.conftest import OpenPage
+from tests.console.scene import LOG, WORKER_GROUP, Scene, lines
+from tests.console.test_openid import sign_in
+from tests.host.conftest import QUICK
+from tests.host.issuer import running_issuer
+from tests.infra.templates import settings_of
+from tests.local.stacks import free_ports
+
+DOCUMENT = ROOT / "docs" / "console.md"
+LACKS = re.compile("lack a scope|Sign in")
+VIEWED = (
+    "/",
+    "/tasks/groups/{group}",
+    "/tasks/groups/{group}?view=before",
+    "/tasks/{failed}",
+    "/tasks/{pending}",
+    "/tasks/{failed}/runs/0/logs/{log}",
+    "/provisioners",
+    "/provisioners/{queue}",
+    "/provisioners/{queue}/pending-tasks",
+    "/provisioners/{queue}/claimed-tasks",
+    "/provisioners/{queue}/workers/{worker}",
+    "/tasks/index",
+    "/history",
+    "/auth/clients",
+    "/auth/roles",
+    "/auth/roles/login%3Aadmins",
+    "/profile",
+)
+"""What everybody who works here looks at."""
+
+
+def _shell(heading: str) -> list[list[str]]:
+    """The commands of the document's section, each as its words."""
+    section = DOCUMENT.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    return [shlex.split(line) for block in blocks for line in block.replace("\\\n", " ").splitlines() if line.strip()]
+
+
+@pytest.fixture(scope="module")
+def commands() -> list[list[str]]:
+    return _shell("Microsoft Entra ID")
+
+
+@pytest.fixture(scope="module")
+def deployed(commands: list[list[str]]) -> Iterator[Deployment]:
+    """A stack with the settings that the templates make of the documented commands, and a provider of this machine."""
+    described = {words[3]: words[4] for words in commands if words[:3] == ["./dev", "deployment", "set"]}
+    chosen = {"QUEUE_OPENID_CLIENT_ID": "console", "QUEUE_OPENID_ROLES": described["openidRoles"]}
+    given = settings_of({**scenarios.BARE, **chosen})
+    ports = free_ports()
+    with running_issuer(free_ports().api, f"http://127.0.0.1:{ports.api}/login/callback") as issuer:
+        openid = {name: value for name, value in given.items() if name.startswith("OPENID_")}
+        options = StackOptions(ports, in_memory=True, app_settings={**QUICK, **openid, "OPENID_ISSUER": issuer})
+        try:
+            with Stack.start(options) as stack:
+                environment = {**os.environ, **stack.environment}
+                for words in commands:
+                    if words[:3] == ["./dev", "admin", "role"]:
+                        code, _, messages = run_command(words[2:], environment)
+                        assert code == 0, messages
+                yield Deployment.of(stack)
+        finally:
+            shutil.rmtree(state.folder(ports.api), ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def work(deployed: Deployment) -> Mapping[str, str]:
+    """Something to look at; what addresses are filled with."""
+    scene = Scene(deployed)
+    scene.create("build", task_id=scene.group)
+    scene.claim("build")
+    scene.upload("build", LOG, lines())
+    scene.fail("build")
+    scene.create("test")
+    return {
+        "group": scene.group,
+        "failed": scene.group,
+        "pending": scene.ids["test"],
+        "log": quote(LOG, safe=""),
+        "queue": scene.task_queue.replace("/", "/worker-types/"),
+        "worker": f"{WORKER_GROUP}/worker-1",
+    }
+
+
+def _signed_in(user: str, deployed: Deployment, open_page: OpenPage) -> Page:
+    page = open_page(f"{deployed.root_url}/login?then=/profile", None)
+    sign_in(page, user, "entra")
+    expect(page.get_by_role("banner").get_by_role("link", name=f"login/entra/object-{user}")).to_be_visible()
+    return page
+
+
+def _refusals(page: Page, work: Mapping[str, str], deployed: Deployment) -> list[str]:
+    """The pages that lack a scope."""
+    found = []
+    for path in VIEWED:
+        page.goto(deployed.root_url + path.format(**work))
+        expect(page.get_by_role("heading", level=1).first).to_be_visible()
+        page.wait_for_load_state("networkidle")
+        alerts = page.get_by_role("alert").filter(has_text=LACKS).all_inner_texts()
+        found += [f"{path}: {alert}" for alert in alerts]
+    return found
+
+
+@pytest.mark.parametrize(("user", "roles"), [("queue-admins", ["admins", "everybody"]), ("somebody", ["everybody"])])
+def test_who_signs_in_has_a_profile_and_pages(
+    user: str, roles: list[str], deployed: Deployment, work: Mapping[str, str], open_page: OpenPage
+) -> None:
+    page = _signed_in(user, deployed, open_page)
+    main = page.get_by_role("main")
+    for role in ("admins", "everybody"):
+        expect(main.get_by_text(f"assume:login:{role}", exact=True)).to_have_count(1 if role in roles else 0)
+    expect(main.get_by_role("alert")).to_have_count(0)
+    assert _refusals(page, work, deployed) == []
+
+
+def test_an_administrator_acts_and_others_do_not(
+    deployed: Deployment, work: Mapping[str, str], open_page: OpenPage
+) -> None:
+    def rerun(user: str) -> Page:
+        page = _signed_in(user, deployed, open_page)
+        page.goto(f"{deployed.root_url}/tasks/{work['failed']}")
+        page.get_by_role("button", name="Rerun", exact=True).click()
+        page.get_by_role("dialog").get_by_role("button", name="Rerun", exact=True).click()
+        return page
+
+    expect(rerun("somebody").get_by_role("alert").first).to_contain_text("queue:rerun-task")
+    expect(rerun("queue-admins").get_by_role("heading", level=1)).to_contain_text("pending")
