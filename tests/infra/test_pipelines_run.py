@@ -26,7 +26,7 @@ def _run(step: dict[str, Any], folder: Path, **environment: str) -> list[str]:
     """What the step called; its tools do nothing else."""
     tools = folder / "tools"
     tools.mkdir()
-    for path in [*(tools / name for name in ("gh", "git", "azcopy")), folder / "dev"]:
+    for path in [*(tools / name for name in ("gh", "git", "azcopy", "docker")), folder / "dev"]:
         path.write_text(_TOOL)
         path.chmod(0o755)
     calls = folder / "calls"
@@ -100,12 +100,35 @@ def test_a_release_waits_for_a_person(tmp_path: Path) -> None:
     assert calls[-1].endswith(" dist/queue.zip")
 
 
+def test_the_workers_image_has_the_number_of_the_version_and_is_named_by_digest(tmp_path: Path) -> None:
+    (tmp_path / "metadata.json").write_text('{"containerimage.digest": "sha256:12"}')
+    (tmp_path / "output").touch()
+    calls = _run(
+        _step("release.yml", "buildx build"),
+        tmp_path,
+        TAG="v1.2.3",
+        GITHUB_REPOSITORY="Team/Queue",
+        GITHUB_OUTPUT=str(tmp_path / "output"),
+    )
+    name = "ghcr.io/team/queue/worker"
+    assert calls == [f"docker buildx build --push --tag {name}:1.2.3 --metadata-file metadata.json worker"]
+    assert f"image={name}@sha256:12\n" in (tmp_path / "output").read_text()
+
+
 def test_a_release_refuses_a_package_that_was_not_tested(tmp_path: Path) -> None:
     (tmp_path / "dist").mkdir()
     (tmp_path / "dist" / "queue.zip").write_bytes(b"changed")
     step = _step("release.yml", "sha256sum --check")
     with pytest.raises(subprocess.CalledProcessError):
         _run(step, tmp_path, SHA256=hashlib.sha256(b"tested").hexdigest())
+
+
+@pytest.mark.parametrize("digest", ["", hashlib.sha256(b"another").hexdigest()])
+def test_a_package_of_a_run_is_not_deployed_without_its_digest(tmp_path: Path, digest: str) -> None:
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "queue.zip").write_bytes(b"package")
+    with pytest.raises(subprocess.CalledProcessError):
+        _run(_step("deploy.yml", "give the digest of the run's package"), tmp_path, SHA256=digest)
 
 
 def test_a_packages_attestation_is_asked_for_by_workflow_and_tag(tmp_path: Path) -> None:
