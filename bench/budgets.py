@@ -37,8 +37,8 @@ READ: Cost = {"R": 1, "BR": 1}
 
 SAMPLE: Cost = {"R": 3.25, "W": 2.1}
 """A sample of the history, besides the gauges; what an hour's sum costs is divided among its twelve samples."""
-GAUGES: Cost = {"G": 6}
-"""One reading of the gauges: the lengths of queues."""
+GAUGES: Cost = {"R": 1.5, "G": 6}
+"""One reading of the gauges: refused clients, every other time the ends of all clients, the lengths of queues."""
 GAUGES_A_POOL: Cost = {"R": 1}
 """And of a task queue."""
 

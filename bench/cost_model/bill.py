@@ -51,7 +51,8 @@ class Bill:
         pools = 0 if idle else model.load["pools_with_waiters"]
         counts = 0 if idle else model.http_instances(peak=False) + model.resolved_instances(peak=False)
         removed = counts * MINUTES.total_seconds() / FLUSH_SECONDS / MAX_OPERATIONS
-        a_sample = budgets.tables(budgets.SAMPLE) + pools * budgets.tables(budgets.GAUGES_A_POOL) + removed
+        gauges = budgets.tables(budgets.GAUGES) + pools * budgets.tables(budgets.GAUGES_A_POOL)
+        a_sample = budgets.tables(budgets.SAMPLE) + gauges + removed
         return {
             "tables": samples * a_sample + model.millions(counts / FLUSH_SECONDS),
             "queues": samples * budgets.queues(budgets.GAUGES),
