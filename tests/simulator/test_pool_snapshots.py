@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import tracemalloc
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -13,12 +16,15 @@ from shared.domain.effects import row_of
 from shared.domain.task import State
 from shared.storage import keys
 from shared.storage.counting import Kind
-from shared.storage.interface import StorageUnavailable
+from shared.storage.interface import MAX_PAGE, Page, Row, StorageUnavailable
 from shared.storage.pool_index import Counts, PoolIndex
 from shared.telemetry.instruments import OLDEST_PENDING, PENDING
 from shared.usecases import gauges, pool_snapshots
 from tests.simulator.world import POOL, World
-from tests.twin.gate import Call, Phase
+from tests.twin.clock import VirtualClock
+from tests.twin.gate import Call, Phase, chain
+from tests.twin.memory import MemoryStorage
+from tests.twin.tables import MemoryTables
 
 
 class Readings:
@@ -125,6 +131,49 @@ def test_counts_of_a_partition_of_more_than_a_page(rows: int) -> None:
     world, _ = a_world()
     world.run(fill(world, rows))
     assert world.run(count(world)) == [rows]
+
+
+class ManyPending(MemoryTables):
+    """Very many rows of pending runs, of which none is kept: each page is made when it is asked for."""
+
+    def __init__(self, clock: VirtualClock, number: int) -> None:
+        super().__init__(clock, chain())
+        self._pages = number // MAX_PAGE
+        self._now = clock.now()
+
+    async def query(
+        self,
+        table: str,
+        partition: str,
+        *,
+        start: str,
+        end: str,
+        limit: int = MAX_PAGE,
+        select: Sequence[str] | None = None,
+    ) -> Page:
+        page = int(start.split("~")[2][:4]) if start.startswith("pending~2") else 0
+        rows = [self._row(partition, page, number) for number in range(MAX_PAGE)]
+        following = self._row(partition, page + 1, 0).key
+        return Page(rows=rows, resume=following if page + 1 < self._pages else None)
+
+    def _row(self, partition: str, page: int, number: int) -> Row:
+        key = f"pending~{format_date(self._now + timedelta(seconds=page))}~{page:04d}{number:04d}{'A' * 14}~0000"
+        values = {"deadline": format_date(self._now + timedelta(days=1))}
+        return Row(partition=partition, key=key, values=values, etag="", timestamp=self._now)
+
+
+@pytest.mark.parametrize("number", [50_000, pytest.param(700_000, marks=pytest.mark.large)])
+def test_very_many_pending_runs_are_counted_in_little_memory(number: int) -> None:
+    clock = VirtualClock()
+    tracemalloc.start()
+    try:
+        storage = replace(MemoryStorage(clock).connect(), tables=ManyPending(clock, number))
+        found = asyncio.run(PoolIndex(storage).snapshot(POOL, clock.now()))
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.counts == Counts(pending=number, claimed=0)
+    assert most < 32 * number + 4 * 2**20
 
 
 def test_a_reading_that_fails_fails_only_who_asked_for_it() -> None:
