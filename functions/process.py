@@ -35,6 +35,9 @@ for _warning in SETTINGS.warnings():
 
 log = logging.getLogger("taskcluster.housekeeping")
 
+_LAST_SECONDS = 2.0
+"""For so long a process that ends in order goes on with resolutions of calls that it has answered."""
+
 _lock = asyncio.Lock()
 _services: Services | None = None
 _connected: AsyncGenerator[Services, None] | None = None
@@ -78,8 +81,9 @@ async def connected(settings: Settings) -> AsyncGenerator[Services, None]:
 
 
 async def _finish(assembled: Services, flushing: asyncio.Task[None]) -> None:
-    """Writes what this process has counted, before its connections are closed."""
+    """Ends what goes on, and writes what this process has counted, before its connections are closed."""
     flushing.cancel()
+    await assembled.following.finish(_LAST_SECONDS)
     try:
         await assembled.history.flush()
     except StorageUnavailable:

@@ -17,7 +17,6 @@ from shared.storage.pool_vouchers import PoolVouchers
 from shared.usecases.announcer import Publisher
 from shared.usecases.clients import ClientAccounts
 from shared.usecases.create import CreateTask
-from shared.usecases.dependents import Dependents
 from shared.usecases.expiration import Expiration
 from shared.usecases.expiry_failures import ExpiryFailures
 from shared.usecases.group_expiry import GroupExpiry
@@ -33,7 +32,6 @@ from shared.usecases.membership import Membership
 from shared.usecases.operations import Operations
 from shared.usecases.pool_views import Directory, PoolViews
 from shared.usecases.recent_groups import RecentGroups
-from shared.usecases.resolution import Resolution
 from shared.usecases.roles import RoleAccounts
 from shared.usecases.task_expiry import TaskExpiry
 from shared.usecases.task_queue_states import TaskQueueStates
@@ -66,15 +64,14 @@ def assemble(
         ),
         end_polls=parts.poller.end_waits,
         create_task=_create_task(parts),
-        lifecycle=Lifecycle(stores, parts.executor),
+        lifecycle=Lifecycle(stores, parts.following_executor),
         work=parts.work,
         giving_back=parts.giving_back,
         poll_urls=parts.poll_urls,
         back_off=parts.back_off,
-        timers=Timers(stores, parts.executor, parts.group_check, deadline_delay(settings)),
-        resolution=Resolution(
-            stores, Dependents(stores, parts.executor), parts.group_check, parts.artifacts.uploads, parts.index
-        ),
+        timers=Timers(stores, parts.following_executor, parts.group_check, deadline_delay(settings)),
+        resolution=parts.resolution,
+        following=parts.following,
         redelivery=Redelivery(stores),
         groups=Groups(stores, parts.pages, _group_statuses(parts)),
         recent_groups=RecentGroups(stores.groups, parts.recent_groups, parts.lookups),

@@ -36,7 +36,9 @@ from shared.usecases.artifacts import Artifacts, Finishing
 from shared.usecases.audit import Audit
 from shared.usecases.back_off import BackOff
 from shared.usecases.credentials import EndingCredentials, RefusedCredentials
+from shared.usecases.dependents import Dependents
 from shared.usecases.executor import Executor, Stores
+from shared.usecases.following import Following
 from shared.usecases.gauges import Gauges
 from shared.usecases.giving_back import GivingBack
 from shared.usecases.group_check import GroupCheck
@@ -49,6 +51,7 @@ from shared.usecases.polling import Poller, PollIntervals, Starvation
 from shared.usecases.pool_snapshots import PoolSnapshots
 from shared.usecases.reading import Reading
 from shared.usecases.reconciler import Reconciler
+from shared.usecases.resolution import Resolution
 from shared.usecases.stalls import Stalls
 from shared.usecases.upload_urls import Relay, UploadUrls
 from shared.usecases.uploads import Uploads
@@ -98,6 +101,20 @@ class Parts:
     @cached_property
     def executor(self) -> Executor:
         return Executor(self.stores)
+
+    @cached_property
+    def following_executor(self) -> Executor:
+        """Of calls whose resolutions this process follows up itself."""
+        return Executor(self.stores, self.following)
+
+    @cached_property
+    def following(self) -> Following:
+        return Following(self.resolution, self.stores, self.settings.max_followed_resolutions)
+
+    @cached_property
+    def resolution(self) -> Resolution:
+        dependents = Dependents(self.stores, self.executor)
+        return Resolution(self.stores, dependents, self.group_check, self.artifacts.uploads, self.index)
 
     @cached_property
     def group_check(self) -> GroupCheck:

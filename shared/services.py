@@ -19,6 +19,7 @@ from shared.usecases.create import CreateTask
 from shared.usecases.credentials import RefusedCredentials
 from shared.usecases.executor import Stores
 from shared.usecases.expiration import Expiration
+from shared.usecases.following import Following
 from shared.usecases.gauges import Gauges
 from shared.usecases.giving_back import GivingBack
 from shared.usecases.group_jobs import GroupJobs
@@ -80,6 +81,7 @@ class Services:
     back_off: BackOff
     timers: Timers
     resolution: Resolution
+    following: Following
     redelivery: Redelivery
     groups: Groups
     recent_groups: RecentGroups

@@ -159,6 +159,14 @@ class Settings(BaseModel):
     max_long_polls: int = Field(
         default=200, ge=1, description="Long polls that a process holds at a time; beyond that the answer is 503."
     )
+    max_followed_resolutions: int = Field(
+        default=8,
+        ge=0,
+        le=64,
+        description="Resolutions of tasks that a process follows up itself at a time, as soon as the call is answered: "
+        "dependents begin without waiting for a message. 0 leaves all to the messages, as a platform needs that stops "
+        "a process once it has answered.",
+    )
     definition_cache_bytes: int = Field(
         default=64 * 1024 * 1024, ge=0, description="Bytes of memory for definitions that a process keeps."
     )

@@ -71,5 +71,12 @@ soon.
 RESOLVED_DELAY = timedelta(seconds=1)
 """A resolved message is put ahead of its commit, and seen first after this: by then the commit has usually come."""
 
+FOLLOWED_DELAY = timedelta(seconds=5)
+"""As `RESOLVED_DELAY`, where the process means to do the message's work itself.
+
+Longer than that usually takes, since work that is done twice costs the most when everything is slow; and no longer than
+dependents can wait for where the process has died.
+"""
+
 LONGEST_TIMER = timedelta(days=7) - timedelta(hours=1)
 """A message can be hidden for 7 days; a longer timer is put again when it comes up (design 3)."""

@@ -215,10 +215,10 @@ class Messages:
         """Puts the deadline message of a task once more that should have had it long ago."""
         return await self.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline)
 
-    async def put_resolved(self, task_id: str, run_id: int) -> MessageHandle:
+    async def put_resolved(self, task_id: str, run_id: int, visible_in: timedelta = RESOLVED_DELAY) -> MessageHandle:
         """Puts a resolved message, ahead of its commit."""
         message = ResolvedMessage(task_id=task_id, run_id=run_id, put=self._now())
-        return await self.put_resolved_again(message, RESOLVED_DELAY.total_seconds())
+        return await self.put_resolved_again(message, visible_in.total_seconds())
 
     async def put_resolved_again(self, message: ResolvedMessage, visible_in: float) -> MessageHandle:
         """Puts what is left of a resolved message's work, to be seen after so many seconds."""

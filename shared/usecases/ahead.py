@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import assert_never
 
 from shared.concurrency import together
@@ -22,7 +22,7 @@ from shared.domain.effects import (
     SetRowPriority,
     TakeLease,
 )
-from shared.domain.protocol import LATEST_COMMIT
+from shared.domain.protocol import LATEST_COMMIT, RESOLVED_DELAY
 from shared.domain.task import MessageHandle, Task
 from shared.errors import ServiceUnavailable
 from shared.frozen import dataclass
@@ -48,12 +48,20 @@ class WriteAhead:
     """What one call has written ahead so far. An effect that is asked for again is not written again."""
 
     def __init__(
-        self, messages: Messages, pools: PoolStore, groups: GroupStore, runtime: Runtime, add_row: AddRow
+        self,
+        messages: Messages,
+        pools: PoolStore,
+        groups: GroupStore,
+        runtime: Runtime,
+        add_row: AddRow,
+        resolved_in: timedelta = RESOLVED_DELAY,
     ) -> None:
+        """`resolved_in` is how long a resolved message is hidden."""
         self._messages = messages
         self._pools = pools
         self._groups = groups
         self._add_row = add_row
+        self._resolved_in = resolved_in
         self._now = runtime.now
         self._first: datetime | None = None
         self._written: dict[Ahead, _Written] = {}
@@ -137,7 +145,7 @@ class WriteAhead:
                 )
                 return self._new(handle)
             case PutResolved():
-                return self._new(await self._messages.put_resolved(effect.task_id, effect.run_id))
+                return self._new(await self._messages.put_resolved(effect.task_id, effect.run_id, self._resolved_in))
             case AddPendingRow():
                 return await self._add_pending_row(effect)
             case SetRowPriority():

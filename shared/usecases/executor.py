@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
-from typing import assert_never
+from typing import Protocol, assert_never
 
 from shared.concurrency import both, together
 from shared.domain.definition import Definition
@@ -24,6 +24,8 @@ from shared.domain.effects import (
     RewriteMember,
     ShowPending,
 )
+from shared.domain.protocol import RESOLVED_DELAY
+from shared.domain.task import Task
 from shared.errors import ApiError, ResourceNotFound, ServiceUnavailable
 from shared.frozen import dataclass
 from shared.runtime import Runtime, attempts
@@ -58,18 +60,39 @@ class Stores:
     runtime: Runtime
     known: KnownTasks = field(default_factory=KnownTasks)
 
-    def write_ahead(self, add_row: AddRow | None = None) -> WriteAhead:
+    def write_ahead(self, add_row: AddRow | None = None, resolved_in: timedelta = RESOLVED_DELAY) -> WriteAhead:
         """An empty account of what a call writes ahead; `add_row` indexes pending runs together with others."""
-        return WriteAhead(self.messages, self.pools, self.groups, self.runtime, add_row or self.pools.add_pending)
+        add_row = add_row or self.pools.add_pending
+        return WriteAhead(self.messages, self.pools, self.groups, self.runtime, add_row, resolved_in)
+
+
+class Follower(Protocol):
+    """Follows up resolutions that were committed, as `usecases.following` does."""
+
+    def delay(self) -> timedelta:
+        """How long the resolved message is hidden meanwhile."""
+        ...
+
+    def begin(self, task: Task, effects: Sequence[Ahead], ahead: WriteAhead) -> None:
+        """Begins with what was committed, if it is a resolution; nobody waits for it."""
+        ...
 
 
 class Executor:
     """Runs one transition of one task."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, follower: Follower | None = None) -> None:
+        """Without a follower, resolutions are left to their messages."""
         self._stores = stores
+        self._follower = follower
         self._runtime = stores.runtime
         self._first_tries = FirstTries()
+
+    def write_ahead(self) -> WriteAhead:
+        """An empty account of what a call writes ahead."""
+        if self._follower is None:
+            return self._stores.write_ahead()
+        return self._stores.write_ahead(resolved_in=self._follower.delay())
 
     async def run(self, task_id: str, decide: Decide, *, beside_read: Sequence[Ahead] = ()) -> Loaded:
         """Reads the task, decides, and carries the decision out; returns the task as it is then.
@@ -77,7 +100,7 @@ class Executor:
         `beside_read` is what every outcome but a refusal needs, put while the task is being read.
         Raises ResourceNotFound, what `decide` raises, ServiceUnavailable, StorageUnavailable.
         """
-        ahead = self._stores.write_ahead()
+        ahead = self.write_ahead()
         read, _ = await both(self._stores.tasks.load(task_id), ahead.ensure(beside_read))
         if read is None:
             await ahead.withdraw()
@@ -98,7 +121,7 @@ class Executor:
         Only for calls that are authorised by what never changes, and whose repeat is recognised: where the outcome of
         the first try is in doubt, the call is decided again, as if it had been sent again.
         """
-        ahead = ahead or self._stores.write_ahead()
+        ahead = ahead or self.write_ahead()
         last = self._stores.tasks.last_committed(task_id)
         read: Loaded | None = None
         if last is not None and self._first_tries.are_worth_it:
@@ -111,7 +134,7 @@ class Executor:
             else:
                 if done is not None:
                     self._first_tries.note(succeeds=True)
-                    return await self._finish(*done)
+                    return await self._finish(*done, ahead)
         if read is None:
             read, _ = await both(self._stores.tasks.load(task_id), ahead.ensure(beside_read))
         if last is not None:
@@ -145,10 +168,12 @@ class Executor:
         self, read: Loaded, decide: Decide, ahead: WriteAhead, *, at_least: timedelta = timedelta(0)
     ) -> Loaded:
         """As `run`, for a task that was read already. Lost races are tried again for `at_least` so long."""
-        return await self._finish(*await self.commit(read, decide, ahead, at_least=at_least))
+        return await self._finish(*await self.commit(read, decide, ahead, at_least=at_least), ahead)
 
-    async def _finish(self, committed: Loaded, decision: Decision) -> Loaded:
+    async def _finish(self, committed: Loaded, decision: Decision, ahead: WriteAhead) -> Loaded:
         await self.follow_up(committed, decision)
+        if self._follower is not None:
+            self._follower.begin(committed.task, decision.ahead, ahead)
         if decision.refusal is not None:
             raise decision.refusal
         return committed

@@ -67,7 +67,7 @@ class Lifecycle:
             note(entry, decision.task is not None)
             return decision
 
-        moved = await self._executor.carry_out(read, deciding, self._stores.write_ahead())
+        moved = await self._executor.carry_out(read, deciding, self._executor.write_ahead())
         return moved.task
 
     async def report(self, task_id: str, run_id: int, resolution: Resolved) -> Task:

@@ -53,6 +53,7 @@ def settings(**changes: Any) -> Settings:
             "claim_timeout_seconds": CLAIM_TIMEOUT.total_seconds(),
             "deadline_delay_seconds": 0,
             "artifact_upload_mode": "direct",
+            "max_followed_resolutions": 0,
             **changes,
         }
     )

@@ -376,6 +376,52 @@ async def resolved_due_last(world: World) -> None:
         await world.resolved_due_here(body)
 
 
+def _here(prepare: Step) -> Step:
+    """The same situation, in a process that follows resolutions up itself."""
+
+    async def prepared(world: World) -> None:
+        world.services = world.process(max_followed_resolutions=2)
+        await prepare(world)
+
+    return prepared
+
+
+@_scenario(_here(a_runs_b_waits))
+async def report_and_follow(world: World) -> None:
+    """A dependent becomes free by the reporting process itself."""
+    await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+    await world.services.following.finish(60)
+
+
+@_scenario(_here(a_runs_two_wait))
+async def report_and_follow_in_both_places(world: World) -> None:
+    """A dependent of the same group becomes free, and one of another."""
+    await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+    await world.services.following.finish(60)
+
+
+@_scenario(_here(running))
+async def report_and_follow_last(world: World) -> None:
+    """The group is resolved."""
+    await world.services.lifecycle.report(A, 0, Resolved.FAILED)
+    await world.services.following.finish(60)
+
+
+@_scenario(_here(unscheduled))
+async def cancel_and_follow(world: World) -> None:
+    """The dependent stays as it is."""
+    await world.services.lifecycle.cancel(await world.services.lifecycle.known(A))
+    await world.services.following.finish(60)
+
+
+@_scenario(_here(running_without_retries))
+async def claim_due_and_follow(world: World) -> None:
+    """The worker has died, no retry is left, and the handler's process follows the resolution up."""
+    await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() + 1)
+    await world.services.timers.claim_due(A, 0, world.clock.now() - CLAIM_TIMEOUT)
+    await world.services.following.finish(60)
+
+
 async def _refused(world: World) -> None:
     with pytest.raises(RequestConflict):
         await world.create(A, taskGroupId=OTHER_GROUP)

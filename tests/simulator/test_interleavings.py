@@ -26,6 +26,8 @@ SEEDS, SEEDS_IN_LARGE = 8, 60
 SEEDS_OF_WIDE, SEEDS_OF_WIDE_IN_LARGE = 50, 300
 NARROW = [race for race in RACES if not race.is_wide]
 LONG = {
+    "a dependency's completion, followed by the same process, rerun the dependency",
+    "a new dependent, its dependency's completion, followed by the same process",
     "a dependency's resolution, twice",
     "a new dependent that knows its dependency, all that its completion leads to",
     "a new dependent that knows its dependency, its resolution",

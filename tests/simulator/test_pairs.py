@@ -144,21 +144,29 @@ SITUATIONS: Mapping[str, Step] = {
 }
 
 
-def _meet(situation: str, names: tuple[str, ...], simulation: Simulation, version: Choose | None = None) -> None:
+def _meet(
+    situation: str,
+    names: tuple[str, ...],
+    simulation: Simulation,
+    version: Choose | None = None,
+    *,
+    followed: int = 0,
+) -> None:
     """One order of the parties' requests, to the end of everything.
 
-    Each party's process remembers each task as of a `version`, if that is given.
+    Each party's process remembers each task as of a `version`, if that is given, and follows up to `followed`
+    resolutions itself.
     """
     world = World(simulation)
     world.is_ordered = False
     world.run(SITUATIONS[situation](world))
     definition = world.definition().body
     world.fixed = {name: definition[name] for name in ("created", "deadline", "expires")}
-    processes = [world.process() for _ in names]
+    processes = [world.process(max_followed_resolutions=followed) for _ in names]
     if version is not None:
         world.run(*(world.remember(services, version) for services in processes))
     world.is_ordered = True
-    calls = [PARTIES[name](world, services) for name, services in zip(names, processes, strict=True)]
+    calls = [_to_the_end(PARTIES[name], world, services) for name, services in zip(names, processes, strict=True)]
     outcomes = simulation.outcomes(*(as_process(str(number), party) for number, party in enumerate(calls)))
     world.is_ordered = False
     for outcome in outcomes:
@@ -171,11 +179,19 @@ def _meet(situation: str, names: tuple[str, ...], simulation: Simulation, versio
     finish(world, is_acknowledged=not failed, settles=False)
 
 
+async def _to_the_end(party: Party, world: World, services: Services) -> object:
+    try:
+        return await party(world, services)
+    finally:
+        await services.following.finish(60)
+
+
 def _meet_by_chance(situation: str, names: tuple[str, ...], seed: str) -> None:
     chance = random.Random(f"{seed} {situation} {names}")
     simulation = Simulation(_stretches(chance), yield_after=True)
     try:
-        _meet(situation, names, simulation, chance.choice((None, _latest, chance.randrange)))
+        version = chance.choice((None, _latest, chance.randrange))
+        _meet(situation, names, simulation, version, followed=chance.choice((0, 1)))
     except BaseException as failure:
         failure.add_note(f"{' | '.join(names)}: {SEED_VARIABLE}={seed}")
         raise

@@ -74,6 +74,7 @@ def settings() -> Settings:
             "servicebus_connection_string": "Endpoint=sb://localhost",
             "claim_timeout_seconds": CLAIM_TIMEOUT.total_seconds(),
             "long_poll_seconds": 0,
+            "max_followed_resolutions": 0,
         }
     )
 
@@ -126,10 +127,13 @@ class World:
         assert isinstance(self.account, MemoryStorage)
         return self.account
 
-    def process(self) -> Services:
-        """The services of another process on the same storage."""
+    def process(self, **changes: Any) -> Services:
+        """The services of another process on the same storage; `changes` of its settings.
+
+        It leaves resolutions to their messages, as a process does that ends with its answer.
+        """
         runtime = Runtime(now=self.clock.now, slugid=self.slugid, jitter=lambda: 0.5, sleep=self.clock.sleep)
-        return assemble(settings(), runtime, self.account.connect(), self.topics)
+        return assemble(settings().model_copy(update=changes), runtime, self.account.connect(), self.topics)
 
     async def remember(self, services: Services, choose: Callable[[int], int] = lambda versions: versions - 1) -> None:
         """A process has committed each task itself, in the version that is chosen by its number (from 0).

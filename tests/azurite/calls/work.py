@@ -129,6 +129,21 @@ async def report_renewed(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.lifecycle.report(await renewed_elsewhere(bench), 0, Resolved.COMPLETED))
 
 
+@budget("reportCompleted, followed up", REPORT, "reportCompleted … followed up by its process ([5](#design-5))")
+async def report_followed(bench: Bench) -> Operations:
+    services = bench.process(max_followed_resolutions=1)
+    task_id = await bench.create()
+    (claim,) = await bench.claims(1, services)
+    assert claim.task.task_id == task_id
+    await bench.create()
+
+    async def call() -> None:
+        await services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
+        await services.following.finish(60)
+
+    return await bench.measure(call())
+
+
 @budget("reportException, retry", "reportException, retried")
 async def report_retry(bench: Bench) -> Operations:
     task_id = await bench.running()
