@@ -21,6 +21,7 @@ log = logging.getLogger("taskcluster.resolution")
 
 _WAITING = 8
 """So many resolutions may wait for each one that is under way."""
+_LEFT = {"action": "resolution_left"}
 
 
 class Following:
@@ -58,22 +59,24 @@ class Following:
         async with self._places:
             if self._stores.runtime.now() - message.put > FOLLOWED_DELAY / 2:
                 return
-            try:
-                await self._resolution.resolved_due(message)
-                await self._stores.messages.remove(handle)
-            except (StorageUnavailable, ServiceUnavailable) as failure:
-                log.warning(
-                    "the resolution of task %s is left to its message: %s",
-                    message.task_id,
-                    type(failure).__name__,
-                    extra={"action": "resolution_left"},
-                )
-            except Exception:
-                log.exception(
-                    "the resolution of task %s is left to its message",
-                    message.task_id,
-                    extra={"action": "resolution_left"},
-                )
+            fields: dict[str, str | int] = {"taskId": message.task_id, "runId": message.run_id}
+            with self._stores.runtime.tracer.span("resolved", "internal", fields) as span:
+                is_done = await self._is_done(message, handle)
+                span.note({"outcome": "done" if is_done else "left"})
+
+    async def _is_done(self, message: ResolvedMessage, handle: MessageHandle) -> bool:
+        """False where it is left to the message."""
+        try:
+            await self._resolution.resolved_due(message)
+            await self._stores.messages.remove(handle)
+        except (StorageUnavailable, ServiceUnavailable) as failure:
+            reason = type(failure).__name__
+            log.warning("the resolution of task %s is left to its message: %s", message.task_id, reason, extra=_LEFT)
+            return False
+        except Exception:
+            log.exception("the resolution of task %s is left to its message", message.task_id, extra=_LEFT)
+            return False
+        return True
 
     async def finish(self, seconds: float) -> None:
         """Waits until nothing is under way, so long at the most; what is left is broken off, for its message."""

@@ -72,18 +72,21 @@ def life() -> Iterator[Life]:
 def one_task(deployment: Deployment) -> str:
     """A task from its creation to its completion."""
     task_id = new_slugid()
-    definition = {
+    call(deployment, "createTask", task_id, a_task())
+    work = call(deployment, "claimWork", "telemetry/pool", {"workerGroup": "g", "workerId": "w"})
+    assert [claim["status"]["taskId"] for claim in work["tasks"]] == [task_id]
+    call(deployment, "reportCompleted", task_id, "0")
+    return task_id
+
+
+def a_task() -> dict[str, Any]:
+    return {
         "taskQueueId": "telemetry/pool",
         "created": in_future(0),
         "deadline": in_future(600),
         "payload": {},
         "metadata": METADATA,
     }
-    call(deployment, "createTask", task_id, definition)
-    work = call(deployment, "claimWork", "telemetry/pool", {"workerGroup": "g", "workerId": "w"})
-    assert [claim["status"]["taskId"] for claim in work["tasks"]] == [task_id]
-    call(deployment, "reportCompleted", task_id, "0")
-    return task_id
 
 
 def call(deployment: Deployment, method: str, *args: Any) -> Any:
@@ -122,12 +125,30 @@ def test_a_call_is_a_span_with_its_storage_requests_below(life: Life) -> None:
     assert any(attributes(each).get("messaging.destination.name") for each in below)
 
 
-def test_messages_are_spans_too(life: Life) -> None:
+def test_what_a_call_goes_on_with_after_its_answer_is_a_span_below_it(life: Life) -> None:
+    def reported() -> str | None:
+        return next((each["spanId"] for each in life.collector.spans if each["name"] == "reportCompleted"), None)
+
     def resolved() -> dict[str, Any] | None:
-        return next((span for span in life.collector.spans if span["name"] == "resolved"), None)
+        own = (each for each in life.collector.spans if each["name"] == "resolved")
+        return next((each for each in own if attributes(each)["taskId"] == life.task_id), None)
+
+    report, span = eventually(reported), eventually(resolved)
+    assert (span["kind"], span["parentSpanId"]) == ("SPAN_KIND_INTERNAL", report)
+    assert attributes(span)["outcome"] == "done"
+
+
+def test_messages_are_spans_too(life: Life) -> None:
+    """A cancellation of a group leaves its tasks' resolutions to messages."""
+    task_id = new_slugid()
+    call(life.deployment, "createTask", task_id, a_task())
+    call(life.deployment, "sealTaskGroup", task_id)
+    call(life.deployment, "cancelTaskGroup", task_id)
+
+    def resolved() -> dict[str, Any] | None:
+        return next((span for span in life.collector.spans if span["kind"] == "SPAN_KIND_CONSUMER"), None)
 
     span = eventually(resolved)
-    assert span["kind"] == "SPAN_KIND_CONSUMER"
     assert attributes(span)["outcome"] == "done"
 
 
