@@ -150,9 +150,11 @@ function useWindow(count, openAt, detail) {
       const rows = openAt < 0 || above <= below ? above : Math.max(below, above - height.current);
       const first = Math.max(0, Math.floor(rows / ROW_HEIGHT) - MARGIN);
       const last = first + Math.ceil(innerHeight / ROW_HEIGHT) + 2 * MARGIN;
-      setRange((old) =>
-        Math.abs(old.first - first) < MARGIN / 2 && old.last >= last - MARGIN / 2 ? old : { first, last },
-      );
+      setRange((old) => {
+        const isNear = Math.abs(old.first - first) < MARGIN / 2 && old.last >= last - MARGIN / 2;
+        // Near the top nothing of the margin is left above the window: the first rows must be there.
+        return isNear && (first > 0 || old.first === 0) ? old : { first, last };
+      });
     };
     update();
     addEventListener("scroll", update, { passive: true });

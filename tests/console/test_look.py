@@ -17,6 +17,8 @@ PHONE: ViewportSize = {"width": 390, "height": 800}
 KINDS = ("build", "test")
 PLATFORMS = ("linux", "windows", "mac")
 CHUNKS = 2
+ROW_HEIGHT = 34
+"""Of a row of a long table, in pixels: console/parts/table.js."""
 
 
 @pytest.fixture(scope="package")
@@ -98,6 +100,32 @@ def test_rows_below_an_open_one_are_reached(open_page: OpenPage, platforms: Scen
     expect(page.get_by_role("link", name="zz-399", exact=True)).to_be_in_viewport()
     page.keyboard.press("Home")
     expect(page.get_by_role("button", name="Look at build-mac")).to_be_in_viewport()
+
+
+def test_the_first_rows_are_there_wherever_the_way_up_was_interrupted(open_page: OpenPage, platforms: Scene) -> None:
+    page = open_page("/login")
+    answer = platforms.client().listTaskGroup(platforms.group)
+    copied = answer["tasks"][0]
+    copies = [
+        {
+            "task": {**copied["task"], "metadata": {**copied["task"]["metadata"], "name": f"zz-{number:03}"}},
+            "status": {**copied["status"], "taskId": f"{number:022}"},
+        }
+        for number in range(400)
+    ]
+    page.route("**/list", lambda route: route.fulfill(json={**answer, "tasks": copies}))
+    page.goto(f"/tasks/groups/{platforms.group}?sort=name")
+    expect(page.get_by_role("link", name="zz-000", exact=True)).to_be_attached()
+    for stop in range(11, 20):
+        page.keyboard.press("End")
+        expect(page.get_by_role("link", name="zz-399", exact=True)).to_be_in_viewport()
+        page.evaluate(
+            "rows => scrollBy(0, document.querySelector('table[aria-rowcount]').getBoundingClientRect().top + rows)",
+            stop * ROW_HEIGHT,
+        )
+        expect(page.get_by_role("link", name=f"zz-{stop + 2:03}", exact=True)).to_be_in_viewport()
+        page.evaluate("() => scrollTo(0, 0)")
+        expect(page.get_by_role("link", name="zz-000", exact=True)).to_be_attached()
 
 
 def test_tasks_by_platform_and_kind_with_a_mark_that_opens_its_cause(
