@@ -36,7 +36,7 @@ from shared.usecases.pages import Lookups
 
 CONNECTION_STRINGS = ("STORAGE_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING")
 SETTLED = timedelta(minutes=15)
-"""What was present for so long is not being worked on: a message that a dying instance had taken hides for 10 min."""
+"""A message that is present for this long is not being worked on: that of a dead instance hides for 10 minutes."""
 _CACHE_BYTES = 16 * 1024 * 1024
 
 T = TypeVar("T")

@@ -288,7 +288,7 @@ def _batches(path: Path, after: int) -> Iterator[tuple[str, list[Upsert]]]:
 
 
 def _rows(path: Path, after: int) -> Iterator[tuple[str, Upsert]]:
-    """Rows with their partitions, `after` so many."""
+    """Rows with their partitions, after the first `after`."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for number, line in islice(enumerate(file, 1), after, None):
             try:

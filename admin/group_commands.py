@@ -16,7 +16,7 @@ from admin.work import UNSUCCESSFUL, GroupId, Json, Watch, changes, each, gather
 _NAMED_AT_ONCE = 50
 """Of more failures at a look, the first are named."""
 
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="At most so many.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="The most to show.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 

@@ -183,7 +183,7 @@ class Contents:
 
     @contextmanager
     def content(self, length: int) -> Iterator[None]:
-        """One upload of so many bytes under way. Raises ServiceUnavailable."""
+        """One upload of that size under way. Raises ServiceUnavailable."""
         if self._held and self._held + length > self._most_held:
             raise ServiceUnavailable("this process is storing as many uploads as it can; send the request again")
         self._held += length

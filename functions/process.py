@@ -36,7 +36,7 @@ for _warning in SETTINGS.warnings():
 log = logging.getLogger("taskcluster.housekeeping")
 
 _LAST_SECONDS = 2.0
-"""For so long a process that ends in order goes on with resolutions of calls that it has answered."""
+"""How long a process that ends in order goes on with resolutions of calls that it has answered."""
 
 _lock = asyncio.Lock()
 _services: Services | None = None

@@ -25,8 +25,8 @@ from shared.usecases.timers import Postponed
 log = logging.getLogger("taskcluster.messages")
 
 MOST_DELIVERIES = 2
-"""So often the host may deliver a message: a function of an instance that was stopped has not done it. Then it is
-suspected that the instance dies of it, or of one that runs beside it."""
+"""Deliveries of a message by the host: one that was stopped has not handled it. A message that comes more often is
+suspected to kill its instance, or to run beside one that does."""
 _COUNTED = 12
 """Waits that are counted: by then the pause is the longest."""
 APART = 300.0
@@ -104,7 +104,7 @@ async def _attempt(services: Services, body: T, text: str, work: Callable[[Servi
 async def _again_unless_too_often(
     services: Services, body: Body, text: str, attempts: int = 1, delay: float | None = None
 ) -> str:
-    """After so many attempts more; after the back-off unless a delay is given."""
+    """Attempts count on by that many; visible after the back-off unless a delay is given."""
     if body.attempts + 1 >= FAILED_MESSAGE.tries:
         return await _give_up(services, body.queue, text, "failed too often")
     counted = body.model_copy(update={"attempts": body.attempts + attempts, "waits": 0})

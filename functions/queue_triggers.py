@@ -29,7 +29,7 @@ CONNECTION = "AzureWebJobsStorage"
 """The app's queues lie in the storage account of the Functions host."""
 
 WAITS_FOR_OTHER_VERSION = 6
-"""So many attempts, over some five minutes, leave an event to the version of the app that knows all of its fields."""
+"""Attempts, over some five minutes, before an event is left to the version of the app that knows all its fields."""
 
 
 @blueprint.function_name("claim-expired")

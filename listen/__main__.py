@@ -43,12 +43,12 @@ def listen(
     exchange: ExchangeName,
     patterns: Patterns = None,
     word: Words = None,
-    count: Annotated[int, typer.Option(help="End after so many messages; 0: never.", min=0)] = 0,
+    count: Annotated[int, typer.Option(help="End after this many messages; 0: never.", min=0)] = 0,
     existing: Annotated[
         str, typer.Option(help="Read this subscription; create and remove none. The right to listen is enough.")
     ] = "",
     idle_minutes: Annotated[
-        int, typer.Option(help="After so long without a reader an abandoned subscription is removed.", min=5)
+        int, typer.Option(help="Time without a reader after which an abandoned subscription is removed.", min=5)
     ] = 5,
     connection_string: Annotated[
         str, typer.Option(envvar="SERVICEBUS_CONNECTION_STRING", show_envvar=True, show_default=False)

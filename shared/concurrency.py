@@ -80,7 +80,7 @@ class Turns:
 
 
 async def comes_within(event: asyncio.Event, seconds: float) -> bool:
-    """Waits for an event so long at the most, and returns whether it was set."""
+    """Waits for an event, with a time limit in seconds; returns whether it was set."""
     with suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)
     return event.is_set()

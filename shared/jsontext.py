@@ -24,7 +24,7 @@ MAX_DIGITS = 100
 """Digits in a row outside of strings: longer integers take time that grows with the square of their length."""
 
 _EXACT_DIGITS = 15
-"""Integers of so many digits are doubles, each of them another one."""
+"""Integers with up to this many digits are all different doubles."""
 _EXACT = 10**_EXACT_DIGITS
 _EXPONENT_FROM = 1e21
 """JavaScript writes larger numbers with an exponent."""

@@ -34,7 +34,7 @@ class Remembered:
     """How old an entry may be that says that there is nothing, if that differs. These have the capacity for themselves:
     names that nobody has push out none that somebody has."""
     because: str
-    """Why so many, and why so old."""
+    """The reason for its capacity and its age."""
 
 
 @dataclass(eq=False)

@@ -130,7 +130,7 @@ class Settings(BaseModel):
         default=30,
         ge=1,
         le=3660,
-        description="For so many days it is known who changed a task, a group, a worker, a client or a role.",
+        description="How many days it is known who changed a task, a group, a worker, a client or a role.",
     )
     artifact_upload_mode: UploadMode = Field(
         default="auto",

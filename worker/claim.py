@@ -16,7 +16,7 @@ from worker.queue import REFUSED, TROUBLE, Json, Queue, insist
 log = logging.getLogger("worker")
 
 MARGIN = timedelta(minutes=3)
-"""A claim is renewed so long before takenUntil at most: time for retries, and for clocks that differ."""
+"""The longest time before takenUntil at which a claim is renewed: time for retries, and for clocks that differ."""
 
 
 class Claim:

@@ -134,15 +134,15 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="signed: poll Azure queues by signed URLs; claim-work: wait in claimWork",
     )
     add("--idle-seconds", type=_seconds, default=Options.idle_seconds, help="longest pause when idle, in signed mode")
-    add("--idle-timeout", type=_timeout, help="end after so many seconds without a task; 0: at once")
-    add("--max-tasks", type=_count, help="end after so many tasks")
+    add("--idle-timeout", type=_timeout, help="end after this many seconds without a task; 0: at once")
+    add("--max-tasks", type=_count, help="end after this many tasks")
     add("--work-dir", type=_folder, default=default_work_dir(), help="folders of runs, and caches")
     add(
         "--keep-free",
         type=_mib,
         default=f"{Options.keep_free // MIB}",
         metavar="MIB",
-        help="remove caches for so much free disk",
+        help="remove caches until this much disk is free",
     )
     add("--max-run-time", type=_seconds, help="seconds that a task may ask for, and gets if it asks for none")
     add("--grace-seconds", type=_seconds, default=Options.grace_seconds, help="from SIGTERM to SIGKILL")

@@ -20,7 +20,7 @@ log = logging.getLogger("worker")
 
 MARKER = "<MessageId>"
 HOLD_SECONDS = 30
-"""For so long a message is handed in again when the service does not answer: it stays hidden from others meanwhile."""
+"""How long a message is handed in again when the service does not answer: it stays hidden from others meanwhile."""
 FRESH = 0.75
 """Share of their life for which the URLs are used: new ones are asked for while the old ones still work."""
 

@@ -35,7 +35,7 @@ MOST_ECHOED = 4096
 MOST_NAMED = 2048
 """Bytes of a URL parameter that an error repeats."""
 MOST_REFUSED = 64 * 1024
-"""Bytes of an error's envelope: so much follows from the other limits."""
+"""Bytes of an error's envelope, as follows from the other limits."""
 RETRY_AFTER = "2"
 """Seconds that a client may wait before it repeats a call that was answered 503."""
 
@@ -102,7 +102,7 @@ def error_answer(error: ApiError, *, method: str, params: Mapping[str, str], pay
 
 
 def _cut(text: str, most: int) -> str:
-    """The text if it takes at most so many bytes as JSON, else how it begins."""
+    """The text if it takes at most that many bytes as JSON, else its beginning."""
     if len(text) <= most and len(write(text)) <= most + 2:
         return text
     return f"{text[: most // 6]}… (cut: {len(text)} characters)"  # a character takes up to six bytes: \u0000

@@ -29,7 +29,7 @@ def is_json(content_type: str) -> bool:
 
 
 def check_size(size: int) -> None:
-    """Raises InputTooLarge for a body of so many bytes."""
+    """Raises InputTooLarge for a body of that size in bytes, if it is beyond the limit."""
     if size > MAX_BODY:
         raise InputTooLarge(f"the request body must not be larger than {MAX_BODY} bytes")
 

@@ -62,7 +62,7 @@ class Provider:
     issuer: str
     client_id: str
     name: str
-    """As people know it, and in the client ids of those who sign in."""
+    """The provider's name as people know it, and in the client ids of those who sign in."""
     scopes: str
     """What the console asks the provider for, separated by spaces."""
     user_claim: str

@@ -17,7 +17,7 @@ from shared.errors import InputError, RequestConflict
 from shared.frozen import dataclass
 
 AFTER_EXCEPTION = timedelta(minutes=25)
-"""For so long after its end an exception run still takes artifacts (contract 7.1)."""
+"""How long after its end an exception run still takes artifacts (contract 7.1)."""
 MAX_RUN = 1000
 """The largest number of a run."""
 MAX_NAME = 1024
@@ -35,8 +35,8 @@ MAX_UNFINISHED = 100
 MAX_OF_TASK = 10_000
 """Artifacts of a task, all runs together: they share a partition, and are listed and deleted with their task."""
 COUNTED_EVERY = 50
-"""After so many new artifacts of a task a process counts all of them. So a task may have more than `MAX_OF_TASK` by as
-many for each process, and an ordinary task never pays for a count."""
+"""New artifacts of a task after which a process counts all of them. A task may exceed `MAX_OF_TASK` by as many for each
+process, and an ordinary task never pays for a count."""
 MAX_PARTS = 50_000
 """Blocks of a blob."""
 OPAQUE = "application/octet-stream"
@@ -155,7 +155,7 @@ def check_stored(artifact: Artifact) -> None:
 
 
 def check_number(number: int) -> None:
-    """Raises RequestConflict for another artifact of a task that has so many already."""
+    """Raises RequestConflict for another artifact of a task that has `number` already, if that is the limit."""
     if number >= MAX_OF_TASK:
         raise RequestConflict(f"the task has {MAX_OF_TASK} artifacts or more: it can have no further ones")
 
@@ -220,7 +220,7 @@ def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
 
 
 def upload_of(mode: UploadMode, content_length: int | None, relay_limit: int) -> Upload:
-    """How an `s3` artifact comes, whose request states so many bytes (design 8).
+    """How an `s3` artifact is uploaded, whose request states that length in bytes (design 8).
 
     The relay sees the content's encoding. Storage forgets it, and it can be told from the content only where the length
     is stated. So what states none is relayed in every mode; `auto` relays all that the relay is certain to take. Raises
@@ -260,7 +260,7 @@ LONGEST_UPLOAD = timedelta(minutes=45)
 
 
 def upload_life(content_length: int | None) -> timedelta:
-    """For how long a URL for uploads of so many bytes is needed: for retries, and for a slow line.
+    """How long a URL for an upload of that size is needed: for retries, and for a slow line.
 
     Azure judges a request by when it begins, so a shorter life never ends an upload that is under way.
     """
@@ -270,7 +270,7 @@ def upload_life(content_length: int | None) -> timedelta:
 
 
 UNDER_WAY = timedelta(hours=6)
-"""For so long after its URL has expired an upload may still end that began before."""
+"""How long after its URL has expired an upload that began before may still end."""
 
 
 GZIP_HEAD = 1024

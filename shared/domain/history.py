@@ -16,7 +16,7 @@ HOURS = timedelta(hours=1)
 """What one sum of samples covers."""
 
 _SHORTEST = 0.1
-"""Seconds: what waited less is counted with what waited so long."""
+"""Seconds: the lowest class of waiting times; what waited less is counted in it."""
 _STEPS = 4
 """Classes of waiting times for each doubling: a time is known to about 9 %."""
 LAST = math.ceil(_STEPS * math.log2(timedelta(days=10).total_seconds() / _SHORTEST))

@@ -19,7 +19,7 @@ is refused; and shorter than `ORPHAN_AFTER` by a margin for the request itself.
 """
 
 ORPHAN_AFTER = timedelta(minutes=5)
-"""For so long the commit that a row or message was written ahead of may still come (design 4).
+"""How long the commit that a row or message was written ahead of may still come (design 4).
 
 Later, what was written ahead belongs to a call that died: it is an orphan. Longer than `LATEST_COMMIT` by more than one
 request to storage takes with all of its retries, and by more than clocks differ.
@@ -32,7 +32,7 @@ Longer than `ORPHAN_AFTER`: nothing is added any more.
 """
 
 MESSAGE_LOST_AFTER = timedelta(minutes=10)
-"""A queue whose first message was put so much later than a run's index row was written has lost that run's message.
+"""A queue whose first message was put this much later than a run's index row was written has lost that run's message.
 
 Longer than `ORPHAN_AFTER`: the message of a run whose commit may come is no lost one.
 """
@@ -44,13 +44,13 @@ Longer than `ROWS_COMPLETE_AFTER`, and than clocks of clients differ (`CLIENT_CL
 """
 
 REPEATS_RECOGNISED = timedelta(hours=1)
-"""For so long the topics recognise a repeated event by its MessageId (duplicate detection in infra/profiles)."""
+"""How long the topics recognise a repeated event by its MessageId (duplicate detection in infra/profiles)."""
 
 LATE_TIMERS = timedelta(hours=6)
-"""For so long an expired task that is not resolved waits for its deadline message: that one is late."""
+"""How long an expired task that is not resolved waits for its deadline message, which is late."""
 
 OVERDUE = timedelta(hours=1)
-"""A task is resolved at its deadline: one that is not, so much later, has lost its deadline message.
+"""A task is resolved at its deadline: one that is not resolved this much later has lost its deadline message.
 
 Longer than the delay of deadline messages, and than a function takes whose first try has died.
 """
@@ -62,7 +62,7 @@ SIGNED_URL_CLOCK_SKEW = timedelta(minutes=15)
 """Signed URLs are valid from this long ago, since clocks of those who use them differ (Azure's own advice)."""
 
 HIDDEN_WHILE_CLAIMING = timedelta(minutes=1)
-"""A pending message is hidden for so long while its claim is decided; the claim moves it to takenUntil.
+"""How long a pending message is hidden while its claim is decided; the claim moves it to takenUntil.
 
 Shorter than the claims that workers renew, and than `LATEST_COMMIT`: if the process dies, another worker gets the run
 soon.

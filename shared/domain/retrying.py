@@ -26,7 +26,7 @@ class Retries:
     """Between what chance multiplies a pause: (0, 1) is full jitter."""
 
     def pause(self, number: int, chance: float = 0.0) -> float:
-        """The pause with so many pauses before it; `chance` is a number in [0, 1)."""
+        """The pause after that many pauses before it; `chance` is a number in [0, 1)."""
         low, high = self.jitter
         pause = min(self.longest, self.first * self.factor ** min(number, _MOST_GROWTH))
         return pause * (low + (high - low) * chance)
@@ -50,7 +50,7 @@ STORAGE_REQUEST = Retries(first=0.1, longest=0.9, tries=4, factor=3, jitter=(0.5
 SERVICE_BUS = Retries(first=1, longest=30)
 """Connections to Service Bus, and topics that refuse: by the breakers of a process."""
 UNSENT_EVENTS = Retries(first=5, longest=240)
-"""A topic that pointers in the queue `events` wait for: so long an event may wait after Service Bus is back."""
+"""A topic that pointers in the queue `events` wait for. An event waits up to `longest` after Service Bus is back."""
 FAILED_MESSAGE = Retries(first=5, longest=3600, tries=13)
 """An internal message whose function fails: over three and a half hours, then it goes to the poison queue."""
 WAITING_MESSAGE = Retries(first=5, longest=60)

@@ -146,7 +146,7 @@ class PutUrlResponse(Closed):
 
 
 class ObjectResponse(Closed):
-    """With what to upload the object."""
+    """How to upload the object, and the credentials for it."""
 
     storageType: Literal["object"]
     name: PrintableName

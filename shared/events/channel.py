@@ -24,7 +24,7 @@ OPEN_SECONDS = 10.0
 """How long opening a connection may take. It goes on when callers have left: the next one finds it open."""
 
 OPEN_WAIT_SECONDS = 0.1
-"""So long after an opening began callers wait for it: about what a message in the fallback queue costs them."""
+"""How long callers wait for an opening that has begun: about what a message in the fallback queue costs them."""
 
 IDLE_SECONDS = 200.0
 """A connection that was idle for longer is not used again: Service Bus closes it after 240 s."""

@@ -29,7 +29,7 @@ LOOK_SECONDS = 15.0
 """Between two looks in the background at how long connections have been idle."""
 
 REFUSALS_IN_A_ROW = 3
-"""So many sends that a topic refused, and the next ones are not tried for a while."""
+"""Refused sends to a topic after which the next ones are not tried for a while."""
 
 
 class EventPublisher:

@@ -100,7 +100,7 @@ class ArtifactStore:
     ) -> Stored:
         """Creates the artifact, or replaces the one that was read, as it was read: one request.
 
-        Its content may be uploaded `until` then. Raises RunInactive (only if `guarded`), ArtifactChanged.
+        Its content may be uploaded until `until`. Raises RunInactive (only if `guarded`), ArtifactChanged.
         """
         guard: list[Operation] = [Merge(keys.upload(run_id), {})] if guarded else []
         operations = guard + operations_for(run_id, artifact, until, old=old)
@@ -254,7 +254,7 @@ def operations_for(run_id: int, artifact: Artifact, until: datetime, *, old: Sto
 
 
 def deletion(stored: Stored) -> list[Operation]:
-    """What deletes an artifact that was read, as it was read, and leaves word of its blob, which is deleted next."""
+    """The operations that delete an artifact if it is as it was read, and note its blob, which is deleted next."""
     row = Delete(keys.artifact(stored.run_id, stored.artifact.name), stored.etag)
     return [row, Upsert(keys.STRAYS, {})] if stored.artifact.has_blob else [row]
 

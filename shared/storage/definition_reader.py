@@ -25,7 +25,7 @@ class DefinitionReader:
         self._status = status
 
     def share(self, most: float = math.inf) -> Share:
-        """What one call may take for the definitions that it has in memory at a time: so many bytes of memory."""
+        """Bytes of memory that one call may take for the definitions that it has at a time."""
         return Share(self._cache.room, most)
 
     async def spill(self, path: str, content: bytes) -> None:

@@ -58,7 +58,7 @@ class Room:
         return self._taken
 
     def try_take(self, size: int) -> bool:
-        """Takes so many bytes if they are free and no call waits for them. One that is larger than all the room may
+        """Takes that many bytes if they are free and no call waits for them. One that is larger than all the room may
         have it to itself."""
         return not self._waiting and self._fits(size)
 
@@ -80,13 +80,13 @@ class Room:
             raise
 
     def free(self, size: int) -> None:
-        """Gives back so many bytes. May be called at any time, from any thread."""
+        """Gives back that many bytes. May be called at any time, from any thread."""
         self._freed.append(size)
         if self._waiting and self._loop is not None:
             self._loop.call_soon_threadsafe(self._serve)
 
     def free_with(self, definition: Definition, size: int) -> None:
-        """Frees so many bytes with the end of a definition."""
+        """Frees that many bytes when a definition is garbage-collected."""
         finalize(definition, self.free, size).atexit = False
 
     def _serve(self) -> None:
@@ -117,7 +117,7 @@ class Share:
         self._used = 0
 
     def count(self, memory: int) -> None:
-        """Counts a definition of so many bytes that needs no room: it is small or kept. Raises NoRoom."""
+        """Counts a definition of that size that needs no room, as it is small or kept. Raises NoRoom."""
         if self._used and self._used + memory > self._most:
             raise NoRoom
         self._used += memory

@@ -17,7 +17,7 @@ _TRANSACTIONS = 8
 _READS = 64
 """Member rows read by themselves, side by side; more are read by range."""
 _WORTHWHILE = 16
-"""Rows that a page of a range must bring to be better than so many reads."""
+"""Rows that a page of a range must bring to be better than as many reads."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -239,7 +239,7 @@ _DELETED = "deleted"
 _IS_GONE = "gone"
 """Set in the row of an entry that was deleted, and not stored again since."""
 _KEPT = "kept"
-"""Until when the row is kept, if that is later than its entry expires: what it remembers may be needed for so long."""
+"""Until when the row is kept, if that is later than its entry's expiration: it may be needed until then."""
 
 
 def _entry(row: Row) -> Entry | None:

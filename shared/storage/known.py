@@ -20,9 +20,9 @@ from shared.frozen import dataclass
 from shared.memo import Memo
 
 FRESH = timedelta(seconds=1)
-"""For so long a status that was seen may be shown without another look."""
+"""How long a status that was seen may be shown without another look."""
 VOUCHED_FOR = timedelta(minutes=5)
-"""For so long it may be shown while the rows that vouch for it are unchanged; then the task is read again.
+"""How long it may be shown while the rows that vouch for it are unchanged; then the task is read again.
 
 It bounds what a call can leave behind that died between its commit and the rows that follow it.
 """

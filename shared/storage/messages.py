@@ -117,7 +117,7 @@ class Messages:
         return await self._move(handle, visible, text)
 
     async def delay_pending(self, handle: MessageHandle, seconds: float) -> None:
-        """Shows a pending message again after so many seconds, unless somebody else has it by now."""
+        """Shows a pending message again after that many seconds, unless another worker has it by now."""
         try:
             await self._queues.update(handle.queue, _receipt(handle), visible_in=seconds)
         except ReceiptLost:
@@ -221,7 +221,7 @@ class Messages:
         return await self.put_resolved_again(message, visible_in.total_seconds())
 
     async def put_resolved_again(self, message: ResolvedMessage, visible_in: float) -> MessageHandle:
-        """Puts what is left of a resolved message's work, to be seen after so many seconds."""
+        """Puts what is left of a resolved message's work, visible after that many seconds."""
         return await self._put(message.body(), visible_in)
 
     async def put_pointer(self, pointer: str) -> MessageHandle:

@@ -140,7 +140,7 @@ class PoolQueues:
             return
 
     async def retire(self, task_queue_id: str, unused_for: timedelta) -> datetime:
-        """Deletes the queues of a pool that was not used for so long and that has no pending or running run.
+        """Deletes the queues of a pool that was unused for that time and has no pending or running run.
 
         Returns when to look again: a day later, the rows that say so go, too. A deletion that was interrupted is taken
         up again. Raises StorageUnavailable.

@@ -36,7 +36,7 @@ class PoolVouchers:
         self._known = known
 
     async def read(self, task_queue_id: str, since: datetime, most: int, *, with_claimed: bool) -> Vouchers:
-        """At most so many pages; with those of claimed runs, so that it is known which tasks have no row at all.
+        """At most that many pages; with those of claimed runs, so that it is known which tasks have no row at all.
 
         Pending rows come before claimed ones: a run that is claimed in between is seen twice. One that becomes pending
         in between would be missed, but then the row of returns has another ETag afterwards.

@@ -30,7 +30,7 @@ def put(endpoint: Endpoint, queue: str, text: str, delay: int) -> Request:
 
 
 def get(endpoint: Endpoint, queue: str, count: int, hidden_for: int) -> Request:
-    """Takes messages, and hides them for so many seconds."""
+    """Receives messages, and hides them for that many seconds."""
     query = f"numofmessages={count}&visibilitytimeout={hidden_for}"
     return Request(Kind.QUEUE_GET, "GET", endpoint, f"/{queue}/messages", dict(_COMMON), query=query)
 

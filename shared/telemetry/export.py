@@ -36,7 +36,7 @@ from shared.telemetry.tracing import Attributes, Kind, Span
 
 _Take = Callable[[float, dict[str, str]], None]
 GAUGE_SECONDS = 150.0
-"""For so long a gauge is reported after it was read: they are read every minute."""
+"""How long a gauge is reported after it was read: they are read every minute."""
 _SCOPE = "taskcluster-queue"
 _KINDS = {
     "server": SpanKind.SERVER,

@@ -1,6 +1,6 @@
 """Structured logs: every line of the service ends with its fields as one JSON object.
 
-Between a Functions worker and its host a record is but a text, so the fields are part of it. Exporters that know
+Between a Functions worker and its host a record is only text, so the fields are part of the text. Exporters that know
 fields (OpenTelemetry, and by it Application Insights) get them as such. What a call or a message is about is bound
 once, and in all its lines.
 """

@@ -191,7 +191,7 @@ class Artifacts:
         return run.state is State.RUNNING
 
     async def _remove_replaced(self, old: Stored | None, artifact: Artifact) -> None:
-        """The content of an artifact that comes another way from now on has a new place; no one finds the old one."""
+        """Content that is uploaded in another way from now on has a new place; the old one is never read again."""
         if old is not None and old.artifact.has_blob and old.artifact.version != artifact.version:
             await self._blobs.delete(old.container, old.path)
 

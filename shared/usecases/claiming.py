@@ -27,7 +27,7 @@ from shared.usecases.workers import WorkRequest
 log = logging.getLogger("taskcluster.claims")
 
 UNREAD_FOR = timedelta(minutes=5)
-"""So long after its run became pending a task is claimed without being read first.
+"""How long after its run became pending a task is claimed without being read first.
 
 Later the reconciler may have replaced the run's message more often than the row keeps the ids of commits. A claim that
 is refused then would be in doubt, and its run hidden for a lease.
@@ -200,7 +200,7 @@ class Claiming:
             log.warning("a message of task %s could not be let go", at.message.task_id, extra={"action": "not_let_go"})
 
     async def _put_back(self, at: _Attempt, seconds: float) -> None:
-        """Shows a message again after so many seconds as it was polled, unless somebody else has it by now."""
+        """Shows a message, as it was polled, again after that many seconds, unless another worker has it by now."""
         message = at.message
         visible = self._runtime.now() + timedelta(seconds=seconds) if seconds else None
         try:

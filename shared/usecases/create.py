@@ -168,7 +168,7 @@ class CreateTask:
         return unknown
 
     async def _look_up(self, attempt: _Attempt, task_ids: Iterable[str]) -> None:
-        """Reads dependencies. Once so many are missing as a refusal names, the rest are not looked for."""
+        """Reads dependencies. It ends when as many are missing as a refusal names."""
         missing = 0
 
         async def look(task_id: str) -> None:

@@ -25,16 +25,16 @@ NOTICE = timedelta(days=30)
 SHORTEST = 3
 """A client is not named in more than this part of its time: one that is made for a week has two days of notice."""
 FLUSH_SECONDS = 60.0
-"""So often a process writes which clients are refused, if any are."""
+"""Interval in which a process writes which clients are refused, if any are."""
 AGAIN = timedelta(minutes=2)
-"""So long after the first refusal another one tells of a program that goes on: a person who has mistyped a token does
-not, and a process may know a changed token only after a minute."""
+"""A further refusal this long after the first one comes from a program that goes on: a person who has mistyped a token
+does not, and a process may know a changed token only after a minute."""
 WITHIN = timedelta(hours=1)
-"""A refusal so long after the one before is a first one again."""
+"""A refusal this long after the one before counts as the first again."""
 WRITTEN_EVERY = timedelta(minutes=10)
-"""A client that goes on to be refused is written again by the same process so often."""
+"""How often the same process writes a client again that it keeps refusing."""
 LATELY = timedelta(minutes=30)
-"""So long after its last refusal that is known a client is named."""
+"""How long a client is named after its last known refusal."""
 
 log = logging.getLogger("taskcluster.housekeeping")
 

@@ -22,7 +22,7 @@ from shared.usecases.executor import Executor, Stores
 T = TypeVar("T")
 
 TRIED_FOR = timedelta(seconds=20)
-"""For so long a lost race is tried again: the message has been received, and to put it again costs more."""
+"""How long a lost race is tried again: the message has been received, and to put it again costs more."""
 
 
 class _NotListed(NoDecision):

@@ -31,7 +31,7 @@ from shared.usecases.unsent_events import UnsentEvents
 WIDTH = 16
 """Things deleted in parallel."""
 LONGEST = timedelta(minutes=1)
-"""For so long a run works on one thing, while others wait: the rest of it is due again in a later hour."""
+"""Time budget for one thing while others wait: the rest of it is due again in a later hour."""
 OF_EVENTS = frozenset({"task", keys.SWEPT_GROUP, keys.UNSWEPT_GROUP})
 """Kinds that stay while events that may be of them are unsent."""
 
@@ -117,7 +117,7 @@ class Expiration:
         """
 
     async def run(self, seconds: float) -> int:
-        """Deletes what is due, for about so many seconds; returns how many things were looked at.
+        """Deletes what is due, for about that many seconds; returns how many things were looked at.
 
         Raises StorageUnavailable when nothing could be done: everything that was due failed, or the Expiry table
         itself cannot be read or written. The next run goes on from there.
@@ -211,7 +211,7 @@ class Expiration:
         return _Outcome.DONE
 
     def _end(self, until: datetime) -> datetime:
-        """Until when a run that ends then works on what it begins now."""
+        """Until when a run of the job, which ends at that time, works on what it begins now."""
         return min(until, self._now() + LONGEST)
 
     async def _leave_rest(self, expiring: Expiring, resume: str | None, until: datetime) -> _Outcome:

@@ -12,7 +12,7 @@ from shared.telemetry.instruments import EXPIRATIONS_FAILED
 log = logging.getLogger("taskcluster.expiration")
 
 STUCK_AFTER = 5
-"""What has failed so many times in a row, over a day or more, needs a person."""
+"""Failures in a row, over a day or more, after which a deletion needs a person."""
 
 
 class ProcessDied(ServiceError):

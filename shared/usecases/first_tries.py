@@ -19,7 +19,7 @@ class FirstTries:
 
     @property
     def are_worth_it(self) -> bool:
-        """Whether so many of the latest have succeeded, or would have."""
+        """Whether enough of the latest have succeeded, or would have."""
         return self._share >= _ENOUGH
 
     def note(self, *, succeeds: bool) -> None:

@@ -20,7 +20,7 @@ from shared.usecases.resolution import Resolution
 log = logging.getLogger("taskcluster.resolution")
 
 _WAITING = 8
-"""So many resolutions may wait for each one that is under way."""
+"""How many resolutions may wait for each one that is under way."""
 _LEFT = {"action": "resolution_left"}
 
 
@@ -79,7 +79,7 @@ class Following:
         return True
 
     async def finish(self, seconds: float) -> None:
-        """Waits until nothing is under way, so long at the most; what is left is broken off, for its message."""
+        """Waits until nothing is under way, up to `seconds`; what is left is cancelled, and done by its message."""
         if not self._under_way:
             return
         _, left = await asyncio.wait(self._under_way, timeout=seconds)

@@ -17,7 +17,7 @@ from shared.usecases.member_expiry import MemberExpiry
 from shared.usecases.unsent_events import UnsentEvents
 
 DEATHS = 2
-"""The process has died of a group so often, at last of it alone: then its tasks are tried apart."""
+"""How often the process has died of a group, at last of it alone, before its tasks are tried apart."""
 
 
 class GroupExpiry:

@@ -31,9 +31,9 @@ log = logging.getLogger("taskcluster.groups")
 WIDTH = 32
 """Tasks at a time."""
 CALL_SECONDS = 15.0
-"""For so long an HTTP call works itself; the job does the rest."""
+"""Time budget of the HTTP call itself; the job does the rest."""
 JOB_SECONDS = 240.0
-"""For so long one run of the job works; then it puts itself again."""
+"""Time budget of one run of the job; then it puts its message again."""
 JOB_DELAY = 60.0
 """Seconds until the job of a call starts: the call should have done it by then."""
 YOUNG_AGAIN = 30.0

@@ -20,7 +20,7 @@ from shared.storage.known import FRESH, VOUCHED_FOR, Known, KnownStatuses, Momen
 from shared.storage.pool_vouchers import PoolVouchers, Vouchers
 
 FEW = 8
-"""So many tasks of a pool on a page are read one by one."""
+"""Up to how many tasks of a pool on a page are read one by one."""
 TASKS_A_PAGE = 4
 """A page of the pool's index is read only if it saves at least this many task reads."""
 POOLS_AT_ONCE = 8
@@ -31,7 +31,7 @@ The time is decided before the commit, up to `LATEST_COMMIT`, by another clock.
 """
 ROWS_A_PAGE = 1000
 REMEMBERED = timedelta(minutes=1)
-"""For so long the next reading of a pool's index starts where the last one did, if that costs little."""
+"""How long the next reading of a pool's index starts where the last one did, if that costs little."""
 
 
 @dataclass(eq=False)

@@ -36,7 +36,7 @@ from shared.usecases.stalls import Stalls
 LIMIT_SECONDS = 5.0
 """How long storage may take to answer everything."""
 WAITS = timedelta(minutes=1)
-"""A message that is visible for so long, and that no function has received, is late."""
+"""How long a message may be visible without a function receiving it before it counts as late."""
 JOB_LATE = timedelta(hours=2)
 """How far the expiry job may be behind the hour that it could have finished: it runs every ten minutes, and goes on for
 longer where much expires at once."""
@@ -173,7 +173,7 @@ class Health:
         )
 
     async def _refusals(self) -> Finding | None:
-        """Clients that fail already, but for those whose end is a finding of its own."""
+        """Clients that fail already, without those whose end is a finding of its own."""
         ended = {each.client_id for each in await self._ending.known() if each.has_ended}
         refused = [(name, each) for name, each in (await self._refused.known()).items() if name not in ended]
         if not refused:

@@ -16,14 +16,14 @@ from shared.usecases.gauges import Gauges
 log = logging.getLogger("taskcluster.housekeeping")
 
 FLUSH_SECONDS = 60.0
-"""So often a process writes what it has counted, if it has counted anything."""
+"""Interval in which a process writes what it has counted, if there is anything."""
 MARGIN = timedelta(seconds=5)
-"""A sample is taken so long after its time: by then whatever was written before that time, by the storage's clock, is
+"""Delay of a sample after its time: by then whatever was written before that time, by the storage's clock, is
 there to be read. Longer than clocks differ."""
 MINUTES_KEPT = timedelta(days=2)
-"""For so long samples are kept."""
+"""How long samples are kept."""
 HOURS_KEPT = timedelta(days=30)
-"""For so long the sums of their hours are kept."""
+"""How long the sums of their hours are kept."""
 
 
 class Recorder:

@@ -10,7 +10,7 @@ from shared.frozen import dataclass
 from shared.memo import Memo
 
 SETTLED_BY = timedelta(minutes=1)
-"""So long after its resolution a task's rows in its group usually show it; before that, its status row is read."""
+"""How long it usually takes until a task's rows in its group show its resolution; until then its status row is read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from shared.usecases import poison
 from shared.usecases.poison import Moved
 
 SECONDS = 15.0
-"""For so long a call moves messages; a repeat goes on."""
+"""Time budget of a call that moves messages; repeat the call to continue."""
 SHOWN = ("taskId", "runId", "taskGroupId", "kind", "put", "attempts")
 """What is shown of a message: what it is about. Receipts and what an event would say are nobody's to copy."""
 

@@ -44,7 +44,7 @@ class PollUrls:
         """By task queue: when the sets of URLs expire that this process has given out."""
 
     def waiting(self) -> Counter[str]:
-        """By task queue, how many sets of URLs have not expired: so many workers may be polling."""
+        """By task queue, how many sets of URLs have not expired, which is how many workers may be polling."""
         now, found = self._now(), Counter[str]()
         for task_queue_id, expires in list(self._given.items()):
             while expires and expires[0] <= now:

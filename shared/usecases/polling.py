@@ -59,7 +59,7 @@ class Starvation:
 MOST_AT_ONCE = 32
 """Messages that one Get may take."""
 BUSY_INTERVAL = 1.0
-"""Seconds between two looks at a pool that had work lately: a task that another process made pending waits so long."""
+"""Seconds between two looks at a pool that had work lately. A task of another process waits for the next look."""
 IDLE_AFTER = 30.0
 """Seconds without work after which a pool is polled less often."""
 CALLS_AGAIN = 1.0

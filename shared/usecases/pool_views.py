@@ -24,7 +24,7 @@ from shared.usecases.pool_snapshots import PoolSnapshots
 from shared.usecases.stalls import Stall, Stalls
 
 JUDGED = 32
-"""So many claimed runs are counted by what their tasks say."""
+"""The number of claimed runs up to which the tasks themselves are read to count them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

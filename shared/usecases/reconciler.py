@@ -30,7 +30,7 @@ log = logging.getLogger("taskcluster.reconciler")
 MIN_ROW_AGE = timedelta(minutes=1)
 """Rows younger than this are not checked: their call may be under way."""
 UNUSED_FOR = timedelta(days=30)
-"""The queues of a pool without tasks that was not used for so long are deleted; the next use creates them again."""
+"""How long a pool without tasks must be unused until its queues are deleted; the next use creates them again."""
 ROWS = 1000
 """Index rows that one request reads."""
 PAGES = 10
@@ -65,7 +65,7 @@ class Reconciler:
             await self._check_rows(task_queue_id, (await self._stores.pools.pending(task_queue_id, ROWS))[0])
 
     async def check_all(self, seconds: float = LONGEST_RUN) -> int:
-        """Every pool of the directory, for about so many seconds; returns how many rows were looked into.
+        """Every pool of the directory, for about that many seconds; returns how many rows were looked into.
 
         The next run goes on from there. If the process dies, it begins with the pools that were being checked; if it
         dies of them again, the one after that begins behind them. What fails for one pool costs no other its check.
@@ -205,7 +205,7 @@ class Reconciler:
         await self._stores.pools.remove_read(task_queue_id, row)
 
     async def _remove_overdue(self, task_queue_id: str, row: IndexRow) -> None:
-        """A row so long after the deadline was left over, unless its task is not resolved: then that one has lost its
+        """A row this long after the deadline is left over, unless its task is not resolved: then that one has lost its
         deadline message."""
         task = await self._stores.tasks.status(row.task_id)
         if task is None or task.is_resolved or task.task_queue_id != task_queue_id:

@@ -63,7 +63,7 @@ class RoleAccounts:
     ) -> tuple[list[dict[str, Any]], str | None]:
         """Roles in the order of their ids, from one on, and the id with which the next page starts.
 
-        Without a limit all of them; but a page ends early after so many characters of scopes.
+        Without a limit all of them; but a page ends early when its scopes have too many characters.
         """
         snapshot = await self._roles.load()
         found: list[dict[str, Any]] = []

@@ -18,9 +18,9 @@ from shared.usecases.pool_snapshots import PoolSnapshots
 Reason = Literal["no-worker", "not-asked", "quarantined"]
 
 ASKED_LATELY = REFRESHED_EVERY + timedelta(minutes=1)
-"""Whoever asks for work again and again is noted so often at least: a wait in claimWork ends within the minute."""
+"""A worker that keeps asking for work is noted at least this often: a wait in claimWork ends within the minute."""
 GRACE = timedelta(minutes=2)
-"""So long a run may wait before that tells of missing workers: those that poll with signed URLs are seen only when they
+"""How long a run may wait before workers count as missing: those that poll with signed URLs are seen only when they
 take one, and one that is being started needs a moment."""
 LOOKED_AT = 10
 """Task queues that a verdict on the deployment looks at: those in which a run has waited longest."""
@@ -76,7 +76,7 @@ class Stalls:
         self._now = now
 
     async def of(self, task_queue_id: str, snapshot: PoolSnapshot) -> Stall | None:
-        """Whether a task queue of which this is the index is stalled. No request unless tasks wait and none runs."""
+        """Whether a task queue with this index is stalled. No request unless tasks wait and none runs."""
         if not _waits_alone(snapshot):
             return None
         entry = await self._directory.entry(Kind.TASK_QUEUE, task_queue_id)

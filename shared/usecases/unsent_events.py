@@ -14,7 +14,7 @@ from shared.telemetry.instruments import UNANNOUNCED_EXPIRATIONS
 log = logging.getLogger("taskcluster.expiration")
 
 LONGEST_HOLD = timedelta(days=7)
-"""For so long after its expiration a task stays while events are unsent.
+"""How long a task stays after its expiration while events are unsent.
 
 Longer than an outage that nobody ends; shorter than it takes to fill an account where one topic never takes anything.
 """
