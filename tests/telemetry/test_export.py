@@ -145,11 +145,12 @@ def test_messages_are_spans_too(life: Life) -> None:
     call(life.deployment, "sealTaskGroup", task_id)
     call(life.deployment, "cancelTaskGroup", task_id)
 
-    def resolved() -> dict[str, Any] | None:
-        return next((span for span in life.collector.spans if span["kind"] == "SPAN_KIND_CONSUMER"), None)
+    def outcomes() -> set[object]:
+        return {attributes(span)["outcome"] for span in life.collector.spans if span["kind"] == "SPAN_KIND_CONSUMER"}
 
-    span = eventually(resolved)
-    assert attributes(span)["outcome"] == "done"
+    # On a busy machine a dependency may not answer in time; then the message comes again.
+    eventually(lambda: "done" in outcomes())
+    assert outcomes() <= {"done", "again"}
 
 
 def test_the_resource_names_service_environment_and_instance(life: Life) -> None:
