@@ -38,7 +38,8 @@ from shared.api.validation import check_size, is_json, validate_params, validate
 from shared.auth.authenticate import Authenticator, Caller
 from shared.auth.hawk import MacMismatch
 from shared.auth.targets import is_ambiguous, raw_target, signed_targets, target_of
-from shared.endpoints import ENDPOINTS, PREFIX, accounts, index, objects, relay
+from shared.endpoints import relay
+from shared.endpoints.apis import AUTH, INDEX, OBJECT, QUEUE
 from shared.errors import (
     ApiError,
     InputError,
@@ -55,10 +56,10 @@ log = logging.getLogger("taskcluster.http")
 METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]
 
 ROUTERS = (
-    Router(PREFIX, ENDPOINTS),
-    Router(accounts.PREFIX, accounts.ENDPOINTS),
-    Router(objects.PREFIX, objects.ENDPOINTS),
-    Router(index.PREFIX, index.ENDPOINTS),
+    Router(QUEUE.prefix, QUEUE.endpoints),
+    Router(AUTH.prefix, AUTH.endpoints),
+    Router(OBJECT.prefix, OBJECT.endpoints),
+    Router(INDEX.prefix, INDEX.endpoints),
     Router(relay.PREFIX, relay.ENDPOINTS),
     Router("", references.ENDPOINTS),
     Router("", telemetry_export.ENDPOINTS),

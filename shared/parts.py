@@ -11,7 +11,7 @@ from shared.auth.keyring import TableKeyring
 from shared.auth.refused_store import RefusedStore
 from shared.auth.role_store import RoleStore
 from shared.runtime import Runtime
-from shared.services import ArtifactServices
+from shared.services.queue import ArtifactUseCases
 from shared.settings import Settings
 from shared.storage.artifacts import ArtifactStore
 from shared.storage.audit import AuditStore
@@ -91,7 +91,7 @@ class Parts:
         )
 
     @cached_property
-    def artifacts(self) -> ArtifactServices:
+    def artifacts(self) -> ArtifactUseCases:
         return _artifacts(self.settings, self.stores, self.storage, self.expiry, self.issuer)
 
     @cached_property
@@ -295,7 +295,7 @@ def deadline_delay(settings: Settings) -> timedelta:
 
 def _artifacts(
     settings: Settings, stores: Stores, storage: Storage, expiry: ExpiryStore, issuer: Issuer
-) -> ArtifactServices:
+) -> ArtifactUseCases:
     """The use-cases on the given storage."""
     runtime = stores.runtime
     artifacts = ArtifactStore(storage, runtime)
@@ -310,7 +310,7 @@ def _artifacts(
         root_url=settings.root_url,
         limit=settings.artifact_relay_limit_bytes,
     )
-    return ArtifactServices(
+    return ArtifactUseCases(
         creation=creation,
         finishing=Finishing(stores, artifacts, storage.blobs, creation),
         reading=Reading(

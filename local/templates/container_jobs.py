@@ -12,7 +12,8 @@ from urllib.parse import unquote
 
 from local.templates.meaning import before
 from local.templates.values import Finding, Resource, Value
-from shared.endpoints import PREFIX, task_queues
+from shared.endpoints import task_queues
+from shared.endpoints.apis import QUEUE
 from shared.endpoints.pool_models import TaskQueueLoadResponse
 from shared.types import TASK_QUEUE_PATTERN
 from shared.usecases.polling import MOST_AT_ONCE
@@ -92,7 +93,7 @@ def _url(url: str, environment: Mapping[str, str]) -> Iterator[str]:
     if "?" in url:
         yield "a query in the rule's URL breaks its signature"
         return
-    wanted = f"{root_url}{PREFIX}{_ROUTE}".replace("<taskQueueId>", task_queue_id)
+    wanted = f"{root_url}{QUEUE.prefix}{_ROUTE}".replace("<taskQueueId>", task_queue_id)
     if unquote(url) != wanted:
         yield f"the rule asks for {url}, which is not the load of what the worker claims: {wanted}"
     elif url == wanted:

@@ -9,9 +9,10 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol
 
 from pydantic import BaseModel
+from typing_extensions import TypeVar
 
 from shared.api.answer import Answer
 from shared.auth.authenticate import Authenticator, Caller
@@ -19,7 +20,6 @@ from shared.auth.foresight import certainly_missing
 from shared.auth.scopes import Params, Template, params_of, render
 from shared.domain.index import LONGEST_PATH, PATH_PATTERN
 from shared.frozen import dataclass
-from shared.services import Services
 from shared.types import OPAQUE, SLUGID_PATTERN, Stability
 
 ID_PATTERN = r"^[a-zA-Z0-9-_]{1,38}$"
@@ -47,18 +47,20 @@ PARAMETERS: Mapping[str, str] = {
 PAGING: Mapping[str, str] = {"continuationToken": r".+", "limit": r"^[0-9]+$"}
 """Query options of endpoints that answer pages (contract 13)."""
 
+Services = TypeVar("Services", contravariant=True, default=Any)
+"""What a handler asks of the process: the services of its context, which those of the whole process are as well."""
 Handler = Callable[[Services, "Call"], Awaitable[Answer | Mapping[str, Any]]]
 """Calls one use-case; returns the JSON object of a 200, or an Answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Endpoint:
+class Endpoint(Generic[Services]):
     """One endpoint. `route` is below /api/<service>/<version>; `scopes` is the template as references publish it."""
 
     name: str
     method: Literal["GET", "POST", "PUT", "DELETE"]
     route: str
-    handler: Handler = field(repr=False)
+    handler: Handler[Services] = field(repr=False)
     title: str
     description: str
     category: str

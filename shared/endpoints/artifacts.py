@@ -22,7 +22,7 @@ from shared.endpoints.artifact_models import (
     PostArtifactResponse,
     from_request,
 )
-from shared.services import Services
+from shared.services.queue import ArtifactServices
 from shared.storage.artifacts import Stored
 from shared.usecases.artifacts import Created
 from shared.usecases.objects import object_name
@@ -31,7 +31,7 @@ from shared.usecases.reading import Authorise
 STORAGE_TYPE = "x-taskcluster-artifact-storage-type"
 
 
-async def create_artifact(services: Services, call: Call) -> Mapping[str, Any]:
+async def create_artifact(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
     """createArtifact."""
     task_id, run_id, name = call.params["taskId"], call.run_id, call.params["name"]
     request = call.payload(PostArtifactRequest).root
@@ -57,7 +57,7 @@ async def create_artifact(services: Services, call: Call) -> Mapping[str, Any]:
     return answer
 
 
-async def finish_artifact(services: Services, call: Call) -> Answer:
+async def finish_artifact(services: ArtifactServices, call: Call) -> Answer:
     """finishArtifact, and completeArtifact of 2019: the body decides which."""
     task_id, run_id, name = call.params["taskId"], call.run_id, call.params["name"]
     request = call.payload(FinishArtifactRequest).root
@@ -68,12 +68,12 @@ async def finish_artifact(services: Services, call: Call) -> Answer:
     return NO_CONTENT
 
 
-async def get_artifact(services: Services, call: Call) -> Answer:
+async def get_artifact(services: ArtifactServices, call: Call) -> Answer:
     """getArtifact: the caller's scopes come before anything that is stored (trap 7)."""
     return await _redirection(services, await _found(services, call))
 
 
-async def get_latest_artifact(services: Services, call: Call) -> Answer:
+async def get_latest_artifact(services: ArtifactServices, call: Call) -> Answer:
     """getLatestArtifact."""
     name, authorise = call.params["name"], _authorisation(call)
     await authorise([name])
@@ -81,12 +81,12 @@ async def get_latest_artifact(services: Services, call: Call) -> Answer:
     return await _redirection(services, found)
 
 
-async def artifact(services: Services, call: Call) -> Mapping[str, Any]:
+async def artifact(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
     """artifact: as getArtifact, for programs that know the storage types."""
     return await _content(services, await _found(services, call))
 
 
-async def latest_artifact(services: Services, call: Call) -> Mapping[str, Any]:
+async def latest_artifact(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
     """latestArtifact: whether there is a run comes before the scopes (trap 7)."""
     task_id, name, authorise = call.params["taskId"], call.params["name"], _authorisation(call)
     run_id = await services.artifacts.reading.last_run(task_id)
@@ -94,30 +94,30 @@ async def latest_artifact(services: Services, call: Call) -> Mapping[str, Any]:
     return await _content(services, await services.artifacts.reading.find(task_id, run_id, name, authorise))
 
 
-async def artifact_info(services: Services, call: Call) -> Mapping[str, Any]:
+async def artifact_info(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
     """artifactInfo."""
     found = await services.artifacts.reading.info(call.params["taskId"], call.run_id, call.params["name"])
     return _shown(found)
 
 
-async def latest_artifact_info(services: Services, call: Call) -> Mapping[str, Any]:
+async def latest_artifact_info(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
     """latestArtifactInfo."""
     task_id = call.params["taskId"]
     run_id = await services.artifacts.reading.last_run(task_id)
     return _shown(await services.artifacts.reading.info(task_id, run_id, call.params["name"]))
 
 
-async def list_artifacts(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_artifacts(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
     """listArtifacts."""
     return await _page(services, call, call.run_id)
 
 
-async def list_latest_artifacts(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_latest_artifacts(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
     """listLatestArtifacts."""
     return await _page(services, call, None)
 
 
-async def _found(services: Services, call: Call) -> Stored:
+async def _found(services: ArtifactServices, call: Call) -> Stored:
     name, authorise = call.params["name"], _authorisation(call)
     await authorise([name])
     return await services.artifacts.reading.find(call.params["taskId"], call.run_id, name, authorise)
@@ -130,7 +130,7 @@ def _authorisation(call: Call) -> Authorise:
     return authorise
 
 
-async def _redirection(services: Services, stored: Stored) -> Answer:
+async def _redirection(services: ArtifactServices, stored: Stored) -> Answer:
     """303 with the URL in header and body, since clients do not follow it; 424 without the envelope for errors."""
     artifact = stored.artifact
     headers = {STORAGE_TYPE: artifact.storage_type.value}
@@ -143,7 +143,7 @@ async def _redirection(services: Services, stored: Stored) -> Answer:
     return json_answer({"storageType": artifact.storage_type.value, "url": url}, 303, headers)
 
 
-async def _content(services: Services, stored: Stored) -> Mapping[str, Any]:
+async def _content(services: ArtifactServices, stored: Stored) -> Mapping[str, Any]:
     """Today's clients know four storage types; what `blob` and `azure` artifacts need of them is what `s3` does."""
     artifact = stored.artifact
     if artifact.storage_type is StorageType.ERROR:
@@ -158,7 +158,7 @@ async def _content(services: Services, stored: Stored) -> Mapping[str, Any]:
     return {"storageType": kind.value, "url": await services.artifacts.reading.url(stored)}
 
 
-async def _page(services: Services, call: Call, run_id: int | None) -> Mapping[str, Any]:
+async def _page(services: ArtifactServices, call: Call, run_id: int | None) -> Mapping[str, Any]:
     artifacts, resume = await services.artifacts.reading.page(
         call.params["taskId"], run_id, start=start_of(call.query), limit=limit_of(call.query)
     )
@@ -180,7 +180,7 @@ def _reason(artifact: Artifact) -> dict[str, str]:
     return {"reason": str(artifact.details["reason"]), "message": str(artifact.details["message"])}
 
 
-def _object_upload(services: Services, run_id: int, created: Created) -> dict[str, Any]:
+def _object_upload(services: ArtifactServices, run_id: int, created: Created) -> dict[str, Any]:
     assert created.loaded is not None, "an `object` is created with its task at hand"
     task, artifact = created.loaded.task, created.artifact
     return {
@@ -210,7 +210,7 @@ GET_SCOPES = {"AllOf": [{"for": "name", "in": "names", "each": "queue:get-artifa
 _CATEGORY = "Artifacts"
 
 # An empty name is a bad name, not the list of artifacts: routes with a name come first.
-ENDPOINTS: tuple[Endpoint, ...] = (
+ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
     Endpoint(
         name="createArtifact",
         method="POST",

@@ -9,7 +9,7 @@ from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.paging import continued, limit_of, start_of
 from shared.domain.dates import format_date
 from shared.endpoints.provisioners import task_queue_of
-from shared.services import Services
+from shared.services.overview import OverviewServices
 from shared.storage.audit import AuditEntry, Subject
 from shared.types import Closed, Date, optional
 from shared.usecases import audit
@@ -48,32 +48,32 @@ class AuditHistoryResponse(Closed):
     continuationToken: str = optional()
 
 
-async def get_entity_history(services: Services, call: Call) -> Mapping[str, Any]:
+async def get_entity_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """getEntityHistory."""
     subject = Subject(entity_type=call.params["entityType"], entity_id=call.params["entityId"])
     entries, resume = await services.audit.of(subject, start=start_of(call.query), limit=limit_of(call.query))
     return {"auditHistory": [_entry(entry) for entry in entries], **continued(resume)}
 
 
-async def list_audit_history(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """listAuditHistory."""
     client_id = call.params["clientId"]
     entries, resume = await services.audit.by(client_id, start=start_of(call.query), limit=limit_of(call.query))
     return {"auditHistory": [_entry(entry) for entry in entries], **continued(resume)}
 
 
-async def task_audit_history(services: Services, call: Call) -> Mapping[str, Any]:
+async def task_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """taskAuditHistory: the group is known from the task alone."""
     found = await services.lifecycle.status(call.params["taskId"])
     return await _history(services, call, audit.task(found.task_id, found.task_group_id))
 
 
-async def task_group_audit_history(services: Services, call: Call) -> Mapping[str, Any]:
+async def task_group_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """taskGroupAuditHistory."""
     return await _history(services, call, audit.task_group(call.params["taskGroupId"]))
 
 
-async def worker_audit_history(services: Services, call: Call) -> Mapping[str, Any]:
+async def worker_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """workerAuditHistory."""
     params = call.params
     return await _history(
@@ -81,7 +81,7 @@ async def worker_audit_history(services: Services, call: Call) -> Mapping[str, A
     )
 
 
-async def _history(services: Services, call: Call, subject: Subject) -> Mapping[str, Any]:
+async def _history(services: OverviewServices, call: Call, subject: Subject) -> Mapping[str, Any]:
     entries, resume = await services.audit.of(subject, start=start_of(call.query), limit=limit_of(call.query))
     shown = [_entry(entry) | ({"detail": entry.detail} if entry.detail else {}) for entry in entries]
     return {"auditHistory": shown, **continued(resume)}
@@ -100,7 +100,7 @@ def _entry(entry: AuditEntry) -> dict[str, Any]:
 _AUDIT = "Audit"
 _OURS = "Not part of the public API."
 
-ACCOUNTS: tuple[Endpoint, ...] = (
+ACCOUNTS: tuple[Endpoint[OverviewServices], ...] = (
     Endpoint(
         name="getEntityHistory",
         method="GET",
@@ -131,7 +131,7 @@ ACCOUNTS: tuple[Endpoint, ...] = (
 )
 """Those of the auth API, as upstream has them."""
 
-ENDPOINTS: tuple[Endpoint, ...] = (
+ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
     Endpoint(
         name="taskAuditHistory",
         method="GET",

@@ -13,7 +13,7 @@ from shared.api.paging import MOST, OF_LOOKUPS, limit_of, start_of, token_of
 from shared.endpoints.task_models import TaskResponse, TaskStatus
 from shared.errors import InputError
 from shared.frozen import dataclass
-from shared.services import Services
+from shared.services.queue import GroupServices
 from shared.types import SLUGID_PATTERN, Closed, Unique, optional
 
 
@@ -54,7 +54,7 @@ class TasksStatusesResponse(Closed):
 _SLUGID = re.compile(SLUGID_PATTERN.removesuffix("$"))
 
 
-async def tasks(services: Services, call: Call) -> Mapping[str, Any]:
+async def tasks(services: GroupServices, call: Call) -> Mapping[str, Any]:
     """Definitions of many tasks."""
     page = await _ids(call, MOST)
     found, rest = await services.batches.definitions(page.valid)
@@ -62,7 +62,7 @@ async def tasks(services: Services, call: Call) -> Mapping[str, Any]:
     return {"tasks": shown, **page.next(rest)}
 
 
-async def statuses(services: Services, call: Call) -> Mapping[str, Any]:
+async def statuses(services: GroupServices, call: Call) -> Mapping[str, Any]:
     """Statuses of many tasks."""
     page = await _ids(call, OF_LOOKUPS)
     found = await services.batches.statuses(page.valid)
@@ -103,7 +103,7 @@ async def _ids(call: Call, default: int) -> _Ids:
     return _Ids(task_ids=task_ids, start=start, end=start + limit_of(call.query, default))
 
 
-ENDPOINTS: tuple[Endpoint, ...] = (
+ENDPOINTS: tuple[Endpoint[GroupServices], ...] = (
     Endpoint(
         name="tasks",
         method="POST",

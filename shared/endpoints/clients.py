@@ -11,7 +11,7 @@ from pydantic import StringConstraints
 from shared.api.answer import NO_CONTENT, Answer
 from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.paging import continued, limit_of, start_of
-from shared.services import Services
+from shared.services.auth import AuthServices
 from shared.types import Closed, Date, Scope, Unique, optional
 from shared.usecases import audit
 from shared.usecases.audit import Entry
@@ -60,7 +60,7 @@ class ListClientsResponse(Closed):
     continuationToken: str = optional()
 
 
-async def list_clients(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_clients(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """listClients."""
     limit = limit_of(call.query)
     if limit == 0:
@@ -70,12 +70,12 @@ async def list_clients(services: Services, call: Call) -> Mapping[str, Any]:
     return {"clients": clients, **continued(resume)}
 
 
-async def client(services: Services, call: Call) -> Mapping[str, Any]:
+async def client(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """client."""
     return await services.clients.get(call.params["clientId"])
 
 
-async def create_client(services: Services, call: Call) -> Mapping[str, Any]:
+async def create_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """createClient."""
     request = _client_request(call)
     client_id, authorise = call.params["clientId"], call.authorise_with("scopes")
@@ -83,7 +83,7 @@ async def create_client(services: Services, call: Call) -> Mapping[str, Any]:
         return await services.clients.create(client_id, request, entry.after(authorise), entry)
 
 
-async def update_client(services: Services, call: Call) -> Mapping[str, Any]:
+async def update_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """updateClient."""
     request = _client_request(call)
     client_id, authorise = call.params["clientId"], call.authorise_with("scopesAdded")
@@ -91,28 +91,28 @@ async def update_client(services: Services, call: Call) -> Mapping[str, Any]:
         return await services.clients.update(client_id, request, entry.after(authorise), entry)
 
 
-async def enable_client(services: Services, call: Call) -> Mapping[str, Any]:
+async def enable_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """enableClient."""
     async with _noted(services, call, "client enabled") as entry:
         await entry.begin()
         return await services.clients.set_disabled(call.params["clientId"], False, entry)
 
 
-async def disable_client(services: Services, call: Call) -> Mapping[str, Any]:
+async def disable_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """disableClient."""
     async with _noted(services, call, "client disabled") as entry:
         await entry.begin()
         return await services.clients.set_disabled(call.params["clientId"], True, entry)
 
 
-async def reset_access_token(services: Services, call: Call) -> Mapping[str, Any]:
+async def reset_access_token(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """resetAccessToken."""
     async with _noted(services, call, "access token reset") as entry:
         await entry.begin()
         return await services.clients.reset_access_token(call.params["clientId"], entry)
 
 
-async def delete_client(services: Services, call: Call) -> Answer:
+async def delete_client(services: AuthServices, call: Call) -> Answer:
     """deleteClient."""
     async with _noted(services, call, "deleted") as entry:
         await entry.begin()
@@ -121,7 +121,7 @@ async def delete_client(services: Services, call: Call) -> Answer:
 
 
 @asynccontextmanager
-async def _noted(services: Services, call: Call, action: str) -> AsyncIterator[Entry]:
+async def _noted(services: AuthServices, call: Call, action: str) -> AsyncIterator[Entry]:
     subject = audit.client(call.params["clientId"])
     async with services.audit.entry(subject, action, (await call.caller()).client_id) as entry:
         yield entry
@@ -134,7 +134,7 @@ def _client_request(call: Call) -> ClientRequest:
 _CLIENTS = "Clients"
 
 # Routes with a word after the id come first: an id may hold slashes, which the platform may have decoded.
-ENDPOINTS: tuple[Endpoint, ...] = (
+ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
     Endpoint(
         name="listClients",
         method="GET",

@@ -14,7 +14,7 @@ from shared.endpoints.task_models import (
     TaskDefinitionAndStatus,
 )
 from shared.errors import RequestConflict
-from shared.services import Services
+from shared.services.queue import GroupServices
 from shared.storage.group_rows import Group
 from shared.types import Closed, Count, Date, Id, Priority, SlugId, Unique, optional
 from shared.usecases import audit
@@ -89,7 +89,7 @@ class ListDependentTasksResponse(Closed):
     continuationToken: str = optional()
 
 
-async def list_task_group(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_task_group(services: GroupServices, call: Call) -> Mapping[str, Any]:
     """A page of a group."""
     group, listed = await services.groups.list(
         call.params["taskGroupId"], start=start_of(call.query), limit=limit_of(call.query)
@@ -97,18 +97,18 @@ async def list_task_group(services: Services, call: Call) -> Mapping[str, Any]:
     return {**_group(group), **_page(listed)}
 
 
-async def list_task_groups(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_task_groups(services: GroupServices, call: Call) -> Mapping[str, Any]:
     """A page of all groups."""
     found, resume = await services.recent_groups.page(start=start_of(call.query), limit=limit_of(call.query))
     return {"taskGroups": [_recent(group) for group in found], **continued(resume)}
 
 
-async def get_task_group(services: Services, call: Call) -> Mapping[str, Any]:
+async def get_task_group(services: GroupServices, call: Call) -> Mapping[str, Any]:
     """A group's header."""
     return _group(await services.groups.known(call.params["taskGroupId"]))
 
 
-async def seal_task_group(services: Services, call: Call) -> Mapping[str, Any]:
+async def seal_task_group(services: GroupServices, call: Call) -> Mapping[str, Any]:
     """sealTaskGroup."""
     group = await services.groups.known(call.params["taskGroupId"])
     await call.authorise({"schedulerId": group.scheduler_id})
@@ -116,7 +116,7 @@ async def seal_task_group(services: Services, call: Call) -> Mapping[str, Any]:
         return _group(await services.groups.seal(group, entry))
 
 
-async def cancel_task_group(services: Services, call: Call) -> Mapping[str, Any]:
+async def cancel_task_group(services: GroupServices, call: Call) -> Mapping[str, Any]:
     """cancelTaskGroup: the seal is checked before the scopes (trap 7)."""
     group = await services.groups.known(call.params["taskGroupId"])
     if group.sealed is None:
@@ -132,7 +132,7 @@ async def cancel_task_group(services: Services, call: Call) -> Mapping[str, Any]
     }
 
 
-async def change_task_group_priority(services: Services, call: Call) -> Mapping[str, Any]:
+async def change_task_group_priority(services: GroupServices, call: Call) -> Mapping[str, Any]:
     """changeTaskGroupPriority."""
     group = await services.groups.known(call.params["taskGroupId"])
     await call.authorise({"schedulerId": group.scheduler_id})
@@ -150,7 +150,7 @@ async def change_task_group_priority(services: Services, call: Call) -> Mapping[
     }
 
 
-async def list_dependent_tasks(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_dependent_tasks(services: GroupServices, call: Call) -> Mapping[str, Any]:
     """A page of a task's dependents."""
     task_id = call.params["taskId"]
     listed = await services.batches.dependents(task_id, start=start_of(call.query), limit=limit_of(call.query))
@@ -158,7 +158,9 @@ async def list_dependent_tasks(services: Services, call: Call) -> Mapping[str, A
 
 
 @asynccontextmanager
-async def _noted(services: Services, call: Call, group: Group, action: str, detail: str = "") -> AsyncIterator[Entry]:
+async def _noted(
+    services: GroupServices, call: Call, group: Group, action: str, detail: str = ""
+) -> AsyncIterator[Entry]:
     subject = audit.task_group(group.task_group_id)
     async with services.audit.entry(subject, action, (await call.caller()).client_id, detail) as entry:
         await entry.begin()
@@ -192,7 +194,7 @@ def _page(listed: ListedTasks) -> dict[str, Any]:
     return page if listed.resume is None else {**page, "continuationToken": token_of(listed.resume)}
 
 
-ENDPOINTS: tuple[Endpoint, ...] = (
+ENDPOINTS: tuple[Endpoint[GroupServices], ...] = (
     Endpoint(
         name="listTaskGroup",
         method="GET",

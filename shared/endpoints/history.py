@@ -10,7 +10,7 @@ from shared.api.endpoint import PARAMETERS, Call, Endpoint
 from shared.domain.dates import format_date, parse_date
 from shared.domain.history import Figures
 from shared.errors import InputError
-from shared.services import Services
+from shared.services.overview import OverviewServices
 from shared.types import Closed, Count, Date, optional
 
 UNASKED = timedelta(days=1)
@@ -38,7 +38,7 @@ class HistoryResponse(Closed):
     samples: list[HistorySample]
 
 
-async def history(services: Services, call: Call) -> Mapping[str, Any]:
+async def history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """history. Raises InputError for a `from` that is no date."""
     interval, found = await services.history.read(
         call.query.get("taskQueueId"), _since(call.query.get("from"), services.runtime.now())
@@ -77,7 +77,7 @@ def waited(figures: Figures) -> dict[str, float]:
     return {name: round(seconds, 1) for name, seconds in waits.items() if seconds is not None}
 
 
-ENDPOINTS: tuple[Endpoint, ...] = (
+ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
     Endpoint(
         name="history",
         method="GET",

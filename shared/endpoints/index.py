@@ -22,9 +22,8 @@ from shared.auth.scopes import satisfies
 from shared.domain.artifacts import StorageType, digest
 from shared.domain.dates import format_date, parse_date
 from shared.domain.index import HIGHEST_RANK, LOWEST_RANK, Entry, split
-from shared.endpoints import service
 from shared.errors import ApiError, InputError
-from shared.services import Services
+from shared.services.index import IndexServices
 from shared.storage.interface import StorageUnavailable
 from shared.types import Closed, Date, JsonObject, SlugId, Unique, optional
 
@@ -90,12 +89,12 @@ class ListNamespacesRequest(Closed):
     continuationToken: str = optional()
 
 
-async def find_task(services: Services, call: Call) -> Mapping[str, Any]:
+async def find_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
     """findTask."""
     return _shown(await services.index.find(call.params["indexPath"]))
 
 
-async def find_tasks_at_index(services: Services, call: Call) -> Mapping[str, Any]:
+async def find_tasks_at_index(services: IndexServices, call: Call) -> Mapping[str, Any]:
     """findTasksAtIndex: a token belongs to its list, and brings nothing of another one."""
     paths = list(dict.fromkeys(call.payload(ListTasksAtIndex).indexes))
     await call.authorise({"indexPaths": paths})
@@ -110,7 +109,7 @@ async def find_tasks_at_index(services: Services, call: Call) -> Mapping[str, An
     return {"tasks": [_shown(entry) for entry in found.entries], **more}
 
 
-async def list_namespaces(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_namespaces(services: IndexServices, call: Call) -> Mapping[str, Any]:
     """listNamespaces."""
     namespace = call.params.get("namespace", "")
     await call.authorise({"namespace": namespace})
@@ -119,7 +118,7 @@ async def list_namespaces(services: Services, call: Call) -> Mapping[str, Any]:
     return {"namespaces": shown, **_more(resume)}
 
 
-async def list_tasks(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_tasks(services: IndexServices, call: Call) -> Mapping[str, Any]:
     """listTasks."""
     namespace = call.params.get("namespace", "")
     await call.authorise({"namespace": namespace})
@@ -127,7 +126,7 @@ async def list_tasks(services: Services, call: Call) -> Mapping[str, Any]:
     return {"tasks": [_shown(entry) for entry in found], **_more(resume)}
 
 
-async def insert_task(services: Services, call: Call) -> Mapping[str, Any]:
+async def insert_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
     """insertTask: returns what is stored afterwards, which may be another task."""
     request = call.payload(InsertTaskRequest)
     entry = Entry(
@@ -141,13 +140,13 @@ async def insert_task(services: Services, call: Call) -> Mapping[str, Any]:
     return _shown(await services.index.insert(entry))
 
 
-async def delete_task(services: Services, call: Call) -> Mapping[str, Any]:
+async def delete_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
     """deleteTask."""
     await services.index.remove(call.params["namespace"])
     return {}
 
 
-async def find_artifact(services: Services, call: Call) -> Answer:
+async def find_artifact(services: IndexServices, call: Call) -> Answer:
     """findArtifactFromTask: straight to the content of what everybody may read, else to the queue, signed."""
     name = call.params["name"]
     entry = await services.index.find(call.params["indexPath"])
@@ -163,7 +162,7 @@ async def find_artifact(services: Services, call: Call) -> Answer:
     return redirection(f"{url}?bewit={bewit}")
 
 
-async def _readable(services: Services, call: Call, task_id: str) -> Sequence[str]:
+async def _readable(services: IndexServices, call: Call, task_id: str) -> Sequence[str]:
     """The names of the artifact and of the links from it, as far as the caller may read what they name."""
     name = call.params["name"]
     readable: Sequence[str] = [name]
@@ -178,7 +177,7 @@ async def _readable(services: Services, call: Call, task_id: str) -> Sequence[st
     return readable
 
 
-async def _is_public(services: Services, name: str) -> bool:
+async def _is_public(services: IndexServices, name: str) -> bool:
     """Whether callers without credentials may read an artifact of this name; no if that is unknown."""
     try:
         scopes = (await services.keyring.roles()).expand([ANONYMOUS])
@@ -187,7 +186,7 @@ async def _is_public(services: Services, name: str) -> bool:
     return satisfies(scopes, f"queue:get-artifact:{name}")
 
 
-async def _content(services: Services, task_id: str, name: str) -> str | None:
+async def _content(services: IndexServices, task_id: str, name: str) -> str | None:
     """Where the content of an artifact of the task's last run is, if it has one that a browser can open."""
 
     async def authorise(names: Sequence[str]) -> None:
@@ -276,8 +275,7 @@ LIST_TASKS_POST = replace(
     LIST_TASKS, name="listTasksPost", method="POST", query={}, stability="deprecated", unlisted=True
 )
 
-ENDPOINTS: tuple[Endpoint, ...] = (
-    *service.ENDPOINTS,
+ENDPOINTS: tuple[Endpoint[IndexServices], ...] = (
     Endpoint(
         name="findArtifactFromTask",
         method="GET",

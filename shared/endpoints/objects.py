@@ -12,10 +12,9 @@ from pydantic import ConfigDict, StringConstraints
 from shared.api.answer import Answer, json_answer, redirection
 from shared.api.endpoint import Call, Endpoint
 from shared.domain.dates import format_date
-from shared.endpoints import service
 from shared.endpoints.artifact_models import ContentType, Length, Url
 from shared.errors import InputError
-from shared.services import Services
+from shared.services.queue import ArtifactServices
 from shared.storage.artifacts import Stored
 from shared.types import Closed, Date, ProjectId, SlugId, optional
 from shared.usecases.objects import hashes_of
@@ -133,7 +132,7 @@ _SENDS_CHUNKS = "Go-http-client/"
 """How the public Go client calls itself. It sends the data of objects without its length, whatever the headers are."""
 
 
-async def create_upload(services: Services, call: Call) -> Mapping[str, Any]:
+async def create_upload(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
     """createUpload: inline data is preferred, since then the upload is over."""
     request, objects = call.payload(CreateUploadRequest), services.artifacts.objects
     await call.authorise({"projectId": request.projectId})
@@ -158,7 +157,7 @@ async def create_upload(services: Services, call: Call) -> Mapping[str, Any]:
     }
 
 
-async def finish_upload(services: Services, call: Call) -> Mapping[str, Any]:
+async def finish_upload(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
     """finishUpload."""
     request, objects = call.payload(FinishUploadRequest), services.artifacts.objects
     await call.authorise({"projectId": request.projectId})
@@ -168,7 +167,7 @@ async def finish_upload(services: Services, call: Call) -> Mapping[str, Any]:
     return {}
 
 
-async def start_download(services: Services, call: Call) -> Answer:
+async def start_download(services: ArtifactServices, call: Call) -> Answer:
     """startDownload: 406 when the client accepts no way that there is."""
     accepted = call.payload(DownloadObjectRequest).acceptDownloadMethods
     stored, url = await _finished(services, call)
@@ -182,7 +181,7 @@ async def start_download(services: Services, call: Call) -> Answer:
     return json_answer({"message": "`getUrl` and `simple` are the ways to download"}, 406)
 
 
-async def get_object(services: Services, call: Call) -> Mapping[str, Any]:
+async def get_object(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
     """object: the metadata."""
     stored = await services.artifacts.objects.finished(call.params["name"])
     return {
@@ -192,13 +191,13 @@ async def get_object(services: Services, call: Call) -> Mapping[str, Any]:
     }
 
 
-async def download(services: Services, call: Call) -> Answer:
+async def download(services: ArtifactServices, call: Call) -> Answer:
     """download: a redirection."""
     _, url = await _finished(services, call)
     return redirection(url)
 
 
-async def _finished(services: Services, call: Call) -> tuple[Stored, str]:
+async def _finished(services: ArtifactServices, call: Call) -> tuple[Stored, str]:
     stored = await services.artifacts.objects.finished(call.params["name"])
     return stored, await services.artifacts.reading.url(stored)
 
@@ -217,8 +216,7 @@ def _decoded(data: str) -> bytes:
 PREFIX = "/api/object/v1"
 _CATEGORY = "Objects"
 
-ENDPOINTS: tuple[Endpoint, ...] = (
-    *service.ENDPOINTS,
+ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
     Endpoint(
         name="createUpload",
         method="PUT",

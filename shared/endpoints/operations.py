@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from shared.api.endpoint import Call, Endpoint
 from shared.domain.dates import format_date
-from shared.services import Services
+from shared.services.overview import OverviewServices
 from shared.types import Closed, Count, Date, optional
 
 
@@ -60,7 +60,7 @@ class MovePoisonMessagesResponse(Closed):
     left: Count
 
 
-async def operations(services: Services, call: Call) -> Mapping[str, Any]:
+async def operations(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """operations."""
     queues, times = await services.operations.look()
     found: dict[str, datetime | None] = {
@@ -72,22 +72,22 @@ async def operations(services: Services, call: Call) -> Mapping[str, Any]:
     return {"queues": queues, **{name: format_date(time) for name, time in found.items() if time is not None}}
 
 
-async def list_poison_messages(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """listPoisonMessages."""
     return {"messages": await services.operations.given_up(call.params["queueName"])}
 
 
-async def redrive_poison_messages(services: Services, call: Call) -> Mapping[str, Any]:
+async def redrive_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """redrivePoisonMessages."""
     return await _move(services, call, "redrive")
 
 
-async def delete_poison_messages(services: Services, call: Call) -> Mapping[str, Any]:
+async def delete_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """deletePoisonMessages."""
     return await _move(services, call, "delete")
 
 
-async def _move(services: Services, call: Call, how: Any) -> Mapping[str, Any]:
+async def _move(services: OverviewServices, call: Call, how: Any) -> Mapping[str, Any]:
     message_id = call.payload(MovePoisonMessagesRequest).messageId
     moved = await services.operations.move(call.params["queueName"], how, message_id)
     return {"moved": moved.done, "left": moved.left}
@@ -95,7 +95,7 @@ async def _move(services: Services, call: Call, how: Any) -> Mapping[str, Any]:
 
 _MANAGE = "queue:manage-poison-messages:<queueName>"
 
-ENDPOINTS: tuple[Endpoint, ...] = (
+ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
     Endpoint(
         name="operations",
         method="GET",

@@ -22,31 +22,31 @@ from shared.endpoints.pool_models import (
 )
 from shared.endpoints.task_queues import described, ids_of, page_of
 from shared.errors import InputError
-from shared.services import Services
+from shared.services.queue import PoolServices
 from shared.storage.directory import Declaration, Entry
 from shared.types import TASK_QUEUE_PATTERN
 
 _TASK_QUEUE = re.compile(TASK_QUEUE_PATTERN.removesuffix("$"))
 
 
-async def list_provisioners(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_provisioners(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """listProvisioners."""
     page = await services.directory.provisioners(start=start_of(call.query), limit=limit_of(call.query))
     return page_of("provisioners", page, _provisioner)
 
 
-async def get_provisioner(services: Services, call: Call) -> Mapping[str, Any]:
+async def get_provisioner(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """getProvisioner."""
     return _provisioner(await services.directory.provisioner(call.params["provisionerId"]))
 
 
-async def declare_provisioner(services: Services, call: Call) -> Mapping[str, Any]:
+async def declare_provisioner(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """declareProvisioner."""
     declaration = await declared(call, call.payload(UpdateProvisionerRequest))
     return _provisioner(await services.directory.declare_provisioner(call.params["provisionerId"], declaration))
 
 
-async def list_worker_types(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_worker_types(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """listWorkerTypes."""
     page = await services.directory.worker_types(
         call.params["provisionerId"], start=start_of(call.query), limit=limit_of(call.query)
@@ -54,7 +54,7 @@ async def list_worker_types(services: Services, call: Call) -> Mapping[str, Any]
     return page_of("workerTypes", page, _worker_type)
 
 
-async def get_worker_type(services: Services, call: Call) -> Mapping[str, Any]:
+async def get_worker_type(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """getWorkerType."""
     entry, actions = await both(
         services.directory.task_queue(task_queue_of(call.params)),
@@ -63,7 +63,7 @@ async def get_worker_type(services: Services, call: Call) -> Mapping[str, Any]:
     return _worker_type(entry) | with_actions(actions)
 
 
-async def declare_worker_type(services: Services, call: Call) -> Mapping[str, Any]:
+async def declare_worker_type(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """declareWorkerType."""
     declaration = await declared(call, call.payload(UpdateWorkerTypeRequest))
     task_queue_id = new_task_queue_of(call.params)
@@ -119,7 +119,7 @@ def _worker_type(entry: Entry) -> dict[str, Any]:
 
 _METADATA = "Worker Metadata"
 
-ENDPOINTS: tuple[Endpoint, ...] = (
+ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
     Endpoint(
         name="listProvisioners",
         method="GET",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from shared.api.answer import Answer
 from shared.api.endpoint import Call, Endpoint
-from shared.services import Services
+from shared.services.queue import ArtifactServices
 from shared.usecases.upload_urls import RELAY_PREFIX
 
 
-async def upload_artifact(services: Services, call: Call) -> Answer:
+async def upload_artifact(services: ArtifactServices, call: Call) -> Answer:
     """Stores the body; returns 200 without a body, as S3 does."""
     encoding = call.headers.get("content-encoding", "")
     await services.artifacts.relay.put(call.params, call.query, call.content, encoding)
@@ -17,7 +17,7 @@ async def upload_artifact(services: Services, call: Call) -> Answer:
 
 PREFIX = RELAY_PREFIX
 
-ENDPOINTS: tuple[Endpoint, ...] = (
+ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
     Endpoint(
         name="uploadArtifact",
         method="PUT",

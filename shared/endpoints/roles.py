@@ -12,7 +12,7 @@ from shared.api.answer import NO_CONTENT, Answer, json_answer
 from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.paging import continued, limit_of, start_of
 from shared.endpoints.clients import Description
-from shared.services import Services
+from shared.services.auth import AuthServices
 from shared.types import Closed, Date, Scope, Unique, optional
 from shared.usecases import audit
 from shared.usecases.audit import Entry
@@ -57,18 +57,18 @@ class ListRoleIdsResponse(Closed):
     continuationToken: str = optional()
 
 
-async def list_roles(services: Services, call: Call) -> Answer:
+async def list_roles(services: AuthServices, call: Call) -> Answer:
     """listRoles: an array, not an object."""
     return json_answer(await services.roles.all())
 
 
-async def list_roles2(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_roles2(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """listRoles2."""
     roles, resume = await services.roles.page(start_of(call.query), _limit_of_roles(call))
     return {"roles": roles, **continued(resume)}
 
 
-async def list_role_ids(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_role_ids(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """listRoleIds."""
     ids, resume = await services.roles.ids(start_of(call.query), _limit_of_roles(call))
     return {"roleIds": ids, **continued(resume)}
@@ -79,12 +79,12 @@ def _limit_of_roles(call: Call) -> int | None:
     return limit_of(call.query) or None if "limit" in call.query else None
 
 
-async def role(services: Services, call: Call) -> Mapping[str, Any]:
+async def role(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """role."""
     return await services.roles.get(call.params["roleId"])
 
 
-async def create_role(services: Services, call: Call) -> Mapping[str, Any]:
+async def create_role(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """createRole."""
     request = _role_request(call)
     role_id, authorise = call.params["roleId"], call.authorise_with("scopes")
@@ -92,7 +92,7 @@ async def create_role(services: Services, call: Call) -> Mapping[str, Any]:
         return await services.roles.create(role_id, request, entry.after(authorise), entry)
 
 
-async def update_role(services: Services, call: Call) -> Mapping[str, Any]:
+async def update_role(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """updateRole."""
     request = _role_request(call)
     role_id, authorise = call.params["roleId"], call.authorise_with("scopesAdded")
@@ -100,7 +100,7 @@ async def update_role(services: Services, call: Call) -> Mapping[str, Any]:
         return await services.roles.update(role_id, request, entry.after(authorise), entry)
 
 
-async def delete_role(services: Services, call: Call) -> Answer:
+async def delete_role(services: AuthServices, call: Call) -> Answer:
     """deleteRole."""
     async with _noted(services, call, "deleted") as entry:
         await entry.begin()
@@ -109,7 +109,7 @@ async def delete_role(services: Services, call: Call) -> Answer:
 
 
 @asynccontextmanager
-async def _noted(services: Services, call: Call, action: str) -> AsyncIterator[Entry]:
+async def _noted(services: AuthServices, call: Call, action: str) -> AsyncIterator[Entry]:
     subject = audit.role(call.params["roleId"])
     async with services.audit.entry(subject, action, (await call.caller()).client_id) as entry:
         yield entry
@@ -121,7 +121,7 @@ def _role_request(call: Call) -> RoleRequest:
 
 _ROLES = "Roles"
 
-ENDPOINTS: tuple[Endpoint, ...] = (
+ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
     Endpoint(
         name="listRoles",
         method="GET",

@@ -16,7 +16,7 @@ from shared.auth.targets import target_of
 from shared.domain.dates import format_date
 from shared.endpoints.clients import ClientId
 from shared.errors import AuthenticationFailed, InputError
-from shared.services import Services
+from shared.services.auth import AuthServices
 from shared.types import Closed, Date, Scope, Unique, optional
 from shared.usecases.clients import NEVER
 
@@ -123,7 +123,7 @@ class TestAuthenticateResponse(Closed):
     scopes: Unique[Scope]
 
 
-async def expand_scopes(services: Services, call: Call) -> Mapping[str, Any]:
+async def expand_scopes(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """expandScopes."""
     roles = await services.keyring.roles()
     try:
@@ -132,12 +132,12 @@ async def expand_scopes(services: Services, call: Call) -> Mapping[str, Any]:
         raise InputError(str(error)) from None
 
 
-async def current_scopes(services: Services, call: Call) -> Mapping[str, Any]:
+async def current_scopes(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """currentScopes."""
     return {"scopes": list((await call.caller()).scopes)}
 
 
-async def authenticate_hawk(services: Services, call: Call) -> Mapping[str, Any]:
+async def authenticate_hawk(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """authenticateHawk: the answer is a 200 whatever the signature is worth."""
     request = call.payload(AuthenticateHawkRequest)
     now = services.runtime.now()
@@ -161,18 +161,20 @@ async def authenticate_hawk(services: Services, call: Call) -> Mapping[str, Any]
     }
 
 
-async def test_authenticate(services: Services, call: Call) -> Mapping[str, Any]:
+async def test_authenticate(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """testAuthenticate."""
     request = call.payload(TestAuthenticateRequest)
     return await _tested(services, call, request.clientScopes, request.requiredScopes)
 
 
-async def test_authenticate_get(services: Services, call: Call) -> Mapping[str, Any]:
+async def test_authenticate_get(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """testAuthenticateGet."""
     return await _tested(services, call, ["test:*", "auth:create-client:test:*"], ["test:authenticate-get"])
 
 
-async def _tested(services: Services, call: Call, held: Sequence[str], required: Sequence[str]) -> Mapping[str, Any]:
+async def _tested(
+    services: AuthServices, call: Call, held: Sequence[str], required: Sequence[str]
+) -> Mapping[str, Any]:
     tester = Client(client_id=TESTER, access_token=TESTER_TOKEN, scopes=tuple(held))
     authenticator = Authenticator(StaticClients([tester]), services.settings.root_url, services.runtime.now)
     caller = await call.authenticate(authenticator)
@@ -182,7 +184,7 @@ async def _tested(services: Services, call: Call, held: Sequence[str], required:
 
 _SCOPES = "Scopes and Auth"
 
-ENDPOINTS: tuple[Endpoint, ...] = (
+ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
     Endpoint(
         name="expandScopes",
         method="POST",

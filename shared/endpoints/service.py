@@ -10,7 +10,7 @@ from typing import Any, Literal
 from shared.api.answer import version_of
 from shared.api.endpoint import Call, Endpoint
 from shared.errors import ServiceUnavailable
-from shared.services import Services
+from shared.services.overview import OverviewServices
 from shared.types import Closed
 
 
@@ -53,17 +53,17 @@ class VersionResponse(Closed):
 _started = time.monotonic()
 
 
-async def ping(services: Services, call: Call) -> Mapping[str, Any]:
+async def ping(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """Alive, and for how long this process has been: no storage is asked."""
     return {"alive": True, "uptime": time.monotonic() - _started}
 
 
-async def lbheartbeat(services: Services, call: Call) -> Mapping[str, Any]:
+async def lbheartbeat(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """lbheartbeat: nothing is asked."""
     return {}
 
 
-async def heartbeat(services: Services, call: Call) -> Mapping[str, Any]:
+async def heartbeat(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """heartbeat. Raises ServiceUnavailable, naming what does not answer."""
     silent = await services.heartbeat.silent()
     if silent:
@@ -71,18 +71,18 @@ async def heartbeat(services: Services, call: Call) -> Mapping[str, Any]:
     return {}
 
 
-async def health(services: Services, call: Call) -> Mapping[str, Any]:
+async def health(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """health."""
     findings = await services.health.findings()
     return {"healthy": not findings, "findings": [asdict(finding) for finding in findings]}
 
 
-async def version(services: Services, call: Call) -> Mapping[str, Any]:
+async def version(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """version."""
     return version_of(services.settings.app_version)
 
 
-ENDPOINTS: tuple[Endpoint, ...] = (
+ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
     Endpoint(
         name="ping",
         method="GET",

@@ -14,7 +14,7 @@ from shared.auth.credentials import temporary_credentials
 from shared.auth.openid import Identity
 from shared.endpoints.clients import ClientId
 from shared.errors import ResourceNotFound
-from shared.services import Services
+from shared.services.auth import AuthServices
 from shared.types import Closed, optional
 
 LASTS = timedelta(hours=1)
@@ -51,7 +51,7 @@ class SignInResponse(Closed):
     certificate: str
 
 
-async def sign_in_options(services: Services, call: Call) -> Mapping[str, Any]:
+async def sign_in_options(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """signInOptions."""
     if services.sign_in is None:
         return {}
@@ -65,7 +65,7 @@ async def sign_in_options(services: Services, call: Call) -> Mapping[str, Any]:
     return {"provider": shown}
 
 
-async def sign_in(services: Services, call: Call) -> Mapping[str, Any]:
+async def sign_in(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """signIn."""
     identity = await _identity(services, call.payload(SignInRequest))
     settings, now = services.settings, services.runtime.now()
@@ -80,7 +80,7 @@ async def sign_in(services: Services, call: Call) -> Mapping[str, Any]:
     )
 
 
-async def _identity(services: Services, request: SignInRequest) -> Identity:
+async def _identity(services: AuthServices, request: SignInRequest) -> Identity:
     """A browser has sent a nonce with its request for the token, a workload has not."""
     if "nonce" in request.model_fields_set:
         if services.sign_in is None:
@@ -91,7 +91,7 @@ async def _identity(services: Services, request: SignInRequest) -> Identity:
     return await services.workload_sign_in.identity(request.idToken)
 
 
-ENDPOINTS: tuple[Endpoint, ...] = (
+ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
     Endpoint(
         name="signInOptions",
         method="GET",

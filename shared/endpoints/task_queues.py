@@ -21,7 +21,7 @@ from shared.endpoints.pool_models import (
     TaskQueueLoadResponse,
     TaskQueueResponse,
 )
-from shared.services import Services
+from shared.services.queue import PoolServices
 from shared.storage.directory import Entry
 from shared.storage.pool_index import Counts
 from shared.usecases.pool_views import ListedRun
@@ -29,36 +29,36 @@ from shared.usecases.stalls import Stall
 from shared.usecases.task_queue_states import TaskQueueState
 
 
-async def list_task_queues(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_task_queues(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """listTaskQueues."""
     page = await services.directory.task_queues(start=start_of(call.query), limit=limit_of(call.query))
     return page_of("taskQueues", page, _task_queue)
 
 
-async def list_task_queue_states(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_task_queue_states(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """listTaskQueueStates."""
     page = await services.task_queue_states.page(start=start_of(call.query), limit=limit_of(call.query))
     return page_of("taskQueues", page, _state)
 
 
-async def get_task_queue(services: Services, call: Call) -> Mapping[str, Any]:
+async def get_task_queue(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """getTaskQueue."""
     return _task_queue(await services.directory.task_queue(call.params["taskQueueId"]))
 
 
-async def pending_tasks(services: Services, call: Call) -> Mapping[str, Any]:
+async def pending_tasks(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """pendingTasks."""
     task_queue_id = call.params["taskQueueId"]
     return {**ids_of(task_queue_id), "pendingTasks": await services.pool_views.pending_count(task_queue_id)}
 
 
-async def task_queue_counts(services: Services, call: Call) -> Mapping[str, Any]:
+async def task_queue_counts(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """taskQueueCounts."""
     task_queue_id = call.params["taskQueueId"]
     return _counts(task_queue_id, await services.pool_views.counts(task_queue_id))
 
 
-async def task_queue_load(services: Services, call: Call) -> Mapping[str, Any]:
+async def task_queue_load(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """taskQueueLoad."""
     task_queue_id = call.params["taskQueueId"]
     counts, stall = await services.pool_views.load(task_queue_id)
@@ -72,7 +72,7 @@ async def task_queue_load(services: Services, call: Call) -> Mapping[str, Any]:
     }
 
 
-async def task_queue_counts_batch(services: Services, call: Call) -> Mapping[str, Any]:
+async def task_queue_counts_batch(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """taskQueueCountsBatch: one task queue that is not allowed fails the whole."""
     task_queue_ids = call.payload(TaskQueueCountsRequest).taskQueueIds
     await call.authorise({"taskQueueIds": task_queue_ids})
@@ -80,7 +80,7 @@ async def task_queue_counts_batch(services: Services, call: Call) -> Mapping[str
     return {"taskQueueCounts": [_counts(task_queue_id, counts) for task_queue_id, counts in found]}
 
 
-async def list_pending_tasks(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_pending_tasks(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """listPendingTasks."""
     runs, resume = await services.pool_views.pending(
         call.params["taskQueueId"], start=start_of(call.query), limit=limit_of(call.query)
@@ -88,7 +88,7 @@ async def list_pending_tasks(services: Services, call: Call) -> Mapping[str, Any
     return {"tasks": [_pending(run) for run in runs], **continued(resume)}
 
 
-async def list_claimed_tasks(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_claimed_tasks(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """listClaimedTasks."""
     runs, resume = await services.pool_views.claimed(
         call.params["taskQueueId"], start=start_of(call.query), limit=limit_of(call.query)
@@ -177,7 +177,7 @@ def _claimed(listed: ListedRun) -> dict[str, Any]:
 _METADATA = "Worker Metadata"
 _TASKS = "Tasks"
 
-ENDPOINTS: tuple[Endpoint, ...] = (
+ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
     Endpoint(
         name="listTaskQueues",
         method="GET",

@@ -13,7 +13,7 @@ from shared.domain.definition import Definition
 from shared.domain.priority import PRIORITIES, at_least
 from shared.endpoints.task_models import ChangeTaskPriorityRequest, CreateTaskRequest, TaskResponse, TaskStatusResponse
 from shared.errors import InputError
-from shared.services import Services
+from shared.services.queue import TaskServices
 from shared.storage.tasks import Loaded
 from shared.usecases import audit
 from shared.usecases.audit import Entry
@@ -49,18 +49,18 @@ def _default_expires(deadline: str) -> str:
         raise InputError("`deadline` is too far in the future") from None
 
 
-async def task(services: Services, call: Call) -> Mapping[str, Any]:
+async def task(services: TaskServices, call: Call) -> Mapping[str, Any]:
     """The definition."""
     return await services.lifecycle.definition(call.params["taskId"])
 
 
-async def status(services: Services, call: Call) -> Mapping[str, Any]:
+async def status(services: TaskServices, call: Call) -> Mapping[str, Any]:
     """The status."""
     found = await services.lifecycle.status(call.params["taskId"])
     return {"status": found.as_json()}
 
 
-async def create_task(services: Services, call: Call) -> Mapping[str, Any]:
+async def create_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
     """createTask: the definition has to be complete before it can be authorised."""
     definition = complete_definition(call.params["taskId"], call.payload(CreateTaskRequest))
     await call.authorise(_definition_params(definition))
@@ -68,7 +68,7 @@ async def create_task(services: Services, call: Call) -> Mapping[str, Any]:
     return {"status": created.as_json()}
 
 
-async def define_task(services: Services, call: Call) -> Mapping[str, Any]:
+async def define_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
     """defineTask: as createTask, of a task that waits for itself."""
     task_id = call.params["taskId"]
     definition = complete_definition(task_id, call.payload(CreateTaskRequest))
@@ -80,28 +80,28 @@ async def define_task(services: Services, call: Call) -> Mapping[str, Any]:
     return {"status": created.as_json()}
 
 
-async def schedule_task(services: Services, call: Call) -> Mapping[str, Any]:
+async def schedule_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
     """scheduleTask."""
     read = await _authorised(services, call)
     async with _noted(services, call, read, "scheduled") as entry:
         return {"status": (await services.lifecycle.schedule(read, entry)).as_json()}
 
 
-async def rerun_task(services: Services, call: Call) -> Mapping[str, Any]:
+async def rerun_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
     """rerunTask."""
     read = await _authorised(services, call)
     async with _noted(services, call, read, "rerun") as entry:
         return {"status": (await services.lifecycle.rerun(read, entry)).as_json()}
 
 
-async def cancel_task(services: Services, call: Call) -> Mapping[str, Any]:
+async def cancel_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
     """cancelTask."""
     read = await _authorised(services, call)
     async with _noted(services, call, read, "canceled") as entry:
         return {"status": (await services.lifecycle.cancel(read, entry)).as_json()}
 
 
-async def change_task_priority(services: Services, call: Call) -> Mapping[str, Any]:
+async def change_task_priority(services: TaskServices, call: Call) -> Mapping[str, Any]:
     """changeTaskPriority."""
     read = await _authorised(services, call)
     priority = call.payload(ChangeTaskPriorityRequest).newPriority
@@ -109,7 +109,7 @@ async def change_task_priority(services: Services, call: Call) -> Mapping[str, A
         return {"status": (await services.lifecycle.change_priority(read, priority, entry)).as_json()}
 
 
-async def _authorised(services: Services, call: Call) -> Loaded:
+async def _authorised(services: TaskServices, call: Call) -> Loaded:
     """The task that the call is about; its stored properties decide who may make it (contract 1.5, H)."""
     read = await services.lifecycle.known(call.params["taskId"])
     await call.authorise(
@@ -124,7 +124,9 @@ async def _authorised(services: Services, call: Call) -> Loaded:
 
 
 @asynccontextmanager
-async def _noted(services: Services, call: Call, read: Loaded, action: str, detail: str = "") -> AsyncIterator[Entry]:
+async def _noted(
+    services: TaskServices, call: Call, read: Loaded, action: str, detail: str = ""
+) -> AsyncIterator[Entry]:
     subject = audit.task(read.task.task_id, read.task.task_group_id)
     async with services.audit.entry(subject, action, (await call.caller()).client_id, detail) as entry:
         await entry.begin()
@@ -217,7 +219,7 @@ def _moving(verb: str) -> dict[str, object]:
     }
 
 
-ENDPOINTS: tuple[Endpoint, ...] = (
+ENDPOINTS: tuple[Endpoint[TaskServices], ...] = (
     Endpoint(
         name="task",
         method="GET",

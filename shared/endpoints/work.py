@@ -13,7 +13,7 @@ from shared.domain.claims import Worker
 from shared.domain.dates import format_date
 from shared.domain.task import REPORTED, Resolved
 from shared.endpoints.task_models import TaskResponse, TaskStatus, TaskStatusResponse
-from shared.services import Services
+from shared.services.queue import ClaimServices
 from shared.storage.poll_answers import LONGEST
 from shared.types import Closed, Date, Id, OneOf, RunId, Unique, optional
 from shared.usecases.work import Claim
@@ -93,7 +93,7 @@ class TaskExceptionRequest(Closed):
     reason: Annotated[str, OneOf(REPORTED)]
 
 
-async def claim_work(services: Services, call: Call) -> Answer:
+async def claim_work(services: ClaimServices, call: Call) -> Answer:
     """claimWork."""
     request = call.payload(ClaimWorkRequest)
     await call.authorise({"workerGroup": request.workerGroup, "workerId": request.workerId})
@@ -112,7 +112,7 @@ async def claim_work(services: Services, call: Call) -> Answer:
     return json_answer({"tasks": [claimed(claim) for claim in claims]})
 
 
-async def poll_task_urls(services: Services, call: Call) -> Answer:
+async def poll_task_urls(services: ClaimServices, call: Call) -> Answer:
     """pollTaskUrls."""
     task_queue_id = call.params["taskQueueId"]
     urls, expires = await services.poll_urls.of_pool(task_queue_id)
@@ -128,7 +128,7 @@ def advice(seconds: int) -> Mapping[str, str]:
     return {"retry-after": str(seconds)} if seconds else {}
 
 
-async def claim_task(services: Services, call: Call) -> Mapping[str, Any]:
+async def claim_task(services: ClaimServices, call: Call) -> Mapping[str, Any]:
     """claimTask."""
     request = call.payload(TaskClaimRequest)
     read = await services.work.found_for_claim(call.params["taskId"])
@@ -145,7 +145,7 @@ async def claim_task(services: Services, call: Call) -> Mapping[str, Any]:
     return claimed(await services.work.claim_task(read, call.run_id, worker))
 
 
-async def reclaim_task(services: Services, call: Call) -> Mapping[str, Any]:
+async def reclaim_task(services: ClaimServices, call: Call) -> Mapping[str, Any]:
     """reclaimTask: as a claim, without the definition."""
     claim = await services.work.reclaim_task(call.params["taskId"], call.run_id)
     shown = claimed(claim)
@@ -153,25 +153,25 @@ async def reclaim_task(services: Services, call: Call) -> Mapping[str, Any]:
     return shown
 
 
-async def report_completed(services: Services, call: Call) -> Mapping[str, Any]:
+async def report_completed(services: ClaimServices, call: Call) -> Mapping[str, Any]:
     """reportCompleted; a legacy body `{"success": false}` means failed (contract 2.4)."""
     failed = isinstance(call.raw_body, dict) and call.raw_body.get("success") is False
     return await _report(services, call, Resolved.FAILED if failed else Resolved.COMPLETED)
 
 
-async def report_failed(services: Services, call: Call) -> Mapping[str, Any]:
+async def report_failed(services: ClaimServices, call: Call) -> Mapping[str, Any]:
     """reportFailed."""
     return await _report(services, call, Resolved.FAILED)
 
 
-async def report_exception(services: Services, call: Call) -> Mapping[str, Any]:
+async def report_exception(services: ClaimServices, call: Call) -> Mapping[str, Any]:
     """reportException."""
     reason = Resolved(call.payload(TaskExceptionRequest).reason)
     task = await services.lifecycle.report_exception(call.params["taskId"], call.run_id, reason)
     return {"status": task.as_json()}
 
 
-async def _report(services: Services, call: Call, resolution: Resolved) -> Mapping[str, Any]:
+async def _report(services: ClaimServices, call: Call, resolution: Resolved) -> Mapping[str, Any]:
     task = await services.lifecycle.report(call.params["taskId"], call.run_id, resolution)
     return {"status": task.as_json()}
 
@@ -190,7 +190,7 @@ def claimed(claim: Claim) -> dict[str, Any]:
     }
 
 
-ENDPOINTS: tuple[Endpoint, ...] = (
+ENDPOINTS: tuple[Endpoint[ClaimServices], ...] = (
     Endpoint(
         name="claimWork",
         method="POST",

@@ -15,7 +15,7 @@ from shared.domain.claims import Worker
 from shared.domain.dates import format_date, parse_date
 from shared.endpoints.pool_models import Action
 from shared.endpoints.provisioners import declared, new_task_queue_of, task_queue_of, with_actions
-from shared.services import Services
+from shared.services.queue import PoolServices
 from shared.storage.workers import WorkerRecord
 from shared.types import Closed, Date, Id, ProvisionerId, RunId, SlugId, TaskQueueId, Unique, WorkerType, optional
 from shared.usecases import audit
@@ -97,7 +97,7 @@ class WorkerRemovedResponse(Closed):
 NO_REASON = "[unspecified]"
 
 
-async def list_workers(services: Services, call: Call) -> Mapping[str, Any]:
+async def list_workers(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """listWorkers: the filter is applied to the page (contract 8)."""
     now = services.runtime.now()
     records, resume = await services.workers.page(
@@ -109,7 +109,7 @@ async def list_workers(services: Services, call: Call) -> Mapping[str, Any]:
     return {"workers": [_listed(record, now) for record in records], **continued(resume)}
 
 
-async def get_worker(services: Services, call: Call) -> Mapping[str, Any]:
+async def get_worker(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """getWorker."""
     worker, actions = await both(
         services.workers.get(task_queue_of(call.params), _named(call)),
@@ -118,7 +118,7 @@ async def get_worker(services: Services, call: Call) -> Mapping[str, Any]:
     return _shown(worker) | with_actions(actions)
 
 
-async def quarantine_worker(services: Services, call: Call) -> Mapping[str, Any]:
+async def quarantine_worker(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """quarantineWorker."""
     request = call.payload(QuarantineWorkerRequest)
     caller = await call.caller()
@@ -138,7 +138,7 @@ async def quarantine_worker(services: Services, call: Call) -> Mapping[str, Any]
     return _shown(worker)
 
 
-async def declare_worker(services: Services, call: Call) -> Mapping[str, Any]:
+async def declare_worker(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """declareWorker."""
     request = call.payload(UpdateWorkerRequest)
     await declared(call, request)
@@ -147,7 +147,7 @@ async def declare_worker(services: Services, call: Call) -> Mapping[str, Any]:
     )
 
 
-async def worker_removed(services: Services, call: Call) -> Mapping[str, Any]:
+async def worker_removed(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """workerRemoved."""
     runs, resume = await services.workers.removed(task_queue_of(call.params), _named(call), start=start_of(call.query))
     return {"tasks": [_run(*run) for run in runs], **continued(resume)}
@@ -207,7 +207,7 @@ _METADATA = "Worker Metadata"
 _WORKER = "<provisionerId>/<workerType>/<workerGroup>/<workerId>"
 _ROUTE = "/provisioners/<provisionerId>/worker-types/<workerType>/workers"
 
-ENDPOINTS: tuple[Endpoint, ...] = (
+ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
     Endpoint(
         name="listWorkers",
         method="GET",

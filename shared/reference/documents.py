@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.endpoints import ENDPOINTS, accounts, index, objects
+from shared.endpoints import apis
 from shared.reference import meta_schemas
 from shared.reference.exchanges import exchanges_reference
 from shared.reference.openapi import openapi
@@ -17,28 +17,28 @@ QUEUE = Service(
     title="Queue Service",
     description="Accepts tasks, hands them to workers, and tracks them until they are resolved. Keeps their artifacts, "
     "groups and dependencies, and announces what happens to them.",
-    endpoints=ENDPOINTS,
+    endpoints=apis.QUEUE.endpoints,
 )
 AUTH = Service(
     name="auth",
     title="Auth Service",
     description="Clients, roles and scopes: the part of Taskcluster's Auth service that a deployment needs to stand "
     "alone.",
-    endpoints=accounts.ENDPOINTS,
+    endpoints=apis.AUTH.endpoints,
 )
 OBJECT = Service(
     name="object",
     title="Object Service",
     description="The data of `object` artifacts: the part of Taskcluster's Object service that uploading and "
     "downloading them needs.",
-    endpoints=objects.ENDPOINTS,
+    endpoints=apis.OBJECT.endpoints,
 )
 INDEX = Service(
     name="index",
     title="Index Service",
     description="Finds the latest task by what it built: paths that name tasks, filled by calls and by the routes of "
     "tasks that complete.",
-    endpoints=index.ENDPOINTS,
+    endpoints=apis.INDEX.endpoints,
 )
 _OTHERS = (AUTH, OBJECT, INDEX)
 _MANIFEST = "/references/manifest.json"

@@ -10,10 +10,10 @@ from typing import Any
 import mohawk
 import pytest
 
-from shared.endpoints import accounts
+from shared.endpoints.apis import AUTH
 from tests.clients.deployment import Credentials, Deployment, format_time, javascript
 
-ENDPOINTS = {endpoint.name: endpoint for endpoint in accounts.ENDPOINTS}
+ENDPOINTS = {endpoint.name: endpoint for endpoint in AUTH.endpoints}
 
 
 def check(name: str, body: Any) -> Any:

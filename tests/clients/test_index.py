@@ -17,12 +17,12 @@ from taskcluster.exceptions import TaskclusterRestFailure
 from taskgraph.util import taskcluster as tools
 
 from shared.auth import hawk
-from shared.endpoints import index
+from shared.endpoints.apis import INDEX
 from shared.ids import new_slugid
 from tests.clients.deployment import Credentials, Deployment, Outcome, format_time, javascript
 from tests.host.service import eventually
 
-ENDPOINTS = {endpoint.name: endpoint for endpoint in index.ENDPOINTS}
+ENDPOINTS = {endpoint.name: endpoint for endpoint in INDEX.endpoints}
 QUEUE = "index-test/linux"
 
 

@@ -15,9 +15,9 @@ from urllib3.util import Retry
 
 from shared.api.endpoint import Endpoint
 from shared.api.router import Router
-from shared.endpoints import ENDPOINTS, PREFIX, index
+from shared.endpoints.apis import INDEX, QUEUE
 
-_ROUTERS = {"queue": Router(PREFIX, ENDPOINTS), "index": Router(index.PREFIX, index.ENDPOINTS)}
+_ROUTERS = {"queue": Router(QUEUE.prefix, QUEUE.endpoints), "index": Router(INDEX.prefix, INDEX.endpoints)}
 _NO_ENVELOPE = {404: {"error"}, 424: {"reason", "message"}}
 """Errors that may come without the envelope, and what they hold then (contract 12)."""
 

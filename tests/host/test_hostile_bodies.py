@@ -21,7 +21,7 @@ import pytest
 
 from local.state import StackState
 from shared.api.endpoint import Endpoint
-from shared.endpoints import ENDPOINTS, accounts, index, objects
+from shared.endpoints.apis import AUTH, INDEX, OBJECT, QUEUE
 from shared.ids import new_slugid
 from tests.host.conftest import start
 from tests.host.service import Service
@@ -39,10 +39,10 @@ REFUSAL = 64 * 1024
 """Bytes that the answer to a refused call may have."""
 
 SERVICES = (
-    ("queue", ENDPOINTS),
-    ("auth", accounts.ENDPOINTS),
-    ("object", objects.ENDPOINTS),
-    ("index", index.ENDPOINTS),
+    ("queue", QUEUE.endpoints),
+    ("auth", AUTH.endpoints),
+    ("object", OBJECT.endpoints),
+    ("index", INDEX.endpoints),
 )
 TAKE_BODIES = [
     (f"/api/{service}/v1", endpoint)

@@ -17,7 +17,7 @@ from local.state import ROOT
 from shared.domain.events import Exchange
 from shared.domain.priority import PRIORITIES
 from shared.domain.task import Created, Resolved
-from shared.endpoints import ENDPOINTS
+from shared.endpoints.apis import QUEUE
 
 CODE = (
     ".github",
@@ -238,7 +238,7 @@ def test_the_contract_names_every_reason_priority_exchange_and_endpoint() -> Non
         assert f"`{value}`" in text, value
     for exchange in Exchange:
         assert f" {exchange}" in text, exchange
-    for endpoint in ENDPOINTS:
+    for endpoint in QUEUE.endpoints:
         assert re.search(rf"\b{endpoint.name}\b", text), endpoint.name
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from shared.domain.dates import format_date
 from shared.domain.task import Resolved
-from shared.endpoints import ENDPOINTS, accounts
+from shared.endpoints.apis import AUTH, QUEUE
 from shared.endpoints.audit import NOT_CONFIRMED
 from shared.errors import ApiError
 from shared.services import Services
@@ -33,7 +33,7 @@ History = list[dict[str, Any]]
 
 async def call(services: Services, name: str, query: Mapping[str, str] | None = None, **given: Any) -> Any:
     """The handler of an endpoint, by somebody who may do anything."""
-    asked = called((*ENDPOINTS, *accounts.ENDPOINTS), name, "*", query=query or {}, **given)
+    asked = called((*QUEUE.endpoints, *AUTH.endpoints), name, "*", query=query or {}, **given)
     return await asked.endpoint.handler(services, asked)
 
 
@@ -354,7 +354,7 @@ def test_what_is_refused_or_changes_nothing_leaves_no_entry(story: Story) -> Non
 
     async def forbidden() -> None:
         given = {} if story.body is None else {"body": story.body(world)}
-        asked = called((*ENDPOINTS, *accounts.ENDPOINTS), story.name, params=story.params, **given)
+        asked = called((*QUEUE.endpoints, *AUTH.endpoints), story.name, params=story.params, **given)
         await asked.authorise({}) if asked.endpoint.authorised_by_url else None
         await asked.endpoint.handler(world.services, asked)
 

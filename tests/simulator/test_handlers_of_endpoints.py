@@ -14,6 +14,7 @@ from shared.auth.scopes import ScopeSet
 from shared.domain.claims import Worker
 from shared.domain.dates import parse_date
 from shared.endpoints import batches, objects, workers
+from shared.endpoints.apis import OBJECT
 from shared.errors import InsufficientScopes
 from shared.usecases.reading import LIFE
 from tests.simulator.artifact_scenarios import artifact
@@ -93,7 +94,7 @@ def test_a_download_is_said_to_last_as_long_as_its_url() -> None:
         await uses.put_inline(await uses.known(name), b"data", {})
         await uses.finish(await uses.known(name), {})
         body = {"acceptDownloadMethods": {"getUrl": True}}
-        call = called(objects.ENDPOINTS, "startDownload", params={"name": name}, body=body)
+        call = called(OBJECT.endpoints, "startDownload", params={"name": name}, body=body)
         shown = (await objects.start_download(world.services, call)).body
         expires = parse_date(json.loads(shown)["expires"])
         assert expires == world.clock.now().replace(microsecond=0) + LIFE

@@ -16,6 +16,7 @@ from shared.auth.authenticate import Authenticator, Caller
 from shared.auth.scopes import ScopeSet
 from shared.domain.index import Entry
 from shared.endpoints import index
+from shared.endpoints.apis import INDEX
 from shared.errors import ResourceNotFound
 from shared.storage.interface import StorageUnavailable
 from shared.usecases.roles import RoleRequest
@@ -24,7 +25,7 @@ from tests.simulator.situations import A, running
 from tests.simulator.world import World
 
 PATH = "latest.app"
-ENDPOINT = next(each for each in index.ENDPOINTS if each.name == "findArtifactFromTask")
+ENDPOINT = next(each for each in INDEX.endpoints if each.name == "findArtifactFromTask")
 PAGE = "https://example.com/1"
 
 

@@ -11,7 +11,7 @@ from local.state import ROOT
 from shared.api.endpoint import Endpoint
 from shared.api.paging import MOST, OF_LOOKUPS
 from shared.auth import openid
-from shared.endpoints import ENDPOINTS, accounts, index, objects
+from shared.endpoints.apis import AUTH, INDEX, OBJECT, QUEUE
 from shared.errors import ServiceUnavailable
 from shared.settings import Settings
 from shared.storage.counting import counting
@@ -20,7 +20,7 @@ from tests.simulator.situations import A
 from tests.simulator.test_handlers_of_endpoints import called
 from tests.simulator.world import POOL, World
 
-ALL = (*ENDPOINTS, *accounts.ENDPOINTS, *objects.ENDPOINTS, *index.ENDPOINTS)
+ALL = (*QUEUE.endpoints, *AUTH.endpoints, *OBJECT.endpoints, *INDEX.endpoints)
 MANY = 2500
 """Items of a list, more than any page has."""
 PROVISIONER, _, WORKER_TYPE = POOL.partition("/")

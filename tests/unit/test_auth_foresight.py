@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from shared.api.endpoint import Endpoint
 from shared.auth.foresight import certainly_missing
 from shared.auth.scopes import ScopeSet, params_of, render, satisfies
-from shared.endpoints import ENDPOINTS, accounts, objects
+from shared.endpoints.apis import AUTH, OBJECT, QUEUE
 
-ALL = (*ENDPOINTS, *accounts.ENDPOINTS, *objects.ENDPOINTS)
+ALL = (*QUEUE.endpoints, *AUTH.endpoints, *OBJECT.endpoints)
 BY_BODY = [endpoint for endpoint in ALL if endpoint.scopes is not None and not endpoint.authorised_by_url]
 WORDS = st.sampled_from(["a", "b", "", "a/b", "queue:", "<x>"])
 LISTS = frozenset({"scopes", "scopesAdded", "routes", "priorities", "taskIds", "taskQueueIds", "properties", "names"})

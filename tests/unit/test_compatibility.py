@@ -6,7 +6,8 @@ import ast
 import re
 
 from local.state import ROOT
-from shared.endpoints import ENDPOINTS, index
+from shared.endpoints.apis import INDEX as INDEX_API
+from shared.endpoints.apis import QUEUE
 from tests.compatibility.matrix import DOCUMENT, document
 from tests.compatibility.rows import BY_NAME, INDEX, INDEX_ROWS, QUEUE_ROWS, ROWS
 
@@ -62,9 +63,9 @@ def test_every_test_that_proves_a_row_is_named() -> None:
 
 
 def test_what_is_said_to_be_served_is_in_the_table_of_endpoints_and_the_reverse() -> None:
-    served = {endpoint.name: endpoint for endpoint in ENDPOINTS}
+    served = {endpoint.name: endpoint for endpoint in QUEUE.endpoints}
     # The listed form of an endpoint comes first, that of the top after it.
-    served |= {f"{INDEX}{endpoint.name}": endpoint for endpoint in reversed(index.ENDPOINTS)}
+    served |= {f"{INDEX}{endpoint.name}": endpoint for endpoint in reversed(INDEX_API.endpoints)}
     claimed = {row.served_by for row in ROWS if row.is_supported}
     assert claimed == set(served)
     for row in ROWS:

@@ -13,13 +13,14 @@ import pytest
 
 from local.state import ROOT
 from shared.api.endpoint import PAGING, Endpoint
-from shared.endpoints import ENDPOINTS, index
+from shared.endpoints import index
+from shared.endpoints.apis import INDEX, QUEUE
 from shared.events.exchanges import ENTRIES
 from shared.reference.event_schemas import MESSAGES
 from shared.reference.schemas import models_of, schema_of
 
-OF_INDEX = [endpoint for endpoint in index.ENDPOINTS if endpoint.handler.__module__ == index.__name__]
-QUEUE = {endpoint.name: endpoint for endpoint in ENDPOINTS}
+OF_INDEX = [endpoint for endpoint in INDEX.endpoints if endpoint.handler.__module__ == index.__name__]
+OF_QUEUE = {endpoint.name: endpoint for endpoint in QUEUE.endpoints}
 NO_ENDPOINTS = {"accessTasks", "completeArtifact", "pollTaskUrl"}
 """One that is not served, and names of former times for others."""
 NO_SCOPES = {"ping", "lbheartbeat", "version", "heartbeat"}
@@ -62,12 +63,12 @@ OVERVIEW = overview()
 
 
 def test_every_endpoint_has_a_row() -> None:
-    assert set(OVERVIEW) == set(QUEUE)
+    assert set(OVERVIEW) == set(OF_QUEUE)
 
 
-@pytest.mark.parametrize("name", QUEUE)
+@pytest.mark.parametrize("name", OF_QUEUE)
 def test_row_of_an_endpoint(name: str) -> None:
-    endpoint = QUEUE[name]
+    endpoint = OF_QUEUE[name]
     route, query, given, answer, check = OVERVIEW[name]
     method, path = re.match(r"(\w+) `([^`]+)`", route).groups()  # type: ignore[union-attr]
     assert (method, path) == (endpoint.method, endpoint.route)
@@ -87,7 +88,7 @@ def is_named(word: str, text: str) -> bool:
 def test_effect_of_every_endpoint_is_described() -> None:
     text = (ROOT / "docs" / "contract.md").read_text()
     effects = text.replace(section("2-1", "2-4"), "")
-    silent = {name for name in QUEUE if not is_named(name, effects)}
+    silent = {name for name in OF_QUEUE if not is_named(name, effects)}
     assert silent == SAID_BY_THE_OVERVIEW, "describe it in 2.4, 2.5, or the section of its subject"
 
 
@@ -104,11 +105,11 @@ def properties(schema: Any) -> Iterator[str]:
                 yield from properties(part)
 
 
-@pytest.mark.parametrize("name", models_of(ENDPOINTS))
+@pytest.mark.parametrize("name", models_of(QUEUE.endpoints))
 def test_schema_of_a_body_is_described_with_all_properties(name: str) -> None:
     text = (ROOT / "docs" / "contract.md").read_text()
     assert is_named(name, text)
-    missing = {each for each in properties(schema_of(models_of(ENDPOINTS)[name])) if not is_named(each, text)}
+    missing = {each for each in properties(schema_of(models_of(QUEUE.endpoints)[name])) if not is_named(each, text)}
     assert not missing, "describe them in the schema's row in 2.3, or the section of their subject"
 
 
@@ -155,7 +156,7 @@ def scopes_of_rows() -> Mapping[frozenset[str], set[str]]:
 
 def test_every_endpoint_with_scopes_has_a_row_of_scopes() -> None:
     named = [name for names in scopes_of_rows() for name in names]
-    assert sorted(named) == sorted(set(QUEUE) - NO_SCOPES)
+    assert sorted(named) == sorted(set(OF_QUEUE) - NO_SCOPES)
 
 
 def spelled(scope: str) -> str:
@@ -165,7 +166,7 @@ def spelled(scope: str) -> str:
 
 @pytest.mark.parametrize("names", scopes_of_rows(), ids=sorted)
 def test_scopes_of_a_row(names: frozenset[str]) -> None:
-    ours = {spelled(scope) for name in names for scope in strings(QUEUE[name].scopes) if ":" in scope}
+    ours = {spelled(scope) for name in names for scope in strings(OF_QUEUE[name].scopes) if ":" in scope}
     assert ours == {spelled(scope) for scope in scopes_of_rows()[names]}
 
 

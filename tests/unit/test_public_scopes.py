@@ -11,11 +11,11 @@ from admin.public_scopes import PUBLIC_SCOPES, RECOMMENDED
 from local.state import ROOT
 from shared.api.endpoint import Endpoint
 from shared.auth.scopes import ScopeSet, params_of, render, satisfies
-from shared.endpoints import ENDPOINTS, accounts, index, objects
+from shared.endpoints.apis import AUTH, INDEX, OBJECT, QUEUE
 
 WITH_SCOPES = [
     endpoint
-    for endpoint in (*ENDPOINTS, *accounts.ENDPOINTS, *index.ENDPOINTS, *objects.ENDPOINTS)
+    for endpoint in (*QUEUE.endpoints, *AUTH.endpoints, *INDEX.endpoints, *OBJECT.endpoints)
     if endpoint.scopes is not None
 ]
 READ_BY_POST = {

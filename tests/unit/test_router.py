@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from shared.api.endpoint import Endpoint
 from shared.api.router import Router
-from shared.endpoints import ENDPOINTS, PREFIX
+from shared.endpoints.apis import QUEUE
 
-ROUTER = Router(PREFIX, ENDPOINTS)
+ROUTER = Router(QUEUE.prefix, QUEUE.endpoints)
 TASK = "AAAAAAAAQACAAAAAAAAAAA"
 
 
 def found(method: str, path: str) -> tuple[str, dict[str, str]] | None:
-    match = ROUTER.find(method, PREFIX + path)
+    match = ROUTER.find(method, QUEUE.prefix + path)
     return None if match is None else (match.endpoint.name, dict(match.params))
 
 
@@ -73,20 +73,20 @@ def test_what_is_no_route(method: str, path: str) -> None:
 def test_other_prefixes_are_not_ours() -> None:
     assert ROUTER.find("GET", "/ping") is None
     assert ROUTER.find("GET", f"/api/queue/v2{'/ping'}") is None
-    assert ROUTER.find("GET", f"/x{PREFIX}/ping") is None
+    assert ROUTER.find("GET", f"/x{QUEUE.prefix}/ping") is None
 
 
 def test_methods_of_a_path() -> None:
-    assert ROUTER.methods(f"{PREFIX}/task/{TASK}") == ["GET", "HEAD", "PUT"]
-    assert ROUTER.methods(f"{PREFIX}/claim-work/a%2Fb") == ["POST"]
-    assert ROUTER.methods(f"{PREFIX}/nothing") == []
+    assert ROUTER.methods(f"{QUEUE.prefix}/task/{TASK}") == ["GET", "HEAD", "PUT"]
+    assert ROUTER.methods(f"{QUEUE.prefix}/claim-work/a%2Fb") == ["POST"]
+    assert ROUTER.methods(f"{QUEUE.prefix}/nothing") == []
 
 
-@given(st.sampled_from(ENDPOINTS), st.data())
+@given(st.sampled_from(QUEUE.endpoints), st.data())
 def test_every_endpoint_is_found_by_what_clients_send(endpoint: Endpoint, data: st.DataObject) -> None:
     """Clients percent-encode every argument: whatever it is, the route gives it back."""
     params = {name: data.draw(st.text(min_size=1, max_size=12), label=name) for name in endpoint.params}
     path = re.sub(r"<([^>]+)>", lambda match: quote(params[match[1]], safe=""), endpoint.route)
-    match = ROUTER.find(endpoint.method, PREFIX + path)
+    match = ROUTER.find(endpoint.method, QUEUE.prefix + path)
     assert match is not None
     assert (match.endpoint, match.params) == (endpoint, params)

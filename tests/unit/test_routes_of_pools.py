@@ -6,14 +6,14 @@ import pytest
 
 from shared.api.router import Router
 from shared.api.validation import validate_params
-from shared.endpoints import ENDPOINTS, PREFIX
+from shared.endpoints.apis import QUEUE
 from shared.errors import InvalidRequestArguments
 
-ROUTER = Router(PREFIX, ENDPOINTS)
+ROUTER = Router(QUEUE.prefix, QUEUE.endpoints)
 
 
 def found(method: str, path: str) -> tuple[str, dict[str, str]] | None:
-    match = ROUTER.find(method, PREFIX + path)
+    match = ROUTER.find(method, QUEUE.prefix + path)
     return None if match is None else (match.endpoint.name, dict(match.params))
 
 
@@ -82,7 +82,7 @@ def test_paths_without_a_route_are_not_found(path: str) -> None:
 
 
 def test_a_task_queue_needs_both_halves() -> None:
-    match = ROUTER.find("GET", f"{PREFIX}/task-queues/prov/counts")
+    match = ROUTER.find("GET", f"{QUEUE.prefix}/task-queues/prov/counts")
     assert match is not None and match.endpoint.name == "taskQueueCounts"
     with pytest.raises(InvalidRequestArguments):
         validate_params(match.endpoint, match.params)

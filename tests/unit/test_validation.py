@@ -21,7 +21,7 @@ from shared.api.validation import (
     validate_payload,
     validate_query,
 )
-from shared.endpoints import ENDPOINTS
+from shared.endpoints.apis import QUEUE
 from shared.endpoints.task_models import CreateTaskRequest
 from shared.endpoints.work import ClaimWorkRequest
 from shared.errors import (
@@ -34,7 +34,7 @@ from shared.errors import (
 )
 from shared.jsontext import MAX_DIGITS, MAX_NESTING, MAX_VALUES
 
-BY_NAME = {endpoint.name: endpoint for endpoint in ENDPOINTS}
+BY_NAME = {endpoint.name: endpoint for endpoint in QUEUE.endpoints}
 JSON = "application/json"
 NOW = "2026-01-01T00:00:00.000Z"
 METADATA = {"name": "n", "description": "d", "owner": "o", "source": "https://example.com/"}
@@ -135,7 +135,7 @@ def test_all_bad_parameters_are_reported() -> None:
 
 
 def test_every_url_parameter_has_a_pattern() -> None:
-    assert {name for endpoint in ENDPOINTS for name in endpoint.params} <= PARAMETERS.keys()
+    assert {name for endpoint in QUEUE.endpoints for name in endpoint.params} <= PARAMETERS.keys()
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_values_of_free_form_objects_are_passed_on_without_being_looked_into() -
 
 def test_free_form_objects_are_those_of_a_definition() -> None:
     assert BY_NAME["createTask"].opaque == BY_NAME["defineTask"].opaque == {"payload", "extra"}
-    assert {endpoint.name for endpoint in ENDPOINTS if endpoint.opaque} == {"createTask", "defineTask"}
+    assert {endpoint.name for endpoint in QUEUE.endpoints if endpoint.opaque} == {"createTask", "defineTask"}
 
 
 @pytest.mark.parametrize("value", [[], "x", 1, None])
@@ -235,7 +235,7 @@ JSON_VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
-WITH_INPUT = [endpoint for endpoint in ENDPOINTS if endpoint.input is not None]
+WITH_INPUT = [endpoint for endpoint in QUEUE.endpoints if endpoint.input is not None]
 
 
 @given(st.sampled_from(WITH_INPUT), st.data())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.api.endpoint import Call
 from shared.auth.authenticate import Authenticator, Caller
 from shared.auth.scopes import ScopeSet
-from shared.endpoints import ENDPOINTS, accounts
+from shared.endpoints.apis import AUTH, QUEUE
 from shared.ids import new_slugid
 from shared.storage.counting import Operations
 from tests.azurite.budgets import Bench, budget
@@ -17,7 +17,7 @@ async def call(bench: Bench, name: str, **params: str) -> None:
     async def caller(authenticator: Authenticator | None = None) -> Caller:
         return Caller(client_id="somebody", scopes=ScopeSet(("*",)))
 
-    endpoint = next(each for each in (*ENDPOINTS, *accounts.ENDPOINTS) if each.name == name)
+    endpoint = next(each for each in (*QUEUE.endpoints, *AUTH.endpoints) if each.name == name)
     await endpoint.handler(bench.calls, Call(endpoint=endpoint, params=params, authenticate=caller))
 
 
