@@ -33,6 +33,8 @@ def ready(tmp_path: Path) -> Path:
         rf"^## \[{re.escape(release.version())}\].*$", f"## [{release.version()}] - 2030-01-31", changelog, flags=re.M
     )
     (tmp_path / "CHANGELOG.md").write_text(dated)
+    (tmp_path / "tests" / "samples").mkdir(parents=True)
+    (tmp_path / "tests" / "samples" / f"storage-{release.version()}.json.gz").touch()
     return tmp_path
 
 
@@ -63,6 +65,11 @@ def test_what_does_not_agree_is_named(ready: Path, file: str, old: str, new: str
     (ready / file).write_text(changed)
     problems = list(release.problems(ready))
     assert any(found in problem for problem in problems), problems
+
+
+def test_a_release_without_a_sample_of_what_it_stores_is_refused(ready: Path) -> None:
+    (ready / "tests" / "samples" / f"storage-{release.version()}.json.gz").unlink()
+    assert "no sample" in "".join(release.problems(ready))
 
 
 def test_a_tag_and_a_repository_that_are_others_are_refused(ready: Path) -> None:

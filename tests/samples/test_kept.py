@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from local.release import version
 from local.state import ROOT
 from shared.domain.claims import Worker
 from shared.domain.task import Resolved, State
@@ -62,6 +64,43 @@ def _goes_on(kept: dict[str, Any]) -> None:
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name)
 def test_a_release_is_read_gone_on_with_and_deleted(path: Path) -> None:
     _goes_on(load(path))
+
+
+def _form(kept: dict[str, Any]) -> dict[str, Any]:
+    """What later code has to read of a sample: columns of each kind of row, fields of messages, settings."""
+    columns: dict[str, set[str]] = {}
+    for table, rows in kept["tables"].items():
+        for row in rows:
+            # The keys of some tables are times.
+            kind = "" if table in {"Audit", "Directory", "History"} else row["key"].split("~")[0]
+            columns.setdefault(f"{table} {kind}", set()).update(row["values"])
+    fields: dict[str, set[str]] = {}
+    for queue, messages in kept["queues"].items():
+        for message in messages:
+            body = json.loads(base64.b64decode(message["text"]))
+            fields.setdefault(queue, set()).update(body, json.loads(body.get("pointer", "{}")))
+    return {"columns": columns, "fields": fields, "settings": kept["settings"]}
+
+
+def _stale(kept: dict[str, Any], now: dict[str, Any], changelog: str) -> bool:
+    """Whether a version that CHANGELOG.md calls released stores something else than its sample."""
+    is_released = re.search(rf"^## \[{re.escape(version())}\] - \d", changelog, re.MULTILINE)
+    return is_released is not None and _form(kept) != _form(now)
+
+
+def test_a_release_has_kept_what_it_stores_itself(now: dict[str, Any]) -> None:
+    """`python -m tests.samples --again` keeps what has changed since; after a release, raise the version instead."""
+    if (path := FOLDER / f"storage-{version()}.json.gz") in KEPT:
+        assert not _stale(load(path), now, (ROOT / "CHANGELOG.md").read_text())
+
+
+def test_a_sample_of_before_a_change_is_stale(now: dict[str, Any]) -> None:
+    released = f"## [{version()}] - 2030-01-31\n"
+    assert not _stale(now, now, released)
+    for change in ("settings", "queues", "tables"):
+        changed = {**now, change: {} if change != "settings" else ["LOG_LEVEL"]}
+        assert _stale(changed, now, released), change
+        assert not _stale(changed, now, released.replace("2030-01-31", "Unreleased"))
 
 
 def test_what_is_kept_now_is_read_gone_on_with_and_deleted(now: dict[str, Any], tmp_path: Path) -> None:
