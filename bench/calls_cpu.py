@@ -26,17 +26,18 @@ from local.bootstrap import python_build
 from local.service_bus import ServiceBus
 from shared.events.exchanges import TOPICS
 
-COUNTS = {"create": 80, "status": 300, "cycle": 40}
-WARM_UP = {"create": 60, "status": 60, "cycle": 12}
+COUNTS = {"create": 80, "dependent": 80, "status": 300, "cycle": 40}
+WARM_UP = {"create": 60, "dependent": 40, "status": 60, "cycle": 12}
 
 
 class Checkout:
-    """A process that calls the functions of one checkout."""
+    """A process that calls the functions of one checkout, with the packages of its own `.venv` if it has one."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        own = folder / ".venv" / "bin" / "python"
         self._process = subprocess.Popen(
-            [sys.executable, str(state.ROOT / "bench" / "calls_inside.py")],
+            [str(own) if own.exists() else sys.executable, str(state.ROOT / "bench" / "calls_inside.py")],
             cwd=folder,
             env={**os.environ, **environment, "PYTHONPATH": str(folder)},
             stdin=subprocess.PIPE,
