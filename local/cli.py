@@ -256,18 +256,26 @@ def release_notes(
 def release_pin_images() -> None:
     """Write the digest behind each image that has none. Needs docker, and the network."""
     from local import release
+    from local.control import fail
 
-    for image in release.pin_images():
-        print(image)
+    try:
+        for image in release.pin_images():
+            print(image)
+    except release.NoDigestError as error:
+        fail(str(error))
 
 
 @releases.command("repository")
 def release_repository(address: Annotated[str, typer.Argument(help="https://HOST/OWNER/NAME")]) -> None:
     """Say in every file which repository this is: for a fork, once."""
     from local import release
+    from local.control import fail
 
-    for file in release.set_repository(address):
-        print(file)
+    try:
+        for file in release.set_repository(address):
+            print(file)
+    except ValueError as error:
+        fail(str(error))
 
 
 @app.command()

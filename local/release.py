@@ -29,6 +29,13 @@ _IMAGE = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 
+_NAMED = re.compile(r"(?<=codespaces\.new/)[\w.-]+/[\w.-]+|(?<=azd init --template )[\w.-]+/[\w.-]+")
+"""Where documents name the repository as OWNER/NAME, since what they show is to be copied."""
+
+
+class NoDigestError(Exception):
+    """The registry did not say which digest an image has."""
+
 
 @dataclass(frozen=True)
 class Image:
@@ -102,7 +109,10 @@ def notes(root: Path = ROOT, *, worker_image: str = "") -> str:
 
 
 def pin_images(root: Path = ROOT, digest_of: Callable[[str], str] | None = None) -> list[str]:
-    """Write the digest behind each image that has none; returns what was pinned. Needs docker with buildx."""
+    """Write the digest behind each image that has none; returns what was pinned. Needs docker with buildx.
+
+    Raises NoDigestError where that is missing or the registry does not answer: files before that are written.
+    """
     pinned: list[str] = []
     for file in IMAGE_FILES:
         text = (root / file).read_text()
@@ -120,13 +130,14 @@ def pin_images(root: Path = ROOT, digest_of: Callable[[str], str] | None = None)
 
 def set_repository(address: str, root: Path = ROOT) -> list[str]:
     """Say in every file which repository this is; returns the files that changed. `address` is of the form https://HOST/OWNER/NAME."""
-    old, new = repository(root), address.rstrip("/").removesuffix(".git")
+    new = address.rstrip("/").removesuffix(".git")
+    old = re.compile(re.escape(repository(root)) + r"(?![\w.-])")
     if not re.fullmatch(r"https://[\w.-]+/[\w.-]+/[\w.-]+", new):
         raise ValueError(f"not the address of a repository: {address}")
     changed: list[str] = []
     for file in _named_in(root):
         text = (root / file).read_text()
-        replaced = text.replace(old, new).replace(_short(old), _short(new))
+        replaced = _NAMED.sub(_short(new), old.sub(new, text))
         if replaced != text:
             (root / file).write_text(replaced)
             changed.append(file)
@@ -141,13 +152,10 @@ def _named_in(root: Path) -> list[str]:
 
 
 def _elsewhere(root: Path, address: str) -> Iterator[str]:
-    """Files that say OWNER/NAME of another publisher."""
-    name = address.rsplit("/", 1)[-1]
+    """Files that name another repository as this one."""
     for file in _named_in(root):
-        for owner in re.findall(rf"([\w.-]+)/{re.escape(name)}\b", (root / file).read_text()):
-            if owner not in {_short(address).split("/")[0], "ghcr.io"}:
-                yield file
-                break
+        if set(_NAMED.findall((root / file).read_text())) - {_short(address)}:
+            yield file
 
 
 def _short(address: str) -> str:
@@ -161,8 +169,11 @@ def _absolute(text: str, base: str) -> str:
 
 def _digest_in_registry(image: str) -> str:
     command = ["docker", "buildx", "imagetools", "inspect", image, "--format", "{{json .Manifest}}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)} failed: {done.stderr.strip()}")
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except FileNotFoundError:
+        raise NoDigestError("docker is needed, with buildx") from None
+    except subprocess.CalledProcessError as error:
+        raise NoDigestError(f"{' '.join(command)} failed: {error.stderr.strip()}") from error
     digest: str = json.loads(done.stdout)["digest"]
     return digest

@@ -67,6 +67,27 @@ def test_what_does_not_agree_is_named(ready: Path, file: str, old: str, new: str
     assert any(found in problem for problem in problems), problems
 
 
+def test_a_fork_may_have_any_name(ready: Path) -> None:
+    """Even a word that documents use, and more than once."""
+    for name in ("queue", "taskcluster-queue-azure-2", "main"):
+        address = f"https://github.com/fork/{name}"
+        assert release.set_repository(address, ready) == ["README.md", "pyproject.toml"]
+        assert list(release.problems(ready)) == []
+        assert f"--template fork/{name}\n" in (ready / "README.md").read_text()
+
+
+def test_no_image_is_of_a_tag_that_moves() -> None:
+    assert [image for image in release.images() if not re.search(r":v?\d", image.name) or "latest" in image.name] == []
+
+
+def test_without_docker_it_says_so(monkeypatch: pytest.MonkeyPatch, ready: Path) -> None:
+    compose = ready / "compose.yaml"
+    compose.write_text(compose.read_text().replace(f"@{DIGEST}", ""))
+    monkeypatch.setenv("PATH", str(ready))
+    with pytest.raises(release.NoDigestError, match="docker is needed"):
+        release.pin_images(ready)
+
+
 def test_a_release_without_a_sample_of_what_it_stores_is_refused(ready: Path) -> None:
     (ready / "tests" / "samples" / f"storage-{release.version()}.json.gz").unlink()
     assert "no sample" in "".join(release.problems(ready))
