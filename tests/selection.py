@@ -79,6 +79,7 @@ SAMPLED: Mapping[str, int] = {
     "tests/simulator/test_listings_in_between.py": 2,
     "tests/simulator/test_lost_answers.py": 2,
     "tests/simulator/test_pairs.py::test_pairs_and_triples_by_chance": 2,
+    "tests/simulator/test_short_pages.py::test_a_page_of_one_row": 3,
 }
 """Of the tests whose ids begin so, a run without `--all` takes one in so many, or none: the others are large.
 

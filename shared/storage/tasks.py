@@ -37,6 +37,7 @@ from shared.storage.interface import (
 )
 from shared.storage.keys import IS_UPLOAD
 from shared.storage.known import KnownStatuses
+from shared.storage.partitions import rows_of
 from shared.storage.task_edges import TaskEdges
 
 _ROWS_OF_A_TASK = 3
@@ -165,11 +166,9 @@ class TaskStore:
                 return None
         since = self._known.begin()
         start, end = keys.TASK_ROWS
-        page = await self._tables.query(keys.TASKS, task_id, start=start, end=end)
-        rows = {row.key: row for row in page.rows}
-        if page.resume is not None and keys.TASK_STATUS not in rows:
-            rest = await self._tables.query(keys.TASKS, task_id, start=page.resume, end=end)
-            rows |= {row.key: row for row in rest.rows}
+        rows: dict[str, Row] = {}
+        async for page in rows_of(self._tables, keys.TASKS, task_id, start=start, end=end):
+            rows |= {row.key: row for row in page}
         status, definition = rows.get(keys.TASK_STATUS), rows.get(keys.TASK_DEFINITION)
         if status is None or definition is None:
             self._known.forget(task_id)

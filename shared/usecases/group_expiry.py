@@ -53,11 +53,14 @@ class GroupExpiry:
         if start is not None:
             later = self._now()  # nobody remembers who has stayed among those before
         first, end = keys.GROUP_AND_MEMBERS
-        page = await self._tables.query(
-            keys.GROUPS, task_group_id, start=first, end=end, limit=MAX_OPERATIONS, select=("expires",)
-        )
-        header = next((row for row in page.rows if row.key == keys.GROUP), None)
-        has_members = any(_is_member(row) for row in page.rows)
+        rows: list[Row] = []
+        async for page in rows_of(
+            self._tables, keys.GROUPS, task_group_id, start=first, end=end, limit=MAX_OPERATIONS, select=("expires",)
+        ):
+            rows += page
+            if has_members := any(_is_member(row) for row in page):
+                break
+        header = next((row for row in rows if row.key == keys.GROUP), None)
         expires = self._now() if header is None else parse_date(str(header.values["expires"]))
         if header is not None and not is_over(expires, self._now()):
             return min(later, expires) if later and has_members else expires
@@ -66,7 +69,7 @@ class GroupExpiry:
         if header is not None:
             if held_until := self._unsent_events.held_until(expires):
                 return held_until
-            if not await delete_together(self._tables, keys.GROUPS, page.rows):
+            if not await delete_together(self._tables, keys.GROUPS, rows):
                 return self._now()
         some_stay = await sweep(
             self._tables,
