@@ -138,6 +138,34 @@ def test_each_topic_that_nobody_reads_or_that_fails_is_seen_by_itself(scenario: 
         assert found[name]["windowSize"] == "PT1H"
 
 
+SEVERITIES = {
+    "poison-messages": 1,
+    "failed-calls": 1,
+    "events-lost": 1,
+    "timers-stand-still": 1,
+    "storage-availability": 1,
+    "oldest-pending": 2,
+    "timer-lateness": 2,
+    "event-backlog": 2,
+    "credentials-end": 2,
+    "stalled-tasks": 2,
+    "logs-full": 2,
+    "refused-credentials": 3,
+    "dead-letters": 3,
+    "unread-events": 3,
+}
+"""1: something is lost or does not work; 2: it will, or it is late; 3: somebody else's trouble."""
+
+
+@SCENARIO
+def test_an_alert_is_as_severe_as_what_it_tells_and_is_looked_for_every_few_minutes(scenario: str) -> None:
+    rules = [*_alerts("Microsoft.Insights/scheduledQueryRules", scenario)]
+    rules += _alerts("Microsoft.Insights/metricAlerts", scenario)
+    assert {name: rule["severity"] for name, rule in rules} == SEVERITIES
+    frequencies = {rule["evaluationFrequency"] for _, rule in rules}
+    assert all(frequency in {"PT5M", "PT15M"} for frequency in frequencies), frequencies
+
+
 def test_thresholds_are_those_of_the_profile() -> None:
     wanted = {
         "poison-messages": "poisonMessages",

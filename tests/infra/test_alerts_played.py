@@ -24,9 +24,9 @@ def metric(name: str, value: float, **labels: str) -> list[Row]:
     return [{"TimeGenerated": at, "Name": name, "Max": largest, "Sum": value, "Properties": labels} for at in times]
 
 
-def calls(count: int, status: str) -> list[Row]:
-    """Calls of the last five minutes."""
-    at = NOW - timedelta(minutes=3)
+def calls(count: int, status: str, *, ago: int = 3) -> list[Row]:
+    """Calls of the same minute, by default one of the last five."""
+    at = NOW - timedelta(minutes=ago)
     return [{"TimeGenerated": at, "Name": "Http", "Url": "https://x/y", "ResultCode": status} for _ in range(count)]
 
 
@@ -60,6 +60,10 @@ def operations(detail: str) -> list[Row]:
 INCIDENTS: Mapping[str, tuple[set[str], Logs]] = {
     "a quiet day": (set(), day()),
     "a message is given up": ({"poison-messages"}, day(metric("queue_poison_messages", 1, queue="claim"))),
+    "a message is given up, and telemetry is late": (
+        {"poison-messages"},
+        day(metric("queue_poison_messages", 1, queue="claim")[9:]),
+    ),
     "no worker comes": ({"oldest-pending"}, day(metric("queue_oldest_pending_task_age_seconds", 20_000))),
     "claims are noticed late": ({"timer-lateness"}, day(metric("queue_timer_lateness_seconds", 1000, timer="claim"))),
     "Service Bus is down": ({"event-backlog"}, day(metric("queue_event_backlog", 20_000))),
@@ -72,6 +76,10 @@ INCIDENTS: Mapping[str, tuple[set[str], Logs]] = {
     ),
     "storage fails": ({"failed-calls"}, day(requests=calls(30, "503"))),
     "callers make mistakes": (set(), day(requests=calls(300, "404"))),
+    "a few calls fail every five minutes": (
+        set(),
+        {**day(), "AppRequests": [*timers(), *(row for ago in (3, 8, 13) for row in calls(8, "500", ago=ago))]},
+    ),
     "one call fails at night": (set(), {**day(), "AppRequests": [*timers(), *calls(1, "500")]}),
     "the app stands still": ({"timers-stand-still"}, day(last_timer=70)),
     "the app has stood still for a day": ({"timers-stand-still"}, day(last_timer=1500)),

@@ -101,6 +101,7 @@ def test_an_app_that_works(play: Play, app: App) -> None:
         (App([200], version=(200, '{"version": "v1.1"}')), "azd provision, then azd deploy"),
         (App([200], status=503), "roles may need up to ten minutes"),
         (App([200], status=200), "should be 403 or 404"),
+        (App([200], status=500), "should be 403 or 404"),
     ],
 )
 def test_an_app_that_does_not_work_and_what_to_do(play: Play, app: App, advice: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,17 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # comes without types
 
 from local.state import ROOT
+from tests.infra.workflow_expressions import holds
 
 FOLDER = ROOT / ".github" / "workflows"
-_TOOL = '#!/bin/sh\nprintf "%s %s\\n" "${0##*/}" "$*" >> "$CALLS"\n'
+_TOOL = """#!/bin/sh
+printf '%s %s\\n' "${0##*/}" "$*" >> "$CALLS"
+case ${0##*/} in
+azd) echo "the $3" ;;
+git) [ "$*" != "diff --quiet" ] || exit "${CHANGED:-0}" ;;
+smoke-test.sh) printf '%s\\n' "$QUEUE_APP_VERSION" "$QUEUE_APP_PUBLIC_ACCESS" >> "$CALLS" ;;
+esac
+"""
 
 
 def _steps(workflow: str) -> list[dict[str, Any]]:
@@ -26,7 +35,9 @@ def _run(step: dict[str, Any], folder: Path, **environment: str) -> list[str]:
     """What the step called; its tools do nothing else."""
     tools = folder / "tools"
     tools.mkdir()
-    for path in [*(tools / name for name in ("gh", "git", "azcopy", "docker")), folder / "dev"]:
+    names = ("az", "azcopy", "azd", "docker", "gh", "git")
+    for path in [*(tools / name for name in names), folder / "dev", folder / "infra" / "hooks" / "smoke-test.sh"]:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_TOOL)
         path.chmod(0o755)
     calls = folder / "calls"
@@ -154,3 +165,64 @@ def test_a_pipeline_signs_in_as_what_each_variable_says(workflow: str) -> None:
 def test_a_release_is_deployed_with_the_templates_of_its_tag() -> None:
     (checkout,) = (step for step in _steps("deploy.yml") if "actions/checkout" in step.get("uses", ""))
     assert checkout["with"]["ref"] == "${{ inputs.release || github.event.release.tag_name }}"
+
+
+def _jobs(workflow: str) -> dict[str, dict[str, Any]]:
+    jobs: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / workflow).read_text())["jobs"]
+    return jobs
+
+
+def test_nothing_of_a_release_is_made_before_its_parts_were_found_to_agree(tmp_path: Path) -> None:
+    jobs = _jobs("release.yml")
+    assert _run(_step("release.yml", "release check"), tmp_path, TAG="v1.2.3") == ["dev release check --tag v1.2.3"]
+    waits = {
+        name: {needs} if isinstance(needs := job.get("needs", []), str) else set(needs) for name, job in jobs.items()
+    }
+    after = {"check"}
+    while more := {name for name, needs in waits.items() if needs & after} - after:
+        after |= more
+    assert after == jobs.keys()
+    assert all("if" not in job for job in jobs.values()), "a job that runs all the same"
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_what_a_public_repository_releases_is_attested(private: bool) -> None:
+    steps = [step for step in _steps("release.yml") if "attest-build-provenance" in step.get("uses", "")]
+    assert len(steps) == 2, "the image, and what is attached"
+    for step in steps:
+        assert holds(step["if"], {"github.event.repository.private": private}) is not private
+
+
+def test_everything_is_tested_on_each_python_and_both_locks_are_looked_through() -> None:
+    runs = [step["run"] for step in _jobs("ci.yml")["test"]["steps"] if "run" in step]
+    assert runs == ["./dev test"], "all of it, and nothing that lets it pass"
+    audited = _step("ci.yml", "pip_audit")["run"]
+    assert all(f"-r {file}" in audited for file in ("requirements.txt", "worker/requirements.txt"))
+    (script,) = re.findall(r"--entrypoint sh .* -c '(.*)'", _step("ci.yml", "--entrypoint sh")["run"])
+    for users, code in (("10001-10032", 0), ("1-32", 1), ("0-0", 1)):
+        done = subprocess.run(["sh", "-c", script], env={"WORKER_TASK_USERS": users}, check=False)
+        assert done.returncode == code, "tasks are none of the system's users"
+
+
+def test_a_backup_is_made_every_day() -> None:
+    document = yaml.safe_load((FOLDER / "backup.yml").read_text())
+    on = document.get("on") or document[True]  # YAML 1.1 reads the key as true
+    (each,) = on["schedule"]
+    assert re.fullmatch(r"\d+ \d+ \* \* \*", each["cron"])
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_digests_are_offered_where_there_are_new_ones(tmp_path: Path, changed: bool) -> None:
+    calls = _run(_step("pin-images.yml", "gh pr create"), tmp_path, BRANCH="b", CHANGED=str(int(changed)))
+    assert calls[0] == "git diff --quiet"
+    assert any(call.startswith("gh pr create --head b ") for call in calls) is changed
+
+
+def test_a_deployment_is_asked_for_the_version_that_it_was_given(tmp_path: Path) -> None:
+    calls = _run(_step("deploy.yml", "smoke-test.sh"), tmp_path)
+    assert calls[-2:] == ["the QUEUE_APP_VERSION", "the QUEUE_APP_PUBLIC_ACCESS"]
+
+
+def test_a_deployment_is_not_cut_off_while_it_is_under_way() -> None:
+    """A first one waits for roles and for the app's first answer; one that is stopped leaves what is half new."""
+    assert _jobs("deploy.yml")["deploy"]["timeout-minutes"] >= 30
