@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # comes without types
 
-from admin.worker_clients import secret_names
+from admin.worker_clients import secret_names, worker_client_id
 from local.host.config import parse_host_json
 from local.state import ROOT
 from tests.infra import templates
@@ -129,6 +129,7 @@ def test_a_scaler_has_its_bewit_and_a_worker_its_token(scenario: str) -> None:
         (container,) = job.body["properties"]["template"]["containers"]
         given = {each["name"]: each for each in container["env"]}
         token, bewit = secret_names(given["WORKER_TASK_QUEUE_ID"]["value"])
+        assert given["TASKCLUSTER_CLIENT_ID"]["value"] == worker_client_id(given["WORKER_TASK_QUEUE_ID"]["value"])
         (rule,) = configuration["eventTriggerConfig"]["scale"]["rules"]
         assert [secrets[each["secretRef"]] for each in rule["auth"]] == [bewit]
         assert secrets[given["TASKCLUSTER_ACCESS_TOKEN"]["secretRef"]] == token
