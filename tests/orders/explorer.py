@@ -68,8 +68,10 @@ class Explorer:
         always: Callable[[Database], str],
         at_the_end: Callable[[Database], str],
         most: int = 400_000,
+        *,
+        only_first: bool = False,
     ) -> dict[str, list[str]]:
-        """What goes wrong, each with an order of requests that leads there."""
+        """What goes wrong, each with an order of requests that leads there; `only_first`: not looking any further."""
         first = _State(frozenset({**start, "now": 0}.items()), ((),) * len(self._names), self._faults)
         came_from: dict[_State, tuple[_State, str] | None] = {first: None}
         left, found = [first], dict[str, _State]()
@@ -80,6 +82,8 @@ class Explorer:
             following = [] if wrong else list(self._following(state))
             if wrong or (not following and (wrong := at_the_end(dict(state.storage)))):
                 found.setdefault(wrong, state)
+                if only_first:
+                    break
             for after, step in following:
                 if after not in came_from:
                     came_from[after] = state, step
