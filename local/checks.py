@@ -24,6 +24,9 @@ COMPILE_ANEW = "PYTHONDONTWRITEBYTECODE"
 PROCESSES = 3
 """Of the tests. One more than the cores of a small machine: tests of a stack wait a third of their time for timers."""
 
+ALL_TESTS = "ALL_TESTS"
+"""Tells tests/selection.py that what is random may differ from other runs."""
+
 REPAIRS = {"Lint": ".venv/bin/ruff check --fix .", "Format": ".venv/bin/ruff format ."}
 """By check: the command that does what it asks for, as far as a program can."""
 
@@ -62,7 +65,7 @@ def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the checks, each as a module of this Python; the exit code of the first that fails, or 0."""
-    environment = clean_environment()
+    environment = clean_environment() | ({ALL_TESTS: "1"} if "--all" in arguments else {})
     for title, command in steps(arguments):
         print(f"── {title}: {' '.join(command)}", flush=True)
         started = time.monotonic()

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from local.azurite import Azurite
 from tests.storage_fixtures import azure_account as azure_account  # a fixture, as the others here
@@ -12,10 +11,6 @@ from tests.storage_fixtures import storage_in_rounds as storage_in_rounds
 from tests.storage_fixtures import twin as twin
 
 pytest_plugins = ("tests.compatibility.plugin", "tests.selection")
-
-# No test bounds a duration of the wall clock: on a busy machine it fails without a defect.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,13 @@ async def bench(storage_in_rounds: Storage) -> Bench:
     return made
 
 
-@pytest.mark.parametrize("case", BUDGETS, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=[pytest.mark.large] if "1,000" in case.name else [])  # a minute each
+        for case in BUDGETS
+    ],
+)
 async def test_a_call_costs_what_the_table_says(bench: Bench, case: Budget) -> None:
     operations = await case.scenario(bench)
     wanted = figures(*case.rows, n=case.n)

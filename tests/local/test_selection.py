@@ -1,12 +1,15 @@
 """What a quick run takes and names, and which tests one process runs together."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
+from local import checks
 from local.state import ROOT
 from tests import selection
-from tests.selection import QUICK, SAMPLED, examples, group_of, is_quick, is_sampled_out, left_out, part_of
+from tests.selection import ALL_TESTS, QUICK, examples, group_of, is_quick, left_out, part_of
+from tests.simulator import daily
 
 
 @pytest.fixture(scope="module")
@@ -33,16 +36,12 @@ def test_sample_of_a_quick_run_is_the_same_each_time_and_about_its_part() -> Non
     assert len(taken) == pytest.approx(2000 / QUICK["tests/simulator/"], rel=0.2)
 
 
-def test_most_of_what_is_sampled_is_left_to_a_run_of_all() -> None:
-    tests = [f"tests/simulator/test_crashes.py::test_it[{number}]" for number in range(3000)]
-    assert len([test for test in tests if is_sampled_out(test)]) == pytest.approx(2000, rel=0.1)
-    assert not is_sampled_out("tests/simulator/test_reconciler.py::test_it")
-
-
-@pytest.mark.parametrize("prefix", SAMPLED)
-def test_every_test_that_is_sampled_exists(prefix: str) -> None:
-    path, _, name = prefix.partition("::")
-    assert f"def {name.partition('[')[0]}" in (ROOT / path).read_text()
+def test_what_is_random_differs_by_the_day_in_a_run_of_all_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(daily.SEED_VARIABLE, raising=False)
+    monkeypatch.delenv(ALL_TESTS, raising=False)
+    the_same = daily.todays_seed()
+    monkeypatch.setenv(checks.ALL_TESTS, "1")
+    assert daily.todays_seed() == f"{datetime.now(UTC):%Y%m%d}" != the_same
 
 
 def test_quick_run_names_what_it_leaves_out_and_nothing_else() -> None:
@@ -52,11 +51,14 @@ def test_quick_run_names_what_it_leaves_out_and_nothing_else() -> None:
     assert "tests/unit" not in named
 
 
-def test_property_tests_try_fewer_examples_in_a_quick_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_property_tests_try_all_examples_in_a_run_of_all_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(selection.VARIABLE, raising=False)
-    assert examples(300) == 300
+    monkeypatch.delenv(ALL_TESTS, raising=False)
+    assert examples(300) == 100
     monkeypatch.setenv(selection.VARIABLE, "1")
     assert [examples(300), examples(20)] == [30, 5]
+    monkeypatch.setenv(ALL_TESTS, "1")
+    assert examples(300) == 300
 
 
 @pytest.mark.usefixtures("expensive")

@@ -294,7 +294,7 @@ def _explore(examples: int, steps: int, *, are_the_same: bool = False) -> None:
 @pytest.mark.timeout(600)
 def test_random_commands() -> None:
     """Some runs of some dozens of commands, the same each time."""
-    _explore(60, 30, are_the_same=True)
+    _explore(30, 30, are_the_same=True)
 
 
 @pytest.mark.large

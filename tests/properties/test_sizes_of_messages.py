@@ -28,6 +28,7 @@ from shared.storage.internal_messages import (
 )
 from shared.storage.messages import Messages, Signer, poison_queue
 from shared.usecases import resolution
+from tests.selection import examples
 from tests.simulator.situations import A
 from tests.simulator.world import World
 from tests.twin import MemoryStorage
@@ -84,7 +85,7 @@ def _fit(memory: MemoryStorage, *queues: str) -> None:
     assert max(len(text.encode()) for text in texts) <= ROOM * limits.MAX_MESSAGE
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(TASK_EVENTS | GROUP_EVENTS)
 def test_pointer_to_any_event_fits(event: Event) -> None:
     """Of names and content types that take several characters in JSON, whose quotes are quoted once more."""
@@ -155,7 +156,7 @@ def test_messages_do_not_grow_with_a_task() -> None:
         assert all(len(message.text) <= 1000 for message in world.memory.messages(queue)), queue
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.sampled_from(["x", "é", "\ufffd", "\U0001f600", "\x00"]), st.sampled_from([1, 16_384, 49_152, 49_153]))
 async def test_whatever_is_dead_lettered_is_kept_as_far_as_it_fits(character: str, length: int) -> None:
     """Somebody else's message, or a damaged one, in which each wrong byte became a character of three."""

@@ -14,6 +14,7 @@ from shared.storage import batch, keys, limits
 from shared.storage.interface import MAX_OPERATIONS, Create, Delete, Merge, Operation, Replace, Upsert, Value
 from shared.storage.table_requests import encode_entity
 from shared.storage.wire import Endpoint
+from tests.selection import examples
 from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation
@@ -44,13 +45,13 @@ OPERATIONS: st.SearchStrategy[Operation] = (
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(KEYS, KEYS, ROWS)
 def test_entity_is_no_larger_than_it_counts(partition: str, key: str, values: dict[str, Value]) -> None:
     assert len(encode_entity(partition, key, values)) <= limits.entity_size(partition, key, values)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(KEYS, st.lists(OPERATIONS, min_size=1, max_size=4))
 @example("'" * limits.MAX_KEY, [Delete(f"{number}" + "'" * 500, ETAG) for number in range(8)])
 @example("é" * limits.MAX_KEY, [Create(f"{number}" + "é" * 500, {}) for number in range(8)])

@@ -1,4 +1,4 @@
-"""Samples for the quick suite that change every day, and that can be repeated: SAMPLE_SEED=20261122 ./dev test …"""
+"""Samples, which `./dev test --all` chooses anew every day; SAMPLE_SEED=20261122 ./dev test … repeats a day's."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import os
 import random
 from datetime import UTC, datetime
 
+from tests.selection import ALL_TESTS
+
 SEED_VARIABLE = "SAMPLE_SEED"
 
 
 def todays_seed() -> str:
-    """The seed of today's samples, or the one that the environment asks for."""
-    return os.environ.get(SEED_VARIABLE) or f"{datetime.now(UTC):%Y%m%d}"
+    """The seed that the environment asks for; else that of the day, or without `--all` always the same one."""
+    day = f"{datetime.now(UTC):%Y%m%d}" if os.environ.get(ALL_TESTS) else "each day"
+    return os.environ.get(SEED_VARIABLE) or day
 
 
 def todays_chance(name: str) -> random.Random:

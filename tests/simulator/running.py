@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shared.errors import ApiError
+from shared.storage.counting import Kind
 from tests.simulator import invariants
 from tests.simulator.scenarios import Scenario
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
-from tests.twin.gate import Call, Gate, Kill
+from tests.twin.gate import Call, Gate, Kill, Killed, Phase
 
 SETTLING = 3600.0
 """Seconds in which orphans grow old enough to be recognised."""
@@ -18,6 +19,8 @@ TO_THE_END = 6 * 3600.0
 """Seconds until every deadline has passed."""
 OpenWorld = Callable[..., World]
 """Makes an empty world; every request passes the gates that it is given."""
+READS = {Kind.TABLE_READ, Kind.QUEUE_PEEK, Kind.QUEUE_LENGTH, Kind.BLOB_READ}
+"""Requests that leave everything as it is."""
 VICTIM = "victim"
 """The process whose requests are harmed."""
 
@@ -32,6 +35,11 @@ class Attempt:
     """None when the call was acknowledged."""
     is_acknowledged: bool
     """The answer speaks for all that the call has done: claimWork's speaks for the claims that it names alone."""
+
+    @property
+    def state(self) -> str:
+        """What others can see of it: storage, what was published, and the time."""
+        return f"{self.world.memory.state()} {self.world.topics.messages} {self.world.clock.elapsed}"
 
     def repeat(self) -> None:
         """The client sends the call again, to another process: it succeeds where repeats are promised to."""
@@ -85,6 +93,39 @@ def attempt(scenario: Scenario, *gates: Gate, bus_is_down: bool = False, open_wo
     outcome = world.simulation.outcomes(world.victim(scenario.act(world)))[0]
     invariants.check(world)
     return Attempt(scenario, world, outcome, is_acknowledged=outcome is None and scenario.is_idempotent)
+
+
+def killed_at_every_request(scenario: Scenario, finish: Callable[[Attempt], None]) -> None:
+    """The victim dies before each of its requests, and before it reads the answer to it; then `finish` handles what is
+    due, once with a repeat of the call before it and once without.
+
+    A dead process is what it has left. So of the kill points that leave the same one is gone on from; a death before
+    the first request is none, and one after a read is one before it.
+    """
+    seen = set[str]()
+    for number, at in enumerate(requests(scenario), 1):
+        for phase in Phase:
+            if number == 1 if phase is Phase.BEFORE else at.kind in READS:
+                continue
+            try:
+                killed = _killed(scenario, number, phase)
+                if killed.state in seen:
+                    continue
+                seen.add(killed.state)
+                finish(killed)
+                repeated = _killed(scenario, number, phase)
+                if repeated.outcome is not None:
+                    repeated.repeat()
+                finish(repeated)
+            except BaseException as failure:
+                failure.add_note(f"killed {phase.value} request {number}: {at}")
+                raise
+
+
+def _killed(scenario: Scenario, number: int, phase: Phase) -> Attempt:
+    killed = attempt(scenario, Kill(number=number, phase=phase, process=VICTIM))
+    assert killed.outcome is None or isinstance(killed.outcome, Killed), repr(killed.outcome)
+    return killed
 
 
 def requests(scenario: Scenario, open_world: OpenWorld = in_memory) -> list[Call]:

@@ -7,9 +7,8 @@ import pytest
 from tests.simulator import invariants
 from tests.simulator.artifact_invariants import finish
 from tests.simulator.artifact_scenarios import ARTIFACT_SCENARIOS
-from tests.simulator.running import VICTIM, attempt, requests
+from tests.simulator.running import attempt, killed_at_every_request
 from tests.simulator.scenarios import Scenario
-from tests.twin.gate import Kill, Killed, Phase
 
 
 @pytest.mark.parametrize("scenario", ARTIFACT_SCENARIOS, ids=lambda scenario: scenario.name)
@@ -23,18 +22,7 @@ def test_without_a_crash(scenario: Scenario) -> None:
     finish(done)
 
 
-@pytest.mark.parametrize("repeat", [True, False], ids=["repeated", "not repeated"])
-@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
 @pytest.mark.parametrize("scenario", ARTIFACT_SCENARIOS, ids=lambda scenario: scenario.name)
-def test_killed_at_every_request(scenario: Scenario, phase: Phase, repeat: bool) -> None:
+def test_killed_at_every_request(scenario: Scenario) -> None:
     """All kill points of the scenario, one after the other."""
-    for number, at in enumerate(requests(scenario), 1):
-        try:
-            killed = attempt(scenario, Kill(number=number, phase=phase, process=VICTIM))
-            assert killed.outcome is None or isinstance(killed.outcome, Killed), repr(killed.outcome)
-            if repeat and killed.outcome is not None:
-                killed.repeat()
-            finish(killed)
-        except BaseException as failure:
-            failure.add_note(f"killed {phase.value} request {number}: {at}")
-            raise
+    killed_at_every_request(scenario, finish)

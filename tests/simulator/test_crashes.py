@@ -9,9 +9,8 @@ from __future__ import annotations
 import pytest
 
 from tests.simulator import invariants
-from tests.simulator.running import VICTIM, attempt, requests
+from tests.simulator.running import Attempt, attempt, killed_at_every_request
 from tests.simulator.scenarios import SCENARIOS, Scenario
-from tests.twin.gate import Kill, Killed, Phase
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
@@ -25,18 +24,7 @@ def test_without_a_crash(scenario: Scenario) -> None:
     done.finish()
 
 
-@pytest.mark.parametrize("repeat", [True, False], ids=["repeated", "not repeated"])
-@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_killed_at_every_request(scenario: Scenario, phase: Phase, repeat: bool) -> None:
+def test_killed_at_every_request(scenario: Scenario) -> None:
     """All kill points of the scenario, one after the other."""
-    for number, at in enumerate(requests(scenario), 1):
-        try:
-            killed = attempt(scenario, Kill(number=number, phase=phase, process=VICTIM))
-            assert killed.outcome is None or isinstance(killed.outcome, Killed), repr(killed.outcome)
-            if repeat and killed.outcome is not None:
-                killed.repeat()
-            killed.finish()
-        except BaseException as failure:
-            failure.add_note(f"killed {phase.value} request {number}: {at}")
-            raise
+    killed_at_every_request(scenario, Attempt.finish)

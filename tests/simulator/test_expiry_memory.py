@@ -24,7 +24,7 @@ from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase, as_process, process_name
 
-ROWS = 5_000
+ROWS = 3_500
 MOST = 3 * MAX_PAGE
 """Rows that a run may hold of what it deletes: a page and the one before; of a task, the first page, too."""
 TO_CONCLUDE = 12

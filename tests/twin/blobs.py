@@ -46,6 +46,10 @@ class MemoryBlobs:
         """The blocks of a blob that wait for their commit. No request."""
         return self._staged.get((container, path), {})
 
+    def state(self) -> str:
+        """All blobs and blocks. No request."""
+        return repr((sorted(self._blobs.items()), sorted(self._staged.items())))
+
     def put_foreign(self, container: str, path: str, content: bytes) -> None:
         """Puts an append blob there, as the holder of a URL for uploads may. No request of the service's."""
         self._staged.pop((container, path), None)

@@ -46,5 +46,9 @@ class MemoryStorage:
         """The ids of a blob's blocks that wait for their commit. No request."""
         return self.blobs.staged(container, path)
 
+    def state(self) -> str:
+        """All that is there, in words: two accounts of the same state cannot be told apart. No request."""
+        return f"{self.tables.state()} {self.queues.state()} {self.blobs.state()}"
+
     async def _pass(self, call: Call, phase: Phase) -> None:
         await self.gate(call, phase)

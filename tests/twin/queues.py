@@ -68,6 +68,10 @@ class MemoryQueues:
         """All messages of a queue, hidden ones too, as they were put. No request."""
         return list(self._queues.get(queue, {}).values())
 
+    def state(self) -> str:
+        """All messages, with their receipts. No request."""
+        return repr([(queue, self.messages(queue)) for queue in self.names()])
+
     async def create(self, queue: str) -> None:
         """See `interface.Queues.create`."""
         _NAMES.queue(queue)

@@ -43,6 +43,10 @@ class MemoryTables:
         chosen = sorted(partitions, key=_order) if partition is None else [partition]
         return [row for name in chosen for row in _in_order(partitions.get(name, {}).values())]
 
+    def state(self) -> str:
+        """All rows, with their ETags. No request."""
+        return repr([(table, self.rows(table)) for table in sorted(self._tables)])
+
     async def get(self, table: str, partition: str, key: str) -> Row | None:
         """See `interface.Tables.get`."""
         _NAMES.table(table)
