@@ -1,5 +1,6 @@
 """Fixtures that every test may use."""
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,9 @@ from tests.storage_fixtures import azure_account as azure_account  # a fixture, 
 from tests.storage_fixtures import azure_storage as azure_storage
 from tests.storage_fixtures import storage_in_rounds as storage_in_rounds
 from tests.storage_fixtures import twin as twin
+
+# For the format `iri`, which no schema here has, jsonschema would build a grammar for two seconds in each process.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type] # so the import system says "not there"
 
 pytest_plugins = ("tests.compatibility.plugin", "tests.selection")
 
