@@ -1,0 +1,25 @@
+"""The bugs that are planted by hand: the list is as the code is now, and the plugin tells what is caught."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from local.state import ROOT
+from tests.mutation.planted import BUGS, Bug
+
+
+def test_each_kind_has_its_bugs() -> None:
+    kinds = Counter(bug.kind for bug in BUGS)
+    assert kinds.keys() == {"order", "age", "condition", "ranges", "figure"}
+    assert min(kinds.values()) >= 7
+    assert kinds.total() >= 60
+    assert len({(bug.file, bug.old, bug.new) for bug in BUGS}) == len(BUGS)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_bug_can_be_planted(bug: Bug) -> None:
+    assert (ROOT / bug.file).read_text().count(bug.old) == 1, "nothing to replace, or two places: adapt the bug"
+    assert bug.function
+    compile(bug.source.replace(bug.old, bug.new), bug.file, "exec")
