@@ -52,8 +52,8 @@ function Details({ client, refresh }) {
       ["Deleted on expiration", client.deleteOnExpiration ? "yes" : "no"],
     ]} />
     ${token && html`<div class="notice warning" role="status"><p>The new access token, shown once:</p><p><code>${token}</code> <${Copy} text=${token} /></p></div>`}
-    <label>Description<textarea rows="3" value=${description} onInput=${(/** @type {any} */ event) => setDescription(event.target.value)}></textarea></label>
-    <${ScopesField} value=${scopes} change=${setScopes} />
+    <label>Description<textarea rows="3" readonly=${fixed} value=${description} onInput=${(/** @type {any} */ event) => setDescription(event.target.value)}></textarea></label>
+    <${ScopesField} value=${scopes} change=${setScopes} readOnly=${fixed} />
     ${
       fixed
         ? html`<p class="notice">A client whose id begins with <code>static/</code> belongs to the deployment's settings; it is not changed here.</p>`

@@ -4,6 +4,7 @@ import { html } from "../core/html.js";
 import { usePolled } from "../core/polling.js";
 import { health } from "../core/queue.js";
 import { useTitle } from "../core/title.js";
+import { Finding } from "../parts/finding.js";
 import { RecentGroups } from "../parts/recent-groups.js";
 import { SearchBox } from "../parts/search-box.js";
 
@@ -24,7 +25,7 @@ function Health() {
   if (findings.length === 0)
     return html`<p class="well" role="status"><span class="state completed">The service is well</span> <a href="/operations">Operations</a></p>`;
   return html`<ul class=${`notice ${findings.some(({ severity }) => severity === "critical") ? "critical" : "warning"}`} aria-label="Health">
-    ${findings.map(({ code, message, remedy }) => html`<li key=${code}>${message} ${remedy}${code === "task-queues-stalled" && html` <a href="/provisioners">Task queues</a>`}</li>`)}
+    ${findings.map((finding) => html`<${Finding} key=${finding.code} finding=${finding} />`)}
     <li><a href="/operations">Operations</a></li>
   </ul>`;
 }

@@ -7,6 +7,7 @@ import { to } from "../core/router.js";
 import { useTitle } from "../core/title.js";
 import { counted } from "../core/words.js";
 import { ActionButton, Empty, Failure, Loaded, Loading } from "../parts/feedback.js";
+import { Finding } from "../parts/finding.js";
 import { Facts, Time } from "../parts/states.js";
 
 const DAY = 86_400_000;
@@ -73,7 +74,7 @@ function Findings() {
   if (!polled.data) return null;
   const { findings } = polled.data;
   if (findings.length === 0) return html`<p class="notice good" role="status">Nothing is wrong.</p>`;
-  return html`<ul class="notice warning" aria-label="Health">${findings.map(({ code, message, remedy }) => html`<li key=${code}>${message} ${remedy}</li>`)}</ul>`;
+  return html`<ul class="notice warning" aria-label="Health">${findings.map((finding) => html`<${Finding} key=${finding.code} finding=${finding} />`)}</ul>`;
 }
 
 /** @param {{found: Found, refresh: () => void}} properties */

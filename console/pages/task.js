@@ -143,11 +143,11 @@ function RunPart({ task, status, run, now, actions }) {
     <${Facts} of=${[
       ["Created as", reasonCreated(run)],
       ["Scheduled", html`<${Time} at=${run.scheduled} now=${now} />`],
-      ["Waited", waited > 0 ? duration(waited) : "–"],
-      ["Started", html`<${Time} at=${run.started} now=${now} />`],
-      ["Ran", ran === undefined ? "–" : duration(ran)],
-      ["Resolved", html`<${Time} at=${run.resolved} now=${now} />`],
-      ["Worker", worker || "–"],
+      ...(waited > 0 ? [["Waited", duration(waited)]] : []),
+      ...(run.started ? [["Started", html`<${Time} at=${run.started} now=${now} />`]] : []),
+      ...(ran === undefined ? [] : [["Ran", duration(ran)]]),
+      ...(run.resolved ? [["Resolved", html`<${Time} at=${run.resolved} now=${now} />`]] : []),
+      ...(worker ? [["Worker", worker]] : []),
     ]} />
     <${Before} member=${{ task, status }} />
     <${Artifacts} polled=${artifacts} task=${task} taskId=${status.taskId} run=${run} />`;

@@ -36,7 +36,7 @@ export function GroupSigns({ members, blocked }) {
     canceled > 0 &&
     html`<p class="notice" role="status">${counted(canceled, "task")} ${canceled === 1 ? "was" : "were"} cancelled.${wrong.length === 0 && waits(canceled)}</p>`;
   if (ended.length === 0 && stalled.length === 0) return cancellation;
-  return html`${cancellation}<ul class="notice warning" aria-label="What is wrong">
+  return html`${cancellation}<ul class=${`notice ${ended.length > 0 ? "critical" : "warning"}`} aria-label="What is wrong">
     ${
       ended.length > 0 &&
       html`<li>${ended.join(", ")}:

@@ -16,8 +16,7 @@ export function Position({ status, run }) {
   if (!polled.data) return null;
   const { ahead, exact, load } = polled.data;
   const queue = html`<a href=${to.queue(status.taskQueueId, "pending-tasks")}>${status.taskQueueId}</a>`;
-  if (load.stalled)
-    return html`<p class="notice warning">${load.stalled.message} See ${queue}: the task waits until a worker asks.</p>`;
+  if (load.stalled) return html`<p>${load.stalled.message} See ${queue}: the task waits until a worker asks.</p>`;
   const { claimedTasks: claimed } = load;
   const place =
     ahead === 0

@@ -20,6 +20,6 @@ export const scopesOf = (text) =>
     ),
   ].sort();
 
-/** @param {{value: string, change: (value: string) => void, label?: string}} properties */
-export const ScopesField = ({ value, change, label = "Scopes, one a line" }) =>
-  html`<label>${label}<textarea class="code" rows="8" spellcheck="false" value=${value} onInput=${(/** @type {any} */ event) => change(event.target.value)}></textarea></label>`;
+/** @param {{value: string, change: (value: string) => void, label?: string, readOnly?: boolean}} properties */
+export const ScopesField = ({ value, change, label = "Scopes, one a line", readOnly = false }) =>
+  html`<label>${label}<textarea class="code" rows="8" spellcheck="false" readonly=${readOnly} value=${value} onInput=${(/** @type {any} */ event) => change(event.target.value)}></textarea></label>`;

@@ -57,7 +57,9 @@ export function Workers({ id, query }) {
         cell: (/** @type {Worker} */ worker) =>
           isQuarantined(worker, now)
             ? html`<span class="state exception">quarantined</span>`
-            : workerState(worker, Number(polled.data?.busy.has(keyOf(worker))), now),
+            : polled.data?.busy.has(keyOf(worker))
+              ? "runs its last task"
+              : workerState(worker, 0, now),
       },
       {
         key: "active",
@@ -140,5 +142,5 @@ const isQuarantined = ({ quarantineUntil }, now) => quarantineUntil !== undefine
 /** @param {{items: Worker[], busy: number, now: number}} properties */
 function Summary({ items, busy, now }) {
   const quarantined = items.filter((worker) => isQuarantined(worker, now)).length;
-  return html`<p>${counted(items.length, "worker")}: ${busy.toLocaleString()} at work, ${quarantined.toLocaleString()} quarantined</p>`;
+  return html`<p>${counted(items.length, "worker")}: ${busy.toLocaleString()} run${busy === 1 ? "s" : ""} what ${busy === 1 ? "it" : "they"} claimed last, ${quarantined.toLocaleString()} quarantined</p>`;
 }

@@ -195,11 +195,14 @@ class Health:
         stalls = await self._stalls.known()
         if not stalls:
             return None
-        others = f" So do {_counted(len(stalls) - _NAMED, 'other task queue')}." if len(stalls) > _NAMED else ""
+        named = ", ".join(stall.brief for stall in stalls[:_NAMED])
+        others = f", and {len(stalls) - _NAMED} more" if len(stalls) > _NAMED else ""
         return Finding(
             code="task-queues-stalled",
             severity="warning",
-            message=" ".join(stall.message for stall in stalls[:_NAMED]) + others,
+            message=stalls[0].message
+            if len(stalls) == 1
+            else f"No worker takes the tasks of {len(stalls)} task queues: {named}{others}.",
             remedy="Start workers for it, release one from quarantine, or cancel what should not run: "
             f"./dev admin queue show {stalls[0].task_queue_id}",
         )

@@ -44,18 +44,24 @@ class Stall:
     @property
     def message(self) -> str:
         """What is wrong, for people."""
-        queue = f"task queue {self.task_queue_id}"
-        waits = (
-            f"{self.pending} pending task{'' if self.pending == 1 else 's'}, the oldest for {_minutes(self.waited)}."
-        )
-        if self.reason == "no-worker":
-            return f"No worker takes the tasks of {queue}: none is known. {waits}"
-        if self.reason == "quarantined":
-            return f"No worker takes the tasks of {queue}: all that are known are in quarantine. {waits}"
+        tasks = f"{self.pending:,} pending task{'' if self.pending == 1 else 's'}"
         return (
-            f"No worker takes the tasks of {queue}: none has asked for work or renewed a claim for "
-            f"{_minutes(self.silent)}. {waits}"
+            f"No worker takes the tasks of task queue {self.task_queue_id}: {self._why}. "
+            f"{tasks}, the oldest for {_minutes(self.waited)}."
         )
+
+    @property
+    def brief(self) -> str:
+        """The same as one of several."""
+        return f"{self.task_queue_id} ({self.pending:,} pending, the oldest for {_minutes(self.waited)}; {self._why})"
+
+    @property
+    def _why(self) -> str:
+        if self.reason == "no-worker":
+            return "none is known"
+        if self.reason == "quarantined":
+            return "all that are known are in quarantine"
+        return f"none has asked for work or renewed a claim for {_minutes(self.silent)}"
 
 
 class Stalls:

@@ -96,3 +96,5 @@ def test_a_client_of_the_settings_cannot_be_changed(open_page: OpenPage) -> None
     expect(page.get_by_text("belongs to the deployment's settings")).to_be_visible()
     for name in ("Save", "Delete", "Disable", "Reset token"):
         expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)
+    for label in ("Description", "Scopes, one a line"):
+        expect(page.get_by_label(label)).not_to_be_editable()

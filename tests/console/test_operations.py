@@ -76,4 +76,4 @@ def test_who_may_not_is_told_what_is_missing(scene: Scene, open_page: OpenPage) 
 def test_a_task_queue_shows_how_long_tasks_wait_and_what_its_workers_do(settled: Scene, open_page: OpenPage) -> None:
     page = open_page(f"/provisioners/{settled.task_queue.replace('/', '/worker-types/')}")
     expect(page.get_by_text("Waiting time of the runs that started last: median")).to_be_visible()
-    expect(page.get_by_text("2 workers: 1 at work, 0 quarantined")).to_be_visible()
+    expect(page.get_by_text("2 workers: 1 runs what it claimed last, 0 quarantined")).to_be_visible()

@@ -219,7 +219,7 @@ def test_a_worker_that_runs_a_task_is_active_now(scene: Scene, open_page: OpenPa
     worker_was_seen(storage, scene.task_queue, WORKER_GROUP, "worker-1", timedelta(minutes=22))
     page = open_page(_queue(scene))
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name=f"{WORKER_GROUP}/worker-1"))
-    expect(row.get_by_role("cell").nth(2)).to_have_text("runs 1 task")
+    expect(row.get_by_role("cell").nth(2)).to_have_text("runs its last task")
     expect(row.get_by_role("cell").nth(3)).to_have_text("now")
     row.get_by_role("link", name=f"{WORKER_GROUP}/worker-1").click()
     expect(page.locator("dl.facts dd").nth(0)).to_have_text("runs 1 task")

@@ -125,6 +125,17 @@ def test_the_verdict_and_the_metric_know_of_it(world: World) -> None:
         (finding,) = await health.findings()
         assert POOL in finding.message
         assert finding.remedy.endswith(f"./dev admin queue show {POOL}")
+        assert "1 pending task, the oldest for 5 min." in finding.message
+        await world.create(provisionerId="other", workerType="queue", taskQueueId="other/queue")
+        await _pass(world, timedelta(minutes=5))
+        await sample()
+        await _pass(world, 11 * SECOND)
+        (finding,) = await health.findings()
+        assert finding.message == (
+            f"No worker takes the tasks of 2 task queues: {POOL} (1 pending, the oldest for 10 min; none is known), "
+            "other/queue (1 pending, the oldest for 5 min; none is known)."
+        )
+        await world.services.work.claim_work("other/queue", WORKER, 1, 1.5)
         await world.claim()
         assert await codes() == [], "at once, whatever the last sample has"
         await _pass(world, 11 * SECOND)
