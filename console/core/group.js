@@ -1,7 +1,7 @@
 // The tasks of a group, read again cheaply: the whole list at first, then the pages on which something can still change.
 
 import { taskGroupPage } from "./queue.js";
-import { isCanceled, isFinal, isWrong, STATES } from "./words.js";
+import { isCanceled, isFinal, isWrong, shownState, STATES } from "./words.js";
 
 /** @typedef {import("./types").Member} Member */
 /** @typedef {import("./types").Status} Status */
@@ -115,7 +115,10 @@ const versionOf = ({ state, runs, priority }) => `${state}${runs.length}${priori
 export function countByState(members) {
   /** @type {Record<string, number>} */
   const counts = Object.fromEntries(STATES.map((state) => [state, 0]));
-  for (const { status } of members) counts[status.state] = (counts[status.state] ?? 0) + 1;
+  for (const { status } of members) {
+    const state = shownState(status);
+    counts[state] = (counts[state] ?? 0) + 1;
+  }
   return counts;
 }
 
@@ -126,7 +129,8 @@ export function countByState(members) {
 export function endings(members) {
   const wrong = countByState(members.filter(({ status }) => isWrong(status)));
   const canceled = members.filter(({ status }) => isCanceled(status)).length;
-  const said = (/** @type {number} */ count, /** @type {string} */ word) => (count ? [`${count} ${word}`] : []);
+  const said = (/** @type {number} */ count, /** @type {string} */ word) =>
+    count ? [`${count.toLocaleString()} ${word}`] : [];
   return {
     wrong: [...said(wrong["failed"] ?? 0, "failed"), ...said(wrong["exception"] ?? 0, "exception")].join(", "),
     canceled: said(canceled, "cancelled").join(),

@@ -6,8 +6,8 @@ import { duration } from "./time.js";
 /** @typedef {import("./types").Status} Status */
 /** @typedef {import("./types").State} State */
 
-/** States in the order in which they are shown. @type {State[]} */
-export const STATES = ["failed", "exception", "running", "pending", "unscheduled", "completed"];
+/** States as they are shown, in their order: what somebody cancelled is apart from other exceptions. @type {string[]} */
+export const STATES = ["failed", "exception", "running", "pending", "unscheduled", "cancelled", "completed"];
 
 /** @type {string[]} */
 export const PRIORITIES = ["highest", "very-high", "high", "medium", "low", "very-low", "lowest"];
@@ -17,6 +17,9 @@ export const isFinal = (state) => state === "completed" || state === "failed" ||
 
 /** Whether somebody cancelled a task: that is no failure. @param {Status} status */
 export const isCanceled = ({ state, runs }) => state === "exception" && runs.at(-1)?.reasonResolved === "canceled";
+
+/** One of STATES. @param {Status} status */
+export const shownState = (status) => (isCanceled(status) ? "cancelled" : status.state);
 
 /** Whether a task failed or ended as an exception, and nobody wanted that. @param {Status} status */
 export const isWrong = (status) => (status.state === "failed" || status.state === "exception") && !isCanceled(status);

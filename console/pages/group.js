@@ -8,13 +8,13 @@ import { titleOf, valueOf } from "../core/matrix.js";
 import { useNow, usePolled } from "../core/polling.js";
 import { setQuery, to } from "../core/router.js";
 import { duration } from "../core/time.js";
-import { counted, isFinal, runtime, shortReason, STATES } from "../core/words.js";
+import { counted, isFinal, runtime, shortReason, shownState, STATES } from "../core/words.js";
 import { AuditHistory } from "../parts/audit.js";
 import { BulkProgress, useBulk } from "../parts/bulk.js";
 import { Controls } from "../parts/controls.js";
 import { Copy, Empty, Loaded } from "../parts/feedback.js";
 import { DependencyGraph } from "../parts/graph.js";
-import { GroupActions, SelectionActions } from "../parts/group-actions.js";
+import { Cancelling, GroupActions, SelectionActions } from "../parts/group-actions.js";
 import { GroupBefore } from "../parts/group-before.js";
 import { GroupSigns } from "../parts/group-signs.js";
 import { Look } from "../parts/look.js";
@@ -68,6 +68,11 @@ function Group({ found, view, query, refresh, notified, notify }) {
   const now = useNow(members.some(({ status }) => !isFinal(status.state)) ? 1000 : 60_000);
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
   const bulk = useBulk(refresh);
+  const [cancelling, setCancelling] = useState(0);
+  const unresolved = members.filter(({ status }) => !isFinal(status.state)).length;
+  useEffect(() => {
+    if (unresolved === 0) setCancelling(0); // what is open later was rerun
+  }, [unresolved]);
   const counts = useMemo(() => countByState(members), [members]);
   const blocked = useMemo(() => blockedTasks(members), [members]);
   const axes = useMemo(() => chosenAxes(members, query), [members, query.get("rows"), query.get("columns")]);
@@ -108,10 +113,11 @@ function Group({ found, view, query, refresh, notified, notify }) {
     <${GroupSigns} members=${members} blocked=${blocked} />
     <${StateBar} counts=${counts} selected=${filter.state} select=${(/** @type {string} */ state) => setQuery({ state })} />
     <${BulkProgress} bulk=${bulk} />
+    ${cancelling > 0 && unresolved > 0 && html`<${Cancelling} all=${cancelling} open=${unresolved} />`}
     <${Controls} title="Actions and filters">
       <div class="controls-row">
         <${Filters} members=${members} filter=${filter} axes=${axes} />
-        <${GroupActions} group=${group} members=${members} bulk=${bulk} refresh=${refresh} />
+        <${GroupActions} group=${group} members=${members} bulk=${bulk} refresh=${refresh} onCancel=${setCancelling} />
       </div>
     <//>
     <div class="tabs-line">
@@ -205,7 +211,7 @@ function TaskTable({ members, all, blocked, now, sort, selected, select, open, r
 }
 
 /** What is wrong first, and what is done last. @param {Member} member */
-const byState = ({ task, status }) => `${STATES.indexOf(status.state)} ${task.metadata.name}`;
+const byState = ({ task, status }) => `${STATES.indexOf(shownState(status))} ${task.metadata.name}`;
 
 /** @param {number | null} milliseconds */
 const durationOf = (milliseconds) => (milliseconds === null ? "–" : duration(milliseconds));
@@ -217,7 +223,7 @@ const durationOf = (milliseconds) => (milliseconds === null ? "–" : duration(m
  */
 function matches(member, { state, name, queue: taskQueueId, row, column }, axes) {
   const { task, status } = member;
-  if (state && status.state !== state) return false;
+  if (state && shownState(status) !== state) return false;
   if (taskQueueId && status.taskQueueId !== taskQueueId) return false;
   if (row && valueOf(member, axes.rows) !== row) return false;
   if (column && valueOf(member, axes.columns) !== column) return false;
@@ -247,6 +253,6 @@ function useTitle(data) {
     const done = data.members.filter(({ status }) => isFinal(status.state)).length;
     const { wrong, canceled } = endings(data.members);
     const ended = [wrong, canceled].filter(Boolean).join(", ");
-    document.title = `${ended && `${ended} · `}${done}/${data.members.length} · ${data.group.taskGroupId}`;
+    document.title = `${ended && `${ended} · `}${done.toLocaleString()}/${data.members.length.toLocaleString()} · ${data.group.taskGroupId}`;
   }, [data]);
 }

@@ -7,7 +7,7 @@ import { useNow, usePolled } from "../core/polling.js";
 import * as queue from "../core/queue.js";
 import { compareHref, to } from "../core/router.js";
 import { duration } from "../core/time.js";
-import { isFinal, reasonCreated, shortReason } from "../core/words.js";
+import { isFinal, reasonCreated, shortReason, shownState } from "../core/words.js";
 import { Artifacts, useArtifacts } from "../parts/artifacts.js";
 import { AuditHistory } from "../parts/audit.js";
 import { Before } from "../parts/before.js";
@@ -34,7 +34,7 @@ export default function TaskPage({ params }) {
     rest: ({ status }) => (isFinal(status.state) ? RESOLVED_RESTS : 0),
   });
   const name = polled.data?.task.metadata.name;
-  const state = polled.data?.status.state;
+  const state = polled.data && shownState(polled.data.status);
   useEffect(() => {
     if (name) document.title = `${state} · ${name}`;
   }, [name, state]);

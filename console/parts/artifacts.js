@@ -38,7 +38,7 @@ export function useArtifacts(taskId, run) {
 export function Artifacts({ polled, task, taskId, run }) {
   const ended = run.resolved !== undefined;
   if (run.state === "pending") return null;
-  return html`<h3>Artifacts</h3>
+  return html`<h2>Artifacts</h2>
     <${Loaded} of=${polled} label="Loading the artifacts">
       ${(/** @type {Artifact[]} */ found) => {
         const log = logOf(task, found);

@@ -3,7 +3,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "../core/html.js";
 import { bundled, kindBy } from "../core/levels.js";
 import { to } from "../core/router.js";
-import { counted, isWrong, STATES } from "../core/words.js";
+import { counted, isWrong, shownState, STATES } from "../core/words.js";
 import { Loading } from "./feedback.js";
 import { useView } from "./graph-view.js";
 import { signOf } from "./states.js";
@@ -161,7 +161,7 @@ function draw(drawing, graph, open, byId, toggle) {
 function Bundle({ place, node, open, toggle }) {
   const { members, name, blocked } = node;
   const counts = STATES.flatMap((state) => {
-    const own = members.filter(({ status }) => status.state === state);
+    const own = members.filter(({ status }) => shownState(status) === state);
     const [first] = own;
     return first ? [{ state, count: own.length, sign: signOf(first.status) }] : [];
   });
@@ -178,7 +178,7 @@ function Bundle({ place, node, open, toggle }) {
   };
   return html`<g class=${`bundle node ${worst} ${blocked ? "blocked" : ""}`}>
     ${!open && html`<rect class="behind" x=${left + 5} y=${top + 5} width=${place.width - 5} height=${place.height - 5} rx="4" />`}
-    <g class="head" role="button" tabindex="0" aria-expanded=${open} aria-label=${label} data-at=${`${place.x} ${place.y}`} onClick=${toggle} onKeyDown=${keys}>
+    <g class="head" role="button" tabindex="0" aria-expanded=${open} data-at=${`${place.x} ${place.y}`} onClick=${toggle} onKeyDown=${keys}>
       <title>${label}</title>
       <rect x=${left} y=${top} width=${place.width - (open ? 0 : 5)} height=${place.height - (open ? 0 : 5)} rx="4" />
       <text x=${left + 8} y=${top + 16}>${open ? "▾" : "▸"} ${shortened(name)} × ${members.length.toLocaleString()}</text>
@@ -203,11 +203,12 @@ function Bundle({ place, node, open, toggle }) {
 /** @param {{x: number, y: number, member: Member, blocked: boolean}} properties */
 function Task({ x, y, member, blocked }) {
   const { name } = member.task.metadata;
-  const { state, taskId } = member.status;
+  const { taskId } = member.status;
+  const state = shownState(member.status);
   const shown = blocked ? `${state}, blocked` : state;
-  return html`<a href=${to.task(taskId)} aria-label=${`${name} ${shown}`} data-at=${`${x + WIDTH / 2} ${y + HEIGHT / 2}`}>
+  return html`<a href=${to.task(taskId)} data-at=${`${x + WIDTH / 2} ${y + HEIGHT / 2}`}>
+    <title>${name} ${shown}</title>
     <g transform=${`translate(${x} ${y})`} class=${`node ${state} ${blocked ? "blocked" : ""}`}>
-      ${name.length > NAME_SHOWN && html`<title>${name}</title>`}
       <rect width=${WIDTH} height=${HEIGHT} rx="4" />
       <text x="8" y="15">${shortened(name)}</text>${" "}
       <text x="8" y="28" class="small">${signOf(member.status)} ${shown}</text>

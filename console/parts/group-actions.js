@@ -8,34 +8,34 @@ import { ActionButton } from "./feedback.js";
 /** @typedef {import("../core/types").Member} Member */
 /** @typedef {ReturnType<typeof import("./bulk.js").useBulk>} Bulk */
 
-/** @param {{group: import("../core/types").GroupSummary, members: Member[], bulk: Bulk, refresh: () => void}} properties */
-export function GroupActions({ group, members, bulk, refresh }) {
+/**
+ * @param {{group: import("../core/types").GroupSummary, members: Member[], bulk: Bulk, refresh: () => void, onCancel: (open: number) => void}} properties
+ *   `onCancel` is told how many tasks were open when the group was cancelled
+ */
+export function GroupActions({ group, members, bulk, refresh, onCancel }) {
   const id = group.taskGroupId;
   const failed = members.filter(({ status }) => isWrong(status)).map(({ status }) => status.taskId);
-  const [cancelling, setCancelling] = useState(0);
   const open = members.filter(({ status }) => !isFinal(status.state)).length;
   const then = (/** @type {Promise<unknown>} */ done) => done.then(refresh);
-  return html`${cancelling > 0 && html`<${Cancelling} all=${cancelling} open=${open} close=${() => setCancelling(0)} />`}
-  <div class="buttons" role="group" aria-label="Actions on the group">
+  return html`<div class="buttons" role="group" aria-label="Actions on the group">
     <${ActionButton} kind="primary" disabled=${failed.length === 0} action=${() => bulk.start("Rerun", failed, queue.rerunTask)}
       confirm=${`Rerun ${counted(failed.length, "task")} that failed or ended as an exception?`}>Rerun all that failed<//>
     ${!group.sealed && html`<${ActionButton} action=${() => then(queue.sealTaskGroup(id))} confirm="Seal the group? No task can be added to it after that.">Seal<//>`}
     <${PriorityChoice} label="Priority of all" change=${(/** @type {string} */ priority) => then(queue.changeTaskGroupPriority(id, priority))} disabled=${open === 0} />
     <span class="apart"><${ActionButton} kind="danger" verb=${`Cancel ${counted(open, "task")}`} disabled=${!group.sealed || open === 0} title=${group.sealed ? "" : "Only a sealed group can be cancelled"}
-      action=${() => (setCancelling(open), then(queue.cancelTaskGroup(id)))} confirm=${`Cancel ${counted(open, "task")} that are not resolved?`}>Cancel<//></span>
+      action=${() => (onCancel(open), then(queue.cancelTaskGroup(id)))} confirm=${`Cancel ${counted(open, "task")} that are not resolved?`}>Cancel<//></span>
   </div>`;
 }
 
 /**
  * How far the cancellation of a group is: the service goes on with a large one after it has answered.
- * @param {{all: number, open: number, close: () => void}} properties
+ * @param {{all: number, open: number}} properties
  */
-function Cancelling({ all, open, close }) {
+export function Cancelling({ all, open }) {
   const done = Math.max(all - open, 0);
   return html`<div class="notice" role="status">
-    <p>${open > 0 ? `Cancelling goes on in the background: ${done.toLocaleString()} of ${counted(all, "task")} so far.` : `Cancelled: all ${counted(all, "task")} that were open are resolved.`}</p>
+    <p>Cancelling goes on in the background: ${done.toLocaleString()} of ${counted(all, "task")} so far.</p>
     <progress max=${all} value=${done} aria-label="Cancel the group"></progress>
-    ${open === 0 && html`<button type="button" onClick=${close}>Close</button>`}
   </div>`;
 }
 

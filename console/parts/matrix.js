@@ -3,7 +3,7 @@
 import { html, useEffect, useMemo, useRef } from "../core/html.js";
 import { axesOf, matrixOf, OTHERS, titleOf, usualAxes } from "../core/matrix.js";
 import { setQuery } from "../core/router.js";
-import { counted, isCanceled, isWrong } from "../core/words.js";
+import { counted, isWrong, shownState } from "../core/words.js";
 import { Look } from "./look.js";
 import { signOf } from "./states.js";
 
@@ -116,15 +116,16 @@ function marks(members, most, open, href, list) {
   const rest = new Map();
   for (const { status } of members.slice(single)) {
     const sign = signOf(status);
-    const one = rest.get(sign) ?? { sign, state: status.state, count: 0 };
+    const one = rest.get(sign) ?? { sign, state: shownState(status), count: 0 };
     one.count += 1;
     rest.set(sign, one);
   }
   return html`<span class="marks">
     ${members.slice(0, single).map(({ task, status }) => {
-      const label = `${task.metadata.name} ${isCanceled(status) ? "cancelled" : status.state}`;
+      const state = shownState(status);
+      const label = `${task.metadata.name} ${state}`;
       const isOpen = status.taskId === open;
-      return html`<a key=${status.taskId} class=${`mark ${status.state}`} href=${href({ open: isOpen ? "" : status.taskId })} title=${label} aria-label=${label} aria-current=${isOpen ? "true" : undefined}>${signOf(status)}</a>`;
+      return html`<a key=${status.taskId} class=${`mark ${state}`} href=${href({ open: isOpen ? "" : status.taskId })} title=${label} aria-label=${label} aria-current=${isOpen ? "true" : undefined}>${signOf(status)}</a>`;
     })}
     ${[...rest.values()].map(({ sign, state, count }) => html`<a key=${sign} class=${`mark many ${state}`} href=${list({ state })} aria-label=${`${counted(count, "task")} ${state}`}>${sign} ${count.toLocaleString()}</a>`)}
   </span>`;

@@ -6,7 +6,9 @@ import { absolute, distance } from "../core/time.js";
 
 /** @param {{state: string, reason?: string}} properties */
 export const State = ({ state, reason }) =>
-  html`<span class=${`state ${state}`}>${state}</span>${reason && html` <span class="reason">${reason}</span>`}`;
+  reason === "canceled"
+    ? html`<span class="state cancelled">cancelled</span>`
+    : html`<span class=${`state ${state}`}>${state}</span>${reason && html` <span class="reason">${reason}</span>`}`;
 
 /** @type {Record<string, string>} */
 const SIGNS = { failed: "✗", exception: "!", running: "▶", pending: "○", unscheduled: "·", completed: "✓" };
@@ -48,11 +50,11 @@ export function StateBar({ counts, selected, select }) {
   return html`<div class="state-bar">
     <${Bar} counts=${counts} />
     <div class="buttons" role="group" aria-label="Filter by state">
-      ${STATES.map(
+      ${STATES.filter((state) => state !== "cancelled" || counts[state] || selected === state).map(
         (
           state,
         ) => html`<button type="button" key=${state} class=${`state ${state}${counts[state] || selected === state ? "" : " none"}`} aria-pressed=${selected === state}
-          onClick=${() => select(selected === state ? "" : state)}>${counts[state] ?? 0} ${state}</button>`,
+          onClick=${() => select(selected === state ? "" : state)}>${(counts[state] ?? 0).toLocaleString()} ${state}</button>`,
       )}
     </div>
   </div>`;

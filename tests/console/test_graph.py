@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, Page, ViewportSize, expect
 from tests.clients.deployment import Deployment
 from tests.console.conftest import OpenPage
 from tests.console.scene import Scene
+from tests.console.test_pages import faults_of
 
 WIDE: ViewportSize = {"width": 1440, "height": 900}
 TESTS = [f"test-of-something-large-{number:02}" for number in range(32)]
@@ -94,6 +95,7 @@ def test_a_fan_of_any_size_is_one_bundle_and_one_edge(graph: Locator) -> None:
     expect(bundle).to_have_attribute("aria-expanded", "false")
     expect(graph.locator(".edge")).to_have_count(2)  # to the bundle, and to what failed
     expect(graph.get_by_role("link")).to_have_count(2)  # what all wait for, and what failed
+    assert faults_of(graph.page) == []
 
 
 def test_levels_open_and_close(graph: Locator) -> None:

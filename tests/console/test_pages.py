@@ -1,4 +1,4 @@
-"""Every page, light and dark, wide and on a phone: axe finds nothing serious, nothing is cut off; a picture is kept."""
+"""Every page, light and dark, wide and on a phone: axe finds nothing, nothing is cut off; a picture is kept."""
 
 from __future__ import annotations
 
@@ -60,20 +60,19 @@ ONLY_COLORS = {"runOnly": ["color-contrast"]}
 
 
 def _faults(page: Page, options: Mapping[str, Any]) -> list[str]:
-    """What axe calls serious or critical. Put in by `evaluate`, which leaves the content security policy on."""
+    """What axe finds. Put in by `evaluate`, which leaves the content security policy on."""
     if page.evaluate("typeof window.axe") == "undefined":
         page.evaluate(AXE.read_text())
     found = page.evaluate("(options) => axe.run(document, options)", dict(options))
     return [
         f"{fault['id']}: {node['html']} {node['failureSummary']}"
         for fault in found["violations"]
-        if fault["impact"] in ("serious", "critical")
         for node in fault["nodes"]
     ]
 
 
 def faults_of(page: Page) -> list[str]:
-    """What axe calls serious or critical on the page as it is."""
+    """What axe finds on the page as it is."""
     return _faults(page, {})
 
 

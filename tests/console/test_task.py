@@ -43,7 +43,7 @@ def test_a_task_is_cancelled_after_a_question(scene: Scene, open_page: OpenPage)
     expect(page.get_by_role("dialog")).to_have_count(0)
     _is(page, "pending")
     _act(page, "Cancel", "Cancel the task")
-    _is(page, "exception")
+    _is(page, "cancelled")
     expect(page.get_by_text("The task was cancelled.")).to_be_visible()
 
 

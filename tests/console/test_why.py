@@ -49,7 +49,7 @@ def test_the_first_error_and_the_last_lines_are_shown_and_lead_into_the_log(
 
 
 def test_on_a_phone_the_whole_error_is_read_without_scrolling(scene: Scene, open_page: OpenPage) -> None:
-    error = f"{SAID}ERROR - TEST-UNEXPECTED-FAIL | {'a/path/of/a/test/' * 6}test.html | timed out\n"
+    error = f"[task 2026-11-23T10:00:00.000Z] ERROR - TEST-UNEXPECTED-FAIL | {'a/path/' * 12}test.html | timed out\n"
     page = open_page(f"/tasks/{_failed(scene, error.encode())}", viewport={"width": 390, "height": 800})
     expect(page.locator(".line.cause")).to_be_in_viewport()
     excerpt = page.get_by_role("region", name="End of the log")
