@@ -35,7 +35,7 @@ from shared.api.answer import (
 from shared.api.endpoint import Authenticate, Call
 from shared.api.router import Match, Router
 from shared.api.validation import check_size, is_json, validate_params, validate_payload, validate_query
-from shared.auth.authenticate import Authenticator, Caller
+from shared.auth.caller import Caller, Verifier
 from shared.auth.hawk import MacMismatch
 from shared.auth.targets import is_ambiguous, raw_target, signed_targets, target_of
 from shared.endpoints import relay
@@ -264,10 +264,10 @@ def _is_parsed(call: Call, body: bytes) -> bool:
 def _authentication(
     router: Router, services: Services, match: Match, request: func.HttpRequest, headers: Mapping[str, str]
 ) -> Authenticate:
-    async def authenticate(authenticator: Authenticator | None = None) -> Caller:
+    async def authenticate(verifier: Verifier | None = None) -> Caller:
         route = router.prefix + match.endpoint.route
         targets = signed_targets(request.url, headers, route=route, params=match.params)
-        chosen = authenticator or services.authenticator
+        chosen = verifier or services.authenticator
         try:
             return await chosen.caller(request.method, targets, headers, request.get_body())
         except MacMismatch:

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from typing_extensions import TypeVar
 
 from shared.api.answer import Answer
-from shared.auth.authenticate import Authenticator, Caller
+from shared.auth.caller import Caller, Verifier
 from shared.auth.foresight import certainly_missing
 from shared.auth.scopes import Params, Template, params_of, render
 from shared.domain.index import LONGEST_PATH, PATH_PATTERN
@@ -112,7 +112,7 @@ Model = TypeVar("Model", bound=BaseModel)
 class Authenticate(Protocol):
     """Finds out who sent the request at hand."""
 
-    async def __call__(self, authenticator: Authenticator | None = None) -> Caller:
+    async def __call__(self, verifier: Verifier | None = None) -> Caller:
         """By the deployment's authenticator, or another one. Raises AuthenticationFailed, StorageUnavailable."""
         ...
 

@@ -9,10 +9,10 @@ hashes.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Protocol
 
 from shared.domain.artifacts import PUBLIC_PREFIX, digest
 from shared.domain.dates import format_date
-from shared.domain.effects import PoolRow
 
 TASKS = "Tasks"
 GROUPS = "Groups"
@@ -128,12 +128,25 @@ def pool(task_queue_id: str) -> str:
     return task_queue_id.replace("/", "~")
 
 
-def pending(row: PoolRow) -> str:
+class _PoolRow(Protocol):
+    """What the key of an index row is made of."""
+
+    @property
+    def scheduled(self) -> datetime: ...
+    @property
+    def started(self) -> datetime | None: ...
+    @property
+    def task_id(self) -> str: ...
+    @property
+    def run_id(self) -> int: ...
+
+
+def pending(row: _PoolRow) -> str:
     """Index row of a pending run, in the order in which runs were scheduled."""
     return f"pending~{format_date(row.scheduled)}~{row.task_id}~{row.run_id:04d}"
 
 
-def claimed(row: PoolRow) -> str:
+def claimed(row: _PoolRow) -> str:
     """Index row of a running run, in the order of claims."""
     assert row.started is not None, "a claimed run has started"
     return f"claimed~{format_date(row.started)}~{row.task_id}~{row.run_id:04d}"

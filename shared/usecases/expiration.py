@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import Enum, auto
+from typing import Protocol
 
 from shared.auth.client_store import ClientStore
 from shared.concurrency import in_waves
@@ -23,7 +24,6 @@ from shared.usecases.artifact_expiry import ArtifactExpiry
 from shared.usecases.audit import Audit
 from shared.usecases.expiry_failures import ExpiryFailures, ProcessDied
 from shared.usecases.group_expiry import GroupExpiry
-from shared.usecases.index import Index
 from shared.usecases.member_expiry import MemberExpiry
 from shared.usecases.task_expiry import TaskExpiry
 from shared.usecases.unsent_events import UnsentEvents
@@ -50,6 +50,14 @@ class _Failed:
 
 _Result = datetime | _Failed | None
 """What became of one thing: see `Expiration`."""
+
+
+class Swept(Protocol):
+    """Rows of another context that end."""
+
+    async def sweep(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """Deletes what has expired of one thing. Returns when it is due again. Raises OutOfTime."""
+        ...
 
 
 class _Outcome(Enum):
@@ -80,7 +88,7 @@ class Expiration:
         directory: DirectoryStore,
         clients: ClientStore,
         artifacts: ArtifactExpiry,
-        index: Index,
+        index: Swept,
         unsent_events: UnsentEvents,
         histories: Audit,
         failures: ExpiryFailures,

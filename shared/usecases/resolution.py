@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Protocol
 
 from shared.concurrency import in_waves, together
 from shared.domain import announcements
+from shared.domain.definition import Definition
 from shared.domain.effects import ChangePoolRows, row_of
 from shared.domain.protocol import ORPHAN_AFTER
 from shared.domain.retrying import MISSING_DEPENDENT, UNCOMMITTED_RESOLUTION
@@ -22,7 +25,6 @@ from shared.telemetry.instruments import FAN_OUT_LAG
 from shared.usecases.dependents import Dependents, PendingRows
 from shared.usecases.executor import Stores
 from shared.usecases.group_check import GroupCheck
-from shared.usecases.index import Index
 from shared.usecases.uploads import Uploads
 
 log = logging.getLogger("taskcluster.resolution")
@@ -52,11 +54,19 @@ class _Page:
         return self.end is None and self.group_end is None
 
 
+class TaskIndex(Protocol):
+    """Where tasks are found by what they built."""
+
+    async def task_completed(self, definition: Definition, resolved: datetime) -> None:
+        """Indexes a task by its routes. May be repeated. Raises StorageUnavailable, ServiceUnavailable."""
+        ...
+
+
 class Resolution:
     """Carries a task's resolution to everybody who waits for it. Every step may be repeated."""
 
     def __init__(
-        self, stores: Stores, dependents: Dependents, group_check: GroupCheck, uploads: Uploads, index: Index
+        self, stores: Stores, dependents: Dependents, group_check: GroupCheck, uploads: Uploads, index: TaskIndex
     ) -> None:
         self._stores = stores
         self._dependents = dependents

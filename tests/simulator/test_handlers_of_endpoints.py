@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared.api.endpoint import Call, Endpoint
-from shared.auth.authenticate import Authenticator, Caller
+from shared.auth.caller import Caller, Verifier
 from shared.auth.scopes import ScopeSet
 from shared.domain.claims import Worker
 from shared.domain.dates import parse_date
@@ -31,7 +31,7 @@ def called(endpoints: tuple[Endpoint, ...], name: str, *scopes: str, **given: An
         assert endpoint.input is not None
         given["body"] = endpoint.input.model_validate(body)
 
-    async def caller(authenticator: Authenticator | None = None) -> Caller:
+    async def caller(verifier: Verifier | None = None) -> Caller:
         return Caller(client_id="somebody", scopes=ScopeSet(scopes))
 
     return Call(endpoint=endpoint, authenticate=caller, **{"params": {}, **given})

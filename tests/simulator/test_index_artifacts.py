@@ -12,7 +12,7 @@ import pytest
 
 from shared.api.endpoint import Call
 from shared.auth import hawk
-from shared.auth.authenticate import Authenticator, Caller
+from shared.auth.caller import Caller, Verifier
 from shared.auth.scopes import ScopeSet
 from shared.domain.index import Entry
 from shared.endpoints import index
@@ -32,7 +32,7 @@ PAGE = "https://example.com/1"
 async def location(world: World, name: str, *scopes: str) -> str:
     """Where the endpoint's handler redirects a caller with these scopes to."""
 
-    async def authenticate(authenticator: Authenticator | None = None) -> Caller:
+    async def authenticate(verifier: Verifier | None = None) -> Caller:
         return Caller(client_id="somebody", scopes=ScopeSet(scopes))
 
     call = Call(endpoint=ENDPOINT, params={"indexPath": PATH, "name": name}, authenticate=authenticate)

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from shared.auth import credentials, hawk
-from shared.auth.authenticate import Authenticator, Caller
+from shared.auth.authenticate import Authenticator
+from shared.auth.caller import Caller
 from shared.auth.clients import Client, Refusal, StaticClients, root_client
 from shared.auth.expansion import Roles
 from shared.errors import AuthenticationFailed, InsufficientScopes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.api.endpoint import Call
-from shared.auth.authenticate import Authenticator, Caller
+from shared.auth.caller import Caller, Verifier
 from shared.auth.scopes import ScopeSet
 from shared.endpoints.apis import AUTH, QUEUE
 from shared.ids import new_slugid
@@ -14,7 +14,7 @@ from tests.azurite.budgets import Bench, budget
 async def call(bench: Bench, name: str, **params: str) -> None:
     """The handler of an endpoint, by somebody who may do anything."""
 
-    async def caller(authenticator: Authenticator | None = None) -> Caller:
+    async def caller(verifier: Verifier | None = None) -> Caller:
         return Caller(client_id="somebody", scopes=ScopeSet(("*",)))
 
     endpoint = next(each for each in (*QUEUE.endpoints, *AUTH.endpoints) if each.name == name)
