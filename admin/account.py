@@ -19,20 +19,20 @@ from azure.identity.aio import DefaultAzureCredential
 
 from admin.connection import LOCALLY, reason
 from admin.output import fail
+from shared.index.entries import Index
+from shared.index.rows import IndexStore
+from shared.queue.groups.listing import Lookups
+from shared.queue.groups.store import GroupStore
+from shared.queue.pools.rows import PoolStore
+from shared.queue.tasks.definitions import DefinitionCache
+from shared.queue.tasks.edges import GroupEdges
+from shared.queue.tasks.known import KnownStatuses
+from shared.queue.tasks.messages import Messages, Signer
+from shared.queue.tasks.rows import TaskStore
 from shared.runtime import Runtime
-from shared.storage.connection import AzureStorage, Endpoints
-from shared.storage.definitions import DefinitionCache
-from shared.storage.expiry import ExpiryStore
-from shared.storage.group_edges import GroupEdges
-from shared.storage.groups import GroupStore
-from shared.storage.index import IndexStore
-from shared.storage.interface import Storage, StorageUnavailable
-from shared.storage.known import KnownStatuses
-from shared.storage.messages import Messages, Signer
-from shared.storage.pools import PoolStore
-from shared.storage.tasks import TaskStore
-from shared.usecases.index import Index
-from shared.usecases.pages import Lookups
+from shared.store.connection import AzureStorage, Endpoints
+from shared.store.expiring import ExpiryStore
+from shared.store.interface import Storage, StorageUnavailable
 
 CONNECTION_STRINGS = ("STORAGE_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING")
 SETTLED = timedelta(minutes=15)

@@ -25,12 +25,12 @@ from azure.data.tables.aio import TableClient, TableServiceClient
 from admin.account import Records
 from admin.index_inspection import IndexRow
 from admin.output import Report, unwatched
-from shared.auth import role_store
-from shared.domain.task import State
-from shared.storage import keys
-from shared.storage.connection import AzureStorage
-from shared.storage.interface import MAX_OPERATIONS, Storage, Upsert, Value
-from shared.storage.limits import MAX_TRANSACTION, transaction_size
+from shared.auth.roles import rows as role_store
+from shared.queue.tasks.rules import State
+from shared.store import keys
+from shared.store.connection import AzureStorage
+from shared.store.interface import MAX_OPERATIONS, Storage, Upsert, Value
+from shared.store.limits import MAX_TRANSACTION, transaction_size
 
 _RESTORE = "restore.json"
 """Notes, beside the files, how far a restore is."""

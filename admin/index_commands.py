@@ -15,9 +15,9 @@ from admin.output import fail, show
 from admin.storage_commands import repaired, report
 from admin.tables import Progress
 from admin.work import gathered
-from shared.domain.dates import parse_date
+from shared.base.dates import parse_date
 from shared.runtime import Runtime
-from shared.storage.connection import AzureStorage
+from shared.store.connection import AzureStorage
 
 index = typer.Typer(help="The index: which task a path names.", no_args_is_help=True)
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from admin.account import Records
-from shared.concurrency import in_waves
-from shared.domain.index import entries_of
-from shared.domain.task import Run, State
+from shared.base.concurrency import in_waves
+from shared.index.rules import entries_of
+from shared.queue.tasks.rules import Run, State
 
 PAGE = 1000
 """Tasks after which progress is reported."""

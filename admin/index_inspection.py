@@ -10,11 +10,11 @@ from admin.account import Records
 from admin.inspection import Finding
 from admin.output import Report, unwatched
 from admin.repair import Repair
-from shared.domain.dates import parse_date
-from shared.domain.index import split
-from shared.storage import keys
-from shared.storage.expiry import is_over
-from shared.storage.index import IndexStore
+from shared.base.dates import parse_date
+from shared.index.rows import IndexStore
+from shared.index.rules import split
+from shared.store import keys
+from shared.store.expiring import is_over
 
 PAGE = 1000
 """Rows after which it is said how far the comparison is."""

@@ -13,16 +13,15 @@ from datetime import datetime
 
 from admin.account import Records
 from admin.repair import Repair, TaskRepairs, guards, put_resolved, set_scheduler_guard
-from shared.concurrency import in_waves
-from shared.domain.creation import satisfies
-from shared.domain.definition import Definition
-from shared.domain.effects import row_of
-from shared.domain.index import entries_of
-from shared.domain.task import RETRY_OF, State, Task
-from shared.storage import keys
-from shared.storage.codec import decode_task
-from shared.storage.interface import Row
-from shared.storage.partitions import rows_of
+from shared.base.concurrency import in_waves
+from shared.index.rules import entries_of
+from shared.queue.tasks.codec import decode_task
+from shared.queue.tasks.definition import Definition, satisfies
+from shared.queue.tasks.effects import row_of
+from shared.queue.tasks.rules import RETRY_OF, State, Task
+from shared.store import keys
+from shared.store.interface import Row
+from shared.store.partitions import rows_of
 
 _ATTEMPTS = 5
 _WIDTH = 32

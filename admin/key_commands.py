@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from admin.output import fail
-from shared.vault import Vault
+from shared.base.vault import Vault
 
 keys = typer.Typer(help="New keys and tokens, to be put into the Key Vault.", no_args_is_help=True)
 

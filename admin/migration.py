@@ -24,7 +24,7 @@ from taskcluster.exceptions import TaskclusterRestFailure
 from admin.connection import VARIABLES, answering, auth_api, index_api
 from admin.output import fail, say, show
 from admin.work import gathered
-from shared.domain.dates import parse_date
+from shared.base.dates import parse_date
 
 migrate = typer.Typer(
     help="Copy roles, clients and the index from a running Taskcluster. Its credentials are SOURCE_CLIENT_ID and "

@@ -17,7 +17,7 @@ from admin.connection import queue_api
 from admin.durations import expiry
 from admin.output import fail, say, show
 from admin.work import gathered, request
-from shared.types import TASK_QUEUE_PATTERN
+from shared.base.types import TASK_QUEUE_PATTERN
 
 workers = typer.Typer(help="Workers: which there are, and keep one from claiming tasks.", no_args_is_help=True)
 pools = typer.Typer(help="Pools (task queues): what waits, what runs, let one run dry.", no_args_is_help=True)

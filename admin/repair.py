@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from admin.account import Records
-from shared.domain.effects import ChangePoolRows, row_of
-from shared.domain.task import State, Task
-from shared.storage import keys
-from shared.storage.codec import decode_task
-from shared.storage.group_rows import Group
-from shared.storage.interface import Create, Delete, Merge, Operation, Row, TransactionRefused
+from shared.queue.groups.rows import Group
+from shared.queue.tasks.codec import decode_task
+from shared.queue.tasks.effects import ChangePoolRows, row_of
+from shared.queue.tasks.rules import State, Task
+from shared.store import keys
+from shared.store.interface import Create, Delete, Merge, Operation, Row, TransactionRefused
 
 Repair = Callable[[], Awaitable[bool]]
 """Puts something right; False, and nothing is changed, when it had changed since it was inspected."""

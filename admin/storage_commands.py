@@ -13,11 +13,11 @@ from admin import backup, inspection
 from admin.account import Records, with_account, with_records
 from admin.output import fail, show
 from admin.tables import Progress
-from shared.concurrency import in_waves
-from shared.entities import TABLES
+from shared.app.entities import TABLES
+from shared.base.concurrency import in_waves
+from shared.overview import operations as poison
 from shared.runtime import Runtime
-from shared.storage.connection import AzureStorage
-from shared.usecases import poison
+from shared.store.connection import AzureStorage
 
 WIDTH = 16
 AT_ONCE = 200
@@ -105,7 +105,7 @@ def check_group(
 @queues.command("internal")
 def list_queues() -> None:
     """Show how many messages the internal queues hold (hidden ones included), and how many were given up."""
-    show(with_records(lambda records: poison.depths(records.storage.queues)))
+    show(with_records(lambda records: poison.queue_depths(records.storage.queues)))
 
 
 @poisoned.command("list")

@@ -24,7 +24,7 @@ from local import settings_docs, state
 from local.azurite import Azurite
 from local.bootstrap import python_build
 from local.service_bus import ServiceBus
-from shared.events.exchanges import TOPICS
+from shared.queue.events.exchanges import TOPICS
 
 COUNTS = {"create": 80, "dependent": 80, "status": 300, "cycle": 40}
 WARM_UP = {"create": 60, "dependent": 40, "status": 60, "cycle": 12}

@@ -9,11 +9,13 @@ changed for long are used of it. A command is `NAME COUNT`; its answer one line 
 from __future__ import annotations
 
 import asyncio
+import base64
 import gc
 import json
 import os
 import sys
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,13 +30,20 @@ from local.host.functions import index
 from local.host.invocation import Invoker
 from local.host.loading import load_app
 from local.host.queues import message_metadata, message_payload
-from shared.ids import new_slugid
-from shared.storage.internal_messages import RESOLVED_QUEUE
 
 AT_A_TIME = 4
 ROOT_CLIENT_ID = "static/taskcluster/root"
 
+RESOLVED_QUEUE = "resolved"
+"""Named here and not imported: in another checkout the module may have another name."""
+
 _Result = TypeVar("_Result")
+
+
+def _slugid() -> str:
+    raw = bytearray(uuid.uuid4().bytes)
+    raw[0] &= 0x7F
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
 class Inside:
@@ -46,8 +55,8 @@ class Inside:
         self._target = Target(environment["TASKCLUSTER_ROOT_URL"], ROOT_CLIENT_ID, environment["ROOT_ACCESS_TOKEN"])
         self._client = Client(self._target)
         self._invoker = Invoker(timeout=600)
-        letters = "".join(filter(str.isalpha, new_slugid().lower()))
-        self._kind = Kind(task_queue_id=f"bench/{letters}a", task_group_id=new_slugid())
+        letters = "".join(filter(str.isalpha, _slugid().lower()))
+        self._kind = Kind(task_queue_id=f"bench/{letters}a", task_group_id=_slugid())
         queues = QueueServiceClient.from_connection_string(environment["STORAGE_CONNECTION_STRING"])
         self._queue = queues.get_queue_client(RESOLVED_QUEUE)
         self._spent_aside = 0.0
@@ -55,7 +64,7 @@ class Inside:
 
     async def create(self, count: int) -> float:
         """createTask."""
-        ids = [new_slugid() for _ in range(count)]
+        ids = [_slugid() for _ in range(count)]
         self._task_ids += ids
         _, spent = await self._calls([self._request("PUT", f"/task/{id_}", self._kind.definition()) for id_ in ids])
         return spent
@@ -71,13 +80,13 @@ class Inside:
     async def dependent(self, count: int) -> float:
         """createTask with four open dependencies."""
         definition = self._kind.definition() | {"dependencies": self._task_ids[-4:]}
-        _, spent = await self._calls([self._request("PUT", f"/task/{new_slugid()}", definition) for _ in range(count)])
+        _, spent = await self._calls([self._request("PUT", f"/task/{_slugid()}", definition) for _ in range(count)])
         return spent
 
     async def cycle(self, count: int) -> float:
         """claimWork and reportCompleted of a task, with all that follows the resolution."""
         path = "/claim-work/" + quote(self._kind.task_queue_id, safe="")
-        polls = [{"workerGroup": "bench", "workerId": new_slugid(), "tasks": 1} for _ in range(count)]
+        polls = [{"workerGroup": "bench", "workerId": _slugid(), "tasks": 1} for _ in range(count)]
         claims, claiming = await self._calls([self._request("POST", path, body) for body in polls])
         claimed = [task for answer in claims for task in answer["tasks"]]
         reports = [

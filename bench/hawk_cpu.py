@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from shared.auth import credentials, hawk
+from shared.auth import certificates as credentials
+from shared.auth import hawk
 from shared.auth.authenticate import Authenticator
-from shared.auth.clients import Client, StaticClients, root_client
-from shared.auth.expansion import Roles
+from shared.auth.clients.rows import Client, StaticClients, root_client
+from shared.auth.roles.expansion import Roles
 
 ROUNDS = 2000
 LIMIT_MS = 0.5

@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from azure.data.tables.aio import TableClient
 
 from local.azurite import Azurite
-from shared.storage.connection import AzureStorage
-from shared.storage.interface import Create, Merge, Storage, Upsert, Value
+from shared.store.connection import AzureStorage
+from shared.store.interface import Create, Merge, Storage, Upsert, Value
 
 _WARM_UP = 20
 _PAYLOAD: dict[str, Value] = {"content": b"x" * 1024, "state": "pending", "sequence": 7}

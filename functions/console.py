@@ -19,9 +19,9 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from shared.api.answer import Answer
-from shared.frozen import dataclass
-from shared.settings import Settings
-from shared.storage.connection import Endpoints, parse_connection_string
+from shared.base.frozen import dataclass
+from shared.base.settings import Settings
+from shared.store.connection import Endpoints, parse_connection_string
 
 FOLDER = Path(__file__).resolve().parent.parent / "console"
 

@@ -32,24 +32,17 @@ from shared.api.answer import (
     json_answer,
     not_found,
 )
-from shared.api.endpoint import Authenticate, Call
-from shared.api.router import Match, Router
+from shared.api.caller import Caller, Verifier
+from shared.api.endpoint import Authenticate, Call, Match, Router
 from shared.api.validation import check_size, is_json, validate_params, validate_payload, validate_query
-from shared.auth.caller import Caller, Verifier
+from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE
+from shared.app.reference import endpoints as references
+from shared.app.services import Services
+from shared.auth.authenticate import is_ambiguous, raw_target, signed_targets, target_of
 from shared.auth.hawk import MacMismatch
-from shared.auth.targets import is_ambiguous, raw_target, signed_targets, target_of
-from shared.endpoints import relay
-from shared.endpoints.apis import AUTH, INDEX, OBJECT, QUEUE
-from shared.errors import (
-    ApiError,
-    InputError,
-    InsufficientScopes,
-    InternalServerError,
-    ServiceUnavailable,
-)
-from shared.reference import endpoints as references
-from shared.services import Services
-from shared.storage.interface import StorageUnavailable
+from shared.base.errors import ApiError, InputError, InsufficientScopes, InternalServerError, ServiceUnavailable
+from shared.queue.artifacts import object_endpoints as relay
+from shared.store.interface import StorageUnavailable
 
 log = logging.getLogger("taskcluster.http")
 
@@ -60,7 +53,7 @@ ROUTERS = (
     Router(AUTH.prefix, AUTH.endpoints),
     Router(OBJECT.prefix, OBJECT.endpoints),
     Router(INDEX.prefix, INDEX.endpoints),
-    Router(relay.PREFIX, relay.ENDPOINTS),
+    Router(relay.UPLOAD_PREFIX, relay.UPLOAD_ENDPOINTS),
     Router("", references.ENDPOINTS),
     Router("", telemetry_export.ENDPOINTS),
 )

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 from functions.room import Room, Visit, share_of
 from shared.api.validation import measure_body, parse_body
-from shared.concurrency import comes_within
-from shared.errors import ServiceUnavailable
-from shared.jsontext import Measure
+from shared.base.concurrency import comes_within
+from shared.base.errors import ServiceUnavailable
+from shared.base.jsontext import Measure
 
 LONGEST_WAIT = 15.0
 """Seconds that a call waits for its turn. The JavaScript client gives up after 30, and the call itself takes some."""

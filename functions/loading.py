@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from importlib import import_module
 
-from shared.settings import Settings
+from shared.base.settings import Settings
 
 _SDKS = (
     "cryptography.hazmat.primitives.ciphers.aead",
-    "shared.events.publisher",
+    "shared.queue.events.publisher",
     "azure.storage.queue.aio",
-    "shared.storage.pipeline",
+    "shared.store.pipeline",
     "azure.storage.blob.aio",
 )
 """In the order in which calls need them."""

@@ -9,21 +9,21 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from functions.traced import TracedPublisher, traced_request
-from shared.assembly import assemble
-from shared.events.exchanges import TOPICS
+from functions.observation import TracedPublisher, traced_request
+from shared.app.assembly import assemble
+from shared.app.services import Services
+from shared.base.settings import Settings, load_settings
+from shared.queue.events.announcer import Publisher
+from shared.queue.events.exchanges import TOPICS
 from shared.runtime import Runtime
-from shared.services import Services
-from shared.settings import Settings, load_settings
-from shared.storage.connection import AzureStorage, Endpoints
-from shared.storage.interface import StorageUnavailable
+from shared.store.connection import AzureStorage, Endpoints
+from shared.store.interface import StorageUnavailable
 from shared.telemetry.start import Telemetry, start_telemetry
-from shared.usecases.announcer import Publisher
 
 if TYPE_CHECKING:
     from azure.identity.aio import DefaultAzureCredential
 
-    from shared.events.publisher import EventPublisher
+    from shared.queue.events.publisher import EventPublisher
 
 SETTINGS: Final[Settings] = load_settings()
 """Read when the app is indexed, so that a bad setting stops the start."""
@@ -105,7 +105,7 @@ def _storage(settings: Settings, connections: AsyncExitStack) -> AzureStorage:
 
 
 def _publisher(settings: Settings, connections: AsyncExitStack) -> EventPublisher:
-    from shared.events.publisher import EventPublisher
+    from shared.queue.events.publisher import EventPublisher
 
     prefix = settings.topic_prefix
     if settings.servicebus_connection_string is not None:

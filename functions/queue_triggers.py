@@ -1,27 +1,147 @@
-"""Queue-triggered functions: Azure Queue visibility wakes them when something is due."""
+"""Queue-triggered functions, and the frame that they have in common.
+
+The frame of every queue-triggered function: parse, do the work, retry with back-off, dead-letter with a log line.
+
+The host would try a failed message again after one fixed delay, and move it to the poison queue without a log line.
+
+Queue-triggered functions: Azure Queue visibility wakes them when something is due.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
 import azure.functions as func
 
-from functions.queue_messages import handle
-from shared.domain.dates import parse_date
-from shared.events.pointers import from_json
-from shared.services import Services
-from shared.storage.internal_messages import (
+from functions import process
+from functions.observation import observed
+from shared.app.services import Services
+from shared.base.dates import parse_date
+from shared.base.errors import ServiceUnavailable
+from shared.base.retrying import FAILED_MESSAGE, WAITING_MESSAGE
+from shared.queue.events.pointers import OtherVersion, from_json
+from shared.queue.groups.jobs import GroupJob
+from shared.queue.tasks.due import Postponed
+from shared.queue.tasks.internal_messages import (
     CLAIM_QUEUE,
     DEADLINE_QUEUE,
     EVENTS_QUEUE,
     GROUP_QUEUE,
     RESOLVED_QUEUE,
+    Body,
     ClaimBody,
     DeadlineBody,
     EventBody,
     GroupJobBody,
+    MalformedMessage,
     ResolvedBody,
     ResolvedMessage,
 )
-from shared.usecases.group_jobs import GroupJob
+from shared.store.interface import StorageRefused, StorageUnavailable
+from shared.telemetry.logs import bound
+
+log = logging.getLogger("taskcluster.messages")
+
+MOST_DELIVERIES = 2
+"""Deliveries of a message by the host: one that was stopped has not handled it. A message that comes more often is
+suspected to kill its instance, or to run beside one that does."""
+_COUNTED = 12
+"""Waits that are counted: by then the pause is the longest."""
+APART = 300.0
+"""Seconds over which suspects come back: one by one, so that only the one that kills its instance is given up."""
+
+DONE = "done"
+_LOGGED = frozenset({"taskId", "runId", "taskGroupId"})
+"""What every line about a message names."""
+
+T = TypeVar("T", bound=Body)
+
+
+async def handle(
+    message: func.QueueMessage, body_type: type[T], work: Callable[[Services, T], Awaitable[None]]
+) -> None:
+    """Handles a message of an internal queue. Raises only when the message could not even be put again."""
+    services = await process.services()
+    text = message.get_body().decode(errors="replace")
+    with observed(services.runtime, body_type.queue, "consumer", {"messageId": message.id or ""}) as seen:
+        seen.outcome = await _handle(services, text, body_type, work, message.dequeue_count or 1)
+        seen.failed = seen.outcome != DONE
+
+
+async def _handle(
+    services: Services, text: str, body_type: type[T], work: Callable[[Services, T], Awaitable[None]], deliveries: int
+) -> str:
+    queue = body_type.queue
+    try:
+        body = body_type.read(text)
+    except MalformedMessage:
+        return await _give_up(services, queue, text, "malformed")
+    with bound(**{name: value for name, value in body if name in _LOGGED and value is not None}):
+        if deliveries > MOST_DELIVERIES:
+            return await _set_apart(services, body, text)
+        return await _attempt(services, body, text, work)
+
+
+async def _set_apart(services: Services, body: Body, text: str) -> str:
+    """Counts the attempts that ended with their instance, as no function lived to do that."""
+    log.error(
+        "a message of %s was not done by %d functions",
+        body.queue,
+        MOST_DELIVERIES,
+        extra={"action": "message_interrupted"},
+    )
+    return await _again_unless_too_often(services, body, text, MOST_DELIVERIES, APART * services.runtime.jitter())
+
+
+async def _attempt(services: Services, body: T, text: str, work: Callable[[Services, T], Awaitable[None]]) -> str:
+    queue = body.queue
+    try:
+        await work(services, body)
+    except Postponed as postponed:
+        log.info("a message of %s waits %s", queue, postponed, extra={"action": "message_waits"})
+        return await _put_again(services, body, postponed.delay)
+    except StorageRefused:
+        log.exception("storage refuses what a message of %s needs", queue, extra={"action": "message_failed"})
+        return await _again_unless_too_often(services, body, text)
+    except (StorageUnavailable, ServiceUnavailable) as failure:
+        log.warning("a message of %s waits: %s", queue, type(failure).__name__, extra={"action": "message_waits"})
+        waited = body.model_copy(update={"waits": min(body.waits + 1, _COUNTED)})
+        return await _put_again(services, waited, WAITING_MESSAGE.pause(body.waits))
+    except OtherVersion as foreign:
+        log.warning("a message of %s waits: %s", queue, foreign, extra={"action": "message_waits"})
+        return await _again_unless_too_often(services, body, text)
+    except MalformedMessage as refused:
+        log.error("a message of %s was refused: %s", queue, refused, extra={"action": "message_refused"})
+        return await _give_up(services, queue, text, "refused")
+    except Exception:
+        log.exception("a message of %s failed", queue, extra={"action": "message_failed"})
+        return await _again_unless_too_often(services, body, text)
+    return DONE
+
+
+async def _again_unless_too_often(
+    services: Services, body: Body, text: str, attempts: int = 1, delay: float | None = None
+) -> str:
+    """Attempts count on by that many; visible after the back-off unless a delay is given."""
+    if body.attempts + 1 >= FAILED_MESSAGE.tries:
+        return await _give_up(services, body.queue, text, "failed too often")
+    counted = body.model_copy(update={"attempts": body.attempts + attempts, "waits": 0})
+    back_off = FAILED_MESSAGE.pause(body.attempts)
+    return await _put_again(services, counted, back_off if delay is None else delay)
+
+
+async def _put_again(services: Services, body: Body, delay: float) -> str:
+    await services.stores.messages.put_again(body, delay)
+    return "again"
+
+
+async def _give_up(services: Services, queue: str, text: str, reason: str) -> str:
+    log.error("a message of %s is poison: %s", queue, reason, extra={"action": "message_poisoned", "queue": queue})
+    await services.stores.messages.poison(queue, text)
+    return "poison"
+
 
 blueprint = func.Blueprint()
 

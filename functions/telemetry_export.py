@@ -5,8 +5,8 @@ from __future__ import annotations
 from functions import process
 from shared.api.answer import Answer
 from shared.api.endpoint import Call, Endpoint
-from shared.services import Services
-from shared.telemetry.prometheus import CONTENT_TYPE, exposition
+from shared.app.services import Services
+from shared.telemetry.meter import CONTENT_TYPE, exposition
 
 
 async def metrics(services: Services, call: Call) -> Answer:

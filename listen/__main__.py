@@ -25,8 +25,8 @@ from listen.patterns import selects
 from listen.problems import Trouble, in_words
 from listen.reading import as_json, properties_of, read
 from listen.subscription import rules_for_any, subscription
-from shared.domain.events import Exchange
-from shared.events.exchanges import parse_exchange
+from shared.queue.events.exchanges import parse_exchange
+from shared.queue.events.rules import Exchange
 
 ExchangeName = Annotated[str, typer.Argument(metavar="EXCHANGE", help="For example task-pending.")]
 Patterns = Annotated[

@@ -5,7 +5,7 @@ in any case, as rules without actions are joined by OR. The rules are exact: wha
 
 The primary key has a fixed number of words, so a pattern is turned into the ways in which its words can stand in it.
 If there is one way, a correlation filter does; these are the cheap ones. Patterns of custom routes become LIKE
-conditions over the properties that `shared.domain.routes` describes.
+conditions over the properties that `shared.queue.events.rules` describes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from shared.domain.events import Exchange
-from shared.domain.routes import MAX_ROUTES, ROUTES, escape, number, slot
-from shared.events.exchanges import Entry, Word, entry_of
+from shared.queue.events.exchanges import Entry, Word, entry_of
+from shared.queue.events.rules import MAX_ROUTES, ROUTES, Exchange, escape, number, slot
 
 MAX_PATTERN = 255
 """Characters of a pattern, as AMQP has it."""

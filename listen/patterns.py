@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shared.domain.routes import routes_of
+from shared.queue.events.rules import routes_of
 
 
 def matches(pattern: str, key: str) -> bool:

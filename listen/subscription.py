@@ -11,7 +11,7 @@ from azure.servicebus.aio.management import ServiceBusAdministrationClient
 from azure.servicebus.management import CorrelationRuleFilter, SqlRuleFilter, TrueRuleFilter
 
 from listen.filters import CorrelationRule, Rule, SqlRule, TrueRule, rules_for
-from shared.domain.events import Exchange
+from shared.queue.events.rules import Exchange
 
 DEFAULT_RULE = "$Default"
 """The rule that a new subscription has: it lets everything in, so ours must replace it, not join it."""

@@ -43,7 +43,7 @@ from local.run import end_with_parent, interruptible, options
 from local.stack import Stack
 from local.worker_pool import PoolOptions, WorkerPool
 from local.workers import describe, load_path
-from shared.events.exchanges import TOPICS
+from shared.queue.events.exchanges import TOPICS
 
 SUBSCRIPTION = "demo"
 SHORT_TIMES = {

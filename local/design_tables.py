@@ -9,10 +9,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from local.state import ROOT
-from shared import remembered
-from shared.domain import retrying
-from shared.domain.retrying import UNLIMITED, Retries
-from shared.memo import FOREVER
+from shared.base import remembered, retrying
+from shared.base.memo import FOREVER
+from shared.base.retrying import UNLIMITED, Retries
 
 DOCUMENT = ROOT / "docs" / "design.md"
 

@@ -33,7 +33,7 @@ from local import state
 from local.child import ChildError
 from local.ports import DEFAULT_PORT, SPAN, Ports, PortTakenError
 from local.stack import Stack, StackOptions
-from shared.storage import keys
+from shared.store import keys
 
 CONNECTION_STRINGS = ("STORAGE_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING")
 SAMPLE = 200

@@ -6,7 +6,7 @@ A test fails when the file differs from what this writes.
 import json
 
 from local.state import ROOT
-from shared.events.exchanges import TOPICS
+from shared.queue.events.exchanges import TOPICS
 
 FILE = ROOT / "local" / "containers" / "service-bus.json"
 SUBSCRIPTION = "all"

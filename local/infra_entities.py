@@ -6,7 +6,7 @@ A test fails when the file differs from what this writes.
 import json
 
 from local.state import ROOT
-from shared import entities
+from shared.app import entities
 
 FILE = ROOT / "infra" / "entities.json"
 

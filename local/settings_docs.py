@@ -1,4 +1,4 @@
-"""Writes what follows from shared/settings.py: `python -m local.settings_docs`.
+"""Writes what follows from shared/base/settings.py: `python -m local.settings_docs`.
 
 docs/settings.md, local.settings.example.json, and infra/settings.json: the defaults that a deployment sets. A test
 fails when they differ from what this writes.
@@ -15,7 +15,7 @@ from local.azurite import storage_connection_string
 from local.ports import DEFAULT_PORT, Ports
 from local.service_bus import service_bus_connection_string
 from local.state import ROOT
-from shared.settings import Settings
+from shared.base.settings import Settings
 
 DOCUMENT = ROOT / "docs" / "settings.md"
 EXAMPLE = ROOT / "local.settings.example.json"
@@ -46,7 +46,7 @@ EXAMPLE_VALUES = {
 _INTRODUCTION = """\
 # Settings
 
-<!-- Written by `python -m local.settings_docs` from shared/settings.py. -->
+<!-- Written by `python -m local.settings_docs` from shared/base/settings.py. -->
 
 The app reads its settings from the environment: App Settings in Azure, `Values` of `local.settings.json` locally
 (start from `local.settings.example.json`). A setting in the environment wins over the file; an empty value counts

@@ -23,8 +23,8 @@ from local.child import Child, ChildError
 from local.ports import Ports
 from local.service_bus import ServiceBus
 from local.state import ProcessIdentity, StackState
-from shared.auth.clients import ROOT_CLIENT_ID
-from shared.events.exchanges import TOPICS
+from shared.auth.clients.rows import ROOT_CLIENT_ID
+from shared.queue.events.exchanges import TOPICS
 
 HOST_READY = r"local host: \d+ functions on http://"
 HOST_READY_SECONDS = 60

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import taskcluster
 
 from local import control, handover, state
-from shared.auth.credentials import temporary_credentials
+from shared.auth.certificates import temporary_credentials
 
 CLIENT_ID = "local/console"
 LIFE = timedelta(hours=1)

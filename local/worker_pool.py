@@ -1,7 +1,7 @@
 """The workers of a task queue on this machine, started and counted as a Container Apps job starts and counts them.
 
-Each look at the load starts as many workers as KEDA would (shared.domain.scaling), and each worker ends by itself when
-it has been idle for a while. The defaults are those of the job's template, infra/workers/defaults.json.
+Each look at the load starts as many workers as KEDA would (shared.queue.pools.scaling), and each worker ends by itself
+when it has been idle for a while. The defaults are those of the job's template, infra/workers/defaults.json.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from local import state
 from local.child import Child
-from shared.domain.scaling import Scale, starts
+from shared.queue.pools.scaling import Scale, starts
 
 IDLE_SECONDS = 1.0
 """The longest pause of a worker between two looks for a task, in signed mode. On one machine these cost nothing."""

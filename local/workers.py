@@ -24,7 +24,7 @@ from taskcluster.exceptions import TaskclusterConnectionError, TaskclusterFailur
 
 from local.run import end_with_parent
 from local.worker_pool import DEFAULTS, Look, PoolOptions, WorkerPool
-from shared.types import TASK_QUEUE_PATTERN
+from shared.base.types import TASK_QUEUE_PATTERN
 
 VARIABLES = {
     "clientId": "TASKCLUSTER_CLIENT_ID",

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 
-from shared.domain.retrying import LOST_RACE, Retries
-from shared.frozen import dataclass
-from shared.ids import new_slugid
+from shared.base.frozen import dataclass
+from shared.base.ids import new_slugid
+from shared.base.retrying import LOST_RACE, Retries
 from shared.telemetry.meter import Meter
 from shared.telemetry.tracing import NoTracer, Tracer
 

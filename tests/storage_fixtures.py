@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from local.azurite import Azurite
-from shared.storage.connection import AzureStorage
-from shared.storage.interface import Storage
+from shared.store.connection import AzureStorage
+from shared.store.interface import Storage
 from tests.azurite.rounds import Rounds
 from tests.twin import MemoryStorage, VirtualClock
 

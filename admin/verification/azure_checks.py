@@ -7,7 +7,7 @@ from typing import Any
 
 from admin.verification.core import Check, Deployment, NotChecked, expect
 from local.state import ROOT
-from shared.settings import Settings
+from shared.base.settings import Settings
 
 VARIABLES = ("AZURE_SUBSCRIPTION_ID", "AZURE_RESOURCE_GROUP", "AZURE_FUNCTION_APP_NAME")
 """Where the app is; `azd env get-values` has them."""

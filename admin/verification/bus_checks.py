@@ -11,8 +11,8 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.management import CorrelationRuleFilter, SqlRuleFilter
 
 from admin.verification.core import PREFIX, Check, Deployment, expect
-from shared.events.exchanges import TOPICS
-from shared.settings import Settings
+from shared.base.settings import Settings
+from shared.queue.events.exchanges import TOPICS
 
 WAIT = 5
 """Seconds after which nothing more is expected in a subscription."""

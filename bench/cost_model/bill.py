@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from bench import budgets
 from bench.cost_model.model import EVENTS_A_TASK, QUEUE_FUNCTIONS, TIMER_FUNCTIONS, VCPU_A_GB, Model
-from shared.domain.history import MINUTES
-from shared.storage.interface import MAX_OPERATIONS
-from shared.usecases.history import FLUSH_SECONDS
+from shared.overview.history import FLUSH_SECONDS
+from shared.queue.pools.load import MINUTES
+from shared.store.interface import MAX_OPERATIONS
 
 LOG_ALERTS, METRIC_ALERTS = 11, 1 + 2 * 11
 """Of infra/modules/alerts.bicep; those by topic count for each topic."""

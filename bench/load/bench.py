@@ -25,8 +25,8 @@ from bench.load.machine import use_of
 from bench.load.meter import Meter
 from bench.load.result import Curve, Row
 from bench.load.shapes import SHAPES
-from shared.ids import new_slugid
-from shared.storage.internal_messages import RESOLVED_QUEUE
+from shared.base.ids import new_slugid
+from shared.queue.tasks.internal_messages import RESOLVED_QUEUE
 
 _WHOLE_RUN = {"claimWork": 1, "reportCompleted": 1, RESOLVED_QUEUE: 1}
 """What one task costs from its claim on, with what follows its resolution: calls and messages, as hosts log them."""

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 from bench.load.client import CallFailed, Calls, Kind, Target
 from bench.load.crowd import Clock, Seen
-from shared.auth.credentials import temporary_credentials
-from shared.ids import new_slugid
+from shared.auth.certificates import temporary_credentials
+from shared.base.ids import new_slugid
 
 RETRIES = 5
 """As the public clients have."""

@@ -25,11 +25,11 @@ from azure.data.tables import generate_account_sas as table_sas
 from azure.storage.queue import AccountSasPermissions, QueueServiceClient, ResourceTypes, generate_account_sas
 
 from bench.budgets import CALLS, HOST, Cost
-from shared.storage import batch
-from shared.storage.connection import parse_connection_string
-from shared.storage.interface import Create, Value
-from shared.storage.table_requests import encode_entity
-from shared.storage.wire import Endpoint
+from shared.store import table_requests as batch
+from shared.store.connection import parse_connection_string
+from shared.store.interface import Create, Value
+from shared.store.table_requests import encode_entity
+from shared.store.wire import Endpoint
 
 NAME = "benchceiling"
 """Of a table; names of queues begin with it. Each measurement has queues of its own: the emulator looks through all

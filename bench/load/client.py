@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from shared.auth.hawk import Signed, Site, calculate_mac, payload_hash
-from shared.domain.dates import format_date
-from shared.ids import new_slugid
+from shared.base.dates import format_date
+from shared.base.ids import new_slugid
 
 JSON = "application/json"
 SECONDS = 120

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from bench.load.client import CallFailed, Calls, Claimed, Kind, Target
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 
 MOST_FAILURES = 20
 """A client ends after so many."""

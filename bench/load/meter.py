@@ -11,7 +11,7 @@ from bench.load.crowd import Seen, percentile
 from bench.load.hostlog import Cost, HostLogs
 from bench.load.machine import Use, cores_in_use, use_of
 from bench.load.result import Result, Row
-from shared.storage.internal_messages import RESOLVED_QUEUE
+from shared.queue.tasks.internal_messages import RESOLVED_QUEUE
 
 SETTLED_SECONDS = 60.0
 LOOK_SECONDS = 0.25

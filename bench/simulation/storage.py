@@ -12,7 +12,7 @@ import simpy
 
 from bench.cost_model.limits import PARTITION_LIMIT, QUEUE_LIMIT, TABLE_LIMIT
 from bench.simulation.calls import RoundTrip
-from shared.storage.wire import Patience
+from shared.store.wire import Patience
 
 Steps = Generator[simpy.Event, None, bool]
 """A part of a process that ends with whether it succeeded."""

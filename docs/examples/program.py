@@ -24,7 +24,7 @@ from azure.servicebus.aio import ServiceBusClient
 from docs.examples.consume import end
 from listen.connect import Namespace
 from listen.subscription import rules_for_any, subscription
-from shared.events.exchanges import parse_exchange
+from shared.queue.events.exchanges import parse_exchange
 
 IDLE = timedelta(minutes=5)
 """After so long without a reader Service Bus removes the subscription of a program that was killed."""

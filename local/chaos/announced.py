@@ -11,7 +11,7 @@ from typing import Any
 from azure.servicebus.aio import ServiceBusClient
 from azure.servicebus.exceptions import ServiceBusError
 
-from shared.events.exchanges import TOPICS
+from shared.queue.events.exchanges import TOPICS
 
 SUBSCRIPTION = "chaos"
 LONGEST_CONNECTION = 30.0

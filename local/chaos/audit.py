@@ -9,7 +9,7 @@ from azure.storage.blob.aio import BlobServiceClient
 from azure.storage.queue.aio import QueueServiceClient
 
 from local.chaos.graphs import Planned
-from shared.storage import keys
+from shared.store import keys
 
 WATCHED_TABLES = (keys.TASKS, keys.GROUPS, keys.POOLS)
 ARTIFACT_CONTAINERS = (keys.PUBLIC, keys.PRIVATE)

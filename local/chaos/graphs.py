@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.domain.dates import format_date
-from shared.domain.priority import PRIORITIES
+from shared.base.dates import format_date
+from shared.base.priority import PRIORITIES
 
 TASK_QUEUE_ID = "chaos/linux"
 CHAIN = 5

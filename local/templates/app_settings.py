@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from local.templates.scenarios import SECRETS
 from local.templates.values import Deployed, Finding, Unknown
-from shared.settings import Settings, SettingsError
+from shared.base.settings import Settings, SettingsError
 
 PLATFORM = {
     "AzureWebJobsStorage__credential": "identity of the host's own connection",

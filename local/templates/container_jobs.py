@@ -12,11 +12,11 @@ from urllib.parse import unquote
 
 from local.templates.meaning import before
 from local.templates.values import Finding, Resource, Value
-from shared.endpoints import task_queues
-from shared.endpoints.apis import QUEUE
-from shared.endpoints.pool_models import TaskQueueLoadResponse
-from shared.types import TASK_QUEUE_PATTERN
-from shared.usecases.polling import MOST_AT_ONCE
+from shared.app.apis import QUEUE
+from shared.base.types import TASK_QUEUE_PATTERN
+from shared.queue.claims.polling import MOST_AT_ONCE
+from shared.queue.pools import endpoints as task_queues
+from shared.queue.pools.models import TaskQueueLoadResponse
 
 JOB = "Microsoft.App/jobs"
 RULE = {"authMode": "apiKey", "method": "query", "keyParamName": "bewit"}

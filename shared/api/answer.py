@@ -7,11 +7,11 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any
 
-from shared.domain.dates import format_date
-from shared.errors import ApiError
-from shared.frozen import dataclass
-from shared.jsontext import write
-from shared.version import VERSION
+from shared.base.dates import format_date
+from shared.base.errors import ApiError
+from shared.base.frozen import dataclass
+from shared.base.jsontext import write
+from shared.base.version import VERSION
 
 JSON_TYPE = "application/json; charset=utf-8"
 CORS: Mapping[str, str] = {

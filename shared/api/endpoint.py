@@ -1,6 +1,8 @@
 """What an endpoint is, and one call of it as its handler sees it.
 
 An endpoint is one row of the one table behind routes, references and the OpenAPI document (design 8).
+
+Finds the endpoint of a request by its raw path, in which `%2F` is no separator (design 8, contract 1.4).
 """
 
 from __future__ import annotations
@@ -10,17 +12,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import Any, Generic, Literal, Protocol
+from urllib.parse import unquote
 
 from pydantic import BaseModel
 from typing_extensions import TypeVar
 
 from shared.api.answer import Answer
-from shared.auth.caller import Caller, Verifier
-from shared.auth.foresight import certainly_missing
-from shared.auth.scopes import Params, Template, params_of, render
-from shared.domain.index import LONGEST_PATH, PATH_PATTERN
-from shared.frozen import dataclass
-from shared.types import OPAQUE, SLUGID_PATTERN, Stability
+from shared.api.caller import Caller, Verifier
+from shared.api.scopes import Params, Template, certainly_missing, params_of, render
+from shared.base.frozen import dataclass
+from shared.base.types import LONGEST_PATH, OPAQUE, PATH_PATTERN, SLUGID_PATTERN, Stability
 
 ID_PATTERN = r"^[a-zA-Z0-9-_]{1,38}$"
 INDEX_PATTERN = rf"^(?=.{{1,{LONGEST_PATH}}}$){PATH_PATTERN.removeprefix('^')}"
@@ -195,3 +196,53 @@ class Call:
             await self.authorise({param: list(values)})
 
         return authorise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Match:
+    """An endpoint and its URL parameters, decoded."""
+
+    endpoint: Endpoint
+    params: Mapping[str, str]
+
+
+class Router:
+    """The routes below one prefix; where two match, the first in the table wins."""
+
+    def __init__(self, prefix: str, endpoints: Sequence[Endpoint]) -> None:
+        self.prefix = prefix
+        self._routes = [(_compile(prefix, endpoint), endpoint) for endpoint in endpoints]
+
+    def find(self, method: str, raw_path: str) -> Match | None:
+        """The endpoint for a method and a raw path; HEAD is served as GET."""
+        wanted = "GET" if method == "HEAD" else method
+        for pattern, endpoint in self._routes:
+            if endpoint.method == wanted and (found := pattern.fullmatch(raw_path)):
+                return Match(endpoint=endpoint, params=_decode(found))
+        return None
+
+    def methods(self, raw_path: str) -> list[str]:
+        """The methods that a path has, HEAD after GET; empty for an unknown path."""
+        found = dict.fromkeys(endpoint.method for pattern, endpoint in self._routes if pattern.fullmatch(raw_path))
+        return [name for method in found for name in ((method, "HEAD") if method == "GET" else (method,))]
+
+
+def _compile(prefix: str, endpoint: Endpoint) -> re.Pattern[str]:
+    def parameter(match: re.Match[str]) -> str:
+        name = match[1]
+        if name == "name":
+            return r"(?P<name>.*)"
+        if name == "taskQueueId" and endpoint.raw_slash:
+            return r"(?P<taskQueueId>[^/]+(?:/[^/]+)?)"
+        if name in ("clientId", "roleId", "entityId"):
+            return rf"(?P<{name}>.+?)"  # ids hold slashes, which the platform may have decoded
+        return rf"(?P<{name}>[^/]+)"
+
+    # Some clients leave out the slash at the end of a route.
+    route = re.sub(r"<([^>]+)>", parameter, endpoint.route.rstrip("/"))
+    tolerated = "" if endpoint.route.endswith("<name>") else "/?"
+    return re.compile(re.escape(prefix) + route + tolerated, re.DOTALL)
+
+
+def _decode(match: re.Match[str]) -> dict[str, str]:
+    return {name: unquote(value, errors="replace") for name, value in match.groupdict().items()}

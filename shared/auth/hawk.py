@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from shared.errors import AuthenticationFailed
-from shared.frozen import dataclass
+from shared.base.errors import AuthenticationFailed
+from shared.base.frozen import dataclass
 
 MAX_LENGTH = 4096
 """The longest Authorization header, and the longest target with a bewit, in characters."""

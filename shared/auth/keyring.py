@@ -7,15 +7,14 @@ import logging
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
-from shared import remembered
-from shared.auth.client_store import ClientChanged, ClientRecord, ClientStore
-from shared.auth.clients import Client, Refusal
-from shared.auth.expansion import Roles
-from shared.auth.role_store import RoleSnapshot, RoleStore
-from shared.frozen import dataclass
-from shared.memo import Memo
-from shared.storage.interface import StorageUnavailable
-from shared.vault import CannotOpen, Vault
+from shared.auth.clients.rows import Client, ClientChanged, ClientRecord, ClientStore, Refusal
+from shared.auth.roles.expansion import Roles
+from shared.auth.roles.rows import RoleSnapshot, RoleStore
+from shared.base import remembered
+from shared.base.frozen import dataclass
+from shared.base.memo import Memo
+from shared.base.vault import CannotOpen, Vault
+from shared.store.interface import StorageUnavailable
 
 USE_NOTED_EVERY = timedelta(hours=1)
 _READS_AT_ONCE = 16

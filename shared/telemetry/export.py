@@ -27,8 +27,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace import Tracer as OpenTelemetryTracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from shared.frozen import dataclass
-from shared.settings import Settings
+from shared.base.frozen import dataclass
+from shared.base.settings import Settings
 from shared.telemetry.instruments import INSTRUMENTS, Instrument
 from shared.telemetry.logs import NAMESPACE, Record
 from shared.telemetry.meter import Labels, Meter, bounded

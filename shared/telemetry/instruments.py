@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from shared.frozen import dataclass
+from shared.base.frozen import dataclass
 
 _POOL = ("provisionerId", "workerType")
 _SECONDS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)

@@ -6,9 +6,9 @@ import logging
 import threading
 from contextlib import AbstractContextManager
 
-from shared.frozen import dataclass
-from shared.ids import new_slugid
-from shared.settings import Settings
+from shared.base.frozen import dataclass
+from shared.base.ids import new_slugid
+from shared.base.settings import Settings
 from shared.telemetry.logs import structure_logs
 from shared.telemetry.meter import Meter
 from shared.telemetry.tracing import Attributes, Kind, NoTracer, Span, Tracer

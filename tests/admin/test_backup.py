@@ -19,17 +19,17 @@ from admin import backup
 from admin.account import Records
 from admin.inspection import inspect_task
 from local.azurite import Azurite
-from shared.assembly import assemble
-from shared.auth.role_store import TABLE as ROLES
-from shared.auth.role_store import RoleRecord, RoleStore
-from shared.domain.claims import Worker
-from shared.domain.task import Resolved, State
-from shared.entities import TABLES
-from shared.ids import new_slugid
+from shared.app.assembly import assemble
+from shared.app.entities import TABLES
+from shared.app.services import Services
+from shared.auth.roles.rows import TABLE as ROLES
+from shared.auth.roles.rows import RoleRecord, RoleStore
+from shared.base.ids import new_slugid
+from shared.queue.claims.rules import Worker
+from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE
+from shared.queue.tasks.rules import Resolved, State
 from shared.runtime import Runtime, utc_now
-from shared.services import Services
-from shared.storage.connection import AzureStorage
-from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE
+from shared.store.connection import AzureStorage
 from tests.simulator.topics import Topics
 from tests.simulator.world import POOL, World, settings
 from tests.twin.gate import open_gate

@@ -18,7 +18,7 @@ import taskcluster
 
 from admin.key_commands import KINDS
 from local.state import ROOT
-from shared.vault import Vault
+from shared.base.vault import Vault
 from tests.admin.operators import OLD_KEY, Operator
 from tests.host.service import eventually
 

@@ -17,7 +17,7 @@ from taskcluster.exceptions import TaskclusterRestFailure
 
 from local import drill, state
 from local.state import ROOT
-from shared.entities import TABLES
+from shared.app.entities import TABLES
 from tests.admin.operators import Operator
 from tests.local.stacks import free_ports
 

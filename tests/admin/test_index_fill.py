@@ -10,11 +10,11 @@ import pytest
 
 from admin import index_fill
 from admin.account import Records
-from shared.domain.task import Resolved
-from shared.errors import ResourceNotFound
+from shared.base.errors import ResourceNotFound
+from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime
-from shared.storage import keys
-from shared.storage.interface import Delete
+from shared.store import keys
+from shared.store.interface import Delete
 from tests.simulator.world import World
 
 

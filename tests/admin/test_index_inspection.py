@@ -13,12 +13,12 @@ from admin.account import Records
 from admin.index_inspection import TOP, IndexRow, inspect_index
 from admin.inspection import Finding, inspect_task
 from admin.output import Report, unwatched
-from shared.domain.dates import format_date
-from shared.domain.index import Entry
-from shared.domain.task import Resolved
+from shared.base.dates import format_date
+from shared.index.rules import Entry
+from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime
-from shared.storage import keys
-from shared.storage.interface import Create, Delete, Merge, Operation
+from shared.store import keys
+from shared.store.interface import Create, Delete, Merge, Operation
 from tests.simulator import indexing
 from tests.simulator.world import World
 

@@ -10,14 +10,14 @@ import pytest
 
 from admin.account import Records
 from admin.inspection import Finding, group_tasks, inspect_group, inspect_task
-from shared.domain.effects import row_of
-from shared.domain.task import Resolved, Task
+from shared.queue.groups.rows import active_values
+from shared.queue.tasks.effects import row_of
+from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE
+from shared.queue.tasks.rules import Resolved, Task
 from shared.runtime import Runtime
-from shared.storage import keys
-from shared.storage.counting import counting
-from shared.storage.group_rows import active_values
-from shared.storage.interface import Create, Delete, Merge, Operation, Receipt
-from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE
+from shared.store import keys
+from shared.store.counting import counting
+from shared.store.interface import Create, Delete, Merge, Operation, Receipt
 from tests.simulator.invariants import check_settled
 from tests.simulator.world import World
 from tests.twin.driver import Simulation

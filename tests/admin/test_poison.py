@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from shared.storage.counting import Kind
-from shared.storage.interface import Queues, Storage, StorageUnavailable
-from shared.storage.internal_messages import INTERNAL_QUEUES, RESOLVED_QUEUE, decode_body, encode_body
-from shared.usecases import poison
+from shared.overview import operations as poison
+from shared.queue.tasks.internal_messages import INTERNAL_QUEUES, RESOLVED_QUEUE, decode_body, encode_body
+from shared.store.counting import Kind
+from shared.store.interface import Queues, Storage, StorageUnavailable
 from tests.twin import Call, Fail, MemoryStorage, Phase
 from tests.twin.driver import Simulation
 from tests.twin.gate import open_gate
@@ -42,7 +42,8 @@ async def test_what_is_there_is_shown_and_stays(azure_storage: Storage) -> None:
         listed = await poison.listed(azure_storage.queues, RESOLVED_QUEUE)
         assert [entry["body"] for entry in listed] == [_body(1), GARBAGE]
     depths = {
-        entry["queue"]: (entry["messages"], entry["poison"]) for entry in await poison.depths(azure_storage.queues)
+        entry["queue"]: (entry["messages"], entry["poison"])
+        for entry in await poison.queue_depths(azure_storage.queues)
     }
     assert depths == {queue: (0, 2 if queue == RESOLVED_QUEUE else 0) for queue in INTERNAL_QUEUES}
 

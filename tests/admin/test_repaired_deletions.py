@@ -9,12 +9,12 @@ import pytest
 
 from admin.account import Records
 from admin.inspection import inspect_task
-from shared.domain.dates import format_date
-from shared.domain.task import Resolved
+from shared.base.dates import format_date
+from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime
-from shared.storage import keys
-from shared.storage.expiry import ExpiryStore
-from shared.storage.interface import Delete, StorageUnavailable
+from shared.store import keys
+from shared.store.expiring import ExpiryStore
+from shared.store.interface import Delete, StorageUnavailable
 from tests.simulator.expiring import HOUR
 from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import World

@@ -10,12 +10,12 @@ import pytest
 
 from admin.account import Records
 from admin.inspection import inspect_group, inspect_task
-from shared.domain.dates import format_date
-from shared.domain.effects import row_of
-from shared.domain.task import Resolved
+from shared.base.dates import format_date
+from shared.queue.tasks.effects import row_of
+from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime
-from shared.storage import keys
-from shared.storage.interface import Delete, TransactionRefused
+from shared.store import keys
+from shared.store.interface import Delete, TransactionRefused
 from tests.simulator.daily import SEED_VARIABLE, todays_chance, todays_seed
 from tests.simulator.invariants import check_settled
 from tests.simulator.situations import GROUP, A, B, C

@@ -13,14 +13,14 @@ import pytest
 
 from admin import backup
 from admin.backup import BackupError, import_tables
-from shared.domain.artifacts import MAX_DETAILS, Artifact, StorageType
-from shared.domain.index import MOST_DATA
-from shared.domain.task import Resolved
-from shared.entities import TABLES
-from shared.storage.interface import Row, StorageUnavailable
-from shared.usecases import audit
-from shared.usecases.group_jobs import GroupJob
-from shared.usecases.roles import RoleRequest
+from shared.app.entities import TABLES
+from shared.auth import audit
+from shared.auth.roles.accounts import RoleRequest
+from shared.index.rules import MOST_DATA
+from shared.queue.artifacts.rules import MAX_DETAILS, Artifact, StorageType
+from shared.queue.groups.jobs import GroupJob
+from shared.queue.tasks.rules import Resolved
+from shared.store.interface import Row, StorageUnavailable
 from tests.simulator.expiring import CLIENT, everybody, everything
 from tests.simulator.indexing import entry
 from tests.simulator.situations import GROUP, C

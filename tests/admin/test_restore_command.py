@@ -20,10 +20,10 @@ import pytest
 from admin import backup
 from local.azurite import Azurite
 from local.state import ROOT
-from shared.entities import TABLES
-from shared.storage import keys
-from shared.storage.connection import AzureStorage
-from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE
+from shared.app.entities import TABLES
+from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE
+from shared.store import keys
+from shared.store.connection import AzureStorage
 from tests.admin.test_restore import exported, one_of_everything, open_world
 
 COPIES = 400

@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from shared.assembly import assemble
-from shared.domain.claims import Worker
-from shared.domain.dates import format_date
-from shared.domain.definition import Definition
-from shared.domain.task import Resolved
-from shared.events.messages import EventMessage
-from shared.ids import new_slugid
+from shared.app.assembly import assemble
+from shared.app.services import Services
+from shared.base.dates import format_date
+from shared.base.ids import new_slugid
+from shared.base.settings import Settings
+from shared.queue.claims.rules import Worker
+from shared.queue.claims.work import Claim
+from shared.queue.events.messages import EventMessage
+from shared.queue.tasks.definition import Definition
+from shared.queue.tasks.internal_messages import GROUP_QUEUE, ResolvedMessage
+from shared.queue.tasks.messages import pending_queue
+from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime, utc_now
-from shared.services import Services
-from shared.settings import Settings
-from shared.storage.counting import Operations, counting
-from shared.storage.interface import Storage
-from shared.storage.internal_messages import GROUP_QUEUE, ResolvedMessage
-from shared.storage.messages import pending_queue
-from shared.usecases.work import Claim
+from shared.store.counting import Operations, counting
+from shared.store.interface import Storage
 
 POOL = "provisioner/pool"
 WORKER = Worker(worker_group="group", worker_id="worker")

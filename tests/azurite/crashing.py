@@ -9,12 +9,12 @@ from collections.abc import Collection, Mapping, Sequence
 import aiohttp
 
 from local.azurite import Azurite
-from shared.storage.connection import AzureStorage
-from shared.storage.exchange import Connections
-from shared.storage.interface import Row, Storage
-from shared.storage.names import Names
-from shared.storage.pipeline import Transport
-from shared.storage.wire import Patience
+from shared.store.connection import AzureStorage
+from shared.store.exchange import Connections
+from shared.store.interface import Row, Storage
+from shared.store.names import Names
+from shared.store.pipeline import Transport
+from shared.store.wire import Patience
 from tests.azurite.inside import BlobInside, Inside, MessageInside, View
 from tests.azurite.killing import Killing, KillingExchange, KillingTransport
 from tests.azurite.simulation import AzuriteSimulation, RequestLoop

@@ -23,10 +23,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from local.azurite import ACCOUNT, Azurite
-from shared.storage.connection import AzureStorage, Endpoints
-from shared.storage.exchange import Connections
-from shared.storage.pipeline import Transport
-from shared.storage.wire import Patience
+from shared.store.connection import AzureStorage, Endpoints
+from shared.store.exchange import Connections
+from shared.store.pipeline import Transport
+from shared.store.wire import Patience
 
 TENANT = "00000000-0000-0000-0000-00000000000a"
 AUDIENCE = "https://storage.azure.com"

@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from local.azurite import ACCOUNT, Azurite
-from shared.storage.interface import Row, Value
-from shared.storage.names import Names
+from shared.store.interface import Row, Value
+from shared.store.names import Names
 
 PRELOAD = Path(__file__).parent / "inside.cjs"
 _SINCE = datetime(1970, 1, 1, tzinfo=UTC)

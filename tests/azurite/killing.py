@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from shared.storage.counting import Kind
-from shared.storage.names import Names
-from shared.storage.pipeline import Transport
-from shared.storage.wire import Answer, Exchange, Patience, Request
+from shared.store.counting import Kind
+from shared.store.names import Names
+from shared.store.pipeline import Transport
+from shared.store.wire import Answer, Exchange, Patience, Request
 from tests.azurite.inside import View, milliseconds
 from tests.azurite.simulation import RequestLoop
 from tests.twin.clock import VirtualClock

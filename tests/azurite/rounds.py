@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
-from shared.storage.exchange import Connections
-from shared.storage.pipeline import Transport
-from shared.storage.wire import Answer, Patience, Request
+from shared.store.exchange import Connections
+from shared.store.pipeline import Transport
+from shared.store.wire import Answer, Patience, Request
 
 T = TypeVar("T")
 

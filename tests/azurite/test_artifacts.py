@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from shared.assembly import assemble
-from shared.domain.artifacts import Artifact, StorageType, Upload
-from shared.domain.claims import Worker
-from shared.domain.dates import format_date
-from shared.domain.definition import Definition
-from shared.domain.task import Resolved
-from shared.errors import ResourceNotFound
-from shared.ids import new_slugid
+from shared.app.assembly import assemble
+from shared.app.services import Services
+from shared.base.dates import format_date
+from shared.base.errors import ResourceNotFound
+from shared.base.ids import new_slugid
+from shared.queue.artifacts.rows import ArtifactStore, Stored
+from shared.queue.artifacts.rules import Artifact, StorageType, Upload
+from shared.queue.artifacts.uploads import BLOCK
+from shared.queue.claims.rules import Worker
+from shared.queue.tasks.definition import Definition
+from shared.queue.tasks.internal_messages import ResolvedMessage
+from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime, utc_now
-from shared.services import Services
-from shared.storage import keys
-from shared.storage.artifacts import ArtifactStore, Stored
-from shared.storage.interface import Storage
-from shared.storage.internal_messages import ResolvedMessage
-from shared.usecases.uploads import BLOCK
+from shared.store import keys
+from shared.store.interface import Storage
 from tests.simulator.topics import Topics
 from tests.simulator.world import settings
 from tests.twin.gate import open_gate

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.auth.client_store import ClientChanged, ClientExists, ClientRecord, ClientStore
-from shared.auth.role_store import RoleRecord, RolesChanged, RoleStore
-from shared.storage.interface import Storage
-from shared.vault import Vault
+from shared.auth.clients.rows import ClientChanged, ClientExists, ClientRecord, ClientStore
+from shared.auth.roles.rows import RoleRecord, RolesChanged, RoleStore
+from shared.base.vault import Vault
+from shared.store.interface import Storage
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 VAULT = Vault([base64.urlsafe_b64encode(b"k" * 32).decode()])

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from shared.storage.counting import Kind, counting
-from shared.storage.interface import BlobMissing, BlobProperties, Blobs, Storage
+from shared.store.counting import Kind, counting
+from shared.store.interface import BlobMissing, BlobProperties, Blobs, Storage
 
 _TYPE = "application/json; charset=utf-8"
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from local.state import ROOT
-from shared.concurrency import together
-from shared.domain.artifacts import StorageType, Upload
-from shared.domain.task import Resolved
-from shared.ids import new_slugid
-from shared.storage.counting import counting
-from shared.storage.interface import Storage
-from shared.usecases.work import Claim
+from shared.base.concurrency import together
+from shared.base.ids import new_slugid
+from shared.queue.artifacts.rules import StorageType, Upload
+from shared.queue.claims.work import Claim
+from shared.queue.tasks.rules import Resolved
+from shared.store.counting import counting
+from shared.store.interface import Storage
 from tests.azurite.budget_table import evaluated, figures, table
 from tests.azurite.budgets import BUDGETS, POOL, WORKER, Bench, Budget
 from tests.azurite.calls import artifacts, handlers

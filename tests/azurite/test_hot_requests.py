@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from local.azurite import Azurite
-from shared.storage.connection import AzureStorage
-from shared.storage.interface import Create, Delete, Merge, Replace, Row, Upsert, Value
+from shared.store.connection import AzureStorage
+from shared.store.interface import Create, Delete, Merge, Replace, Row, Upsert, Value
 
 AZURITE = settings(
     deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

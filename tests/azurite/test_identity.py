@@ -19,15 +19,15 @@ from azure.storage.blob import UserDelegationKey
 from yarl import URL
 
 from local.azurite import Azurite
-from shared.assembly import assemble
-from shared.domain.claims import Worker
-from shared.domain.task import Resolved, State
-from shared.ids import new_slugid
+from shared.app.assembly import assemble
+from shared.base.ids import new_slugid
+from shared.queue.claims.rules import Worker
+from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, ResolvedMessage
+from shared.queue.tasks.rules import Resolved, State
 from shared.runtime import Runtime, utc_now
-from shared.storage.connection import AzureStorage, Endpoints
-from shared.storage.interface import StorageUnavailable, Upsert
-from shared.storage.internal_messages import DEADLINE_QUEUE, ResolvedMessage
-from shared.storage.signing import SignedAccess
+from shared.store.connection import AzureStorage, Endpoints
+from shared.store.interface import StorageUnavailable, Upsert
+from shared.store.signing import SignedAccess
 from tests.azurite.identity import Identity, make_certificate, open_account
 from tests.simulator.topics import Topics
 from tests.simulator.world import POOL, World, settings

@@ -8,11 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from shared.concurrency import together
-from shared.domain.index import Entry
-from shared.ids import new_slugid
+from shared.base.concurrency import together
+from shared.base.ids import new_slugid
+from shared.index.rules import Entry
 from shared.runtime import utc_now
-from shared.storage.interface import Storage
+from shared.store.interface import Storage
 from tests.azurite.budgets import Bench
 
 PATH = "race.v2.latest"

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.storage.counting import Kind, counting
-from shared.storage.interface import Message, Queues, Receipt, ReceiptLost, Storage
+from shared.store.counting import Kind, counting
+from shared.store.interface import Message, Queues, Receipt, ReceiptLost, Storage
 
 
 @pytest.fixture

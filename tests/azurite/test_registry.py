@@ -8,21 +8,21 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.concurrency import together
-from shared.domain.dates import parse_date
-from shared.domain.effects import ChangePoolRows, PoolRow
-from shared.domain.task import State
-from shared.ids import new_slugid
+from shared.base.concurrency import together
+from shared.base.dates import parse_date
+from shared.base.ids import new_slugid
+from shared.queue.pools.directory import Declaration, DirectoryStore, Kind
+from shared.queue.pools.index import Counts, PoolIndex
+from shared.queue.pools.rows import PoolStore
+from shared.queue.pools.worker_rows import HISTORY, LIFE, Quarantine, WorkerStore
+from shared.queue.tasks.effects import ChangePoolRows, PoolRow
+from shared.queue.tasks.known import KnownStatuses
+from shared.queue.tasks.rules import State
 from shared.runtime import Runtime, utc_now
-from shared.storage import keys
-from shared.storage.counting import counting
-from shared.storage.directory import Declaration, DirectoryStore, Kind
-from shared.storage.expiry import ExpiryStore
-from shared.storage.interface import Storage, TransactionRefused
-from shared.storage.known import KnownStatuses
-from shared.storage.pool_index import Counts, PoolIndex
-from shared.storage.pools import PoolStore
-from shared.storage.workers import HISTORY, LIFE, Quarantine, WorkerStore
+from shared.store import keys
+from shared.store.counting import counting
+from shared.store.expiring import ExpiryStore
+from shared.store.interface import Storage, TransactionRefused
 
 POOL = "provisioner/pool"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -25,8 +25,8 @@ from cryptography.x509.oid import NameOID
 
 from local.azurite import ACCOUNT
 from local.child import Child
-from shared.storage.connection import AzureStorage, Endpoints
-from shared.storage.interface import Storage
+from shared.store.connection import AzureStorage, Endpoints
+from shared.store.interface import Storage
 from tests.azurite.identity import trusting
 
 TIMEOUT = 30

@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from shared.storage.counting import counting
-from shared.storage.interface import Storage
+from shared.store.counting import counting
+from shared.store.interface import Storage
 
 
 @pytest.fixture

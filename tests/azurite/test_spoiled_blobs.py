@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import requests
 
-from shared.storage.interface import Storage
+from shared.store.interface import Storage
 
 CONTENT = b"content"
 PATH = "task/0/digest"

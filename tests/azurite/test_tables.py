@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.storage.connection import AzureStorage
-from shared.storage.counting import Kind, counting
-from shared.storage.interface import (
+from shared.store.connection import AzureStorage
+from shared.store.counting import Kind, counting
+from shared.store.interface import (
     Create,
     Delete,
     Merge,

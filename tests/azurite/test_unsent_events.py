@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from local.azurite import Azurite
-from shared.storage import keys
-from shared.storage.internal_messages import EVENTS_QUEUE
+from shared.queue.tasks.internal_messages import EVENTS_QUEUE
+from shared.store import keys
 from tests.azurite.crashing import Worlds
 from tests.azurite.inside import PRELOAD
 from tests.simulator.situations import GROUP, A

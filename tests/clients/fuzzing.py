@@ -20,7 +20,7 @@ from schemathesis.core.failures import Failure, FailureGroup
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi import checks
 
-from shared.types import SLUGID_PATTERN
+from shared.base.types import SLUGID_PATTERN
 from tests.clients.deployment import Credentials
 
 _AS_DOCUMENTED = [

@@ -18,7 +18,7 @@ from typing import Any
 import requests
 import taskcluster
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.clients.deployment import Credentials, Deployment, a_task, format_time
 from tests.host.service import eventually
 

@@ -11,7 +11,7 @@ from azure.data.tables import TableServiceClient
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
-from shared.storage import keys
+from shared.store import keys
 
 _SETTLE_SECONDS = 30.0
 _QUIET_SECONDS = 2.5

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from shared.auth.scopes import ScopeSet, render, scopes_of
-from shared.endpoints import provisioners, task_queues
-from shared.ids import new_slugid
+from shared.api.scopes import ScopeSet, render, scopes_of
+from shared.base.ids import new_slugid
+from shared.queue.pools import endpoints as task_queues
+from shared.queue.pools import provisioner_endpoints as provisioners
 from tests.admin.command_line import run_command
 from tests.clients.deployment import Credentials, Deployment, a_task
 

@@ -12,7 +12,7 @@ import pytest
 import taskcluster.aio
 from taskcluster.exceptions import TaskclusterAuthFailure, TaskclusterRestFailure
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.clients.deployment import Deployment, a_task, format_time
 from tests.host.events import Events
 

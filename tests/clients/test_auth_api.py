@@ -10,7 +10,7 @@ from typing import Any
 import mohawk
 import pytest
 
-from shared.endpoints.apis import AUTH
+from shared.app.apis import AUTH
 from tests.clients.deployment import Credentials, Deployment, format_time, javascript
 
 ENDPOINTS = {endpoint.name: endpoint for endpoint in AUTH.endpoints}

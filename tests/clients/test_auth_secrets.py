@@ -20,8 +20,8 @@ from taskcluster import utils
 from local import state
 from local.azurite import ACCOUNT_KEY
 from local.stack import Stack, StackOptions
-from shared.events.exchanges import TOPICS
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
+from shared.queue.events.exchanges import TOPICS
 from tests.clients.deployment import Credentials, Deployment, a_task, format_time, temporary
 from tests.host.service import eventually
 from tests.local.stacks import free_ports

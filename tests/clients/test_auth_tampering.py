@@ -12,8 +12,8 @@ import pytest
 import taskcluster
 from taskcluster import utils
 
-from shared.auth import credentials as issuing
-from shared.auth.credentials import parse_certificate
+from shared.auth import certificates as issuing
+from shared.auth.certificates import parse_certificate
 from tests.clients.deployment import Credentials, Deployment, javascript, temporary
 
 NAME = "test/temporary"

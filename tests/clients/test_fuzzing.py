@@ -12,10 +12,9 @@ import pytest
 import schemathesis
 import taskcluster
 
-from shared.ids import new_slugid
-from shared.reference.documents import AUTH, INDEX, OBJECT, QUEUE
-from shared.reference.openapi import openapi
-from shared.reference.references import Service
+from shared.app.reference.documents import AUTH, INDEX, OBJECT, QUEUE
+from shared.app.reference.openapi import Service, openapi
+from shared.base.ids import new_slugid
 from tests.clients.deployment import Credentials, Deployment, a_task, format_time
 from tests.clients.fuzzing import Fuzzer, Known, Sent
 from tests.clients.stored import Storage

@@ -16,9 +16,9 @@ import taskcluster
 from taskcluster.exceptions import TaskclusterRestFailure
 from taskgraph.util import taskcluster as tools
 
+from shared.app.apis import INDEX
 from shared.auth import hawk
-from shared.endpoints.apis import INDEX
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.clients.deployment import Credentials, Deployment, Outcome, format_time, javascript
 from tests.host.service import eventually
 

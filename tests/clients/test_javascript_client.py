@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from local import state
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.clients.deployment import Credentials, Deployment, Outcome, a_task, format_time, javascript
 
 SCRIPT = Path(__file__).with_name("main_job.mjs")

@@ -12,7 +12,7 @@ import requests
 import taskcluster
 from taskgraph.util import taskcluster as tools
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.clients.deployment import Deployment
 from tests.clients.graphs import SCHEDULER, Graph
 from tests.host.events import Events

@@ -8,10 +8,9 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
-from shared.domain.history import MINUTES, Figures, Sample, class_of, floor
+from shared.queue.pools.load import MINUTES, Figures, HistoryStore, Sample, class_of, floor
 from shared.runtime import utc_now
-from shared.storage.connection import AzureStorage
-from shared.storage.history import HistoryStore
+from shared.store.connection import AzureStorage
 
 SAMPLES = 288
 

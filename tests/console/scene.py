@@ -11,7 +11,7 @@ from typing import Any
 import requests
 import taskcluster
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.clients.deployment import Deployment, a_task, format_time
 
 LOG = "public/logs/live.log"

@@ -7,13 +7,12 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
-from shared.domain.dates import format_date
-from shared.domain.history import Figures, Sample
+from shared.base.dates import format_date
+from shared.queue.pools.load import Figures, HistoryStore, Sample
 from shared.runtime import utc_now
-from shared.storage import keys
-from shared.storage.connection import AzureStorage
-from shared.storage.history import HistoryStore
-from shared.storage.interface import Create, Delete, Merge, Storage
+from shared.store import keys
+from shared.store.connection import AzureStorage
+from shared.store.interface import Create, Delete, Merge, Storage
 
 PENDING = Figures(pending=1, oldest=60)
 

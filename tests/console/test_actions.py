@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.clients.deployment import Deployment, temporary
 from tests.console.browser import Watch
 from tests.console.conftest import OpenPage

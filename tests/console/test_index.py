@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import taskcluster
 from playwright.sync_api import expect
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.clients.deployment import Deployment, format_time
 from tests.console.browser import Watch
 from tests.console.conftest import OpenPage

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.clients.deployment import Deployment
 from tests.console.browser import Watch
 from tests.console.conftest import OpenPage

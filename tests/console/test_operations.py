@@ -9,9 +9,9 @@ from azure.core.exceptions import ResourceExistsError
 from azure.storage.queue import QueueClient
 from playwright.sync_api import expect
 
-from shared.ids import new_slugid
-from shared.storage.internal_messages import RESOLVED_QUEUE, encode_body
-from shared.storage.messages import poison_queue
+from shared.base.ids import new_slugid
+from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, encode_body
+from shared.queue.tasks.messages import poison_queue
 from tests.console.browser import Watch
 from tests.console.conftest import OpenPage
 from tests.console.scene import Scene

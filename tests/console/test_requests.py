@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from playwright.sync_api import Request, expect
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.console.browser import Watch
 from tests.console.conftest import OpenPage
 from tests.console.scene import LOG, Scene

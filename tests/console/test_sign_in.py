@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from local import ui
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.clients.deployment import Credentials, Deployment, temporary
 from tests.console.browser import SESSION_KEY, Watch
 from tests.console.conftest import OpenPage

@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from shared.domain import announcements, claims, transitions
-from shared.domain.creation import initial_task
-from shared.domain.definition import Definition
-from shared.domain.effects import Decision
-from shared.domain.events import ArtifactEvent, Exchange, GroupEvent, TaskEvent
-from shared.domain.priority import Priority
-from shared.domain.task import MessageHandle, PriorityChange, Resolved, Task
-from shared.events.messages import EventMessage, render
+from shared.base.priority import Priority
+from shared.queue.claims import rules as claims
+from shared.queue.events import rules as announcements
+from shared.queue.events.messages import EventMessage, render
+from shared.queue.events.rules import ArtifactEvent, Exchange, GroupEvent, TaskEvent
+from shared.queue.tasks import transitions
+from shared.queue.tasks.definition import Definition, initial_task
+from shared.queue.tasks.effects import Decision
+from shared.queue.tasks.rules import MessageHandle, PriorityChange, Resolved, Task
 
 TASK_ID = "AAAAAAAAQACAAAAAAAAAAA"
 GROUP_ID = "BBBBBBBBRBCBBBBBBBBBBQ"

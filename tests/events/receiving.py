@@ -11,7 +11,7 @@ from azure.servicebus import ServiceBusReceivedMessage, ServiceBusReceiveMode
 from azure.servicebus.aio import ServiceBusClient
 
 from local.service_bus import ServiceBus
-from shared.events.publisher import EventPublisher
+from shared.queue.events.publisher import EventPublisher
 
 SUBSCRIPTION = "all"
 PATIENCE = 30.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.domain.retrying import Retries
-from shared.events.breaker import Breaker
+from shared.base.retrying import Retries
+from shared.queue.events.failures import Breaker
 
 
 class Clock:

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import pytest
 
 from local.service_bus import ServiceBus
-from shared.domain.events import TaskEvent
-from shared.events.messages import EventMessage, render
-from shared.events.pointers import from_json, to_json
-from shared.events.publisher import EventPublisher
-from shared.events.unavailable import EventsUnavailable
+from shared.queue.events.failures import EventsUnavailable
+from shared.queue.events.messages import EventMessage, render
+from shared.queue.events.pointers import from_json, to_json
+from shared.queue.events.publisher import EventPublisher
+from shared.queue.events.rules import TaskEvent
 from tests.events.builders import Life
 from tests.events.receiving import SUBSCRIPTION, publishing, received, stored
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from listen.filters import CorrelationRule, PatternError, SqlRule, TrueRule, rules_for
-from shared.domain.events import Exchange
-from shared.events.exchanges import ENTRIES, TOPICS
+from shared.queue.events.exchanges import ENTRIES, TOPICS
+from shared.queue.events.rules import Exchange
 from tests.events.builders import Life
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from listen.filters import MAX_SQL, CorrelationRule, PatternError, Rule, SqlRule, TrueRule, pattern_for, rules_for
-from shared.domain.events import Exchange
-from shared.domain.routes import check_routes, route_properties
-from shared.events.messages import render_group
+from shared.queue.events.messages import render_group
+from shared.queue.events.rules import Exchange, check_routes, route_properties
 from tests.events.builders import GROUP_ID, TASK_ID, Life, group_event
 from tests.events.sql import evaluate
 from tests.events.topic_patterns import matches, selects

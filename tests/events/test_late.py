@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.domain.events import Exchange, TaskEvent
-from shared.domain.priority import PRIORITIES
-from shared.domain.task import Resolved, State
-from shared.errors import ApiError
-from shared.events.messages import EventMessage, render, render_group
-from shared.events.pointers import from_json, to_json
+from shared.base.errors import ApiError
+from shared.base.priority import PRIORITIES
+from shared.queue.events.messages import EventMessage, render, render_group
+from shared.queue.events.pointers import from_json, to_json
+from shared.queue.events.rules import Exchange, TaskEvent
+from shared.queue.tasks.rules import Resolved, State
 from tests.events.builders import Life, group_event
 
 Step = Callable[[Life], list[EventMessage]]

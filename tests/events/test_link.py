@@ -1,4 +1,4 @@
-"""Opening a link: what `shared.events.link` knows of the inside of azure-servicebus, and fails here when it changes."""
+"""Opening a link: what `shared.queue.events.link` knows of the inside of azure-servicebus, and fails if it changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from azure.servicebus.aio import ServiceBusClient
 
 from local.service_bus import ServiceBus
-from shared.events.link import POLL_SECONDS, Link
+from shared.queue.events.link import POLL_SECONDS, Link
 
 TOPIC = "task-pending"
 THE_SDKS_PAUSE = 0.05

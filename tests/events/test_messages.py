@@ -10,13 +10,13 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped] # no types are shipped
 import pytest
 
-from shared.domain import announcements
-from shared.domain.artifacts import ANNOUNCED_AT_ONCE, FINISHED_LATER, StorageType
-from shared.domain.events import Exchange, TaskEvent
-from shared.domain.task import Resolved
-from shared.events.exchanges import TOPICS, entry_of
-from shared.events.messages import EventMessage, render, render_group
-from shared.reference.event_schemas import MESSAGES
+from shared.queue.artifacts.rules import ANNOUNCED_AT_ONCE, FINISHED_LATER, StorageType
+from shared.queue.events import rules as announcements
+from shared.queue.events.exchanges import TOPICS, entry_of
+from shared.queue.events.messages import EventMessage, render, render_group
+from shared.queue.events.rules import Exchange, TaskEvent
+from shared.queue.events.schemas import MESSAGES
+from shared.queue.tasks.rules import Resolved
 from tests.events.builders import GROUP_ID, TASK_ID, Life, group_event
 
 SCHEMAS = {name: model.model_json_schema() for name, model in MESSAGES.items()}

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.domain.events import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent
-from shared.domain.priority import PRIORITIES
-from shared.domain.task import State
-from shared.events.pointers import OtherVersion, from_json, to_json
+from shared.base.priority import PRIORITIES
+from shared.queue.events.pointers import OtherVersion, from_json, to_json
+from shared.queue.events.rules import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent
+from shared.queue.tasks.rules import State
 from tests.events.builders import GROUP_ID, TASK_ID, Life, group_event
 
 moments = st.integers(0, 4_000_000_000_000).map(lambda ms: datetime.fromtimestamp(ms // 1000, UTC))

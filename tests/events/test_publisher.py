@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from local.service_bus import ServiceBus
-from shared.domain.task import Resolved
-from shared.events.publisher import EventPublisher
-from shared.events.unavailable import EventsUnavailable
+from shared.queue.events.failures import EventsUnavailable
+from shared.queue.events.publisher import EventPublisher
+from shared.queue.tasks.rules import Resolved
 from tests.events.attempts import (
     TOPIC,
     Clock,

@@ -9,9 +9,9 @@ from typing import Literal
 import pytest
 
 from local.service_bus import ServiceBus
-from shared.events.messages import EventMessage
-from shared.events.publisher import EventPublisher
-from shared.events.unavailable import EventsUnavailable
+from shared.queue.events.failures import EventsUnavailable
+from shared.queue.events.messages import EventMessage
+from shared.queue.events.publisher import EventPublisher
 from tests.events.attempts import LONGEST_PAUSE, OTHER, TOPIC, Clock, all_received, attempt, one, until
 from tests.events.receiving import publishing, sends, stored
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from local.service_bus import ServiceBus
-from shared.events.publisher import EventPublisher
+from shared.queue.events.publisher import EventPublisher
 from tests.events.attempts import (
     LONGEST_PAUSE,
     OTHER,

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from local.service_bus import ServiceBus
-from shared.events.publisher import EventPublisher
-from shared.events.unavailable import EventsUnavailable
+from shared.queue.events.failures import EventsUnavailable
+from shared.queue.events.publisher import EventPublisher
 from tests.events.attempts import (
     LONGEST_PAUSE,
     OTHER,

@@ -9,9 +9,9 @@ import pytest
 import taskcluster
 
 from listen.filters import pattern_for
-from shared.domain.events import Exchange
-from shared.events.exchanges import ENTRIES, TOPICS, Entry, entry_of, parse_exchange
-from shared.reference.exchanges import exchanges_reference
+from shared.app.reference.documents import exchanges_reference
+from shared.queue.events.exchanges import ENTRIES, TOPICS, Entry, entry_of, parse_exchange
+from shared.queue.events.rules import Exchange
 
 CLIENT = taskcluster.QueueEvents({"rootUrl": "https://tc.example.com"})
 

@@ -14,7 +14,7 @@ from typing import Any
 from azure.servicebus import ServiceBusReceivedMessage, ServiceBusReceiveMode
 from azure.servicebus.aio import ServiceBusClient
 
-from shared.events.exchanges import TOPICS
+from shared.queue.events.exchanges import TOPICS
 
 SUBSCRIPTION = "spy"
 """Declared on every topic of the stacks under test."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from shared.concurrency import in_waves
-from shared.domain.task import State, Task
-from shared.storage import keys
-from shared.storage.codec import decode_task
-from shared.storage.connection import AzureStorage
-from shared.storage.interface import Row, Storage
+from shared.base.concurrency import in_waves
+from shared.queue.tasks.codec import decode_task
+from shared.queue.tasks.rules import State, Task
+from shared.store import keys
+from shared.store.connection import AzureStorage
+from shared.store.interface import Row, Storage
 from tests.host.service import Running, eventually
 
 AT_ONCE = 16

@@ -19,8 +19,8 @@ import taskcluster.utils
 from taskcluster.exceptions import TaskclusterAuthFailure, TaskclusterRestFailure
 
 from local.stack import Stack
-from shared.domain.dates import format_date
-from shared.ids import new_slugid
+from shared.base.dates import format_date
+from shared.base.ids import new_slugid
 from tests.clients.deployment import Deployment
 from tests.host.events import Events
 from tests.host.published import Published

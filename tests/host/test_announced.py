@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.host.events import Event, Kind
 from tests.host.service import METADATA, Service, in_future
 

@@ -10,7 +10,7 @@ import requests
 import taskcluster
 from taskcluster.aio.download import downloadArtifactToBuf
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.host.artifacts import TIMEOUT, Run
 from tests.host.service import Service, in_future, refused
 

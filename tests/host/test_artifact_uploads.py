@@ -11,7 +11,7 @@ import requests
 from azure.storage.blob import BlobBlock, BlobClient, ContainerClient, ContentSettings
 
 from local.azurite import ACCOUNT, ACCOUNT_KEY
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.host.artifacts import PACKED, TEXT, TIMEOUT, Run
 from tests.host.service import Service, eventually, refused
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from local import state
 from local.stack import Stack, StackOptions
-from shared.storage.keys import PUBLIC
+from shared.store.keys import PUBLIC
 from tests.host.artifacts import TIMEOUT, Run
 from tests.host.conftest import QUICK, STRAIGHT
 from tests.host.service import Running, Service, refused

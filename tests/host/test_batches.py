@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.host.service import Service, refused
 
 

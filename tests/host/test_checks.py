@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from shared.auth.scopes import scopes_of
-from shared.ids import new_slugid
+from shared.api.scopes import scopes_of
+from shared.base.ids import new_slugid
 from tests.host.service import Service, in_future, refused
 from tests.host.wire import API, send
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.host.projections import settle
 from tests.host.service import Service, at_once
 from tests.host.test_dependencies import create_all

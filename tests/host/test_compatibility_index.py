@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.host.service import Service, eventually, in_future
 from tests.host.wire import send
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.host.service import Service, refused
 
 

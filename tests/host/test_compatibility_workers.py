@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.host.bare_worker import claims, find, poll
 from tests.host.service import Service, eventually, in_future, refused
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.ids import new_slugid
+from shared.base.dates import format_date
+from shared.base.ids import new_slugid
 from tests.host.service import METADATA, Service, in_future, refused
 
 MINUTE = 60

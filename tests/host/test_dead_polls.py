@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.host.conftest import start
 from tests.host.service import Running, Service, eventually
 from tests.host.wire import API, JSON, signature

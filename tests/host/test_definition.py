@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from shared.domain.dates import a_year_after, format_date, parse_date
-from shared.ids import new_slugid
+from shared.base.dates import a_year_after, format_date, parse_date
+from shared.base.ids import new_slugid
 from tests.host.service import METADATA, Refused, Service, eventually, in_future, outcome, refused
 from tests.host.wire import send
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from local.state import ROOT
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.host.service import Service
 
 PATIENCE = 60

@@ -16,7 +16,7 @@ import pytest
 from local import state
 from local.child import Child
 from local.stack import Stack, StackOptions
-from shared.domain.priority import PRIORITIES
+from shared.base.priority import PRIORITIES
 from tests.host.conftest import QUICK
 from tests.host.service import Running, Service, eventually
 from tests.host.workers import MODES, start_worker

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.host.events import Event
 from tests.host.service import Service, eventually, in_future, refused
 

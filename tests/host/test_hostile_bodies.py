@@ -21,8 +21,8 @@ import pytest
 
 from local.state import StackState
 from shared.api.endpoint import Endpoint
-from shared.endpoints.apis import AUTH, INDEX, OBJECT, QUEUE
-from shared.ids import new_slugid
+from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE
+from shared.base.ids import new_slugid
 from tests.host.conftest import start
 from tests.host.service import Service
 from tests.host.wire import JSON, Answer, send

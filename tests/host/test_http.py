@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.host.service import Service, refused
 from tests.host.wire import API, send
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from shared.api.answer import at_root, fixed_headers
-from shared.version import VERSION
+from shared.base.version import VERSION
 from tests.host.service import Service, refused
 from tests.host.wire import API, send
 

@@ -8,7 +8,7 @@ import pytest
 import requests
 from taskcluster.upload import uploadFromBuf
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.host.artifacts import PACKED, TEXT, TIMEOUT, Run
 from tests.host.service import Service, refused
 

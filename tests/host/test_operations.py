@@ -9,9 +9,9 @@ import pytest
 from azure.core.exceptions import ResourceExistsError
 from azure.storage.queue import QueueClient
 
-from shared.ids import new_slugid
-from shared.storage.internal_messages import INTERNAL_QUEUES, RESOLVED_QUEUE, encode_body
-from shared.storage.messages import poison_queue
+from shared.base.ids import new_slugid
+from shared.queue.tasks.internal_messages import INTERNAL_QUEUES, RESOLVED_QUEUE, encode_body
+from shared.queue.tasks.messages import poison_queue
 from tests.host.service import Service, eventually, in_future, refused
 
 LONG_AGO = -3600

@@ -23,8 +23,8 @@ import pytest
 import taskcluster.aio
 
 from local.state import StackState
-from shared.domain.dates import format_date
-from shared.ids import new_slugid
+from shared.base.dates import format_date
+from shared.base.ids import new_slugid
 from tests.host.conftest import start
 from tests.host.service import Running, Service
 from tests.host.wire import API, signature

@@ -15,8 +15,8 @@ import pytest
 from azure.core.exceptions import ResourceNotFoundError
 from azure.storage.queue import QueueClient
 
-from shared.ids import new_slugid
-from shared.storage.internal_messages import (
+from shared.base.ids import new_slugid
+from shared.queue.tasks.internal_messages import (
     CLAIM_QUEUE,
     DEADLINE_QUEUE,
     EVENTS_QUEUE,
@@ -25,7 +25,7 @@ from shared.storage.internal_messages import (
     RESOLVED_QUEUE,
     encode_body,
 )
-from shared.storage.messages import poison_queue
+from shared.queue.tasks.messages import poison_queue
 from tests.host.projections import settle
 from tests.host.service import Service, eventually, in_future
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from admin.signing import signed_url
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.host.service import Service, eventually, in_future, refused
 from tests.host.wire import API, send
 

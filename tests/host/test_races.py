@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from shared.domain.dates import parse_date
-from shared.ids import new_slugid
+from shared.base.dates import parse_date
+from shared.base.ids import new_slugid
 from tests.host.projections import settle
 from tests.host.service import Refused, Service, at_once, eventually, outcome, refused
 

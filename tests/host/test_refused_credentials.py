@@ -7,7 +7,7 @@ import time
 import pytest
 import taskcluster
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.host.service import Service, refused
 
 LIMIT_SECONDS = 420.0

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from shared.domain.dates import parse_date
-from shared.ids import new_slugid
+from shared.base.dates import parse_date
+from shared.base.ids import new_slugid
 from tests.host.service import Service, in_future, refused
 from tests.host.wire import API, send
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
 from tests.host.service import Service, in_future, refused
 
 REASONS = ["worker-shutdown", "malformed-payload", "resource-unavailable", "internal-error", "intermittent-task"]

@@ -20,7 +20,7 @@ from local.state import ROOT
 from local.worker_pool import Look, PoolOptions, WorkerPool
 from local.workers import load_path
 from local.workers import run as look_after
-from shared.domain.priority import PRIORITIES
+from shared.base.priority import PRIORITIES
 from tests.host.bare_worker import polling
 from tests.host.projections import settle
 from tests.host.scriptworker import payload, scriptworker

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from shared.domain.priority import PRIORITIES
+from shared.base.priority import PRIORITIES
 from tests.host import bare_worker
 from tests.host.bare_worker import Plain, claims, find, poll, poll_urls
 from tests.host.service import Service, eventually

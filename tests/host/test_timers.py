@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.domain.dates import parse_date
+from shared.base.dates import parse_date
 from tests.host.conftest import HASTY_CLAIM_SECONDS
 from tests.host.service import Service, in_future, refused
 

@@ -22,11 +22,11 @@ from bench.cost_model.model import PROFILES, QUEUE_FUNCTIONS, TIMER_FUNCTIONS, M
 from bench.cost_model.tables import DOCUMENT, MARKS, document, report
 from local.state import ROOT
 from local.templates import flex
-from shared.domain.priority import PRIORITIES
-from shared.domain.task import Resolved
-from shared.settings import Settings
-from shared.storage.counting import counting
-from shared.usecases.poll_urls import LIFE
+from shared.base.priority import PRIORITIES
+from shared.base.settings import Settings
+from shared.queue.claims.poll_urls import LIFE
+from shared.queue.tasks.rules import Resolved
+from shared.store.counting import counting
 from tests.infra import templates
 from tests.simulator.world import World
 from worker.claimwork import SHORT

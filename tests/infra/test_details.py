@@ -8,7 +8,7 @@ import pytest
 
 from local.templates import scenarios
 from local.templates.__main__ import evaluate
-from shared.settings import Settings
+from shared.base.settings import Settings
 from tests.infra import templates
 
 CLOSED = "large, closed"

@@ -13,9 +13,10 @@ from local.state import ROOT
 from local.templates import scenarios
 from local.templates.__main__ import evaluate
 from local.templates.expressions import Text
-from shared.domain.artifacts import LONGEST_UPLOAD
-from shared.domain.protocol import SIGNED_URL_CLOCK_SKEW
-from shared.usecases import poll_urls, reading
+from shared.base.protocol import SIGNED_URL_CLOCK_SKEW
+from shared.queue.artifacts import reading
+from shared.queue.artifacts.rules import LONGEST_UPLOAD
+from shared.queue.claims import poll_urls
 from tests.infra import templates
 from worker.options import parse
 

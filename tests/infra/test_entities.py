@@ -8,7 +8,7 @@ from pathlib import Path
 
 from local import infra_entities
 from local.state import ROOT
-from shared.events.exchanges import TOPICS
+from shared.queue.events.exchanges import TOPICS
 from tests.infra import templates
 
 ENTITIES = templates.document("entities.json")

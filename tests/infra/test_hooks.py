@@ -10,8 +10,8 @@ import yaml  # type: ignore[import-untyped]  # comes without types
 
 from local import package
 from local.state import ROOT
-from shared.settings import Settings
-from shared.vault import Vault
+from shared.base.settings import Settings
+from shared.base.vault import Vault
 from tests.infra import templates
 from tests.infra.play import HOOKS, VAULT, Play
 

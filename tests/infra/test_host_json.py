@@ -9,7 +9,7 @@ import pytest
 
 from local.host.config import parse_host_json
 from local.state import ROOT
-from shared.domain.protocol import MESSAGE_LOST_AFTER
+from shared.base.protocol import MESSAGE_LOST_AFTER
 
 BUNDLE = '"version": "[4.*, 5.0.0)"'
 """The extensions whose queue trigger the local host is held against (docs/functions-host.md)."""

@@ -27,8 +27,8 @@ from tests.local.worker_library import WorkerLibrary
 folder = Path(sys.argv[1])
 sys.path.insert(0, str(folder))
 found = WorkerLibrary(folder)
-import function_app, shared.services, pydantic
-files = [module.__file__ for module in (function_app, shared.services, pydantic)]
+import function_app, shared.app.services, pydantic
+files = [module.__file__ for module in (function_app, shared.app.services, pydantic)]
 bindings = {name: [json.loads(raw) for raw in found.metadata(name).raw_bindings] for name in found.names()}
 print(json.dumps({"files": files, "bindings": bindings}), flush=True)
 os._exit(0)  # without a farewell of the exporters

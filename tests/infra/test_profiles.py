@@ -11,8 +11,8 @@ import pytest
 from local.state import ROOT
 from local.templates import limits, scenarios
 from local.templates.__main__ import evaluate
-from shared.domain import protocol
-from shared.settings import Settings
+from shared.base import protocol
+from shared.base.settings import Settings
 from shared.telemetry.instruments import INSTRUMENTS
 from tests.infra import templates
 

@@ -19,7 +19,7 @@ from local.azurite import Azurite
 from local.chaos.announced import differences, expected, expected_of_artifacts
 from local.chaos.audit import WATCHED_TABLES, leftovers
 from local.chaos.graphs import CHAIN, FAN, Planned, plan
-from shared.storage import keys
+from shared.store import keys
 from tests.local.stacks import free_ports
 
 TASK = Planned("task", "group", ("required",))

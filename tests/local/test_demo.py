@@ -20,7 +20,7 @@ from local.demo_tasks import (
     unannounced_claims,
 )
 from local.demo_view import describe_runs, final_report, tasks_table
-from shared.events.exchanges import TOPICS
+from shared.queue.events.exchanges import TOPICS
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123_000, tzinfo=UTC)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from local.design_tables import DOCUMENT, TABLES, written
 from local.state import ROOT
-from shared import remembered
-from shared.memo import Remembered
+from shared.base import remembered
+from shared.base.memo import Remembered
 
 
 def test_the_tables_are_as_they_are_written() -> None:
@@ -36,5 +36,5 @@ def test_each_row_is_remembered_once_and_each_memo_has_a_row() -> None:
 
 
 def test_each_row_says_where_it_is() -> None:
-    modules = {path.stem for path in (ROOT / "shared").rglob("*.py")}
+    modules = {f"{path.parent.name}/{path.stem}" for path in (ROOT / "shared").rglob("*.py")}
     assert {kind.name.partition(".")[0] for kind in remembered.ALL} <= modules

@@ -14,10 +14,10 @@ from admin.cli import app as admin_app
 from bench.load.__main__ import run_parser
 from local.cli import TOOLS, app
 from local.state import ROOT
-from shared.domain.events import Exchange
-from shared.domain.priority import PRIORITIES
-from shared.domain.task import Created, Resolved
-from shared.endpoints.apis import QUEUE
+from shared.app.apis import QUEUE
+from shared.base.priority import PRIORITIES
+from shared.queue.events.rules import Exchange
+from shared.queue.tasks.rules import Created, Resolved
 
 CODE = (
     ".github",

@@ -1,4 +1,4 @@
-"""docs/settings.md and local.settings.example.json say what shared/settings.py says, and the example works."""
+"""docs/settings.md and local.settings.example.json say what shared/base/settings.py says, and the example works."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 from local import settings_docs
 from local.appsettings import ADDRESS_SETTINGS, new_secrets
-from shared.settings import Settings, load_settings
+from shared.base.settings import Settings, load_settings
 
 
 @pytest.mark.parametrize(

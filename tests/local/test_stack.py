@@ -21,7 +21,7 @@ from local.child import ChildError
 from local.ports import Ports, PortTakenError
 from local.stack import Stack, StackOptions
 from local.state import StackState
-from shared.events.exchanges import TOPICS
+from shared.queue.events.exchanges import TOPICS
 from tests.local.stacks import free_ports, is_running, reserve, tiny_app, wait
 
 

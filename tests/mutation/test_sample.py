@@ -27,7 +27,7 @@ class Sample:
 
 SAMPLES = {
     "domain": Sample(
-        ["shared.domain.transitions.*", "shared.domain.claims.*", "shared.domain.claim_ends.*"],
+        ["shared.queue.tasks.transitions.*", "shared.queue.claims.rules.*", "shared.queue.claims.ends.*"],
         [
             "tests/unit/test_claim_rules.py",
             "tests/unit/test_report_transitions.py",
@@ -36,7 +36,7 @@ SAMPLES = {
         ],
     ),
     "usecases": Sample(
-        ["shared.usecases.dependents.*", "shared.usecases.group_statuses.*", "shared.usecases.membership.*"],
+        ["shared.queue.tasks.dependents.*", "shared.queue.groups.statuses.*", "shared.queue.groups.membership.*"],
         [
             "tests/simulator/test_dependency_costs.py",
             "tests/simulator/test_dependency_edges.py",
@@ -50,11 +50,11 @@ SAMPLES = {
         ],
     ),
     "storage": Sample(
-        ["shared.storage.table_requests.*", "shared.storage.queue_requests.*", "shared.storage.wire.*"],
+        ["shared.store.table_requests.*", "shared.store.azure_queues.*", "shared.store.wire.*"],
         ["tests/unit/test_wire.py", "tests/azurite/test_tables.py", "tests/azurite/test_queues.py"],
     ),
     "functions": Sample(
-        ["functions.load.*", "functions.queue_messages._*"],
+        ["functions.load.*", "functions.queue_triggers._*"],
         [
             "tests/unit/test_load.py",
             "tests/simulator/test_event_pointers.py",

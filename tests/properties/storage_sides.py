@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from local.azurite import Azurite
-from shared.storage.connection import AzureStorage
-from shared.storage.interface import (
+from shared.store.connection import AzureStorage
+from shared.store.interface import (
     BlobMissing,
     BlobProperties,
     Create,

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.auth import credentials, hawk
+from shared.api.scopes import ScopeSet, satisfies
+from shared.auth import certificates as credentials
+from shared.auth import hawk
 from shared.auth.authenticate import Authenticator
-from shared.auth.clients import Client, StaticClients
-from shared.auth.expansion import Roles
-from shared.auth.scopes import ScopeSet, satisfies
-from shared.errors import AuthenticationFailed
+from shared.auth.clients.rows import Client, StaticClients
+from shared.auth.roles.expansion import Roles
+from shared.base.errors import AuthenticationFailed
 from tests.selection import examples
 
 NOW = datetime.fromtimestamp(1767225600, UTC)

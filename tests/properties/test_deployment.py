@@ -17,14 +17,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from shared.domain.claims import Worker
-from shared.domain.priority import PRIORITIES
-from shared.domain.task import Resolved, Task
-from shared.errors import ApiError
-from shared.events.unavailable import EventsUnavailable
-from shared.services import Services
-from shared.storage.interface import StorageUnavailable
-from shared.usecases.group_jobs import GroupJob
+from shared.app.services import Services
+from shared.base.errors import ApiError
+from shared.base.priority import PRIORITIES
+from shared.queue.claims.rules import Worker
+from shared.queue.events.failures import EventsUnavailable
+from shared.queue.groups.jobs import GroupJob
+from shared.queue.tasks.rules import Resolved, Task
+from shared.store.interface import StorageUnavailable
 from tests.simulator import invariants
 from tests.simulator.running import VICTIM, finish
 from tests.simulator.world import HANDLER, POOL, World

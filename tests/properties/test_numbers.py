@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.jsontext import read, write
+from shared.base.jsontext import read, write
 from tests.selection import examples
 
 SCRIPT = """

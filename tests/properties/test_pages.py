@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.domain.dates import format_date
-from shared.services import Services
-from shared.storage import keys
-from shared.storage.directory import Kind
-from shared.storage.group_rows import active_values
-from shared.storage.interface import MAX_OPERATIONS, MAX_PAGE, Create, Value
-from shared.storage.pool_index import PoolIndex
+from shared.app.services import Services
+from shared.base.dates import format_date
+from shared.queue.groups.rows import active_values
+from shared.queue.pools.directory import Kind
+from shared.queue.pools.index import PoolIndex
+from shared.store import keys
+from shared.store.interface import MAX_OPERATIONS, MAX_PAGE, Create, Value
 from tests.simulator.situations import GROUP, A
 from tests.simulator.world import POOL, World
 from tests.twin import MemoryStorage

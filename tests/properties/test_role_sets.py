@@ -9,10 +9,10 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from shared.auth import expansion
-from shared.auth.expansion import ExpansionTooLarge, Roles, Work
-from shared.auth.role_rules import RolesRefused, check
-from shared.auth.scopes import ScopeSet
+from shared.api.scopes import ScopeSet
+from shared.auth.roles import expansion
+from shared.auth.roles.expansion import ExpansionTooLarge, Roles, Work
+from shared.auth.roles.rules import RolesRefused, check
 from tests.selection import examples
 
 RoleSet = Mapping[str, Sequence[str]]

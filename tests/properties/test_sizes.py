@@ -9,17 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.domain import artifacts as rules
-from shared.domain import claims, transitions
-from shared.domain.artifacts import Artifact, StorageType
-from shared.domain.claims import Worker
-from shared.domain.creation import MAX_DEPENDENCIES
-from shared.domain.task import MAX_OPERATIONS_KEPT, MAX_RUNS, MessageHandle, MessageHandles, Resolved, State, Task
-from shared.errors import InputError, RequestConflict
-from shared.storage import artifacts as stored
-from shared.storage import limits
-from shared.storage.codec import encode_task
-from shared.storage.interface import Value
+from shared.base.errors import InputError, RequestConflict
+from shared.base.ids import digest_of
+from shared.queue.artifacts import rows as stored
+from shared.queue.artifacts import rules
+from shared.queue.artifacts.rules import Artifact, StorageType
+from shared.queue.claims import rules as claims
+from shared.queue.claims.rules import Worker
+from shared.queue.tasks import transitions
+from shared.queue.tasks.codec import encode_task
+from shared.queue.tasks.definition import MAX_DEPENDENCIES
+from shared.queue.tasks.rules import MAX_OPERATIONS_KEPT, MAX_RUNS, MessageHandle, MessageHandles, Resolved, State, Task
+from shared.store import limits
+from shared.store.interface import Value
 from tests.selection import examples
 from tests.unit.tasks import NOW, SECOND, a_task, pending_run
 
@@ -27,7 +29,7 @@ ROOM = 0.9
 """Of what a property or a row may hold, a task's own row never takes more."""
 LONGEST_ID = "w" * 38
 WORKER = Worker(worker_group=LONGEST_ID, worker_id=LONGEST_ID)
-DIGESTS = tuple(rules.digest(str(number)) for number in range(rules.MAX_UNFINISHED))
+DIGESTS = tuple(digest_of(str(number)) for number in range(rules.MAX_UNFINISHED))
 HANDLE = MessageHandle(queue="q" * 63, message_id="m" * 36, pop_receipt="r" * 100)
 
 

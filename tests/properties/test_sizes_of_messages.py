@@ -9,16 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.domain import artifacts as rules
-from shared.domain.dates import format_date
-from shared.domain.events import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent
-from shared.domain.priority import PRIORITIES
-from shared.domain.task import MAX_RUNS, Resolved, State
-from shared.events.pointers import to_json
-from shared.runtime import Runtime
-from shared.storage import keys, limits
-from shared.storage.interface import Create
-from shared.storage.internal_messages import (
+from shared.base.dates import format_date
+from shared.base.priority import PRIORITIES
+from shared.queue.artifacts import rules
+from shared.queue.events.pointers import to_json
+from shared.queue.events.rules import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent
+from shared.queue.tasks import resolution
+from shared.queue.tasks.internal_messages import (
     GROUP_QUEUE,
     INTERNAL_QUEUES,
     RESOLVED_QUEUE,
@@ -26,8 +23,11 @@ from shared.storage.internal_messages import (
     ResolvedMessage,
     encode_body,
 )
-from shared.storage.messages import Messages, Signer, poison_queue
-from shared.usecases import resolution
+from shared.queue.tasks.messages import Messages, Signer, poison_queue
+from shared.queue.tasks.rules import MAX_RUNS, Resolved, State
+from shared.runtime import Runtime
+from shared.store import keys, limits
+from shared.store.interface import Create
 from tests.selection import examples
 from tests.simulator.situations import A
 from tests.simulator.world import World

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shared.domain.dates import format_date
-from shared.storage import batch, keys, limits
-from shared.storage.interface import MAX_OPERATIONS, Create, Delete, Merge, Operation, Replace, Upsert, Value
-from shared.storage.table_requests import encode_entity
-from shared.storage.wire import Endpoint
+from shared.base.dates import format_date
+from shared.store import keys, limits
+from shared.store import table_requests as batch
+from shared.store.interface import MAX_OPERATIONS, Create, Delete, Merge, Operation, Replace, Upsert, Value
+from shared.store.table_requests import encode_entity
+from shared.store.wire import Endpoint
 from tests.selection import examples
 from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import POOL, WORKER, World

@@ -10,14 +10,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from shared.domain import claim_ends, claims, transitions
-from shared.domain.claim_ends import NotExpired
-from shared.domain.claims import NotClaimed, Worker
-from shared.domain.creation import initial_task
-from shared.domain.effects import Decision, HoldPending, PutClaim, PutPending, PutResolved, ShowPending, TakeLease
-from shared.domain.priority import PRIORITIES, Priority
-from shared.domain.task import Resolved, State, Task
-from shared.errors import ApiError
+from shared.base.errors import ApiError
+from shared.base.priority import PRIORITIES, Priority
+from shared.queue.claims import ends as claim_ends
+from shared.queue.claims import rules as claims
+from shared.queue.claims.ends import NotExpired
+from shared.queue.claims.rules import NotClaimed, Worker
+from shared.queue.tasks import transitions
+from shared.queue.tasks.definition import initial_task
+from shared.queue.tasks.effects import Decision, HoldPending, PutClaim, PutPending, PutResolved, ShowPending, TakeLease
+from shared.queue.tasks.rules import Resolved, State, Task
 from tests.selection import examples
 from tests.unit.tasks import CLAIM_TIMEOUT, NOW, a_definition, handle
 

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from local.azurite import Azurite
-from shared.storage.interface import Queues, ReceiptLost, Storage
+from shared.store.interface import Queues, ReceiptLost, Storage
 from tests.properties.storage_sides import Step, compare
 from tests.selection import examples
 from tests.twin import MemoryStorage

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from shared.storage.interface import Row, Value
+from shared.store.interface import Row, Value
 from tests.twin import MemoryStorage, VirtualClock
 from tests.twin.blobs import StoredBlob
 from tests.twin.queues import StoredMessage

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from shared.domain.dates import format_date
-from shared.domain.task import Resolved
-from shared.services import Services
-from shared.storage import keys
+from shared.app.services import Services
+from shared.base.dates import format_date
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
 from tests.admin.test_restore import one_of_everything
 from tests.simulator import situations
 from tests.simulator.indexing import entry

@@ -12,11 +12,11 @@ import pytest
 
 from local.release import version
 from local.state import ROOT
-from shared.domain.claims import Worker
-from shared.domain.task import Resolved, State
-from shared.errors import ServiceError
-from shared.storage import keys
-from shared.storage.internal_messages import INTERNAL_QUEUES
+from shared.base.errors import ServiceError
+from shared.queue.claims.rules import Worker
+from shared.queue.tasks.internal_messages import INTERNAL_QUEUES
+from shared.queue.tasks.rules import Resolved, State
+from shared.store import keys
 from tests.admin.test_restore import KINDS
 from tests.samples.__main__ import sample
 from tests.samples.kept import FOLDER, account_of, load, save

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from shared.storage.interface import Row, Storage
+from shared.store.interface import Row, Storage
 from tests.twin.clock import VirtualClock
 from tests.twin.gate import Gate
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from shared.domain.artifacts import ANNOUNCED_AT_ONCE, FINISHED_LATER, Artifact, Upload
-from shared.storage import keys
-from shared.storage.artifacts import decode
-from shared.storage.expiry import is_over
+from shared.queue.artifacts.rows import decode
+from shared.queue.artifacts.rules import ANNOUNCED_AT_ONCE, FINISHED_LATER, Artifact, Upload
+from shared.store import keys
+from shared.store.expiring import is_over
 from tests.simulator import invariants
 from tests.simulator.artifact_scenarios import CONTENT, place
 from tests.simulator.running import TO_THE_END, Attempt

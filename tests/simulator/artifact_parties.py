@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.domain.artifacts import Upload
-from shared.services import Services
-from shared.storage import keys
-from shared.usecases.uploads import BLOCK
+from shared.app.services import Services
+from shared.queue.artifacts.rules import Upload
+from shared.queue.artifacts.uploads import BLOCK
+from shared.store import keys
 from tests.simulator.artifact_scenarios import CONTENT, NAME, STATED, artifact, blob, place, reference
 from tests.simulator.situations import A
 from tests.simulator.world import World

@@ -7,13 +7,14 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from shared.domain.artifacts import Artifact, StorageType, Upload, digest
-from shared.domain.task import Resolved
-from shared.services import Services
-from shared.storage import keys
-from shared.storage.artifacts import decode
-from shared.storage.internal_messages import RESOLVED_QUEUE
-from shared.usecases.uploads import BLOCK
+from shared.app.services import Services
+from shared.base.ids import digest_of
+from shared.queue.artifacts.rows import decode
+from shared.queue.artifacts.rules import Artifact, StorageType, Upload
+from shared.queue.artifacts.uploads import BLOCK
+from shared.queue.tasks.internal_messages import RESOLVED_QUEUE
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
 from tests.simulator.scenarios import Scenario
 from tests.simulator.situations import A, Step, running, running_without_retries
 from tests.simulator.world import World
@@ -221,7 +222,7 @@ async def put_to_relay(world: World) -> None:
     await relay(world, encoding="gzip")
 
 
-@_scenario(running, lambda world: world.tasks()[A].runs[0].unfinished == (digest(NAME),))
+@_scenario(running, lambda world: world.tasks()[A].runs[0].unfinished == (digest_of(NAME),))
 async def begin_blob(world: World) -> None:
     """The run has to wait for it."""
     await world.services.artifacts.creation.create(A, 0, blob(world))

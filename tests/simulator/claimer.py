@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
-from shared.domain.claims import Worker
-from shared.domain.task import State
-from shared.services import Services
-from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.usecases.work import Claim
+from shared.app.services import Services
+from shared.queue.claims.rules import Worker
+from shared.queue.claims.work import Claim
+from shared.queue.tasks.rules import State
+from shared.store import keys
+from shared.store.counting import Kind
 from tests.simulator import invariants
 from tests.simulator.running import finish
 from tests.simulator.situations import A

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shared.domain.task import Resolved
-from shared.errors import ApiError
-from shared.services import Services
-from shared.storage.interface import StorageUnavailable
+from shared.app.services import Services
+from shared.base.errors import ApiError
+from shared.queue.tasks.rules import Resolved
+from shared.store.interface import StorageUnavailable
 from tests.simulator import artifact_parties, parties
 from tests.simulator.parties import Party
 from tests.simulator.situations import GROUP, OTHER_GROUP, A, B, C, fixed

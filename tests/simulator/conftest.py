@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared.usecases import group_statuses
+from shared.queue.groups import statuses as group_statuses
 from tests.simulator.queue_host import SETTINGS, App
 from tests.simulator.world import World
 
@@ -23,7 +23,8 @@ def app() -> Iterator[App]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SETTINGS.items():
             patch.setenv(name, value)
-        from functions import queue_messages, queue_triggers
+        from functions import queue_triggers
+        from functions import queue_triggers as queue_messages
 
         yield App(queue_messages, queue_triggers)
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from shared.domain.artifacts import Upload
-from shared.domain.claims import Worker
-from shared.domain.dates import format_date
-from shared.domain.task import Resolved
-from shared.errors import InputError
-from shared.services import Services
-from shared.storage import keys
-from shared.storage.internal_messages import ResolvedMessage
+from shared.app.services import Services
+from shared.base.dates import format_date
+from shared.base.errors import InputError
+from shared.queue.artifacts.rules import Upload
+from shared.queue.claims.rules import Worker
+from shared.queue.tasks.internal_messages import ResolvedMessage
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
 from tests.simulator import artifact_scenarios
 from tests.simulator.expiring import EARLY, HOUR, everybody, relay
 from tests.simulator.situations import GROUP, A, B, C, Step

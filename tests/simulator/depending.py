@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.domain.task import Resolved
-from shared.storage import keys
-from shared.storage.counting import Operations, counting
-from shared.storage.interface import Row
-from shared.storage.internal_messages import ResolvedMessage
+from shared.queue.tasks.internal_messages import ResolvedMessage
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
+from shared.store.counting import Operations, counting
+from shared.store.interface import Row
 from tests.simulator.situations import GROUP, A
 from tests.simulator.world import World
 from tests.twin.driver import Simulation

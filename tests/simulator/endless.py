@@ -16,28 +16,25 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
+from shared.index.rows import IndexStore
+from shared.queue.artifacts.rows import ArtifactStore
+from shared.queue.artifacts.uploads import Uploads
+from shared.queue.expiry.failures import ExpiryFailures, UnsentEvents
+from shared.queue.expiry.groups import GroupExpiry, MemberExpiry
+from shared.queue.expiry.tasks import ArtifactExpiry, TaskExpiry
+from shared.queue.groups.recent import RecentGroupStore
+from shared.queue.groups.store import GroupStore
+from shared.queue.tasks.definitions import DefinitionCache
+from shared.queue.tasks.edges import GroupEdges
+from shared.queue.tasks.executor import Stores
+from shared.queue.tasks.known import KnownStatuses
+from shared.queue.tasks.rows import TaskStore
 from shared.runtime import Runtime
-from shared.storage import keys, table_requests
-from shared.storage.artifacts import ArtifactStore
-from shared.storage.definitions import DefinitionCache
-from shared.storage.expiry import Expiring, ExpiryStore
-from shared.storage.group_edges import GroupEdges
-from shared.storage.groups import GroupStore
-from shared.storage.index import IndexStore
-from shared.storage.interface import MAX_PAGE, Operation, Page, Row, Tables
-from shared.storage.known import KnownStatuses
-from shared.storage.recent_groups import RecentGroupStore
-from shared.storage.tasks import TaskStore
-from shared.storage.wire import Answer
-from shared.usecases.artifact_expiry import ArtifactExpiry
-from shared.usecases.executor import Stores
-from shared.usecases.expiry_failures import ExpiryFailures
-from shared.usecases.group_expiry import GroupExpiry
-from shared.usecases.member_expiry import MemberExpiry
-from shared.usecases.task_expiry import TaskExpiry
-from shared.usecases.unsent_events import UnsentEvents
-from shared.usecases.uploads import Uploads
+from shared.store import keys, table_requests
+from shared.store.expiring import Expiring, ExpiryStore
+from shared.store.interface import MAX_PAGE, Operation, Page, Row, Tables
+from shared.store.wire import Answer
 from tests.twin import MemoryStorage
 
 LONG_AGO = "2026-01-01T00:00:00.000Z"

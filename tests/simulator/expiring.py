@@ -8,14 +8,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from shared.auth.client_store import TABLE as CLIENTS
-from shared.domain.artifacts import Upload
-from shared.domain.dates import format_date
-from shared.domain.task import Resolved
-from shared.services import Services
-from shared.storage import keys
-from shared.storage.interface import StorageUnavailable
-from shared.usecases.clients import ClientRequest
+from shared.app.services import Services
+from shared.auth.clients.accounts import ClientRequest
+from shared.auth.clients.rows import TABLE as CLIENTS
+from shared.base.dates import format_date
+from shared.queue.artifacts.rules import Upload
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
+from shared.store.interface import StorageUnavailable
 from tests.simulator import artifact_scenarios
 from tests.simulator.artifact_scenarios import CONTENT
 from tests.simulator.situations import GROUP, A, B

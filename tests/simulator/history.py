@@ -11,15 +11,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from shared.domain.creation import satisfies
-from shared.domain.definition import Definition
-from shared.domain.effects import row_of
-from shared.domain.task import RETRY_OF, Created, Resolved, Run, State, Task
-from shared.jsontext import read_back
-from shared.storage import keys
-from shared.storage.codec import decode_definition, decode_task
-from shared.storage.counting import Kind
-from shared.storage.interface import Row
+from shared.base.jsontext import read_back
+from shared.queue.tasks.codec import decode_definition, decode_task
+from shared.queue.tasks.definition import Definition, satisfies
+from shared.queue.tasks.effects import row_of
+from shared.queue.tasks.rules import RETRY_OF, Created, Resolved, Run, State, Task
+from shared.store import keys
+from shared.store.counting import Kind
+from shared.store.interface import Row
 from tests.twin.gate import Call, Phase
 
 _STEPS = {

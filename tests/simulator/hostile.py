@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.domain.priority import PRIORITIES
-from shared.storage.interface import Message
-from shared.storage.messages import pending_queue
+from shared.base.priority import PRIORITIES
+from shared.queue.tasks.messages import pending_queue
+from shared.store.interface import Message
 from tests.simulator.world import POOL, World
 
 LONGEST = 7 * 24 * 3600.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from shared.domain.index import Entry
-from shared.domain.task import Resolved
+from shared.index.rules import Entry
+from shared.queue.tasks.rules import Resolved
 from tests.simulator.world import World
 
 

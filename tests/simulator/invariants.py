@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from shared.domain.effects import row_of
-from shared.domain.events import Exchange, GroupEvent, TaskEvent
-from shared.domain.priority import PRIORITIES
-from shared.domain.task import RETRY_OF, MessageHandle, State, Task
-from shared.storage import keys, limits
-from shared.storage.expiry import is_over
-from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, INTERNAL_QUEUES, decode_body
-from shared.storage.messages import pending_queue
+from shared.base.priority import PRIORITIES
+from shared.queue.events.rules import Exchange, GroupEvent, TaskEvent
+from shared.queue.tasks.effects import row_of
+from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, INTERNAL_QUEUES, decode_body
+from shared.queue.tasks.messages import pending_queue
+from shared.queue.tasks.rules import RETRY_OF, MessageHandle, State, Task
+from shared.store import keys, limits
+from shared.store.expiring import is_over
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, World
 
 ROOM = 0.8

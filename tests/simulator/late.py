@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from shared.domain.task import Resolved, State
-from shared.errors import ApiError
-from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.storage.interface import BlobMissing, ReceiptLost, StorageUnavailable, TransactionRefused
+from shared.base.errors import ApiError
+from shared.queue.tasks.rules import Resolved, State
+from shared.store import keys
+from shared.store.counting import Kind
+from shared.store.interface import BlobMissing, ReceiptLost, StorageUnavailable, TransactionRefused
 from tests.simulator.running import VICTIM
 from tests.simulator.situations import GROUP
 from tests.simulator.topics import SERVICE_BUS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.services import Services
-from shared.storage import known
+from shared.app.services import Services
+from shared.queue.tasks import known
 from tests.simulator.situations import GROUP
 from tests.simulator.world import World
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from shared.domain.task import Resolved
-from shared.storage import keys
-from shared.storage.codec import pack_definition
+from shared.queue.tasks.codec import pack_definition
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
 from tests.simulator.situations import GROUP
 from tests.simulator.world import World
 

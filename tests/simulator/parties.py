@@ -7,14 +7,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from shared.domain import transitions
-from shared.domain.claims import Worker
-from shared.domain.priority import Priority
-from shared.domain.task import Resolved
-from shared.services import Services
-from shared.storage.interface import Receipt
-from shared.storage.internal_messages import RESOLVED_QUEUE, ResolvedMessage
-from shared.usecases.group_jobs import GroupJob
+from shared.app.services import Services
+from shared.base.priority import Priority
+from shared.queue.claims.rules import Worker
+from shared.queue.groups.jobs import GroupJob
+from shared.queue.tasks import transitions
+from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedMessage
+from shared.queue.tasks.rules import Resolved
+from shared.store.interface import Receipt
 from tests.simulator.situations import GROUP, OTHER_GROUP, A, fixed
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, World, resolved_message
 

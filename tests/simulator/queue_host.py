@@ -9,8 +9,7 @@ from datetime import timedelta
 from types import ModuleType
 from typing import NamedTuple
 
-from shared.storage.counting import Kind
-from shared.storage.internal_messages import (
+from shared.queue.tasks.internal_messages import (
     DEADLINE_QUEUE,
     EVENTS_QUEUE,
     RESOLVED_QUEUE,
@@ -18,7 +17,8 @@ from shared.storage.internal_messages import (
     EventBody,
     ResolvedBody,
 )
-from shared.storage.messages import poison_queue
+from shared.queue.tasks.messages import poison_queue
+from shared.store.counting import Kind
 from tests.simulator.world import World
 from tests.twin.gate import Call, Phase
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from shared.domain.task import Resolved
+from shared.queue.tasks.rules import Resolved
 from tests.simulator.parties import (
     DEPENDENT,
     ELSEWHERE,

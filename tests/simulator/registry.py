@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from shared.domain.claims import Worker
-from shared.domain.dates import parse_date
-from shared.services import Services
-from shared.usecases.workers import KnownWorker
+from shared.app.services import Services
+from shared.base.dates import parse_date
+from shared.queue.claims.rules import Worker
+from shared.queue.pools.workers import KnownWorker
 from tests.simulator.world import POOL, WORKER, World
 
 MINUTE = 60.0

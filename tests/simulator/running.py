@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shared.errors import ApiError
-from shared.storage.counting import Kind
+from shared.base.errors import ApiError
+from shared.store.counting import Kind
 from tests.simulator import invariants
 from tests.simulator.scenarios import Scenario
 from tests.simulator.world import World

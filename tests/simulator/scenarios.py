@@ -8,12 +8,12 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.dates import parse_date
-from shared.domain.task import Resolved
-from shared.errors import RequestConflict
-from shared.storage.internal_messages import GROUP_QUEUE, RESOLVED_QUEUE
-from shared.usecases import group_jobs
-from shared.usecases.group_jobs import GroupJob
+from shared.base.dates import parse_date
+from shared.base.errors import RequestConflict
+from shared.queue.groups import jobs as group_jobs
+from shared.queue.groups.jobs import GroupJob
+from shared.queue.tasks.internal_messages import GROUP_QUEUE, RESOLVED_QUEUE
+from shared.queue.tasks.rules import Resolved
 from tests.simulator.situations import (
     GROUP,
     OTHER_GROUP,

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from shared.domain import artifacts as rules
-from shared.domain.artifacts import Upload, UploadMode
-from shared.domain.dates import format_date
-from shared.endpoints.artifact_models import PostArtifactRequest, from_request
-from shared.usecases.artifacts import Created
-from shared.usecases.objects import object_name
-from shared.usecases.upload_urls import RELAY_PREFIX
+from shared.base.dates import format_date
+from shared.base.types import UploadMode
+from shared.queue.artifacts import rules
+from shared.queue.artifacts.creating import Created
+from shared.queue.artifacts.models import PostArtifactRequest, from_request
+from shared.queue.artifacts.objects import object_name
+from shared.queue.artifacts.rules import Upload
+from shared.queue.artifacts.upload_urls import RELAY_PREFIX
 from tests.simulator.artifact_scenarios import relay_to
 from tests.simulator.situations import A
 from tests.simulator.world import World

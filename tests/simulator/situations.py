@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from shared.domain.dates import format_date
-from shared.domain.task import Resolved
+from shared.base.dates import format_date
+from shared.queue.tasks.rules import Resolved
 from tests.simulator.world import CLAIM_TIMEOUT, World
 
 Step = Callable[[World], Coroutine[Any, Any, None]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.domain.task import Resolved
+from shared.queue.tasks.rules import Resolved
 from tests.simulator import invariants
 from tests.simulator.running import READS, attempt, requests
 from tests.simulator.scenarios import SCENARIOS, Scenario

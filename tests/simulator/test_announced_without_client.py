@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from shared.domain.announcements import resolved
-from shared.domain.events import TaskEvent
-from shared.domain.task import Resolved
-from shared.events.messages import render
-from shared.storage.counting import Kind
-from shared.storage.interface import StorageUnavailable
-from shared.storage.internal_messages import EVENTS_QUEUE, RESOLVED_QUEUE
+from shared.queue.events.messages import render
+from shared.queue.events.rules import TaskEvent, resolved
+from shared.queue.tasks.internal_messages import EVENTS_QUEUE, RESOLVED_QUEUE
+from shared.queue.tasks.rules import Resolved
+from shared.store.counting import Kind
+from shared.store.interface import StorageUnavailable
 from tests.simulator.running import attempt, requests
 from tests.simulator.scenarios import SCENARIOS, Scenario
 from tests.simulator.situations import A, running

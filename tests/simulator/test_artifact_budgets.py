@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from shared.domain.artifacts import Upload
-from shared.domain.task import Resolved
-from shared.storage.counting import Kind, Operations, counting
-from shared.storage.internal_messages import RESOLVED_QUEUE
+from shared.queue.artifacts.rules import Upload
+from shared.queue.tasks.internal_messages import RESOLVED_QUEUE
+from shared.queue.tasks.rules import Resolved
+from shared.store.counting import Kind, Operations, counting
 from tests.azurite.budget_table import figures
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import NAME, artifact, direct, read, reference, upload_blob

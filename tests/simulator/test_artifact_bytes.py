@@ -11,8 +11,8 @@ from typing import get_args
 
 import pytest
 
-from shared.domain.artifacts import UploadMode
-from shared.domain.task import Resolved
+from shared.base.types import UploadMode
+from shared.queue.tasks.rules import Resolved
 from tests.simulator.sending import (
     RELAY_LIMIT,
     SENDERS,

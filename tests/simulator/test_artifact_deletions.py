@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from shared.domain.artifacts import Upload, part_id
-from shared.domain.dates import format_date
-from shared.domain.task import Resolved
-from shared.errors import ApiError
-from shared.storage import keys
-from shared.storage.interface import StorageUnavailable
-from shared.storage.internal_messages import RESOLVED_QUEUE
+from shared.base.dates import format_date
+from shared.base.errors import ApiError
+from shared.queue.artifacts.rules import Upload, part_id
+from shared.queue.tasks.internal_messages import RESOLVED_QUEUE
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
+from shared.store.interface import StorageUnavailable
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import CONTENT, NAME, artifact, place, relay_to, relay_url
 from tests.simulator.situations import A, Step

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.domain.task import Resolved
-from shared.endpoints.apis import AUTH, QUEUE
-from shared.endpoints.audit import NOT_CONFIRMED
-from shared.errors import ApiError
-from shared.services import Services
-from shared.storage import keys
-from shared.storage.interface import Delete, StorageUnavailable
+from shared.app.apis import AUTH, QUEUE
+from shared.app.services import Services
+from shared.base.dates import format_date
+from shared.base.errors import ApiError
+from shared.overview.operator_endpoints import NOT_CONFIRMED
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
+from shared.store.interface import Delete, StorageUnavailable
 from tests.simulator.expiring import DAY, expire
 from tests.simulator.situations import GROUP, A, B
 from tests.simulator.test_handlers_of_endpoints import called

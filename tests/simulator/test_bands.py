@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from shared.assembly import assemble
-from shared.domain.claims import Worker
-from shared.domain.effects import SetRowPriority, row_of
-from shared.domain.priority import PRIORITIES
+from shared.app.assembly import assemble
+from shared.app.services import Services
+from shared.base.priority import PRIORITIES
+from shared.queue.claims.polling import Starvation
+from shared.queue.claims.rules import Worker
+from shared.queue.tasks.effects import SetRowPriority, row_of
 from shared.runtime import Runtime
-from shared.services import Services
-from shared.storage.counting import counting
-from shared.storage.interface import StorageUnavailable
-from shared.usecases.polling import Starvation
+from shared.store.counting import counting
+from shared.store.interface import StorageUnavailable
 from tests.simulator.claimer import calls_again
 from tests.simulator.situations import A
 from tests.simulator.world import POOL, WORKER, World, settings

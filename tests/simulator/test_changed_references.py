@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.artifacts import Artifact
-from shared.domain.dates import format_date
+from shared.base.dates import format_date
+from shared.queue.artifacts.rules import Artifact
 from tests.simulator.artifact_scenarios import artifact, reference
 from tests.simulator.situations import A, running
 from tests.simulator.world import World

@@ -9,14 +9,14 @@ from functools import cache
 
 import pytest
 
-from shared.domain.task import State
-from shared.errors import ApiError, ServiceUnavailable
-from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.storage.interface import StorageUnavailable
-from shared.storage.messages import pending_queue
+from shared.base.errors import ApiError, ServiceUnavailable
+from shared.queue.claims.handing_out import AFTER_DEFECT
+from shared.queue.tasks.messages import pending_queue
+from shared.queue.tasks.rules import State
+from shared.store import keys
+from shared.store.counting import Kind
+from shared.store.interface import StorageUnavailable
 from shared.telemetry.instruments import FAILED_CLAIMS
-from shared.usecases.giving_back import AFTER_DEFECT
 from tests.simulator import invariants
 from tests.simulator.situations import A
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import pytest
 
-from shared.domain.task import Resolved, State
-from shared.storage import keys
-from shared.storage.internal_messages import CLAIM_QUEUE
-from shared.storage.messages import pending_queue
+from shared.queue.tasks.internal_messages import CLAIM_QUEUE
+from shared.queue.tasks.messages import pending_queue
+from shared.queue.tasks.rules import Resolved, State
+from shared.store import keys
 from tests.simulator import invariants
 from tests.simulator.claimer import Once, a_world, is_commit
 from tests.simulator.late import TOOK_EFFECT, LateRequest

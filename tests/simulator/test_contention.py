@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from shared.domain.priority import PRIORITIES
-from shared.domain.retrying import LOST_RACE
-from shared.errors import ServiceUnavailable
-from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.storage.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE
-from shared.storage.messages import pending_queue
+from shared.base.errors import ServiceUnavailable
+from shared.base.priority import PRIORITIES
+from shared.base.retrying import LOST_RACE
+from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE
+from shared.queue.tasks.messages import pending_queue
+from shared.store import keys
+from shared.store.counting import Kind
 from tests.simulator import parties
 from tests.simulator.parties import Party
 from tests.simulator.running import VICTIM, finish

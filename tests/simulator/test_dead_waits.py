@@ -12,12 +12,12 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.claims import Worker
-from shared.domain.task import State
-from shared.services import Services
-from shared.storage.counting import Kind
-from shared.usecases.polling import CALLS_AGAIN
-from shared.usecases.work import Claim
+from shared.app.services import Services
+from shared.queue.claims.polling import CALLS_AGAIN
+from shared.queue.claims.rules import Worker
+from shared.queue.claims.work import Claim
+from shared.queue.tasks.rules import State
+from shared.store.counting import Kind
 from tests.simulator import invariants
 from tests.simulator.claimer import ANOTHER, WAIT, a_world, calls_again
 from tests.simulator.running import finish

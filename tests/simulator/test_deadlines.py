@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.domain.protocol import LONGEST_TIMER, ORPHAN_AFTER
-from shared.domain.task import Resolved, State
-from shared.storage.interface import Receipt
-from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, decode_body
+from shared.base.dates import format_date
+from shared.base.protocol import LONGEST_TIMER, ORPHAN_AFTER
+from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, decode_body
+from shared.queue.tasks.rules import Resolved, State
+from shared.store.interface import Receipt
 from tests.simulator import world as worlds
 from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import World

@@ -13,10 +13,10 @@ import pytest
 
 from local.host.config import parse_host_json
 from local.state import ROOT
-from shared.assembly import assemble
-from shared.services import Services
-from shared.storage.internal_messages import RESOLVED_QUEUE, ResolvedBody
-from shared.storage.messages import poison_queue
+from shared.app.assembly import assemble
+from shared.app.services import Services
+from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedBody
+from shared.queue.tasks.messages import poison_queue
 from tests.simulator import world as worlds
 from tests.simulator.queue_host import App, a_world
 

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.assembly import assemble
-from shared.domain.claims import Worker
-from shared.errors import InputError, ResourceNotFound
-from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.storage.directory import Declaration
+from shared.app.assembly import assemble
+from shared.base.errors import InputError, ResourceNotFound
+from shared.queue.claims.rules import Worker
+from shared.queue.pools.directory import Declaration
+from shared.store import keys
+from shared.store.counting import Kind
 from tests.simulator.registry import DAY, HOUR, MINUTE, after, expire, listed, poll
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation

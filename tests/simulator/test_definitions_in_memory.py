@@ -13,22 +13,24 @@ from typing import Any
 
 import pytest
 
-from shared.assembly import assemble
-from shared.concurrency import together
-from shared.domain.claims import Worker
-from shared.domain.definition import Definition, Json
-from shared.domain.task import Resolved
-from shared.ids import new_slugid
-from shared.jsontext import memory_of, write
+from shared.app.assembly import assemble
+from shared.app.services import Services
+from shared.base.concurrency import together
+from shared.base.ids import new_slugid
+from shared.base.jsontext import memory_of, write
+from shared.queue.claims import claiming
+from shared.queue.claims.rules import Worker
+from shared.queue.claims.work import Claim
+from shared.queue.groups import listing as pages
+from shared.queue.tasks import definitions
+from shared.queue.tasks.codec import MEMORY
+from shared.queue.tasks.definition import Definition, Json
+from shared.queue.tasks.definitions import NoRoom
+from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime
-from shared.services import Services
-from shared.storage import definitions, keys
-from shared.storage.codec import MEMORY
-from shared.storage.counting import Kind
-from shared.storage.definitions import NoRoom
-from shared.storage.interface import Replace, StorageUnavailable
-from shared.usecases import claiming, pages
-from shared.usecases.work import Claim
+from shared.store import keys
+from shared.store.counting import Kind
+from shared.store.interface import Replace, StorageUnavailable
 from tests.simulator.topics import Topics
 from tests.simulator.world import POOL, World, settings
 from tests.twin import Call, Fail, MemoryStorage, Phase
@@ -99,7 +101,7 @@ class InMemory:
                 watch.most = max(watch.most, sum(memory_of(write(each.body)) for each in alive))
 
         self.alive = alive
-        monkeypatch.setattr("shared.storage.definition_reader.Definition", Watched)
+        monkeypatch.setattr("shared.queue.tasks.definitions.Definition", Watched)
 
 
 async def mixed(call: Call, phase: Phase) -> None:

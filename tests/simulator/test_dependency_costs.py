@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from shared.domain.task import State
-from shared.storage import keys
-from shared.storage.counting import counting
-from shared.storage.group_rows import MOST_GUARDED
-from shared.storage.internal_messages import ResolvedMessage
+from shared.queue.groups.rows import MOST_GUARDED
+from shared.queue.tasks.internal_messages import ResolvedMessage
+from shared.queue.tasks.rules import State
+from shared.store import keys
+from shared.store.counting import counting
 from tests.azurite.budget_table import figures
 from tests.simulator.depending import a_world, complete_tasks, cost_of_create, create_tasks, handle, rerun
 from tests.simulator.situations import GROUP, OTHER_GROUP, A, B, C

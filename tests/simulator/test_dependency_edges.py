@@ -8,13 +8,14 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.task import State
-from shared.errors import InputError
-from shared.storage import group_rows, keys
-from shared.storage.codec import pack_definition
-from shared.storage.group_rows import EDGES_WITH_MEMBER, MOST_GUARDED
-from shared.storage.interface import Merge
-from shared.storage.internal_messages import RESOLVED_QUEUE
+from shared.base.errors import InputError
+from shared.queue.groups import rows as group_rows
+from shared.queue.groups.rows import EDGES_WITH_MEMBER, MOST_GUARDED
+from shared.queue.tasks.codec import pack_definition
+from shared.queue.tasks.internal_messages import RESOLVED_QUEUE
+from shared.queue.tasks.rules import State
+from shared.store import keys
+from shared.store.interface import Merge
 from tests.simulator.depending import a_world, complete_tasks, create_tasks
 from tests.simulator.situations import GROUP, OTHER_GROUP, A, B, C
 from tests.simulator.world import World

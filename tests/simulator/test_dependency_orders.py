@@ -7,13 +7,15 @@ import random
 
 import pytest
 
-from shared.domain.task import Resolved, State
-from shared.storage import group_edges, group_rows, keys
-from shared.storage.codec import pack_definition
-from shared.storage.counting import Kind
-from shared.storage.internal_messages import ResolvedMessage
-from shared.usecases import dependents
-from shared.usecases.group_jobs import GroupJob
+from shared.queue.groups import rows as group_rows
+from shared.queue.groups.jobs import GroupJob
+from shared.queue.tasks import dependents
+from shared.queue.tasks import edges as group_edges
+from shared.queue.tasks.codec import pack_definition
+from shared.queue.tasks.internal_messages import ResolvedMessage
+from shared.queue.tasks.rules import Resolved, State
+from shared.store import keys
+from shared.store.counting import Kind
 from tests.simulator.depending import a_world, complete_tasks, create_tasks, fail_and_complete_again, handle, rerun
 from tests.simulator.running import VICTIM, finish
 from tests.simulator.situations import GROUP, A, B, C

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from shared.domain.task import State
-from shared.storage.interface import StorageUnavailable
+from shared.queue.tasks.rules import State
+from shared.store.interface import StorageUnavailable
 from shared.telemetry.instruments import FAILED_CLAIMS
 from tests.simulator import invariants
 from tests.simulator.claimer import ANOTHER, a_world, is_commit, is_index_row

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.usecases.groups import ListedTasks
+from shared.queue.groups.listing import ListedTasks
 from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import POOL, World
 

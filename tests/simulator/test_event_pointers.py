@@ -9,14 +9,12 @@ from typing import Any
 
 import pytest
 
-from shared.domain import announcements
-from shared.domain.retrying import UNSENT_EVENTS
-from shared.events.pointers import from_json, to_json
-from shared.storage.counting import Kind
-from shared.storage.internal_messages import (
-    EVENTS_QUEUE,
-)
-from shared.usecases.timers import SPREAD, Postponed
+from shared.base.retrying import UNSENT_EVENTS
+from shared.queue.events import rules as announcements
+from shared.queue.events.pointers import from_json, to_json
+from shared.queue.tasks.due import SPREAD, Postponed
+from shared.queue.tasks.internal_messages import EVENTS_QUEUE
+from shared.store.counting import Kind
 from tests.simulator.queue_host import App, Host, Requests, a_world, poisoned
 from tests.simulator.world import World
 

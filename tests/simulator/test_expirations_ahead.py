@@ -11,13 +11,13 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from shared.auth import client_store
-from shared.domain.dates import format_date
-from shared.domain.index import Entry
-from shared.storage import keys
-from shared.storage.directory import Declaration, Kind
-from shared.storage.expiry import ExpiryStore
-from shared.usecases.clients import ClientRequest
+from shared.auth.clients import rows as client_store
+from shared.auth.clients.accounts import ClientRequest
+from shared.base.dates import format_date
+from shared.index.rules import Entry
+from shared.queue.pools.directory import Declaration, Kind
+from shared.store import keys
+from shared.store.expiring import ExpiryStore
 from tests.simulator.registry import after
 from tests.simulator.running import VICTIM
 from tests.simulator.situations import A

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.storage import keys
-from shared.storage.expiry import LAST_RETRY, ExpiryStore
-from shared.storage.interface import StorageUnavailable
-from shared.usecases.expiry_failures import STUCK_AFTER
+from shared.base.dates import format_date
+from shared.queue.expiry.failures import STUCK_AFTER
+from shared.store import keys
+from shared.store.expiring import LAST_RETRY, ExpiryStore
+from shared.store.interface import StorageUnavailable
 from tests.simulator.expiring import DAY, HOUR, JOB, everything, left, scheduled
 from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.test_expiry_failures import UNDELETABLE, Chosen, others, writes

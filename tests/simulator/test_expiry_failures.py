@@ -9,18 +9,18 @@ from itertools import pairwise
 
 import pytest
 
-from shared.auth.client_store import TABLE as CLIENTS
-from shared.domain.artifacts import Artifact, StorageType, Upload
-from shared.domain.dates import format_date
-from shared.domain.protocol import EXPIRY_GRACE_PERIOD
-from shared.domain.task import Resolved
-from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.storage.expiry import FIRST_RETRY, LAST_RETRY, ExpiryStore
-from shared.storage.interface import Merge, StorageUnavailable, Upsert
-from shared.storage.internal_messages import EVENTS_QUEUE
+from shared.auth.clients.rows import TABLE as CLIENTS
+from shared.base.dates import format_date
+from shared.base.protocol import EXPIRY_GRACE_PERIOD
+from shared.queue.artifacts.rules import Artifact, StorageType, Upload
+from shared.queue.expiry.failures import STUCK_AFTER
+from shared.queue.tasks.internal_messages import EVENTS_QUEUE
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
+from shared.store.counting import Kind
+from shared.store.expiring import FIRST_RETRY, LAST_RETRY, ExpiryStore
+from shared.store.interface import Merge, StorageUnavailable, Upsert
 from shared.telemetry.instruments import EXPIRATIONS_FAILED
-from shared.usecases.expiry_failures import STUCK_AFTER
 from tests.simulator import artifact_scenarios
 from tests.simulator.expiring import DAY, EARLY, HOUR, JOB, LATE, everything, expire, left, scheduled
 from tests.simulator.situations import GROUP, A, B, C

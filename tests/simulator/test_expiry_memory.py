@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.domain.task import Resolved
-from shared.storage import keys
-from shared.storage.interface import MAX_OPERATIONS, MAX_PAGE, Page, Row, Upsert, Value
-from shared.usecases.member_expiry import WIDTH
+from shared.base.dates import format_date
+from shared.queue.expiry.groups import WIDTH
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
+from shared.store.interface import MAX_OPERATIONS, MAX_PAGE, Page, Row, Upsert, Value
 from tests.simulator.expiring import HOUR, JOB
 from tests.simulator.indexing import entry
 from tests.simulator.situations import GROUP, A

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.errors import InputError
-from shared.storage import keys
-from shared.storage.interface import StorageUnavailable
-from shared.usecases.group_jobs import GroupJob
+from shared.base.dates import format_date
+from shared.base.errors import InputError
+from shared.queue.groups.jobs import GroupJob
+from shared.store import keys
+from shared.store.interface import StorageUnavailable
 from tests.simulator.expiring import DAY, HOUR, JOB
 from tests.simulator.late import LateRequest
 from tests.simulator.running import VICTIM

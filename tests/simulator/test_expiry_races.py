@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from shared.errors import ApiError, ServiceUnavailable
-from shared.storage import keys
-from shared.storage.interface import StorageUnavailable
+from shared.base.errors import ApiError, ServiceUnavailable
+from shared.store import keys
+from shared.store.interface import StorageUnavailable
 from tests.simulator import invariants
 from tests.simulator.daily import todays_chance
 from tests.simulator.deletions import (

@@ -6,15 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.artifacts import Artifact, StorageType, Upload
-from shared.domain.dates import format_date
-from shared.domain.protocol import EXPIRY_GRACE_PERIOD, ROWS_COMPLETE_AFTER
-from shared.domain.task import Resolved
-from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.storage.interface import Create, Delete, Merge, Row, Upsert
-from shared.storage.partitions import delete_unchanged, rows_of
-from shared.usecases.membership import MARGIN
+from shared.base.dates import format_date
+from shared.base.protocol import EXPIRY_GRACE_PERIOD, ROWS_COMPLETE_AFTER
+from shared.queue.artifacts.rules import Artifact, StorageType, Upload
+from shared.queue.groups.membership import MARGIN
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
+from shared.store.counting import Kind
+from shared.store.interface import Create, Delete, Merge, Row, Upsert
+from shared.store.partitions import delete_unchanged, rows_of
 from tests.simulator.deletions import members
 from tests.simulator.expiring import HOUR, JOB, expire, left, relay, scheduled
 from tests.simulator.situations import GROUP, A, B, C

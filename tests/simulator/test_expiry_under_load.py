@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.domain.task import Resolved
-from shared.errors import ApiError
-from shared.storage.interface import StorageUnavailable
+from shared.base.dates import format_date
+from shared.base.errors import ApiError
+from shared.queue.tasks.rules import Resolved
+from shared.store.interface import StorageUnavailable
 from tests.simulator.deletions import members
 from tests.simulator.expiring import DAY, HOUR, JOB, expire, left, scheduled
 from tests.simulator.world import World

@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.domain.task import Resolved, State
-from shared.storage import keys
-from shared.storage.codec import pack_definition
-from shared.storage.counting import Kind
-from shared.storage.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE, ResolvedMessage
-from shared.usecases import resolution
+from shared.base.dates import format_date
+from shared.queue.tasks import resolution
+from shared.queue.tasks.codec import pack_definition
+from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE, ResolvedMessage
+from shared.queue.tasks.rules import Resolved, State
+from shared.store import keys
+from shared.store.counting import Kind
 from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import HANDLER, HIDDEN, World
 from tests.twin.driver import Simulation

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from shared.errors import ServiceUnavailable
-from shared.events.unavailable import EventsUnavailable
-from shared.storage.interface import StorageUnavailable
+from shared.base.errors import ServiceUnavailable
+from shared.queue.events.failures import EventsUnavailable
+from shared.store.interface import StorageUnavailable
 from tests.simulator import invariants
 from tests.simulator.running import READS, VICTIM, Attempt, attempt, requests
 from tests.simulator.scenarios import SCENARIOS, Scenario

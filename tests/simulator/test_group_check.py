@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from shared.domain.protocol import ORPHAN_AFTER
-from shared.domain.retrying import LOST_RACE
-from shared.domain.task import Resolved
-from shared.errors import ServiceUnavailable
-from shared.services import Services
-from shared.storage import keys
-from shared.storage.counting import Kind, counting
-from shared.storage.group_rows import FINAL, Group
-from shared.storage.interface import Merge, Page
-from shared.storage.internal_messages import ResolvedMessage
-from shared.usecases.group_check import GroupCheck
+from shared.app.services import Services
+from shared.base.errors import ServiceUnavailable
+from shared.base.protocol import ORPHAN_AFTER
+from shared.base.retrying import LOST_RACE
+from shared.queue.groups.check import GroupCheck
+from shared.queue.groups.rows import FINAL, Group
+from shared.queue.tasks.internal_messages import ResolvedMessage
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
+from shared.store.counting import Kind, counting
+from shared.store.interface import Merge, Page
 from tests.simulator.situations import GROUP, A, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation

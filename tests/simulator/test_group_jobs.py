@@ -9,15 +9,15 @@ from typing import Any, Literal
 
 import pytest
 
-from shared.assembly import assemble
-from shared.domain.task import Resolved, State
-from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.storage.group_rows import active_values
-from shared.storage.interface import MAX_OPERATIONS, Create, Operation, StorageUnavailable
-from shared.storage.internal_messages import GROUP_QUEUE
-from shared.usecases import group_jobs
-from shared.usecases.group_jobs import WIDTH, GroupJob
+from shared.app.assembly import assemble
+from shared.queue.groups import jobs as group_jobs
+from shared.queue.groups.jobs import WIDTH, GroupJob
+from shared.queue.groups.rows import active_values
+from shared.queue.tasks.internal_messages import GROUP_QUEUE
+from shared.queue.tasks.rules import Resolved, State
+from shared.store import keys
+from shared.store.counting import Kind
+from shared.store.interface import MAX_OPERATIONS, Create, Operation, StorageUnavailable
 from tests.simulator import world as worlds
 from tests.simulator.running import VICTIM
 from tests.simulator.situations import GROUP, A, B, C

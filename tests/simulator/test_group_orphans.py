@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from shared.domain.task import State
-from shared.errors import RequestConflict
-from shared.storage import keys
-from shared.storage.codec import pack_definition
-from shared.usecases.group_jobs import GroupJob
+from shared.base.errors import RequestConflict
+from shared.queue.groups.jobs import GroupJob
+from shared.queue.tasks.codec import pack_definition
+from shared.queue.tasks.rules import State
+from shared.store import keys
 from tests.simulator.orphans import announced, complete, die_in_create, group_rows
 from tests.simulator.situations import GROUP, A, C
 from tests.simulator.world import World

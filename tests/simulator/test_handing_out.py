@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from shared.domain import claims
-from shared.domain.effects import Decision, RemoveMessage
-from shared.domain.retrying import LOST_RACE
-from shared.domain.task import Created, Resolved, State, Task
-from shared.errors import ServiceUnavailable
-from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.storage.interface import StorageUnavailable, TransactionRefused
-from shared.storage.internal_messages import CLAIM_QUEUE, EVENTS_QUEUE
-from shared.usecases.work import Claim
+from shared.base.errors import ServiceUnavailable
+from shared.base.retrying import LOST_RACE
+from shared.queue.claims import rules as claims
+from shared.queue.claims.work import Claim
+from shared.queue.tasks.effects import Decision, RemoveMessage
+from shared.queue.tasks.internal_messages import CLAIM_QUEUE, EVENTS_QUEUE
+from shared.queue.tasks.rules import Created, Resolved, State, Task
+from shared.store import keys
+from shared.store.counting import Kind
+from shared.store.interface import StorageUnavailable, TransactionRefused
 from tests.simulator import invariants
 from tests.simulator.claimer import (
     ANOTHER,
@@ -380,7 +380,7 @@ def test_a_claim_that_no_worker_was_given_is_pending_again_at_once_and_costs_no_
 
 
 def test_a_claim_that_cannot_be_shown_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    from shared.usecases import work
+    from shared.queue.claims import work
 
     world = a_world()
 

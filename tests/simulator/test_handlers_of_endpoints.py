@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
+from shared.api.caller import Caller, Verifier
 from shared.api.endpoint import Call, Endpoint
-from shared.auth.caller import Caller, Verifier
-from shared.auth.scopes import ScopeSet
-from shared.domain.claims import Worker
-from shared.domain.dates import parse_date
-from shared.endpoints import batches, objects, workers
-from shared.endpoints.apis import OBJECT
-from shared.errors import InsufficientScopes
-from shared.usecases.reading import LIFE
+from shared.api.scopes import ScopeSet
+from shared.app.apis import OBJECT
+from shared.base.dates import parse_date
+from shared.base.errors import InsufficientScopes
+from shared.queue.artifacts import object_endpoints as objects
+from shared.queue.artifacts.reading import LIFE
+from shared.queue.claims.rules import Worker
+from shared.queue.pools import worker_endpoints as workers
+from shared.queue.tasks import batches
 from tests.simulator.artifact_scenarios import artifact
 from tests.simulator.registry import after
 from tests.simulator.situations import A, B, running

@@ -9,19 +9,16 @@ from datetime import timedelta
 
 import pytest
 
-from shared.auth.client_store import TABLE, ClientRecord, ClientStore
-from shared.auth.clients import Refusal
-from shared.auth.refused_store import RefusedStore
-from shared.errors import AuthenticationFailed
-from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.storage.interface import StorageUnavailable
-from shared.storage.internal_messages import CLAIM_QUEUE, EVENTS_QUEUE, INTERNAL_QUEUES
-from shared.storage.messages import poison_queue
+from shared.auth.clients.ending import EndingCredentials, RefusedCredentials, RefusedStore
+from shared.auth.clients.rows import TABLE, ClientRecord, ClientStore, Refusal
+from shared.base.errors import AuthenticationFailed
+from shared.overview.health import BACKLOG, Ask, Finding, Health, Heartbeat
+from shared.queue.tasks.internal_messages import CLAIM_QUEUE, EVENTS_QUEUE, INTERNAL_QUEUES
+from shared.queue.tasks.messages import poison_queue
+from shared.store import keys
+from shared.store.counting import Kind
+from shared.store.interface import StorageUnavailable
 from shared.telemetry.instruments import ENDING_CREDENTIALS
-from shared.usecases.credentials import EndingCredentials, RefusedCredentials
-from shared.usecases.health import BACKLOG, Finding, Health
-from shared.usecases.heartbeat import Ask, Heartbeat
 from tests.admin.test_remedies import REMEDIES
 from tests.simulator.world import World
 from tests.twin.driver import Simulation

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from shared.errors import ApiError
-from shared.storage.interface import Receipt
-from shared.storage.internal_messages import RESOLVED_QUEUE
+from shared.base.errors import ApiError
+from shared.queue.tasks.internal_messages import RESOLVED_QUEUE
+from shared.store.interface import Receipt
 from tests.simulator import parties
 from tests.simulator.parties import DEPENDENT, ELSEWHERE, Party
 from tests.simulator.running import VICTIM, finish

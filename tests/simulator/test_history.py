@@ -10,14 +10,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.domain.history import HOURS, MINUTES, Figures, Sample, class_of, floor, seconds_of, summed_up
-from shared.domain.task import Resolved
-from shared.services import Services
-from shared.storage import history as history_rows
-from shared.storage import keys
-from shared.storage.counting import Kind, counting
-from shared.storage.interface import StorageUnavailable
-from shared.usecases.history import MINUTES_KEPT
+from shared.app.services import Services
+from shared.overview.history import MINUTES_KEPT
+from shared.queue.pools import load as history_rows
+from shared.queue.pools.load import HOURS, MINUTES, Figures, Sample, class_of, floor, seconds_of, summed_up
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
+from shared.store.counting import Kind, counting
+from shared.store.interface import StorageUnavailable
 from tests.azurite.budget_table import figures
 from tests.simulator.queue_host import App
 from tests.simulator.world import POOL, World

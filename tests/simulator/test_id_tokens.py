@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.auth.openid import AGAIN_WITHIN, LEEWAY, SignIn
-from shared.errors import AuthenticationFailed
+from shared.auth.sign_in.openid import AGAIN_WITHIN, LEEWAY, SignIn
+from shared.base.errors import AuthenticationFailed
 from shared.runtime import utc_now
-from shared.storage import keys
-from shared.storage.expiry import ExpiryStore
-from shared.storage.interface import StorageUnavailable
+from shared.store import keys
+from shared.store.expiring import ExpiryStore
+from shared.store.interface import StorageUnavailable
 from tests.simulator.expiring import HOUR, expire
 from tests.simulator.world import World
 from tests.twin.gate import Call, Phase

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.domain.events import Event, TaskEvent
-from shared.domain.task import Resolved
-from shared.events.pointers import from_json
-from shared.storage.internal_messages import EVENTS_QUEUE
+from shared.base.dates import format_date
+from shared.queue.events.pointers import from_json
+from shared.queue.events.rules import Event, TaskEvent
+from shared.queue.tasks.internal_messages import EVENTS_QUEUE
+from shared.queue.tasks.rules import Resolved
 from tests.simulator.situations import GROUP, OTHER_GROUP, A
 from tests.simulator.world import World
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from shared.domain.index import Entry
-from shared.domain.task import Resolved
-from shared.errors import ResourceNotFound
-from shared.services import Services
-from shared.storage import keys
-from shared.storage.counting import Operations, counting
+from shared.app.services import Services
+from shared.base.errors import ResourceNotFound
+from shared.index.rules import Entry
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
+from shared.store.counting import Operations, counting
 from tests.simulator.indexing import complete, entry, expire_for
 from tests.simulator.world import World
 from tests.twin.driver import Simulation

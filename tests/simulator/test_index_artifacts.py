@@ -10,16 +10,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from shared.api.caller import Caller, Verifier
 from shared.api.endpoint import Call
+from shared.api.scopes import ScopeSet
+from shared.app.apis import INDEX
 from shared.auth import hawk
-from shared.auth.caller import Caller, Verifier
-from shared.auth.scopes import ScopeSet
-from shared.domain.index import Entry
-from shared.endpoints import index
-from shared.endpoints.apis import INDEX
-from shared.errors import ResourceNotFound
-from shared.storage.interface import StorageUnavailable
-from shared.usecases.roles import RoleRequest
+from shared.auth.roles.accounts import RoleRequest
+from shared.base.errors import ResourceNotFound
+from shared.index import endpoints as index
+from shared.index.rules import Entry
+from shared.store.interface import StorageUnavailable
 from tests.simulator.artifact_scenarios import artifact, reference
 from tests.simulator.situations import A, running
 from tests.simulator.world import World

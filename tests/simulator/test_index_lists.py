@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.domain.index import Entry
-from shared.storage import keys
+from shared.base.dates import format_date
+from shared.index.rules import Entry
+from shared.store import keys
 from tests.simulator.indexing import all_namespaces, entry, expire_for
 from tests.simulator.world import World
 

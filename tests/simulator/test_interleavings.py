@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from shared.domain.claims import Worker
-from shared.domain.task import Task
-from shared.errors import ApiError
-from shared.remembered import BANDS
-from shared.services import Services
+from shared.app.services import Services
+from shared.base.errors import ApiError
+from shared.base.remembered import BANDS
+from shared.queue.claims.rules import Worker
+from shared.queue.tasks.rules import Task
 from tests.simulator import invariants
 from tests.simulator.parties import WORKERS
 from tests.simulator.races import RACES, Race

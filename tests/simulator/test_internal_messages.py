@@ -9,16 +9,11 @@ from typing import Any
 
 import pytest
 
-from shared.domain.task import Resolved
-from shared.errors import ResourceNotFound, ServiceUnavailable
-from shared.storage.counting import Kind
-from shared.storage.interface import StorageRefused, StorageUnavailable
-from shared.storage.internal_messages import (
-    DEADLINE_QUEUE,
-    RESOLVED_QUEUE,
-    ResolvedBody,
-    encode_body,
-)
+from shared.base.errors import ResourceNotFound, ServiceUnavailable
+from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE, ResolvedBody, encode_body
+from shared.queue.tasks.rules import Resolved
+from shared.store.counting import Kind
+from shared.store.interface import StorageRefused, StorageUnavailable
 from shared.telemetry.logs import Record
 from tests.simulator.queue_host import App, Host, a_world, poisoned
 from tests.simulator.situations import A

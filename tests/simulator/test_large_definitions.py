@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from shared.assembly import assemble
-from shared.domain.definition import Definition
-from shared.errors import InputError
-from shared.ids import new_slugid
+from shared.app.assembly import assemble
+from shared.app.services import Services
+from shared.base.errors import InputError
+from shared.base.ids import new_slugid
+from shared.queue.tasks.definition import Definition
 from shared.runtime import Runtime
-from shared.services import Services
-from shared.storage import keys
+from shared.store import keys
 from tests.simulator.topics import Topics
 from tests.simulator.world import World, settings
 from tests.twin import MemoryStorage

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from shared.services import Services
-from shared.storage.interface import StorageUnavailable
-from shared.usecases.clients import ClientRequest
+from shared.app.services import Services
+from shared.auth.clients.accounts import ClientRequest
+from shared.store.interface import StorageUnavailable
 from tests.simulator.expiring import CLIENT, everybody
 from tests.simulator.indexing import entry
 from tests.simulator.late import How, LateRequest

@@ -16,10 +16,10 @@ from typing import cast
 
 import pytest
 
-from shared.domain.protocol import ORPHAN_AFTER
-from shared.errors import ApiError
-from shared.storage import keys
-from shared.storage.interface import StorageUnavailable
+from shared.base.errors import ApiError
+from shared.base.protocol import ORPHAN_AFTER
+from shared.store import keys
+from shared.store.interface import StorageUnavailable
 from tests.simulator import invariants
 from tests.simulator.company import COMPANY, interfere
 from tests.simulator.daily import todays_chance

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from shared.domain.effects import ChangePoolRows, row_of
-from shared.domain.task import Resolved, State
-from shared.storage import keys
+from shared.queue.tasks.effects import ChangePoolRows, row_of
+from shared.queue.tasks.rules import Resolved, State
+from shared.store import keys
 from tests.simulator import races
 from tests.simulator.claimer import Once, a_world, is_commit, is_index_row, quarantine
 from tests.simulator.situations import A, Step, pending, retried, running

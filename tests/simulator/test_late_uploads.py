@@ -8,13 +8,14 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain import artifacts as rules
-from shared.domain.artifacts import Upload
-from shared.domain.dates import format_date
-from shared.domain.task import Resolved
-from shared.errors import InputError, RequestConflict, ResourceNotFound
-from shared.storage import keys
-from shared.storage.counting import Kind, counting
+from shared.base.dates import format_date
+from shared.base.errors import InputError, RequestConflict, ResourceNotFound
+from shared.base.ids import digest_of
+from shared.queue.artifacts import rules
+from shared.queue.artifacts.rules import Upload
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
+from shared.store.counting import Kind, counting
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import CONTENT, NAME, OTHER, artifact, place, relay_to, relay_url
 from tests.simulator.situations import A, running, running_without_retries
@@ -108,7 +109,7 @@ def test_expired_unfinished_blob_does_not_keep_its_run_from_being_completed() ->
             await create(world, "blob", name, upload=Upload.CLIENT, content_length=9, details=details, expires=expires)
         world.clock.advance(2 * HOUR)
         await world.handlers.expiration.run(300)
-        assert world.tasks()[A].runs[0].unfinished == (rules.digest(OTHER),)
+        assert world.tasks()[A].runs[0].unfinished == (digest_of(OTHER),)
         with pytest.raises(RequestConflict):
             await complete(world)
         world.clock.advance(14 * HOUR)

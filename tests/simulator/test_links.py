@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.task import Resolved
-from shared.errors import InputError, ResourceExpired, ResourceNotFound
-from shared.usecases import reading
+from shared.base.errors import InputError, ResourceExpired, ResourceNotFound
+from shared.queue.artifacts import reading
+from shared.queue.tasks.rules import Resolved
 from tests.simulator.artifact_scenarios import artifact, reference
 from tests.simulator.situations import A
 from tests.simulator.world import World

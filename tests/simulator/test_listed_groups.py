@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from shared.domain.claims import Worker
-from shared.domain.effects import row_of
-from shared.domain.priority import PRIORITIES
-from shared.domain.task import Resolved, State
-from shared.errors import ApiError
-from shared.services import Services
-from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.storage.interface import StorageUnavailable
+from shared.app.services import Services
+from shared.base.errors import ApiError
+from shared.base.priority import PRIORITIES
+from shared.queue.claims.rules import Worker
+from shared.queue.tasks.effects import row_of
+from shared.queue.tasks.rules import Resolved, State
+from shared.store import keys
+from shared.store.counting import Kind
+from shared.store.interface import StorageUnavailable
 from tests.simulator.listing import A_SECOND, create, listed, truth
 from tests.simulator.running import VICTIM
 from tests.simulator.situations import GROUP, A

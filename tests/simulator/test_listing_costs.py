@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from shared.domain.effects import row_of
-from shared.storage import keys, known
-from shared.storage.counting import Kind
-from shared.usecases import group_statuses
+from shared.queue.groups import statuses as group_statuses
+from shared.queue.tasks import known
+from shared.queue.tasks.effects import row_of
+from shared.store import keys
+from shared.store.counting import Kind
 from tests.simulator.listing import create, listed, truth
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import Call, Phase

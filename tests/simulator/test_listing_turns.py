@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from shared.storage import keys
-from shared.storage.interface import StorageUnavailable
+from shared.store import keys
+from shared.store.interface import StorageUnavailable
 from tests.simulator.situations import A, B
 from tests.simulator.world import POOL, World
 from tests.twin.gate import Call, Phase
 
 STALL = 8.0
-"""Seconds until a request that is throttled again and again is given up (`shared.storage.wire`)."""
+"""Seconds until a request that is throttled again and again is given up (`shared.store.wire`)."""
 OTHER_POOL = "p/other"
 SEVERAL = 8
 """Tasks of a pool on a page from which on its index vouches for them."""

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from shared.domain.effects import row_of
-from shared.domain.task import Resolved, State
-from shared.services import Services
-from shared.storage import keys
-from shared.storage.counting import Kind
+from shared.app.services import Services
+from shared.queue.tasks.effects import row_of
+from shared.queue.tasks.rules import Resolved, State
+from shared.store import keys
+from shared.store.counting import Kind
 from tests.simulator.listing import A_SECOND, create, listed, truth
 from tests.simulator.situations import OTHER_GROUP
 from tests.simulator.world import POOL, WORKER, World

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from shared.errors import ApiError
-from shared.events.unavailable import EventsUnavailable
-from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.storage.interface import StorageUnavailable
+from shared.base.errors import ApiError
+from shared.queue.events.failures import EventsUnavailable
+from shared.store import keys
+from shared.store.counting import Kind
+from shared.store.interface import StorageUnavailable
 from tests.simulator import artifact_invariants
 from tests.simulator.artifact_scenarios import ARTIFACT_SCENARIOS
 from tests.simulator.company import COMPANY, PROCESS, interfere

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from shared.domain.effects import ChangePoolRows, row_of
-from shared.storage import keys
-from shared.storage.interface import Create
+from shared.queue.tasks.effects import ChangePoolRows, row_of
+from shared.store import keys
+from shared.store.interface import Create
 from tests.simulator.claimer import (
     Once,
     a_world,

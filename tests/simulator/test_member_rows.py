@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.domain.task import Resolved, State
-from shared.errors import InputError
-from shared.storage import keys
-from shared.storage.codec import TASK_COLUMNS, encode_task, pack_definition
-from shared.storage.group_rows import Unsettled, settled_state
-from shared.storage.interface import Delete, Row
+from shared.base.dates import format_date
+from shared.base.errors import InputError
+from shared.queue.groups.rows import Unsettled, settled_state
+from shared.queue.tasks.codec import TASK_COLUMNS, encode_task, pack_definition
+from shared.queue.tasks.rules import Resolved, State
+from shared.store import keys
+from shared.store.interface import Delete, Row
 from tests.simulator.depending import (
     a_world,
     complete_tasks,

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.errors import RequestConflict
-from shared.storage import keys
-from shared.storage.counting import Kind, counting
+from shared.base.dates import format_date
+from shared.base.errors import RequestConflict
+from shared.store import keys
+from shared.store.counting import Kind, counting
 from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation

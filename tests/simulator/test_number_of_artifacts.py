@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from shared.domain import artifacts as rules
-from shared.domain.artifacts import Upload
-from shared.errors import RequestConflict
-from shared.storage.counting import Kind, counting
+from shared.base.errors import RequestConflict
+from shared.queue.artifacts import rules
+from shared.queue.artifacts.rules import Upload
+from shared.store.counting import Kind, counting
 from tests.simulator.situations import running
 from tests.simulator.uploading import (
     create,
@@ -19,7 +19,7 @@ from tests.simulator.world import World
 def test_task_cannot_have_artifacts_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every process counts now and then; what exists may be created again."""
     monkeypatch.setattr(rules, "MAX_OF_TASK", 20)
-    monkeypatch.setattr("shared.storage.artifacts.MAX_OF_TASK", 20)
+    monkeypatch.setattr("shared.queue.artifacts.rows.MAX_OF_TASK", 20)
     monkeypatch.setattr(rules, "COUNTED_EVERY", 5)
     world = open_world()
 

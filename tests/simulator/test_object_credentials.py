@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from shared.auth.credentials import epoch_milliseconds
-from shared.domain.artifacts import Upload
+from shared.auth.certificates import epoch_milliseconds
+from shared.queue.artifacts.rules import Upload
 from tests.simulator.artifact_scenarios import NAME, artifact
 from tests.simulator.situations import A, running
 from tests.simulator.world import World

@@ -17,13 +17,13 @@ from functools import partial
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.domain.task import Resolved
-from shared.errors import ApiError
-from shared.events.unavailable import EventsUnavailable
-from shared.services import Services
-from shared.storage.interface import Receipt, ReceiptLost, StorageUnavailable
-from shared.storage.internal_messages import RESOLVED_QUEUE, decode_body
+from shared.app.services import Services
+from shared.base.dates import format_date
+from shared.base.errors import ApiError
+from shared.queue.events.failures import EventsUnavailable
+from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, decode_body
+from shared.queue.tasks.rules import Resolved
+from shared.store.interface import Receipt, ReceiptLost, StorageUnavailable
 from tests.simulator import artifact_parties, invariants, parties, races
 from tests.simulator.artifact_scenarios import blob_uploaded, direct
 from tests.simulator.company import create_again, expire, one_after_the_other, remove_worker

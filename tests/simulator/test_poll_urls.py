@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from urllib.parse import parse_qs, urlsplit
 
-from shared.domain.priority import PRIORITIES
-from shared.domain.protocol import SIGNED_URL_CLOCK_SKEW
-from shared.storage.messages import pending_queue
-from shared.usecases.poll_urls import LIFE
+from shared.base.priority import PRIORITIES
+from shared.base.protocol import SIGNED_URL_CLOCK_SKEW
+from shared.queue.claims.poll_urls import LIFE
+from shared.queue.tasks.messages import pending_queue
 from tests.simulator.world import POOL, World, settings
 from tests.twin.driver import Simulation
 

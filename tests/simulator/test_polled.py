@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from shared.domain.claims import Worker
-from shared.domain.task import Resolved, State
-from shared.errors import InputError
-from shared.services import Services
-from shared.storage.interface import Message, ReceiptLost
-from shared.storage.messages import pending_queue
-from shared.usecases.work import Claim
+from shared.app.services import Services
+from shared.base.errors import InputError
+from shared.queue.claims.rules import Worker
+from shared.queue.claims.work import Claim
+from shared.queue.tasks.messages import pending_queue
+from shared.queue.tasks.rules import Resolved, State
+from shared.store.interface import Message, ReceiptLost
 from tests.simulator.hostile import LONGEST, delete, poll_answer, take
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation

@@ -11,15 +11,16 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.domain.effects import row_of
-from shared.domain.task import State
-from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.storage.interface import MAX_PAGE, Page, Row, StorageUnavailable
-from shared.storage.pool_index import Counts, PoolIndex
+from shared.base.dates import format_date
+from shared.overview import history as gauges
+from shared.queue.pools import index as pool_snapshots
+from shared.queue.pools.index import Counts, PoolIndex
+from shared.queue.tasks.effects import row_of
+from shared.queue.tasks.rules import State
+from shared.store import keys
+from shared.store.counting import Kind
+from shared.store.interface import MAX_PAGE, Page, Row, StorageUnavailable
 from shared.telemetry.instruments import OLDEST_PENDING, PENDING
-from shared.usecases import gauges, pool_snapshots
 from tests.simulator.world import POOL, World
 from tests.twin.clock import VirtualClock
 from tests.twin.gate import Call, Phase, chain

@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.claims import Worker
-from shared.domain.effects import row_of
-from shared.domain.task import Resolved, State
-from shared.errors import InputError
-from shared.storage.counting import counting
-from shared.storage.pool_index import Counts
-from shared.usecases.pool_views import ListedRun
+from shared.base.errors import InputError
+from shared.queue.claims.rules import Worker
+from shared.queue.pools.index import Counts
+from shared.queue.pools.views import ListedRun
+from shared.queue.tasks.effects import row_of
+from shared.queue.tasks.rules import Resolved, State
+from shared.store.counting import counting
 from tests.simulator import invariants
 from tests.simulator.running import attempt, requests
 from tests.simulator.scenarios import SCENARIOS
@@ -284,8 +284,8 @@ def test_what_a_removal_could_not_announce_is_announced_at_taken_until() -> None
 
 
 def test_a_removal_that_takes_long_goes_on_where_it_stopped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.usecases.workers.REMOVAL_SECONDS", 0.0)
-    monkeypatch.setattr("shared.storage.pool_index.AT_ONCE", 10)
+    monkeypatch.setattr("shared.queue.pools.workers.REMOVAL_SECONDS", 0.0)
+    monkeypatch.setattr("shared.queue.pools.index.AT_ONCE", 10)
 
     async def story() -> None:
         await create(world, 11)

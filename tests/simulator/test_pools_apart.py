@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared.domain.claims import Worker
-from shared.domain.effects import ChangePoolRows, row_of
-from shared.domain.task import State
-from shared.errors import RequestConflict
-from shared.storage import keys
-from shared.storage.pool_index import Counts
+from shared.base.errors import RequestConflict
+from shared.queue.claims.rules import Worker
+from shared.queue.pools.index import Counts
+from shared.queue.tasks.effects import ChangePoolRows, row_of
+from shared.queue.tasks.rules import State
+from shared.store import keys
 from tests.simulator.situations import A
 from tests.simulator.world import WORKER, World
 from tests.twin.gate import Kill, Phase

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from shared.errors import ResourceNotFound, ServiceUnavailable
-from shared.storage import keys
+from shared.base.errors import ResourceNotFound, ServiceUnavailable
+from shared.store import keys
 from tests.simulator.registry import ANOTHER, DAY, FOREVER, HOUR, after, expire, poll, quarantine
 from tests.simulator.world import POOL, WORKER, World
 

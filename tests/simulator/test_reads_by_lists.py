@@ -9,13 +9,13 @@ import pytest
 
 from local.state import ROOT
 from shared.api.endpoint import Endpoint
-from shared.api.paging import MOST, OF_LOOKUPS
-from shared.auth import openid
-from shared.endpoints.apis import AUTH, INDEX, OBJECT, QUEUE
-from shared.errors import ServiceUnavailable
-from shared.settings import Settings
-from shared.storage.counting import counting
-from shared.usecases import pages
+from shared.api.validation import MOST, OF_LOOKUPS
+from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE
+from shared.auth.sign_in import openid
+from shared.base.errors import ServiceUnavailable
+from shared.base.settings import Settings
+from shared.queue.groups import listing as pages
+from shared.store.counting import counting
 from tests.simulator.situations import A
 from tests.simulator.test_handlers_of_endpoints import called
 from tests.simulator.world import POOL, World

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from shared.errors import InputError, RequestConflict
-from shared.ids import new_slugid
-from shared.services import Services
-from shared.storage import keys
-from shared.usecases.group_jobs import GroupJob
-from shared.usecases.recent_groups import MOST, RecentGroup
+from shared.app.services import Services
+from shared.base.errors import InputError, RequestConflict
+from shared.base.ids import new_slugid
+from shared.queue.groups.jobs import GroupJob
+from shared.queue.groups.recent import MOST, RecentGroup
+from shared.store import keys
 from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import World
 from tests.twin.driver import Simulation

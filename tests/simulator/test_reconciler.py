@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from shared.domain.effects import row_of
-from shared.domain.priority import PRIORITIES, Priority
-from shared.storage import keys
-from shared.storage.counting import Kind, counting
-from shared.storage.interface import StorageUnavailable
-from shared.storage.messages import pending_queue
-from shared.usecases import reconciler
+from shared.base.priority import PRIORITIES, Priority
+from shared.queue.tasks import reconciler
+from shared.queue.tasks.effects import row_of
+from shared.queue.tasks.messages import pending_queue
+from shared.store import keys
+from shared.store.counting import Kind, counting
+from shared.store.interface import StorageUnavailable
 from tests.simulator.situations import A, C
 from tests.simulator.world import POOL, World
 from tests.twin.gate import Call, Fail, Phase

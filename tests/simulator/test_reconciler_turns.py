@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.domain.priority import PRIORITIES
-from shared.domain.task import Resolved
-from shared.storage import keys
-from shared.storage.counting import counting
-from shared.storage.messages import pending_queue
-from shared.usecases import reconciler
+from shared.base.dates import format_date
+from shared.base.priority import PRIORITIES
+from shared.queue.tasks import reconciler
+from shared.queue.tasks.messages import pending_queue
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
+from shared.store.counting import counting
 from tests.simulator.situations import A, C
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation, sample

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from shared.errors import InputError, RequestConflict
-from shared.services import Services
-from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.storage.group_rows import EDGES_WITH_MEMBER
-from shared.usecases.create import EDGES_AT_A_TIME
+from shared.app.services import Services
+from shared.base.errors import InputError, RequestConflict
+from shared.queue.groups.rows import EDGES_WITH_MEMBER
+from shared.queue.tasks.create import EDGES_AT_A_TIME
+from shared.store import keys
+from shared.store.counting import Kind
 from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import World
 from tests.twin.driver import Simulation

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.errors import RequestConflict
-from shared.storage import keys
+from shared.base.errors import RequestConflict
+from shared.store import keys
 from tests.simulator.situations import GROUP, A, B, fixed
 from tests.simulator.world import World
 from tests.twin.driver import Simulation

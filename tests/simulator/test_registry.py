@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.task import Resolved
-from shared.errors import InputError, ResourceNotFound
+from shared.base.errors import InputError, ResourceNotFound
+from shared.queue.pools.directory import Declaration
+from shared.queue.pools.worker_rows import WorkerStore
+from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime
-from shared.storage import keys
-from shared.storage.counting import counting
-from shared.storage.directory import Declaration
-from shared.storage.workers import WorkerStore
+from shared.store import keys
+from shared.store.counting import counting
 from tests.simulator.registry import DAY, HOUR, MINUTE, after, expire, listed, poll
 from tests.simulator.world import POOL, WORKER, World
 

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from shared.domain.retrying import LOST_RACE
-from shared.domain.task import State
-from shared.services import Services
-from shared.storage.interface import StorageUnavailable
-from shared.usecases.work import Claim
+from shared.app.services import Services
+from shared.base.retrying import LOST_RACE
+from shared.queue.claims.work import Claim
+from shared.queue.tasks.rules import State
+from shared.store.interface import StorageUnavailable
 from tests.simulator import invariants
 from tests.simulator.claimer import Once, is_commit
 from tests.simulator.running import finish

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from shared.domain.artifacts import StorageType, Upload
-from shared.domain.dates import format_date
-from shared.domain.task import Resolved
-from shared.errors import RequestConflict, ResourceNotFound
-from shared.storage import keys
+from shared.base.dates import format_date
+from shared.base.errors import RequestConflict, ResourceNotFound
+from shared.queue.artifacts.rules import StorageType, Upload
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import CONTENT, NAME, artifact, place, relay, relay_to, relay_url
 from tests.simulator.situations import A, running

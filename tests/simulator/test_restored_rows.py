@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.errors import RequestConflict, ServiceUnavailable
-from shared.storage import keys
-from shared.storage.codec import pack_definition
-from shared.storage.counting import Kind
-from shared.storage.interface import Delete, Operation
+from shared.base.dates import format_date
+from shared.base.errors import RequestConflict, ServiceUnavailable
+from shared.queue.tasks.codec import pack_definition
+from shared.store import keys
+from shared.store.counting import Kind
+from shared.store.interface import Delete, Operation
 from tests.simulator.orphans import announced, complete, die_in_create, group_rows
 from tests.simulator.running import VICTIM
 from tests.simulator.situations import GROUP, A, C

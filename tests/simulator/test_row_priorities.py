@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.domain.priority import PRIORITIES, Priority
-from shared.storage import keys
+from shared.base.priority import PRIORITIES, Priority
+from shared.store import keys
 from tests.simulator.situations import A
 from tests.simulator.world import POOL, World
 from tests.twin.driver import Simulation

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from shared.domain.effects import ChangePoolRows, PoolRow, ReturnRow, row_of
-from shared.domain.protocol import ORPHAN_AFTER
-from shared.domain.task import State
-from shared.storage import keys
+from shared.base.protocol import ORPHAN_AFTER
+from shared.queue.tasks.effects import ChangePoolRows, PoolRow, ReturnRow, row_of
+from shared.queue.tasks.rules import State
+from shared.store import keys
 from tests.simulator import invariants
 from tests.simulator.claimer import ANOTHER, Once, a_world, is_commit, is_index_row
 from tests.simulator.company import remove_worker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.domain.task import Resolved, State
+from shared.queue.tasks.rules import Resolved, State
 from tests.simulator import invariants
 from tests.simulator.world import World
 

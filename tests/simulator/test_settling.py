@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from shared.domain.task import Resolved
-from shared.storage import keys
-from shared.storage.interface import Delete
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
+from shared.store.interface import Delete
 from tests.simulator.orphans import announced, complete, group_rows
 from tests.simulator.situations import GROUP, A
 from tests.simulator.world import World

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.storage.interface import Page
+from shared.base.dates import format_date
+from shared.store.interface import Page
 from tests.simulator.running import attempt, in_memory
 from tests.simulator.scenarios import SCENARIOS, Scenario
 from tests.simulator.situations import GROUP, A

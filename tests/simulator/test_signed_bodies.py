@@ -11,7 +11,7 @@ import azure.functions as func
 import mohawk
 import pytest
 
-from shared.auth.clients import ROOT_CLIENT_ID
+from shared.auth.clients.rows import ROOT_CLIENT_ID
 from tests.simulator.queue_host import App
 from tests.simulator.situations import A
 from tests.simulator.world import World, settings

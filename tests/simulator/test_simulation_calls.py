@@ -8,11 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 from bench.simulation.calls import BLOBS, CALLS, PENDING, Call
-from shared.domain.artifacts import Upload
-from shared.domain.dates import parse_date
-from shared.domain.task import Resolved
-from shared.storage.counting import Kind, Operations, counting
-from shared.storage.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE
+from shared.base.dates import parse_date
+from shared.queue.artifacts.rules import Upload
+from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE
+from shared.queue.tasks.rules import Resolved
+from shared.store.counting import Kind, Operations, counting
 from tests.simulator.artifact_scenarios import artifact, relay
 from tests.simulator.situations import A, running
 from tests.simulator.world import CLAIM_TIMEOUT, World

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import pytest
 
 from local.state import ROOT
-from shared.storage import keys
-from shared.storage.interface import Upsert
+from shared.store import keys
+from shared.store.interface import Upsert
 from tests.simulator.soak.deployment import Deployment
 from tests.simulator.soak.measures import ENOUGH, Sample, growth, report
 from tests.simulator.soak.run import Extent, Soak

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from shared.queue.pools.states import ASKED_LATELY, GRACE
 from shared.telemetry.instruments import STALLED
-from shared.usecases.stalls import ASKED_LATELY, GRACE
 from tests.simulator.test_health import _create_queues, health_of
 from tests.simulator.test_health import codes as codes_of
 from tests.simulator.world import POOL, WORKER, World

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from shared.remembered import WORKER_COUNTS
-from shared.storage.counting import counting
-from shared.usecases.task_queue_states import TaskQueueState
+from shared.base.remembered import WORKER_COUNTS
+from shared.queue.pools.states import TaskQueueState
+from shared.store.counting import counting
 from tests.simulator.world import POOL, WORKER, World
 
 

@@ -13,18 +13,17 @@ from typing import Any
 
 import pytest
 
-from shared.concurrency import together
-from shared.domain.claim_ends import UndeliveredClaim
-from shared.domain.claims import Worker
-from shared.domain.task import Resolved, State
-from shared.errors import ApiError
-from shared.services import Services
-from shared.storage.interface import StorageUnavailable
-from shared.storage.tasks import CommitLost, Loaded
-from shared.storage.workers import WorkerRecord
-from shared.usecases.giving_back import AT_ONCE
-from shared.usecases.handing_out import Prepared
-from shared.usecases.workers import WorkRequest
+from shared.app.services import Services
+from shared.base.concurrency import together
+from shared.base.errors import ApiError
+from shared.queue.claims.ends import UndeliveredClaim
+from shared.queue.claims.handing_out import AT_ONCE, Prepared
+from shared.queue.claims.rules import Worker
+from shared.queue.pools.worker_rows import WorkerRecord
+from shared.queue.pools.workers import WorkRequest
+from shared.queue.tasks.rows import CommitLost, Loaded
+from shared.queue.tasks.rules import Resolved, State
+from shared.store.interface import StorageUnavailable
 from tests.simulator import invariants
 from tests.simulator.company import remove_worker
 from tests.simulator.running import SETTLING, TO_THE_END

@@ -9,13 +9,13 @@ from datetime import datetime
 
 import pytest
 
-from shared.domain.dates import parse_date
-from shared.domain.task import Resolved
-from shared.services import Services
-from shared.storage import keys
-from shared.storage.expiry import Expiring, ExpiryStore, is_over
-from shared.storage.interface import Merge
-from shared.storage.partitions import delete_unchanged, rows_of
+from shared.app.services import Services
+from shared.base.dates import parse_date
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
+from shared.store.expiring import Expiring, ExpiryStore, is_over
+from shared.store.interface import Merge
+from shared.store.partitions import delete_unchanged, rows_of
 from tests.simulator import invariants
 from tests.simulator.deletions import members, soon
 from tests.simulator.expiring import HOUR, expire, left, scheduled

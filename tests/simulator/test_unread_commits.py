@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from shared.domain.claims import Worker
-from shared.domain.dates import format_date
-from shared.domain.task import Resolved, State
-from shared.errors import RequestConflict, ResourceNotFound
-from shared.services import Services
-from shared.storage import keys
-from shared.storage.counting import Kind, counting
-from shared.storage.internal_messages import RESOLVED_QUEUE, ResolvedMessage
-from shared.storage.known import KnownStatuses
+from shared.app.services import Services
+from shared.base.dates import format_date
+from shared.base.errors import RequestConflict, ResourceNotFound
+from shared.queue.claims.rules import Worker
+from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedMessage
+from shared.queue.tasks.known import KnownStatuses
+from shared.queue.tasks.rules import Resolved, State
+from shared.store import keys
+from shared.store.counting import Kind, counting
 from tests.azurite.budget_table import figures
 from tests.simulator import invariants
 from tests.simulator.situations import GROUP, A, B, C, running

@@ -7,14 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.dates import format_date
-from shared.domain.task import Resolved
-from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.storage.interface import StorageUnavailable
-from shared.storage.internal_messages import EVENTS_QUEUE
+from shared.base.dates import format_date
+from shared.queue.expiry.failures import LONGEST_HOLD
+from shared.queue.tasks.internal_messages import EVENTS_QUEUE
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
+from shared.store.counting import Kind
+from shared.store.interface import StorageUnavailable
 from shared.telemetry.instruments import EVENTS_LOST, EXPIRATIONS_FAILED, UNANNOUNCED_EXPIRATIONS
-from shared.usecases.unsent_events import LONGEST_HOLD
 from tests.simulator.expiring import scheduled
 from tests.simulator.queue_host import Requests
 from tests.simulator.situations import GROUP, A, B

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from shared.domain.priority import PRIORITIES
-from shared.domain.task import Resolved, State
-from shared.errors import ApiError
-from shared.storage import keys
-from shared.storage.counting import Kind
-from shared.storage.interface import StorageUnavailable
-from shared.storage.messages import pending_queue
+from shared.base.errors import ApiError
+from shared.base.priority import PRIORITIES
+from shared.queue.tasks.messages import pending_queue
+from shared.queue.tasks.rules import Resolved, State
+from shared.store import keys
+from shared.store.counting import Kind
+from shared.store.interface import StorageUnavailable
 from tests.simulator.situations import A, C
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import Call, Kill, Killed, Phase, as_process, process_name

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from shared.assembly import assemble
-from shared.domain.task import Resolved
+from shared.app.assembly import assemble
+from shared.app.services import Services
+from shared.queue.tasks import codec
+from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime
-from shared.services import Services
-from shared.storage import codec, keys
-from shared.storage.interface import Merge, StorageUnavailable, Value
+from shared.store import keys
+from shared.store.interface import Merge, StorageUnavailable, Value
 from tests.simulator.topics import Topics
 from tests.simulator.world import World, settings
 from tests.twin import MemoryStorage

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from shared.domain.artifacts import Upload
-from shared.storage import keys
-from shared.storage.interface import Merge
+from shared.queue.artifacts.rules import Upload
+from shared.store import keys
+from shared.store.interface import Merge
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import CONTENT, NAME, place
 from tests.simulator.sending import File, pack

@@ -8,9 +8,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from shared.domain.artifacts import Upload, part_id
-from shared.usecases.upload_urls import UploadRequest, UploadUrls
-from shared.usecases.uploads import BLOCK
+from shared.queue.artifacts.rules import Upload, part_id
+from shared.queue.artifacts.upload_urls import UploadRequest, UploadUrls
+from shared.queue.artifacts.uploads import BLOCK
 from tests.simulator.artifact_scenarios import CONTENT, STATED, artifact
 from tests.simulator.situations import A
 from tests.simulator.world import World

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from shared.domain.claims import Worker
-from shared.storage.counting import Kind
+from shared.queue.claims import poll_urls as waiting_workers
+from shared.queue.claims.poll_urls import LIFE
+from shared.queue.claims.rules import Worker
+from shared.store.counting import Kind
 from shared.telemetry.instruments import WAITING_WORKERS
-from shared.usecases import waiting_workers
-from shared.usecases.poll_urls import LIFE
 from tests.simulator.claimer import a_world
 from tests.simulator.registry import ANOTHER, HOUR, after, poll, quarantine
 from tests.simulator.world import POOL, WORKER, World

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from shared.domain.claims import Worker
-from shared.services import Services
-from shared.storage.counting import Kind
+from shared.app.services import Services
+from shared.queue.claims.rules import Worker
+from shared.store.counting import Kind
 from tests.simulator.claimer import (
     ANOTHER,
     WAIT,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.events.messages import EventMessage
-from shared.events.unavailable import EventsUnavailable
-from shared.storage.counting import Kind
-from shared.storage.interface import StorageUnavailable
+from shared.queue.events.failures import EventsUnavailable
+from shared.queue.events.messages import EventMessage
+from shared.store.counting import Kind
+from shared.store.interface import StorageUnavailable
 from tests.twin.gate import Call, Gate, Phase, Resent
 
 SERVICE_BUS = "service-bus"

@@ -6,13 +6,13 @@ import gzip
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from shared.domain import artifacts as rules
-from shared.domain.artifacts import Upload
-from shared.domain.dates import format_date
-from shared.domain.task import Resolved
-from shared.storage import keys
-from shared.storage.artifacts import decode
-from shared.storage.counting import Kind
+from shared.base.dates import format_date
+from shared.queue.artifacts import rules
+from shared.queue.artifacts.rows import decode
+from shared.queue.artifacts.rules import Upload
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
+from shared.store.counting import Kind
 from tests.simulator.artifact_scenarios import CONTENT, NAME, artifact, place
 from tests.simulator.situations import A
 from tests.simulator.test_artifact_deletions import HOUR

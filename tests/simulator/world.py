@@ -14,21 +14,20 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, TypeVar
 
-from shared.assembly import assemble
-from shared.domain.claims import Worker
-from shared.domain.dates import format_date, parse_date
-from shared.domain.definition import Definition
-from shared.domain.index import paths_of
-from shared.domain.task import Task
-from shared.errors import ApiError
-from shared.events.pointers import from_json
-from shared.runtime import Runtime
-from shared.services import Services
-from shared.settings import Settings
-from shared.storage import keys
-from shared.storage.codec import decode_task, pack_definition
-from shared.storage.interface import Row, StorageUnavailable
-from shared.storage.internal_messages import (
+from shared.app.assembly import assemble
+from shared.app.services import Services
+from shared.base.dates import format_date, parse_date
+from shared.base.errors import ApiError
+from shared.base.settings import Settings
+from shared.index.rules import paths_of
+from shared.queue.claims.rules import Worker
+from shared.queue.claims.work import Claim
+from shared.queue.events.pointers import from_json
+from shared.queue.groups.jobs import GroupJob
+from shared.queue.tasks.codec import decode_task, pack_definition
+from shared.queue.tasks.definition import Definition
+from shared.queue.tasks.due import Postponed
+from shared.queue.tasks.internal_messages import (
     CLAIM_QUEUE,
     DEADLINE_QUEUE,
     EVENTS_QUEUE,
@@ -39,9 +38,10 @@ from shared.storage.internal_messages import (
     ResolvedBody,
     ResolvedMessage,
 )
-from shared.usecases.group_jobs import GroupJob
-from shared.usecases.timers import Postponed
-from shared.usecases.work import Claim
+from shared.queue.tasks.rules import Task
+from shared.runtime import Runtime
+from shared.store import keys
+from shared.store.interface import Row, StorageUnavailable
 from tests.simulator.account import OpenAccount
 from tests.simulator.history import History
 from tests.simulator.topics import Topics

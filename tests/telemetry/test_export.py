@@ -18,8 +18,8 @@ import pytest
 from admin.signing import signed_url
 from local import settings_docs, state
 from local.stack import Stack, StackOptions
-from shared.ids import new_slugid
-from shared.settings import load_settings
+from shared.base.ids import new_slugid
+from shared.base.settings import load_settings
 from shared.telemetry.instruments import INSTRUMENTS
 from tests.clients.deployment import Credentials, Deployment
 from tests.host.service import METADATA, eventually, in_future

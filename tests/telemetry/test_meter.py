@@ -18,8 +18,7 @@ from shared.telemetry.instruments import (
     WAITING,
     WAITING_WORKERS,
 )
-from shared.telemetry.meter import Distribution, Meter
-from shared.telemetry.prometheus import exposition
+from shared.telemetry.meter import Distribution, Meter, exposition
 
 SERIES = re.compile(r'([a-z_]+)(?:\{((?:[A-Za-z]+="(?:[^"\\\n]|\\.)*",?)*)\})? (\S+)')
 LABEL = re.compile(r'([A-Za-z]+)="((?:[^"\\\n]|\\.)*)"')

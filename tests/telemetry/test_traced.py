@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from functions.traced import TracedPublisher, traced_request
-from shared.domain.events import Exchange, GroupEvent
-from shared.events.messages import EventMessage
-from shared.events.unavailable import EventsUnavailable
-from shared.ids import new_slugid
+from functions.observation import TracedPublisher, traced_request
+from shared.base.ids import new_slugid
+from shared.queue.events.failures import EventsUnavailable
+from shared.queue.events.messages import EventMessage
+from shared.queue.events.rules import Exchange, GroupEvent
 from shared.telemetry.tracing import Attributes, Kind
 
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.task import Resolved
-from shared.events.unavailable import EventsUnavailable
-from shared.services import Services
+from shared.app.services import Services
+from shared.queue.events.failures import EventsUnavailable
+from shared.queue.tasks.rules import Resolved
 from shared.telemetry import instruments
 from shared.telemetry.meter import Distribution
 from tests.simulator.world import CLAIM_TIMEOUT, World

@@ -1,4 +1,4 @@
-"""The in-memory twin of the storage: what `shared.storage.interface` promises, on a virtual clock.
+"""The in-memory twin of the storage: what `shared.store.interface` promises, on a virtual clock.
 
     clock = VirtualClock()
     memory = MemoryStorage(clock)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from urllib.parse import urlencode
 
-from shared.storage.interface import SignedQueue
+from shared.store.interface import SignedQueue
 
 
 class MemoryAccess:

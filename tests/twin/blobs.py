@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from shared.storage import limits
-from shared.storage.counting import Kind
-from shared.storage.interface import BlobMissing, BlobProperties
-from shared.storage.names import Names
+from shared.store import limits
+from shared.store.counting import Kind
+from shared.store.interface import BlobMissing, BlobProperties
+from shared.store.names import Names
 from tests.twin.gate import Call, Gate, perform
 
 _NAMES = Names()

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeVar
 
-from shared.storage import counting
-from shared.storage.counting import Kind
-from shared.storage.interface import BlobMissing, ReceiptLost, StorageUnavailable, TransactionRefused
+from shared.store import counting
+from shared.store.counting import Kind
+from shared.store.interface import BlobMissing, ReceiptLost, StorageUnavailable, TransactionRefused
 
 T = TypeVar("T")
 

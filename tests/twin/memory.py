@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from shared.storage.interface import Row, Storage
+from shared.store.interface import Row, Storage
 from tests.twin.access import MemoryAccess
 from tests.twin.blobs import MemoryBlobs, StoredBlob
 from tests.twin.clock import VirtualClock

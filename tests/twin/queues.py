@@ -9,10 +9,10 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from shared.storage import limits
-from shared.storage.counting import Kind
-from shared.storage.interface import Message, Receipt, ReceiptLost, StorageUnavailable
-from shared.storage.names import Names
+from shared.store import limits
+from shared.store.counting import Kind
+from shared.store.interface import Message, Receipt, ReceiptLost, StorageUnavailable
+from shared.store.names import Names
 from tests.twin.clock import VirtualClock
 from tests.twin.gate import Call, Gate, perform
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from shared.storage.counting import Kind
+from shared.store.counting import Kind
 from tests.twin.driver import Simulation, TooManyOrders
 from tests.twin.gate import Call, Phase, process_name
 

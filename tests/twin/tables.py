@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from urllib.parse import quote
 
-from shared.storage import limits
-from shared.storage.counting import Kind
-from shared.storage.interface import (
+from shared.store import limits
+from shared.store.counting import Kind
+from shared.store.interface import (
     Create,
     Delete,
     Merge,
@@ -21,7 +21,7 @@ from shared.storage.interface import (
     TransactionRefused,
     Value,
 )
-from shared.storage.names import Names
+from shared.store.names import Names
 from tests.twin.clock import VirtualClock
 from tests.twin.gate import Call, Gate, perform
 

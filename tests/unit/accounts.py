@@ -6,21 +6,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from shared.auth.client_store import ClientStore
-from shared.auth.clients import Refusal, root_client
+from shared.api.scopes import satisfies
+from shared.auth.clients.accounts import Authorise, ClientAccounts, ClientRequest
+from shared.auth.clients.rows import ClientStore, Refusal, root_client
 from shared.auth.keyring import TableKeyring
-from shared.auth.role_store import RoleStore
-from shared.auth.scopes import satisfies
-from shared.domain.dates import format_date
-from shared.errors import (
-    InsufficientScopes,
-)
+from shared.auth.roles.accounts import RoleAccounts, RoleRequest
+from shared.auth.roles.rows import RoleStore
+from shared.base.dates import format_date
+from shared.base.errors import InsufficientScopes
+from shared.base.vault import Vault
 from shared.runtime import Runtime
-from shared.storage.expiry import ExpiryStore
-from shared.storage.interface import Page, Tables
-from shared.usecases.clients import Authorise, ClientAccounts, ClientRequest
-from shared.usecases.roles import RoleAccounts, RoleRequest
-from shared.vault import Vault
+from shared.store.expiring import ExpiryStore
+from shared.store.interface import Page, Tables
 from tests.twin import Call, MemoryStorage, Phase
 
 OLD_KEY = base64.urlsafe_b64encode(b"o" * 32).decode()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from shared.domain.effects import Decision
-from shared.domain.task import Created, Resolved, Task
+from shared.queue.tasks.effects import Decision
+from shared.queue.tasks.rules import Created, Resolved, Task
 from tests.unit.tasks import a_task, pending_run, resolved_run, running_run
 
 UNSCHEDULED = a_task()

@@ -6,15 +6,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from shared.domain.claims import Worker
-from shared.domain.effects import (
-    ChangePoolRows,
-    HoldPending,
-    PoolRow,
-    PutPending,
-    ShowPending,
-)
-from shared.domain.task import Created, Resolved, Run, State, Task
+from shared.queue.claims.rules import Worker
+from shared.queue.tasks.effects import ChangePoolRows, HoldPending, PoolRow, PutPending, ShowPending
+from shared.queue.tasks.rules import Created, Resolved, Run, State, Task
 from tests.unit.tasks import (
     CLAIM_TIMEOUT,
     ID,

@@ -16,20 +16,12 @@ from aiohttp.test_utils import TestServer
 from azure.core.credentials import AccessToken, AccessTokenInfo, AzureNamedKeyCredential
 from azure.core.credentials_async import AsyncTokenCredential
 
-from shared.domain.retrying import STORAGE_REQUEST
-from shared.storage.connection import AzureStorage, Credential, Endpoints
-from shared.storage.counting import Kind
-from shared.storage.exchange import Connections
-from shared.storage.interface import (
-    Create,
-    Delete,
-    Merge,
-    Receipt,
-    Replace,
-    Storage,
-    Upsert,
-)
-from shared.storage.wire import REQUEST_ID, Answer, Patience, Request
+from shared.base.retrying import STORAGE_REQUEST
+from shared.store.connection import AzureStorage, Credential, Endpoints
+from shared.store.counting import Kind
+from shared.store.exchange import Connections
+from shared.store.interface import Create, Delete, Merge, Receipt, Replace, Storage, Upsert
+from shared.store.wire import REQUEST_ID, Answer, Patience, Request
 
 KEY = AzureNamedKeyCredential("account", "c2VjcmV0LWtleQ==")
 PATIENCE = Patience(total=20, retries=replace(STORAGE_REQUEST, first=0.001))

@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from shared.domain.dates import format_date
-from shared.domain.definition import Definition
-from shared.domain.task import Created, MessageHandle, MessageHandles, Resolved, Run, State, Task
+from shared.base.dates import format_date
+from shared.queue.tasks.definition import Definition
+from shared.queue.tasks.rules import Created, MessageHandle, MessageHandles, Resolved, Run, State, Task
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

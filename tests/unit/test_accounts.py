@@ -4,19 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from shared.auth.client_store import TABLE as CLIENTS
-from shared.auth.client_store import ClientStore
-from shared.domain.dates import format_date
-from shared.errors import (
-    InputError,
-    InsufficientScopes,
-    RequestConflict,
-    ResourceNotFound,
-    ServiceUnavailable,
-)
-from shared.storage.counting import Kind
-from shared.storage.expiry import ExpiryStore
-from shared.storage.interface import Merge, StorageUnavailable
+from shared.auth.clients.rows import TABLE as CLIENTS
+from shared.auth.clients.rows import ClientStore
+from shared.base.dates import format_date
+from shared.base.errors import InputError, InsufficientScopes, RequestConflict, ResourceNotFound, ServiceUnavailable
+from shared.store.counting import Kind
+from shared.store.expiring import ExpiryStore
+from shared.store.interface import Merge, StorageUnavailable
 from tests.twin import Call, Fail, MemoryStorage, Phase
 from tests.unit.accounts import ANYTHING, Deployment, Meanwhile, client, holding, process, role
 

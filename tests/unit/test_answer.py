@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.api.answer import MOST_ECHOED, MOST_REFUSED, Answer, echo, error_answer
-from shared.errors import InputError
+from shared.base.errors import InputError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

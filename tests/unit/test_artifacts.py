@@ -13,13 +13,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from shared.domain import artifacts as rules
-from shared.domain.artifacts import Artifact, StorageType, Upload
-from shared.domain.task import Created, Resolved, Run, State, Task
-from shared.errors import ApiError, InputError, RequestConflict
-from shared.storage import keys, limits
-from shared.storage.artifacts import decode, encode
-from shared.storage.interface import Row
+from shared.base.errors import ApiError, InputError, RequestConflict
+from shared.base.types import UploadMode
+from shared.queue.artifacts import rules
+from shared.queue.artifacts.rows import decode, encode
+from shared.queue.artifacts.rules import Artifact, StorageType, Upload
+from shared.queue.tasks.rules import Created, Resolved, Run, State, Task
+from shared.store import keys, limits
+from shared.store.interface import Row
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LATER = NOW + timedelta(days=1)
@@ -188,7 +189,7 @@ def test_a_blob_that_is_complete_stays_so() -> None:
         ("relay", 1 << 30, Upload.RELAY),
     ],
 )
-def test_how_content_comes(mode: rules.UploadMode, length: int | None, upload: Upload) -> None:
+def test_how_content_comes(mode: UploadMode, length: int | None, upload: Upload) -> None:
     assert rules.upload_of(mode, length, 1 << 20) is upload
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from shared.auth import credentials
-from shared.errors import AuthenticationFailed
+from shared.auth import certificates as credentials
+from shared.base.errors import AuthenticationFailed
 
 START = datetime.fromtimestamp(1767225600, UTC)
 EXPIRY = datetime.fromtimestamp(1767226800, UTC)

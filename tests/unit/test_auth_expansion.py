@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.auth import expansion
-from shared.auth.expansion import ExpansionTooLarge, Roles, Work
+from shared.auth.roles import expansion
+from shared.auth.roles.expansion import ExpansionTooLarge, Roles, Work
 
 ROLES = Roles(
     {

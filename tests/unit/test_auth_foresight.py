@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.api.endpoint import Endpoint
-from shared.auth.foresight import certainly_missing
-from shared.auth.scopes import ScopeSet, params_of, render, satisfies
-from shared.endpoints.apis import AUTH, OBJECT, QUEUE
+from shared.api.scopes import ScopeSet, certainly_missing, params_of, render, satisfies
+from shared.app.apis import AUTH, OBJECT, QUEUE
 
 ALL = (*QUEUE.endpoints, *AUTH.endpoints, *OBJECT.endpoints)
 BY_BODY = [endpoint for endpoint in ALL if endpoint.scopes is not None and not endpoint.authorised_by_url]

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shared.auth import hawk
-from shared.errors import AuthenticationFailed
+from shared.base.errors import AuthenticationFailed
 
 SITE = hawk.Site.of("https://tc.example.com")
 BODY = b'{"workerGroup":"g","workerId":"i","tasks":1}'

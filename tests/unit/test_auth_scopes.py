@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from shared.auth import scopes
+from shared.api import scopes
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from shared.vault import CannotOpen, Vault
+from shared.base.vault import CannotOpen, Vault
 
 OLD = base64.urlsafe_b64encode(b"o" * 32).decode()
 NEW = base64.urlsafe_b64encode(b"n" * 32).decode()

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from shared.auth import credentials, hawk
+from shared.api.caller import Caller
+from shared.auth import certificates as credentials
+from shared.auth import hawk
 from shared.auth.authenticate import Authenticator
-from shared.auth.caller import Caller
-from shared.auth.clients import Client, Refusal, StaticClients, root_client
-from shared.auth.expansion import Roles
-from shared.errors import AuthenticationFailed, InsufficientScopes
+from shared.auth.clients.rows import Client, Refusal, StaticClients, root_client
+from shared.auth.roles.expansion import Roles
+from shared.base.errors import AuthenticationFailed, InsufficientScopes
 
 NOW = datetime.fromtimestamp(1767225600, UTC)
 ROOT_TOKEN = "root-token-0123456789abcdef"

@@ -1,6 +1,6 @@
 """Hand-made signatures are the SDKs' own, for any legal key, option and body, and addresses are what yarl would send.
 
-The SDKs' signing policies are private names of theirs, which `shared.storage.connection` uses for all other requests:
+The SDKs' signing policies are private names of theirs, which `shared.store.connection` uses for all other requests:
 this fails when one of them moves, or signs something else.
 """
 
@@ -21,11 +21,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
-from shared.storage import batch, queue_requests, table_requests
-from shared.storage.authorisation import QueueKey, TableKey
-from shared.storage.counting import Kind
-from shared.storage.interface import Create, Delete, Merge, Operation, Receipt, Replace, Upsert
-from shared.storage.wire import Authorisation, Endpoint, Request
+from shared.store import azure_queues as queue_requests
+from shared.store import table_requests
+from shared.store import table_requests as batch
+from shared.store.authorisation import QueueKey, TableKey
+from shared.store.counting import Kind
+from shared.store.interface import Create, Delete, Merge, Operation, Receipt, Replace, Upsert
+from shared.store.wire import Authorisation, Endpoint, Request
 
 ACCOUNT, KEY = "account", "c2VjcmV0LWtleQ=="
 CREDENTIAL = AzureNamedKeyCredential(ACCOUNT, KEY)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.usecases.back_off import FREE, LONGEST, WINDOW, BackOff
+from shared.queue.claims.poll_urls import FREE, LONGEST, WINDOW, BackOff
 
 
 class Clock:

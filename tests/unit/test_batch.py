@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.storage import batch
-from shared.storage.interface import Create, Delete, StorageUnavailable
+from shared.store import table_requests as batch
+from shared.store.interface import Create, Delete, StorageUnavailable
 
 OPERATIONS = (Create("a", {}), Delete("b"), Create("c", {}))
 _PART = "--changeset_x\r\nContent-Type: application/http\r\n\r\nHTTP/1.1 {}\r\n"

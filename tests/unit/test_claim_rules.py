@@ -7,10 +7,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.domain import claim_ends, claims
-from shared.domain.claim_ends import NotExpired, UndeliveredClaim
-from shared.domain.claims import NotClaimed, Verdict, Worker
-from shared.domain.effects import (
+from shared.base.errors import RequestConflict, ResourceNotFound
+from shared.base.protocol import ORPHAN_AFTER
+from shared.queue.claims import ends as claim_ends
+from shared.queue.claims import rules as claims
+from shared.queue.claims.ends import NotExpired, UndeliveredClaim
+from shared.queue.claims.rules import NotClaimed, Verdict, Worker
+from shared.queue.tasks.effects import (
     Decision,
     HoldPending,
     MoveClaim,
@@ -22,9 +25,7 @@ from shared.domain.effects import (
     TakeLease,
     row_of,
 )
-from shared.domain.protocol import ORPHAN_AFTER
-from shared.domain.task import Created, Resolved, Run, State, Task
-from shared.errors import RequestConflict, ResourceNotFound
+from shared.queue.tasks.rules import Created, Resolved, Run, State, Task
 from tests.unit.tasks import (
     CLAIM_TIMEOUT,
     GROUP,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.domain.task import MAX_OPERATIONS_KEPT, Task
+from shared.queue.tasks.rules import MAX_OPERATIONS_KEPT, Task
 from tests.unit.tasks import a_task, pending_run
 
 

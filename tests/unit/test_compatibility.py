@@ -6,8 +6,8 @@ import ast
 import re
 
 from local.state import ROOT
-from shared.endpoints.apis import INDEX as INDEX_API
-from shared.endpoints.apis import QUEUE
+from shared.app.apis import INDEX as INDEX_API
+from shared.app.apis import QUEUE
 from tests.compatibility.matrix import DOCUMENT, document
 from tests.compatibility.rows import BY_NAME, INDEX, INDEX_ROWS, QUEUE_ROWS, ROWS
 

@@ -13,8 +13,8 @@ from pydantic import SecretStr
 
 from admin.public_scopes import PUBLIC_SCOPES
 from functions.console import FOLDER, Site, sources
-from shared.auth.scopes import satisfies
-from shared.settings import Settings
+from shared.api.scopes import satisfies
+from shared.base.settings import Settings
 
 CONSOLE_DOCS = FOLDER.parent / "docs" / "console.md"
 PACKED = {"accept-encoding": "gzip, br"}

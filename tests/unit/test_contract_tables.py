@@ -13,11 +13,11 @@ import pytest
 
 from local.state import ROOT
 from shared.api.endpoint import PAGING, Endpoint
-from shared.endpoints import index
-from shared.endpoints.apis import INDEX, QUEUE
-from shared.events.exchanges import ENTRIES
-from shared.reference.event_schemas import MESSAGES
-from shared.reference.schemas import models_of, schema_of
+from shared.app.apis import INDEX, QUEUE
+from shared.app.reference.schemas import models_of, schema_of
+from shared.index import endpoints as index
+from shared.queue.events.exchanges import ENTRIES
+from shared.queue.events.schemas import MESSAGES
 
 OF_INDEX = [endpoint for endpoint in INDEX.endpoints if endpoint.handler.__module__ == index.__name__]
 OF_QUEUE = {endpoint.name: endpoint for endpoint in QUEUE.endpoints}

@@ -8,8 +8,8 @@ from azure.core.pipeline import AsyncPipeline, PipelineRequest, PipelineResponse
 from azure.core.pipeline.policies import AsyncHTTPPolicy
 from azure.core.rest import HttpRequest
 
-from shared.storage.counting import CountingPolicy, Kind, Operations, counting, recorded, retried
-from shared.storage.interface import Create, Upsert
+from shared.store.counting import CountingPolicy, Kind, Operations, counting, recorded, retried
+from shared.store.interface import Create, Upsert
 from tests.twin import MemoryStorage
 
 

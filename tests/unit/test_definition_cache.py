@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from shared.domain.dates import format_date, parse_date
-from shared.storage.counting import counting
-from shared.storage.definitions import DefinitionCache
+from shared.base.dates import format_date, parse_date
+from shared.queue.tasks.definitions import DefinitionCache
+from shared.store.counting import counting
 from tests.simulator.situations import A
 from tests.simulator.world import World
 from tests.unit.tasks import ID, NOW, OTHER, a_definition

@@ -13,26 +13,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.domain.creation import (
+from shared.base.dates import format_date
+from shared.base.errors import InputError, RequestConflict
+from shared.base.jsontext import read
+from shared.base.priority import PRIORITIES, at_least
+from shared.queue.events.rules import MAX_ROUTES
+from shared.queue.tasks.definition import (
     LATEST_EXPIRES,
     MAX_DEPENDENCIES,
     check_definition,
     initial_task,
     refuse_dependencies,
     refuse_other_definition,
+    same_json,
     satisfied_by,
     satisfies,
     with_first_run,
 )
-from shared.domain.dates import format_date
-from shared.domain.definition import same_json
-from shared.domain.priority import PRIORITIES, at_least
-from shared.domain.routes import MAX_ROUTES
-from shared.domain.task import Created, MessageHandles, Resolved, Run, State
-from shared.endpoints.task_models import CreateTaskRequest
-from shared.endpoints.tasks import complete_definition
-from shared.errors import InputError, RequestConflict
-from shared.jsontext import read
+from shared.queue.tasks.endpoints import complete_definition
+from shared.queue.tasks.models import CreateTaskRequest
+from shared.queue.tasks.rules import Created, MessageHandles, Resolved, Run, State
 from tests.unit.tasks import ID, NOW, OTHER, SECOND, a_definition, a_task, pending_run, resolved_run
 
 MAX_DEADLINE = timedelta(days=5)

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from shared.storage.counting import Kind, counting
-from shared.storage.interface import Create, Merge, StorageUnavailable, TransactionRefused, Upsert
+from shared.store.counting import Kind, counting
+from shared.store.interface import Create, Merge, StorageUnavailable, TransactionRefused, Upsert
 from tests.twin import (
     Call,
     Deadlock,

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.storage import exchange as subject
-from shared.storage.counting import Kind
-from shared.storage.exchange import Connections, system_trust
-from shared.storage.wire import (
+from shared.store import exchange as subject
+from shared.store.counting import Kind
+from shared.store.exchange import Connections, system_trust
+from shared.store.wire import (
     REQUEST_ID,
     Answer,
     AnswerToAnother,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.frozen import dataclass
+from shared.base.frozen import dataclass
 
 ROOT = Path(__file__).resolve().parents[2]
 

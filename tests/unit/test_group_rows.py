@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.storage.group_rows import EDGES_WITH_MEMBER, MOST_GUARDED, Edges
-from shared.storage.interface import MAX_OPERATIONS
+from shared.queue.groups.rows import EDGES_WITH_MEMBER, MOST_GUARDED, Edges
+from shared.store.interface import MAX_OPERATIONS
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shared.usecases.heartbeat import Ask, Heartbeat
+from shared.overview.health import Ask, Heartbeat
 
 
 class Asked:

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.domain.dates import format_date
-from shared.domain.definition import Definition
-from shared.domain.index import (
+from shared.base.dates import format_date
+from shared.base.types import LONGEST_PATH
+from shared.index.rules import (
     HIGHEST_RANK,
-    LONGEST_PATH,
     LOWEST_RANK,
     Entry,
     entries_of,
@@ -21,6 +20,7 @@ from shared.domain.index import (
     replaces,
     split,
 )
+from shared.queue.tasks.definition import Definition
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 TASK = "fN1SbArXTPSVFNUvaOlinQ"

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.jsontext import (
+from shared.base.jsontext import (
     MAX_DIGITS,
     MAX_NESTING,
     MAX_VALUES,

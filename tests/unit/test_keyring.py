@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from shared.auth.client_store import TABLE as CLIENTS
-from shared.auth.role_store import TABLE as ROLES
-from shared.domain.dates import parse_date
-from shared.storage.counting import Kind
-from shared.storage.interface import StorageUnavailable
+from shared.auth.clients.rows import TABLE as CLIENTS
+from shared.auth.roles.rows import TABLE as ROLES
+from shared.base.dates import parse_date
+from shared.store.counting import Kind
+from shared.store.interface import StorageUnavailable
 from tests.twin import Call, Fail, MemoryStorage, Phase
 from tests.twin.gate import as_process, chain, process_name
 from tests.unit.accounts import ANYTHING, KEY, OLD_KEY, Deployment, Meanwhile, client, process, role

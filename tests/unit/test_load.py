@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from functions.load import READ_AT_ONCE, WAITING_FOR_EACH, Bodies, Contents, Load
-from shared.errors import ApiError, InputError, InsufficientScopes, MalformedPayload, ServiceUnavailable
+from shared.base.errors import ApiError, InputError, InsufficientScopes, MalformedPayload, ServiceUnavailable
 
 MEGABYTE = 1024 * 1024
 

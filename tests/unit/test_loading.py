@@ -46,7 +46,7 @@ def test_the_index_loads_few_modules() -> None:
 )
 def test_the_sdks_are_loaded_beside(changes: dict[str, str], identity: list[str]) -> None:
     script = (
-        "import sys; from functions.loading import load_sdks; from shared.settings import load_settings;"
+        "import sys; from functions.loading import load_sdks; from shared.base.settings import load_settings;"
         f"load_sdks(load_settings()).join(); print(*sorted({set(SDKS)!r} & sys.modules.keys()))"
     )
     wanted = ["aiohttp", "azure.servicebus", "azure.storage.blob", "azure.storage.queue", "cryptography"]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.memo import Memo, Remembered
+from shared.base.memo import Memo, Remembered
 
 TWO = Remembered(name="two", what="", capacity=2, because="")
 AGES = Remembered(name="ages", what="", capacity=2, fresh=timedelta(seconds=10), because="")

@@ -13,10 +13,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from shared.auth.openid import FirstExchange, Identity, Provider, SignIn, WorkloadSignIn
-from shared.errors import AuthenticationFailed, ServiceUnavailable
+from shared.auth.sign_in.openid import FirstExchange, Identity, Provider, SignIn, WorkloadSignIn
+from shared.base.errors import AuthenticationFailed, ServiceUnavailable
+from shared.base.settings import Settings
 from shared.runtime import utc_now
-from shared.settings import Settings
 from tests.azurite.budgets import settings
 
 ISSUER = "https://login.example.com/tenant/v2.0"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.api.paging import MOST, limit_of, start_of, token_of
-from shared.errors import InputError
+from shared.api.validation import MOST, limit_of, start_of, token_of
+from shared.base.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.storage.poll_answers import LONGEST, MOST, MalformedAnswer, parse_poll_answer
+from shared.queue.claims.poll_urls import LONGEST_ANSWER, MOST_MESSAGES, MalformedAnswer, parse_poll_answer
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ID = "12345678-1234-1234-1234-123456789abc"
@@ -62,8 +62,8 @@ def test_several_in_their_order_and_each_once() -> None:
 
 
 def test_no_more_messages_than_azure_returns_are_read() -> None:
-    listed = [message(MessageId=f"{number:08d}-1234-1234-1234-123456789abc") for number in range(MOST + 1)]
-    assert len(parse_poll_answer(answer(*listed), NOW)) == MOST
+    listed = [message(MessageId=f"{number:08d}-1234-1234-1234-123456789abc") for number in range(MOST_MESSAGES + 1)]
+    assert len(parse_poll_answer(answer(*listed), NOW)) == MOST_MESSAGES
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ ENTITIES = "".join(
         '<?xml version="1.0" encoding="klingon"?><QueueMessagesList/>',
         "<QueueMessagesList>\ud800</QueueMessagesList>",
         "<QueueMessagesList>" + "<a>" * 1000,
-        answer(message()) + " " * LONGEST,
+        answer(message()) + " " * LONGEST_ANSWER,
     ],
 )
 def test_anything_else_is_refused_at_once(text: str) -> None:
@@ -125,7 +125,7 @@ def test_anything_else_is_refused_at_once(text: str) -> None:
 
 
 def test_deep_nesting_does_no_harm() -> None:
-    depth = LONGEST // 10
+    depth = LONGEST_ANSWER // 10
     assert parse_poll_answer(f"<QueueMessagesList>{'<a>' * depth}{'</a>' * depth}</QueueMessagesList>", NOW) == []
 
 

@@ -1,10 +1,10 @@
-"""The timing rules of `shared.domain.protocol` keep the order that the design relies on."""
+"""The timing rules of `shared.base.protocol` keep the order that the design relies on."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from shared.domain.protocol import (
+from shared.base.protocol import (
     CLIENT_CLOCK_SKEW,
     EXPIRY_GRACE_PERIOD,
     HIDDEN_WHILE_CLAIMING,
@@ -18,10 +18,10 @@ from shared.domain.protocol import (
     ROWS_COMPLETE_AFTER,
     STORAGE_CLOCK_SKEW,
 )
-from shared.domain.retrying import LOST_RACE
-from shared.settings import SHORTEST_FOR_WORKERS
-from shared.storage.limits import MAX_DELAY
-from shared.storage.wire import Patience
+from shared.base.retrying import LOST_RACE
+from shared.base.settings import SHORTEST_FOR_WORKERS
+from shared.store.limits import MAX_DELAY
+from shared.store.wire import Patience
 
 LONGEST_REQUEST = timedelta(seconds=Patience().total)
 

@@ -10,8 +10,8 @@ import pytest
 from admin.public_scopes import PUBLIC_SCOPES, RECOMMENDED
 from local.state import ROOT
 from shared.api.endpoint import Endpoint
-from shared.auth.scopes import ScopeSet, params_of, render, satisfies
-from shared.endpoints.apis import AUTH, INDEX, OBJECT, QUEUE
+from shared.api.scopes import ScopeSet, params_of, render, satisfies
+from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE
 
 WITH_SCOPES = [
     endpoint

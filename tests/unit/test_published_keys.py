@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 from jwt import PyJWK
 
-from shared.auth.openid import FAILURE_RESTS, KEYS_LAST, KEYS_REST, MOST_WAITING, PublishedKeys, fetch
-from shared.errors import AuthenticationFailed, ServiceUnavailable
+from shared.auth.sign_in.openid import FAILURE_RESTS, KEYS_LAST, KEYS_REST, MOST_WAITING, PublishedKeys, fetch
+from shared.base.errors import AuthenticationFailed, ServiceUnavailable
 from tests.unit.test_openid import ISSUER, NONCE, OTHER_RSA, Issuer, published, token
 
 

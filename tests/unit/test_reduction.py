@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.storage.counting import Kind
-from shared.storage.interface import Create, Delete, Merge, ReceiptLost, TransactionRefused, Upsert
+from shared.store.counting import Kind
+from shared.store.interface import Create, Delete, Merge, ReceiptLost, TransactionRefused, Upsert
 from tests.selection import examples
 from tests.twin import Call, MemoryStorage, Simulation, explore
 from tests.twin.driver import TooManyOrders

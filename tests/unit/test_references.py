@@ -15,10 +15,10 @@ from jsonschema import Draft7Validator
 from referencing import Registry, Resource
 
 from local import state
-from shared.reference import meta_schemas
-from shared.reference.documents import AUTH, INDEX, OBJECT, PATHS, QUEUE, documents
-from shared.reference.references import api_reference
-from shared.reference.schemas import DRAFT, SHARED, schema_of
+from shared.app.reference import meta_schemas
+from shared.app.reference.documents import AUTH, INDEX, OBJECT, PATHS, QUEUE, documents
+from shared.app.reference.openapi import api_reference
+from shared.app.reference.schemas import DRAFT, SHARED, schema_of
 from tests.compatibility.matrix import DOCUMENT
 
 ROOT_URL = "https://tc.example.com"

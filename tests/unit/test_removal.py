@@ -7,11 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.domain.claims import Worker
-from shared.domain.effects import Decision, NoDecision
-from shared.domain.events import Exchange
-from shared.domain.removal import worker_removed
-from shared.domain.task import Created, Resolved, Run, State, Task
+from shared.queue.claims.rules import Worker, worker_removed
+from shared.queue.events.rules import Exchange
+from shared.queue.tasks.effects import Decision, NoDecision
+from shared.queue.tasks.rules import Created, Resolved, Run, State, Task
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GONE = Worker(worker_group="group", worker_id="gone")

@@ -6,15 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from shared.domain import transitions
-from shared.domain.effects import (
-    Decision,
-    HoldPending,
-    PutResolved,
-    ShowPending,
-)
-from shared.domain.task import Created, Resolved, Run, State, Task
-from shared.errors import RequestConflict, ResourceNotFound
+from shared.base.errors import RequestConflict, ResourceNotFound
+from shared.queue.tasks import transitions
+from shared.queue.tasks.effects import Decision, HoldPending, PutResolved, ShowPending
+from shared.queue.tasks.rules import Created, Resolved, Run, State, Task
 from tests.unit.decisions import PENDING, RESOLVED, RETRIED, RUNNING, UNSCHEDULED, after, announced, kinds, steps
 from tests.unit.tasks import NOW, a_task, handle, pending_run, resolved_run, running_run
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.domain import retrying
-from shared.domain.retrying import Retries
+from shared.base import retrying
+from shared.base.retrying import Retries
 
 KINDS = [pytest.param(value, id=name) for name, value in vars(retrying).items() if isinstance(value, Retries)]
 

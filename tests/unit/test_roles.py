@@ -4,18 +4,14 @@ import asyncio
 
 import pytest
 
-from shared.auth import role_rules
-from shared.auth.expansion import Roles
-from shared.auth.role_rules import RolesRefused, check
-from shared.auth.role_store import TABLE as ROLES
-from shared.domain.dates import format_date
-from shared.errors import (
-    InputError,
-    InsufficientScopes,
-    RequestConflict,
-)
-from shared.storage.counting import Kind, counting
-from shared.storage.interface import Merge, StorageUnavailable
+from shared.auth.roles import rules as role_rules
+from shared.auth.roles.expansion import Roles
+from shared.auth.roles.rows import TABLE as ROLES
+from shared.auth.roles.rules import RolesRefused, check
+from shared.base.dates import format_date
+from shared.base.errors import InputError, InsufficientScopes, RequestConflict
+from shared.store.counting import Kind, counting
+from shared.store.interface import Merge, StorageUnavailable
 from tests.twin import Call, MemoryStorage, Phase
 from tests.twin.driver import Simulation
 from tests.twin.gate import as_process, process_name

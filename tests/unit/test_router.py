@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.api.endpoint import Endpoint
-from shared.api.router import Router
-from shared.endpoints.apis import QUEUE
+from shared.api.endpoint import Endpoint, Router
+from shared.app.apis import QUEUE
 
 ROUTER = Router(QUEUE.prefix, QUEUE.endpoints)
 TASK = "AAAAAAAAQACAAAAAAAAAAA"

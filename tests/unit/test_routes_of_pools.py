@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from shared.api.router import Router
+from shared.api.endpoint import Router
 from shared.api.validation import validate_params
-from shared.endpoints.apis import QUEUE
-from shared.errors import InvalidRequestArguments
+from shared.app.apis import QUEUE
+from shared.base.errors import InvalidRequestArguments
 
 ROUTER = Router(QUEUE.prefix, QUEUE.endpoints)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.domain.retrying import LOST_RACE, Retries
+from shared.base.retrying import LOST_RACE, Retries
 from shared.runtime import Runtime, attempts
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.domain.scaling import Scale, desired, starts
+from shared.queue.pools.scaling import Scale, desired, starts
 
 RECORDED = json.loads(Path(__file__).with_name("keda_starts.json").read_text())["cases"]
 

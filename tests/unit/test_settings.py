@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from shared.settings import Settings, SettingsError, load_settings
+from shared.base.settings import Settings, SettingsError, load_settings
 
 GOOD = {
     "TASKCLUSTER_ROOT_URL": "https://tc.example.com/",

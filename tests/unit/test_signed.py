@@ -19,15 +19,15 @@ SIGNING = {
     "generate_account_sas",
 }
 MEANS = {
-    "shared/auth/credentials.py",  # makes and checks certificates
+    "shared/auth/certificates.py",  # makes and checks certificates
     "shared/auth/hawk.py",  # makes and checks bewits and MACs
-    "shared/storage/authorisation.py",  # signs the app's own requests to its storage
+    "shared/store/authorisation.py",  # signs the app's own requests to its storage
 }
 KNOWS_THE_ROOT_TOKEN = {
-    "shared/settings.py",
-    "shared/parts.py",  # the client that requests are checked by, and the issuer of claims and objects
-    "shared/endpoints/sign_in.py",
-    "shared/endpoints/index.py",
+    "shared/base/settings.py",
+    "shared/app/parts.py",  # the client that requests are checked by, and the issuer of claims and objects
+    "shared/auth/sign_in/endpoints.py",
+    "shared/index/endpoints.py",
 }
 
 

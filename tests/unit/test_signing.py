@@ -21,13 +21,13 @@ from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.rest import HttpRequest
 from azure.storage.queue import UserDelegationKey
 
-from shared.domain.retrying import STORAGE_REQUEST
-from shared.storage.connection import AzureStorage, Endpoints
-from shared.storage.interface import SignedQueue, StorageUnavailable
-from shared.storage.names import Names
-from shared.storage.pipeline import Transport
-from shared.storage.signing import DELEGATED_FOR, AccountKey, DelegatedKey, SignedAccess, Signers, SigningKey
-from shared.storage.wire import Patience
+from shared.base.retrying import STORAGE_REQUEST
+from shared.store.connection import AzureStorage, Endpoints
+from shared.store.interface import SignedQueue, StorageUnavailable
+from shared.store.names import Names
+from shared.store.pipeline import Transport
+from shared.store.signing import DELEGATED_FOR, AccountKey, DelegatedKey, SignedAccess, Signers, SigningKey
+from shared.store.wire import Patience
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 START, EXPIRY = NOW - timedelta(minutes=15), NOW + timedelta(minutes=30)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.storage import limits
-from shared.storage.interface import Create, Delete, Merge, Operation, Value
-from shared.storage.names import Names
+from shared.store import limits
+from shared.store.interface import Create, Delete, Merge, Operation, Value
+from shared.store.names import Names
 
 
 @pytest.mark.parametrize("key", ["", "a", "k" * 512, "é~!'%+&{}|^`\"<> ", "\U0001f600" * 256])

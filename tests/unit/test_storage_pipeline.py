@@ -7,11 +7,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import unused_port
 
-from shared.domain.retrying import STORAGE_REQUEST
-from shared.storage.connection import AzureStorage, Endpoints, parse_connection_string
-from shared.storage.counting import counting
-from shared.storage.interface import Create, Refusal, StorageRefused, StorageUnavailable, TransactionRefused, Upsert
-from shared.storage.wire import Patience, Refused
+from shared.base.retrying import STORAGE_REQUEST
+from shared.store.connection import AzureStorage, Endpoints, parse_connection_string
+from shared.store.counting import counting
+from shared.store.interface import Create, Refusal, StorageRefused, StorageUnavailable, TransactionRefused, Upsert
+from shared.store.wire import Patience, Refused
 from tests.unit.hot_requests import Identity, IdentityWithInfo, Script, Service, cut_off, name_of, serving, silence
 
 _KEY = "c2VjcmV0LWtleQ=="

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.domain.task import Resolved
+from shared.queue.tasks.rules import Resolved
 from tests.unit.tasks import a_task, pending_run, resolved_run
 
 

@@ -9,13 +9,10 @@ from collections.abc import AsyncIterator
 import pytest
 from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 
-from shared.storage.authorisation import Bearer
-from shared.storage.counting import Kind
-from shared.storage.interface import (
-    StorageRefused,
-    StorageUnavailable,
-)
-from shared.storage.wire import Endpoint, Request
+from shared.store.authorisation import Bearer
+from shared.store.counting import Kind
+from shared.store.interface import StorageRefused, StorageUnavailable
+from shared.store.wire import Endpoint, Request
 from tests.unit.hot_requests import (
     HOT,
     Identity,

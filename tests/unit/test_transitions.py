@@ -8,8 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain import announcements, transitions
-from shared.domain.effects import (
+from shared.base.errors import RequestConflict
+from shared.queue.events import rules as announcements
+from shared.queue.events.rules import Exchange
+from shared.queue.tasks import transitions
+from shared.queue.tasks.effects import (
     AddActive,
     ChangePoolRows,
     Decision,
@@ -20,9 +23,7 @@ from shared.domain.effects import (
     RemoveMessage,
     SetRowPriority,
 )
-from shared.domain.events import Exchange
-from shared.domain.task import MAX_RUNS, Created, MessageHandles, PriorityChange, Resolved, Run, State, Task
-from shared.errors import RequestConflict
+from shared.queue.tasks.rules import MAX_RUNS, Created, MessageHandles, PriorityChange, Resolved, Run, State, Task
 from tests.unit.decisions import PENDING, RESOLVED, RETRIED, RUNNING, UNSCHEDULED, after, announced, kinds, steps
 from tests.unit.tasks import NOW, SECOND, a_task, handle, resolved_run, running_run
 

@@ -9,12 +9,11 @@ import weakref
 import pytest
 from azure.core.credentials import AccessToken
 
-from shared.concurrency import Turns
-from shared.errors import ServiceUnavailable
-from shared.joint import OneByOne
-from shared.memo import Memo, Remembered
-from shared.storage.authorisation import Bearer
-from shared.storage.signing import DelegatedKey
+from shared.base.concurrency import OneByOne, Turns
+from shared.base.errors import ServiceUnavailable
+from shared.base.memo import Memo, Remembered
+from shared.store.authorisation import Bearer
+from shared.store.signing import DelegatedKey
 from tests.unit.test_signing import NOW
 from tests.unit.test_tokens_of_hot_requests import request_of
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from shared.storage.interface import Create, Merge, Queues, ReceiptLost, Value
+from shared.store.interface import Create, Merge, Queues, ReceiptLost, Value
 from tests.twin import Disorder, MemoryStorage, VirtualClock
 
 

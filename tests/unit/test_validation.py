@@ -21,10 +21,8 @@ from shared.api.validation import (
     validate_payload,
     validate_query,
 )
-from shared.endpoints.apis import QUEUE
-from shared.endpoints.task_models import CreateTaskRequest
-from shared.endpoints.work import ClaimWorkRequest
-from shared.errors import (
+from shared.app.apis import QUEUE
+from shared.base.errors import (
     ApiError,
     InputError,
     InputTooLarge,
@@ -32,7 +30,9 @@ from shared.errors import (
     InvalidRequestArguments,
     MalformedPayload,
 )
-from shared.jsontext import MAX_DIGITS, MAX_NESTING, MAX_VALUES
+from shared.base.jsontext import MAX_DIGITS, MAX_NESTING, MAX_VALUES
+from shared.queue.claims.endpoints import ClaimWorkRequest
+from shared.queue.tasks.models import CreateTaskRequest
 
 BY_NAME = {endpoint.name: endpoint for endpoint in QUEUE.endpoints}
 JSON = "application/json"

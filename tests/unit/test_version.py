@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from shared.version import VERSION
+from shared.base.version import VERSION
 
 
 def test_the_version_is_the_one_of_the_project() -> None:

@@ -7,9 +7,11 @@ from datetime import datetime
 
 import pytest
 
-from shared.domain import announcements, claim_ends, claims
-from shared.domain.claims import Worker
-from shared.domain.effects import (
+from shared.queue.claims import ends as claim_ends
+from shared.queue.claims import rules as claims
+from shared.queue.claims.rules import Worker
+from shared.queue.events import rules as announcements
+from shared.queue.tasks.effects import (
     AddPendingRow,
     ChangePoolRows,
     Decision,
@@ -21,7 +23,7 @@ from shared.domain.effects import (
     ReturnRow,
     TakeLease,
 )
-from shared.domain.task import Created, MessageHandles, Resolved
+from shared.queue.tasks.rules import Created, MessageHandles, Resolved
 from tests.unit.effects import (
     EXPIRED,
     FIRST,

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from shared.domain import announcements, transitions
-from shared.domain.effects import (
+from shared.queue.events import rules as announcements
+from shared.queue.tasks import transitions
+from shared.queue.tasks.effects import (
     AddActive,
     AddPendingRow,
     Decision,
@@ -17,7 +18,7 @@ from shared.domain.effects import (
     RewriteMember,
     SetRowPriority,
 )
-from shared.domain.task import Created, MessageHandles, PriorityChange, Resolved, Run, State
+from shared.queue.tasks.rules import Created, MessageHandles, PriorityChange, Resolved, Run, State
 from tests.unit.effects import (
     FIRST,
     POOL,

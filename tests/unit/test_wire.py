@@ -16,18 +16,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from shared.storage import wire
-from shared.storage.connection import Credential
-from shared.storage.counting import counting
-from shared.storage.interface import (
-    Create,
-    ReceiptLost,
-    Refusal,
-    StorageRefused,
-    StorageUnavailable,
-    TransactionRefused,
-)
-from shared.storage.wire import REQUEST_ID, Refused
+from shared.store import wire
+from shared.store.connection import Credential
+from shared.store.counting import counting
+from shared.store.interface import Create, ReceiptLost, Refusal, StorageRefused, StorageUnavailable, TransactionRefused
+from shared.store.wire import REQUEST_ID, Refused
 from tests.unit.hot_requests import (
     ETAG,
     HOT,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from shared.domain.artifacts import Artifact, StorageType, Upload
-from shared.ids import new_slugid
-from shared.storage.counting import Operations
+from shared.base.ids import new_slugid
+from shared.queue.artifacts.rules import Artifact, StorageType, Upload
+from shared.store.counting import Operations
 from tests.azurite.budgets import Bench, budget
 
 

@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
-from shared.concurrency import in_waves
-from shared.ids import new_slugid
-from shared.storage.counting import Operations
+from shared.base.concurrency import in_waves
+from shared.base.ids import new_slugid
+from shared.store.counting import Operations
 from tests.azurite.budgets import Bench, budget
 
 OPEN = "createTask … n ≤ 48 open dependencies of its group, known to the process"

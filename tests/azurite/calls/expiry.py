@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from shared.domain.dates import format_date
-from shared.domain.protocol import EXPIRY_GRACE_PERIOD, ROWS_COMPLETE_AFTER
-from shared.ids import new_slugid
+from shared.base.dates import format_date
+from shared.base.ids import new_slugid
+from shared.base.protocol import EXPIRY_GRACE_PERIOD, ROWS_COMPLETE_AFTER
+from shared.queue.groups.membership import MARGIN
+from shared.queue.tasks.internal_messages import EVENTS_QUEUE
 from shared.runtime import utc_now
-from shared.storage.counting import Kind, Operations
-from shared.storage.expiry import ExpiryStore
-from shared.storage.internal_messages import EVENTS_QUEUE
-from shared.usecases.membership import MARGIN
+from shared.store.counting import Kind, Operations
+from shared.store.expiring import ExpiryStore
 from tests.azurite.budgets import Bench, budget
 
 NOTHING = "expiry, nothing is due"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from shared.domain.task import Resolved
-from shared.ids import new_slugid
+from shared.app.services import Services
+from shared.base.ids import new_slugid
+from shared.queue.tasks.rules import Resolved
 from shared.runtime import utc_now
-from shared.services import Services
-from shared.storage.counting import Operations
+from shared.store.counting import Operations
 from tests.azurite.budgets import CLAIM_TIMEOUT, Bench, budget
 
 LEAF = "resolved message, no dependents"

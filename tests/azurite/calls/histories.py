@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from shared.api.caller import Caller, Verifier
 from shared.api.endpoint import Call
-from shared.auth.caller import Caller, Verifier
-from shared.auth.scopes import ScopeSet
-from shared.endpoints.apis import AUTH, QUEUE
-from shared.ids import new_slugid
-from shared.storage.counting import Operations
+from shared.api.scopes import ScopeSet
+from shared.app.apis import AUTH, QUEUE
+from shared.base.ids import new_slugid
+from shared.store.counting import Operations
 from tests.azurite.budgets import Bench, budget
 
 

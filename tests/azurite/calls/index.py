@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from shared.domain.index import Entry
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
+from shared.index.rules import Entry
 from shared.runtime import utc_now
-from shared.storage.counting import Operations
+from shared.store.counting import Operations
 from tests.azurite.budgets import Bench, budget
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from shared.ids import new_slugid
-from shared.storage.counting import Operations
-from shared.usecases.group_jobs import GroupJob
+from shared.base.ids import new_slugid
+from shared.queue.groups.jobs import GroupJob
+from shared.store.counting import Operations
 from tests.azurite.budgets import Bench, budget
 
 

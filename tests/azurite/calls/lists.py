@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from shared.domain.history import HOURS, ceiling
-from shared.ids import new_slugid
+from shared.base.ids import new_slugid
+from shared.queue.pools.load import HOURS, ceiling
+from shared.queue.tasks.internal_messages import INTERNAL_QUEUES
+from shared.queue.tasks.messages import poison_queue
 from shared.runtime import utc_now
-from shared.storage.counting import Operations
-from shared.storage.internal_messages import INTERNAL_QUEUES
-from shared.storage.messages import poison_queue
+from shared.store.counting import Operations
 from tests.azurite.budgets import POOL, Bench, budget
 
 GAUGES_OF_ONE_POOL = 6 + 4

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from shared.auth.openid import SignIn
+from shared.auth.sign_in.openid import SignIn
 from shared.runtime import utc_now
-from shared.storage.counting import Operations
-from shared.storage.expiry import ExpiryStore
+from shared.store.counting import Operations
+from shared.store.expiring import ExpiryStore
 from tests.azurite.budgets import Bench, budget
 from tests.unit.test_openid import NONCE, Issuer, token
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from shared.domain.task import Resolved
-from shared.storage.counting import Operations
-from shared.storage.messages import pending_queue
+from shared.queue.tasks.messages import pending_queue
+from shared.queue.tasks.rules import Resolved
+from shared.store.counting import Operations
 from tests.azurite.budgets import POOL, WORKER, Bench, budget, poll_answer
 from tests.events.attempts import until
 
@@ -74,7 +74,7 @@ async def claim_waited(bench: Bench) -> Operations:
         assert await bench.calls.work.claim_work(POOL, WORKER, 1, 5)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("shared.usecases.work.NOTED_AFTER", 5)  # or it would be noted, if this machine is slow
+        patch.setattr("shared.queue.claims.work.NOTED_AFTER", 5)  # or it would be noted, if this machine is slow
         measuring = asyncio.ensure_future(bench.measure(calls()))
         await until(lambda: POOL in bench.calls.work._poller._pools and not bench.calls.work._poller._pools[POOL].new)
         await bench.create()

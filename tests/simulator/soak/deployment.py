@@ -12,14 +12,14 @@ from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
-from shared.domain.events import GroupEvent
-from shared.errors import ApiError, ServiceUnavailable
-from shared.events.unavailable import EventsUnavailable
-from shared.services import Services
-from shared.storage import keys
-from shared.storage.interface import StorageUnavailable
-from shared.storage.internal_messages import EVENTS_QUEUE
-from shared.usecases.timers import Postponed
+from shared.app.services import Services
+from shared.base.errors import ApiError, ServiceUnavailable
+from shared.queue.events.failures import EventsUnavailable
+from shared.queue.events.rules import GroupEvent
+from shared.queue.tasks.due import Postponed
+from shared.queue.tasks.internal_messages import EVENTS_QUEUE
+from shared.store import keys
+from shared.store.interface import StorageUnavailable
 from tests.simulator import invariants
 from tests.simulator.soak.trouble import LATEST, Trouble
 from tests.simulator.world import HIDDEN, World

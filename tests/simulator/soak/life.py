@@ -8,20 +8,20 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
-from shared.domain.artifacts import Artifact, StorageType, Upload
-from shared.domain.claims import Worker
-from shared.domain.dates import format_date
-from shared.domain.index import Entry
-from shared.domain.priority import PRIORITIES, Priority
-from shared.domain.task import Resolved, Task
-from shared.services import Services
-from shared.storage import keys
-from shared.storage.artifacts import decode
-from shared.storage.messages import pending_queue
-from shared.usecases.clients import ClientRequest
-from shared.usecases.group_jobs import GroupJob
-from shared.usecases.uploads import BLOCK
-from shared.usecases.work import Claim
+from shared.app.services import Services
+from shared.auth.clients.accounts import ClientRequest
+from shared.base.dates import format_date
+from shared.base.priority import PRIORITIES, Priority
+from shared.index.rules import Entry
+from shared.queue.artifacts.rows import decode
+from shared.queue.artifacts.rules import Artifact, StorageType, Upload
+from shared.queue.artifacts.uploads import BLOCK
+from shared.queue.claims.rules import Worker
+from shared.queue.claims.work import Claim
+from shared.queue.groups.jobs import GroupJob
+from shared.queue.tasks.messages import pending_queue
+from shared.queue.tasks.rules import Resolved, Task
+from shared.store import keys
 from tests.simulator.artifact_scenarios import relay_to
 from tests.simulator.expiring import everybody
 from tests.simulator.soak.deployment import Deployment

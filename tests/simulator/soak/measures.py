@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from shared.entities import CONTAINERS, TABLES
+from shared.app.entities import CONTAINERS, TABLES
 from tests.simulator.world import World
 
 GROWTH, SPARE = 1.05, 4.0

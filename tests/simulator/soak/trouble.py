@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from shared.storage.interface import BlobMissing, ReceiptLost, StorageUnavailable, TransactionRefused
+from shared.store.interface import BlobMissing, ReceiptLost, StorageUnavailable, TransactionRefused
 from tests.simulator.late import GIVES_UP_AFTER, READS, SENDS_AGAIN_AFTER
 from tests.simulator.topics import SERVICE_BUS
 from tests.twin.gate import Call, Delayed, Killed, Phase, Resent, process_name

@@ -1,0 +1,282 @@
+"""Scopes, the expressions that endpoints ask for, and the templates that published references state them in.
+
+Pure. The rules are contract 11.5 (satisfaction, normal form) and contract 2.2 (expressions and templates).
+
+Early 403: refuses callers who lack the scopes whatever the request body says. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias, cast
+
+Expression: TypeAlias = str | Mapping[str, Sequence["Expression"]]
+"""A rendered expression, as JSON shows it: a scope, `{"AllOf": [...]}` or `{"AnyOf": [...]}`."""
+
+Template: TypeAlias = str | Mapping[str, object]
+"""An expression with `<param>` in its strings and `for`/`in`/`each` and `if`/`then` objects in its lists."""
+
+Params: TypeAlias = Mapping[str, str | int | bool | Sequence[str]]
+"""What a template is rendered with: texts, lists for `for`, truth values for `if`."""
+
+_VALID = re.compile(r"[\x20-\x7e]*")
+_PLACEHOLDER = re.compile(r"<([^<>]*)>")
+
+
+def is_valid(scope: object) -> bool:
+    """Whether this is a scope: printable ASCII, possibly empty (contract 11.5)."""
+    return isinstance(scope, str) and _VALID.fullmatch(scope) is not None
+
+
+class ScopeSet:
+    """A set of held scopes in normal form, made to be asked often: each question costs O(log n).
+
+    Iterating gives the normal form: sorted, a scope with a trailing star before what it is a prefix of, and without
+    the scopes that a star covers.
+    """
+
+    __slots__ = ("_exact", "_stars")
+
+    def __init__(self, scopes: Iterable[str] = ()) -> None:
+        distinct = set(scopes)
+        stars: list[str] = []
+        for star in sorted(scope[:-1] for scope in distinct if scope.endswith("*")):
+            # In sorted order, whatever starts with a prefix follows it directly: comparing with the last one is enough.
+            if not stars or not star.startswith(stars[-1]):
+                stars.append(star)
+        self._stars = stars
+        self._exact = frozenset(
+            scope for scope in distinct if not scope.endswith("*") and not self._covered_by_star(scope)
+        )
+
+    def _covered_by_star(self, scope: str) -> bool:
+        # No kept prefix starts with another one, so the only candidate is the greatest that is not after the scope.
+        position = bisect_right(self._stars, scope)
+        return position > 0 and scope.startswith(self._stars[position - 1])
+
+    def __contains__(self, scope: str) -> bool:
+        """Whether the held scopes satisfy this one. A star at its end is plain text (contract 11.5)."""
+        return scope in self._exact or self._covered_by_star(scope)
+
+    def has_beginning(self, text: str) -> bool:
+        """Whether the held scopes satisfy any scope that begins so."""
+        position = bisect_left(self._stars, text)
+        return (
+            self._covered_by_star(text)
+            or (position < len(self._stars) and self._stars[position].startswith(text))
+            or any(scope.startswith(text) for scope in self._exact)
+        )
+
+    def union(self, other: ScopeSet) -> ScopeSet:
+        """What both hold together."""
+        return self if all(scope in self for scope in other) else ScopeSet([*self, *other])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted([*self._exact, *(star + "*" for star in self._stars)], key=_normal_order))
+
+    def __len__(self) -> int:
+        return len(self._exact) + len(self._stars)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ScopeSet) and self._exact == other._exact and self._stars == other._stars
+
+    def __hash__(self) -> int:
+        return hash((self._exact, tuple(self._stars)))
+
+    def __repr__(self) -> str:
+        return f"ScopeSet({list(self)!r})"
+
+
+def _normal_order(scope: str) -> tuple[str, int]:
+    return (scope[:-1], 0) if scope.endswith("*") else (scope, 1)
+
+
+def as_scope_set(scopes: Iterable[str]) -> ScopeSet:
+    """The same scopes as a set with fast lookups."""
+    return scopes if isinstance(scopes, ScopeSet) else ScopeSet(scopes)
+
+
+def satisfies(held: Iterable[str], expression: Expression) -> bool:
+    """Whether the held scopes satisfy the expression. Empty AllOf: yes; empty AnyOf: no (contract 11.5)."""
+    return _satisfies(as_scope_set(held), expression)
+
+
+def _satisfies(held: ScopeSet, expression: Expression) -> bool:
+    if isinstance(expression, str):
+        return expression in held
+    operator, operands = _operation(expression)
+    combine = all if operator == "AllOf" else any
+    return combine(_satisfies(held, operand) for operand in operands)
+
+
+def missing(held: Iterable[str], expression: Expression) -> Expression | None:
+    """The part of the expression that is not satisfied, simplified; None when all of it is."""
+    return _missing(as_scope_set(held), expression)
+
+
+def _missing(held: ScopeSet, expression: Expression) -> Expression | None:
+    if isinstance(expression, str):
+        return None if expression in held else expression
+    operator, operands = _operation(expression)
+    lacking = [_missing(held, operand) for operand in operands]
+    if operator == "AllOf":
+        remaining = [part for part in lacking if part is not None]
+        if not remaining:
+            return None
+    else:
+        if any(part is None for part in lacking):
+            return None
+        remaining = [part for part in lacking if part is not None]
+    return remaining[0] if len(remaining) == 1 else {operator: remaining}
+
+
+def _operation(expression: Mapping[str, Sequence[Expression]]) -> tuple[str, Sequence[Expression]]:
+    ((operator, operands),) = expression.items()
+    assert operator in ("AllOf", "AnyOf"), f"{operator} is not an operator of scope expressions"
+    return operator, operands
+
+
+def scopes_of(expression: Expression) -> Iterator[str]:
+    """Every scope that the expression names, in order."""
+    if isinstance(expression, str):
+        yield expression
+        return
+    for operand in _operation(expression)[1]:
+        yield from scopes_of(operand)
+
+
+def describe(expression: Expression) -> str:
+    """The expression as messages show it: the scope itself, or JSON when it is composite (contract 11.7)."""
+    return expression if isinstance(expression, str) else json.dumps(expression, indent=2)
+
+
+def render(template: Template, params: Params) -> Expression | None:
+    """The expression that a template stands for, or None when it renders to nothing (contract 2.2, 11.7).
+
+    Every parameter that is used must be there and of the right kind: KeyError or TypeError otherwise, both meaning a
+    defect of the endpoint and not of the call.
+    """
+    rendered = list(_render(template, params))
+    assert len(rendered) <= 1, "'for' stands in a list of AllOf or AnyOf only"
+    return rendered[0] if rendered else None
+
+
+def _render(template: object, params: Params) -> Iterator[Expression]:
+    if isinstance(template, str):
+        yield _fill(template, params)
+        return
+    assert isinstance(template, Mapping), "a template is a string or an object"
+    match dict(template):
+        case {"AllOf": parts, **rest} if not rest:
+            yield {"AllOf": _render_all(parts, params)}
+        case {"AnyOf": parts, **rest} if not rest:
+            yield {"AnyOf": _render_all(parts, params)}
+        case {"for": str() as name, "in": str() as source, "each": each, **rest} if not rest:
+            items = params[source]
+            if isinstance(items, str) or not isinstance(items, Sequence):
+                raise TypeError(f"parameter {source} of 'for' must be a list")
+            for item in items:
+                yield from _render(each, {**params, name: item})
+        case {"if": str() as condition, "then": then, **rest} if not rest:
+            if not isinstance(params[condition], bool):
+                raise TypeError(f"parameter {condition} of 'if' must be a truth value")
+            if params[condition]:
+                yield from _render(then, params)
+        case _:
+            raise TypeError(f"not a scope expression template: {template!r}")
+
+
+def _render_all(parts: object, params: Params) -> list[Expression]:
+    return [expression for part in cast("list[object]", parts) for expression in _render(part, params)]
+
+
+def _fill(text: str, params: Params) -> str:
+    def value(match: re.Match[str]) -> str:
+        param = params[match[1]]
+        if isinstance(param, bool) or not isinstance(param, str | int):
+            raise TypeError(f"parameter {match[1]} of a scope must be a text or a number")
+        return str(param)
+
+    return _PLACEHOLDER.sub(value, text)
+
+
+def params_of(template: object) -> set[str]:
+    """The parameters that a template needs from outside. All URL parameters: the endpoint is a U (contract 1.5)."""
+    if isinstance(template, str):
+        return set(_PLACEHOLDER.findall(template))
+    assert isinstance(template, Mapping), "a template is a string or an object"
+    match dict(template):
+        case {"AllOf": parts} | {"AnyOf": parts}:
+            return {name for part in parts for name in params_of(part)}
+        case {"for": name, "in": source, "each": each}:
+            return (params_of(each) - {name}) | {source}
+        case {"if": condition, "then": then}:
+            return params_of(then) | {condition}
+        case _:
+            raise TypeError(f"not a scope expression template: {template!r}")
+
+
+Known = Mapping[str, str]
+"""The parameters that are known already: those of the URL."""
+
+
+def certainly_missing(held: ScopeSet, template: Template, known: Known) -> Expression | None:
+    """The scopes that the caller lacks whatever the unknown parameters (`<name>`) are; None if the call may be allowed.
+
+    It errs only in the caller's favour: a refusal here would be a refusal later.
+    """
+    return _certainly_missing(held, template, known)
+
+
+def _certainly_missing(held: ScopeSet, template: object, known: Known) -> Expression | None:
+    if isinstance(template, str):
+        begin, unknown = _filled(template, known)
+        allowed = held.has_beginning(begin) if unknown else begin in held
+        return None if allowed else _named(template, known)
+    match dict(cast("Mapping[str, object]", template)):
+        case {"AllOf": list() | tuple() as parts}:
+            lacking = [_certainly_missing(held, part, known) for part in parts if not _is_optional(part)]
+            remaining = [part for part in lacking if part is not None]
+            return _joined("AllOf", remaining) if remaining else None
+        case {"AnyOf": list() | tuple() as parts}:
+            lacking = [_certainly_missing(held, part, known) for part in parts]
+            remaining = [part for part in lacking if part is not None]
+            return _joined("AnyOf", remaining) if len(remaining) == len(lacking) else None
+        case {"for": str() as name, "each": each}:
+            return _certainly_missing(held, each, {other: value for other, value in known.items() if other != name})
+        case {"then": then}:
+            return _certainly_missing(held, then, known)
+        case _:
+            raise TypeError(f"not a scope expression template: {template!r}")
+
+
+def _is_optional(template: object) -> bool:
+    """Whether it may render to nothing: a loop over nothing, or a condition."""
+    return isinstance(template, Mapping) and ("for" in template or "if" in template)
+
+
+def _filled(text: str, known: Known) -> tuple[str, bool]:
+    """A scope up to its first unknown parameter, and whether there is one."""
+    begin = ""
+    for number, part in enumerate(text.split("<")):
+        if number:
+            name, _, part = part.partition(">")  # noqa: PLW2901 - what follows the parameter
+            if name not in known:
+                return begin, True
+            begin += known[name]
+        begin += part
+    return begin, False
+
+
+def _joined(operator: str, parts: list[Expression]) -> Expression:
+    return parts[0] if len(parts) == 1 else {operator: parts}
+
+
+def _named(text: str, known: Known) -> str:
+    """A scope with the known parameters, and the names of the others."""
+    for name, value in known.items():
+        text = text.replace(f"<{name}>", value)
+    return text

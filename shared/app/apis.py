@@ -1,0 +1,67 @@
+"""The endpoints of each API by resource family: what routers, references and the OpenAPI document are made of."""
+
+from __future__ import annotations
+
+from shared.api.endpoint import Endpoint
+from shared.app.services import Services
+from shared.auth import scope_endpoints as scopes
+from shared.auth.clients import endpoints as clients
+from shared.auth.roles import endpoints as roles
+from shared.auth.sign_in import endpoints as sign_in
+from shared.base.frozen import dataclass
+from shared.index import endpoints as index
+from shared.overview import endpoints as history
+from shared.overview import endpoints as service
+from shared.overview import operator_endpoints as audit
+from shared.overview import operator_endpoints as operations
+from shared.queue.artifacts import endpoints as artifacts
+from shared.queue.artifacts import object_endpoints as objects
+from shared.queue.claims import endpoints as work
+from shared.queue.groups import endpoints as groups
+from shared.queue.pools import endpoints as task_queues
+from shared.queue.pools import provisioner_endpoints as provisioners
+from shared.queue.pools import worker_endpoints as workers
+from shared.queue.tasks import batches
+from shared.queue.tasks import endpoints as tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Api:
+    """A service of Taskcluster's, as far as it is served here."""
+
+    prefix: str
+    endpoints: tuple[Endpoint[Services], ...]
+
+
+QUEUE = Api(
+    prefix="/api/queue/v1",
+    endpoints=(
+        *service.SERVICE_ENDPOINTS,
+        *history.HISTORY_ENDPOINTS,
+        *operations.OPERATIONS_ENDPOINTS,
+        *tasks.ENDPOINTS,
+        *batches.ENDPOINTS,
+        *groups.ENDPOINTS,
+        *work.ENDPOINTS,
+        *artifacts.ENDPOINTS,
+        *provisioners.ENDPOINTS,
+        *task_queues.ENDPOINTS,
+        *workers.ENDPOINTS,
+        *audit.AUDIT_ENDPOINTS,
+    ),
+)
+AUTH = Api(
+    prefix="/api/auth/v1",
+    endpoints=(
+        *service.SERVICE_ENDPOINTS,
+        *audit.ACCOUNTS,
+        *clients.ENDPOINTS,
+        *roles.ENDPOINTS,
+        *scopes.ENDPOINTS,
+        *sign_in.ENDPOINTS,
+    ),
+)
+"""The part that a deployment needs to stand alone. Names, routes, schemas and scopes are those of the public clients'
+`Auth` class; `sign_in` is for the console."""
+OBJECT = Api(prefix=objects.PREFIX, endpoints=(*service.SERVICE_ENDPOINTS, *objects.ENDPOINTS))
+INDEX = Api(prefix=index.PREFIX, endpoints=(*service.SERVICE_ENDPOINTS, *index.ENDPOINTS))

@@ -1,0 +1,34 @@
+"""Everything that a deployment has in its storage account and its Service Bus namespace, by name.
+
+One list for the templates that make it (infra/entities.json) and for the backup; the queues of pools are not in it,
+since they are made on their first need.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from shared.auth.clients import rows as client_store
+from shared.auth.roles import rows as role_store
+from shared.queue.events import exchanges
+from shared.queue.tasks.internal_messages import INTERNAL_QUEUES
+from shared.store import keys
+
+TABLES: Final = (
+    keys.TASKS,
+    keys.GROUPS,
+    keys.POOLS,
+    keys.DIRECTORY,
+    keys.EXPIRY,
+    keys.INDEX,
+    client_store.TABLE,
+    role_store.TABLE,
+    keys.HISTORY,
+    keys.AUDIT,
+)
+"""The truth first: in a copy that is made in this order, projections are newer than what they project."""
+
+QUEUES: Final = tuple(name for queue in INTERNAL_QUEUES for name in (queue, f"{queue}-poison"))
+CONTAINERS: Final = (keys.DEFINITIONS, keys.PRIVATE, keys.PUBLIC)
+TOPICS: Final = exchanges.TOPICS
+"""Without the deployment's prefix."""

@@ -1,0 +1,107 @@
+"""JSON schemas as the contract publishes them, from the models that validate requests (contract 1.1, 2.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
+from pydantic_core import CoreSchema
+
+from shared.api.endpoint import Endpoint
+from shared.queue.claims.endpoints import Credentials
+from shared.queue.events.schemas import MESSAGES, TaskSummary
+from shared.queue.pools.models import Actions
+from shared.queue.tasks.models import Metadata, RunStatus, TaskDefinitionAndStatus, TaskStatus
+
+DRAFT = "http://json-schema.org/draft-07/schema#"
+
+Schema = dict[str, Any]
+
+SHARED: Mapping[str, type[BaseModel]] = {
+    "actions": Actions,
+    "object-credentials": Credentials,
+    "task-credentials": Credentials,
+    "task-definition-and-status": TaskDefinitionAndStatus,
+    "task-metadata": Metadata,
+    "task-pulse-definition": TaskSummary,
+    "task-run": RunStatus,
+    "task-status": TaskStatus,
+}
+"""Parts of other schemas that upstream publishes under names of their own, which tools ask for."""
+
+_BOUNDS = {"ge": "minimum", "le": "maximum"}
+"""How pydantic names the bounds of a number that a validator comes before, and what JSON Schema calls them."""
+
+
+class _Generator(GenerateJsonSchema):
+    """Without the titles that pydantic makes up for properties."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> Schema:
+        """The schema without references: each document stands alone, whatever resolves it."""
+        found = super().generate(schema, mode)
+        definitions = found.pop("$defs", {})
+        inlined: Schema = _inlined(found, definitions)
+        return inlined
+
+
+def schema_of(model: type[BaseModel]) -> Schema:
+    """The schema of a model, complete in itself, as requests and responses are checked by."""
+    return model.model_json_schema(schema_generator=_Generator) | {"title": words_of(model.__name__)}
+
+
+def models_of(endpoints: Iterable[Endpoint]) -> dict[str, type[BaseModel]]:
+    """The models of an API by the names of their schemas. Raises ValueError when two models claim one name."""
+    models: dict[str, type[BaseModel]] = {}
+    for endpoint in endpoints:
+        for name, model in ((endpoint.input_schema, endpoint.input), (endpoint.output_schema, endpoint.output)):
+            if name is None or model is None:
+                continue
+            if models.setdefault(name, model) is not model:
+                raise ValueError(f"the schema {name} is said to be of both {models[name]} and {model}")
+    return models
+
+
+def service_schemas(root_url: str, service: str, models: Mapping[str, type[BaseModel]]) -> dict[str, Schema]:
+    """The published schemas of a service by their paths."""
+    return {
+        (path := schema_path(service, name)): {"$schema": DRAFT, "$id": f"{root_url}{path}#", **schema_of(model)}
+        for name, model in sorted(models.items())
+    }
+
+
+def schema_path(service: str, name: str) -> str:
+    """Where a service's schema of this name lies."""
+    return f"/schemas/{service}/v1/{name}.json"
+
+
+def queue_models(endpoints: Iterable[Endpoint]) -> dict[str, type[BaseModel]]:
+    """The models of the Queue: of its calls, of its messages, and those that both are made of."""
+    return {**models_of(endpoints), **SHARED, **MESSAGES}
+
+
+def words_of(name: str) -> str:
+    """A CamelCase or camelCase name as words that each start with a capital."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    return words[:1].upper() + words[1:]
+
+
+def _inlined(part: Any, definitions: Mapping[str, Any]) -> Any:
+    """A schema with every reference replaced by what it names; draft 07 ignores what stands beside a reference."""
+    if isinstance(part, list):
+        return [_inlined(item, definitions) for item in part]
+    if not isinstance(part, dict):
+        return part
+    rest = {
+        _BOUNDS.get(name, name): _inlined(value, definitions)
+        for name, value in part.items()
+        if name not in ("$ref", "discriminator")
+    }
+    if "$ref" not in part:
+        return rest
+    return {**_inlined(definitions[part["$ref"].rpartition("/")[2]], definitions), **rest}

@@ -1,0 +1,20 @@
+"""The use cases of one process, as endpoints and triggers call them. `shared.app.assembly` puts them together.
+
+A handler names the services of its context; the one object that the process has is all of them.
+"""
+
+from __future__ import annotations
+
+from shared.auth.authenticate import Authenticator
+from shared.auth.services import AuthServices
+from shared.base.frozen import dataclass
+from shared.index.services import IndexServices
+from shared.overview.services import OverviewServices
+from shared.queue.services import QueueServices
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services(QueueServices, AuthServices, IndexServices, OverviewServices):
+    """All services of one process."""
+
+    authenticator: Authenticator

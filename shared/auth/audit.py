@@ -1,0 +1,314 @@
+"""The audit log: its rows, and the entry of a call, which stands before the call changes anything (design 14).
+
+The Audit table: who did what to what, a row for what it was done to and one for who did it (design 14).
+
+Who did what: an entry stands before its call changes anything, and is confirmed after that (design 14).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, time, timedelta
+from typing import Final
+
+from shared.base import remembered
+from shared.base.concurrency import together
+from shared.base.dates import format_date, parse_date
+from shared.base.errors import ApiError
+from shared.base.frozen import dataclass
+from shared.base.memo import Memo
+from shared.runtime import Runtime
+from shared.store import keys
+from shared.store.expiring import Expiring, ExpiryStore
+from shared.store.interface import (
+    Create,
+    Delete,
+    Merge,
+    Operation,
+    Row,
+    Storage,
+    StorageUnavailable,
+    TransactionRefused,
+    Value,
+)
+from shared.store.partitions import PageReader, rows_of, sweep
+
+_CONFIRMED = "confirmed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subject:
+    """What something is done to. `task_group_id` of a task and of a group: the two have one history."""
+
+    entity_type: str
+    entity_id: str
+    task_group_id: str = ""
+
+    @property
+    def partition(self) -> str:
+        """Where its history is."""
+        if self.task_group_id:
+            return keys.audit(keys.AUDITED_GROUP, self.task_group_id)
+        return keys.audit(self.entity_type, self.entity_id)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AuditEntry:
+    """That a client did something, or at least began to."""
+
+    key: str
+    subject: Subject
+    client_id: str
+    action: str
+    detail: str
+    created: datetime
+    confirmed: bool
+    """Whether it is known to have happened: else its call is under way, or has died."""
+
+    @property
+    def partitions(self) -> tuple[str, str]:
+        """Where its two rows are."""
+        return self.subject.partition, keys.audit(keys.AUDITED_BY, self.client_id)
+
+
+class AuditStore:
+    """Reads and writes entries. Everything may raise StorageUnavailable."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._tables = storage.tables
+
+    async def add(self, entry: AuditEntry) -> None:
+        """Writes both rows of an entry, unless they are there: a repeat that comes late undoes no confirmation."""
+        await self._write(entry, Create(entry.key, _encode(entry)))
+
+    async def confirm(self, entry: AuditEntry) -> None:
+        """Says of both rows that it happened."""
+        await self._write(entry, Merge(entry.key, {_CONFIRMED: True}))
+
+    async def remove(self, entry: AuditEntry) -> None:
+        """Removes both rows: it did not happen."""
+        await self._write(entry, Delete(entry.key))
+
+    async def page(self, partition: str, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
+        """Entries in the order of time, from a key on, and where the next page starts."""
+        page = await self._tables.query(keys.AUDIT, partition, start=start, end=_END, limit=limit)
+        return [_decode(row) for row in page.rows], page.resume
+
+    async def sweep(
+        self, partition: str, before: datetime, *, start: str | None, has_time: Callable[[], bool]
+    ) -> datetime | None:
+        """Deletes what is older, page by page; returns the time of the first entry that stays, None if none does.
+
+        Raises OutOfTime.
+        """
+        end = format_date(before)
+        pages: PageReader[Row] = rows_of(self._tables, keys.AUDIT, partition, start=start or "", end=end, select=())
+        await sweep(self._tables, keys.AUDIT, pages, is_over=lambda row: True, has_time=has_time)
+        rest = await self._tables.query(keys.AUDIT, partition, start="", end=_END, limit=1)
+        return next((_decode(row).created for row in rest.rows), None)
+
+    async def _write(self, entry: AuditEntry, operation: Operation) -> None:
+        async def write(partition: str) -> None:
+            try:
+                await self._tables.transact(keys.AUDIT, partition, [operation])
+            except TransactionRefused:
+                return  # it was written, or removed, before
+
+        await together(*(write(partition) for partition in entry.partitions))
+
+
+_END = "\x7f"
+
+
+def _encode(entry: AuditEntry) -> dict[str, Value]:
+    return {
+        "clientId": entry.client_id,
+        "action": entry.action,
+        "detail": entry.detail,
+        "created": format_date(entry.created),
+        "entityType": entry.subject.entity_type,
+        "entityId": entry.subject.entity_id,
+        "taskGroupId": entry.subject.task_group_id,
+        _CONFIRMED: entry.confirmed,
+    }
+
+
+def _decode(row: Row) -> AuditEntry:
+    values = row.values
+    return AuditEntry(
+        key=row.key,
+        subject=Subject(
+            entity_type=str(values["entityType"]),
+            entity_id=str(values["entityId"]),
+            task_group_id=str(values["taskGroupId"]),
+        ),
+        client_id=str(values["clientId"]),
+        action=str(values["action"]),
+        detail=str(values["detail"]),
+        created=parse_date(str(values["created"])),
+        confirmed=bool(values[_CONFIRMED]),
+    )
+
+
+log = logging.getLogger("taskcluster.audit")
+
+NOBODY: Final = "anonymous"
+"""Who makes a call without credentials."""
+
+
+class Entry:
+    """The entry of one call, which says whether it has changed anything."""
+
+    def __init__(self, begin: Callable[[], Awaitable[None]]) -> None:
+        self._begin = begin
+        self.has_begun = False
+        self.happens: bool | None = False
+        """Whether the call changes something; None while that is not known."""
+
+    async def begin(self) -> None:
+        """Writes the entry, once: ahead of all that the call changes. Raises StorageUnavailable."""
+        if not self.has_begun:
+            self.has_begun = True
+            await self._begin()
+
+    def after(
+        self, authorise: Callable[[Sequence[str]], Awaitable[None]]
+    ) -> Callable[[Sequence[str]], Awaitable[None]]:
+        """Begins once the caller is authorised, so that who may do nothing leaves no entry."""
+
+        async def authorise_and_begin(values: Sequence[str]) -> None:
+            await authorise(values)
+            await self.begin()
+
+        return authorise_and_begin
+
+
+def note(entry: Entry | None, happens: bool | None) -> None:
+    """Says of a call that has an entry whether it changes something."""
+    if entry is not None:
+        entry.happens = happens
+
+
+class Audit:
+    """Writes and reads histories."""
+
+    def __init__(self, store: AuditStore, expiry: ExpiryStore, runtime: Runtime, kept: timedelta) -> None:
+        self._store = store
+        self._expiry = expiry
+        self._runtime = runtime
+        self._kept = kept
+        self._scheduled: Memo[str, datetime] = Memo(remembered.HISTORIES)
+        """Until when the histories that this process has written to are looked into."""
+
+    @asynccontextmanager
+    async def entry(
+        self, subject: Subject, action: str, client_id: str | None, detail: str = ""
+    ) -> AsyncIterator[Entry]:
+        """The entry of a call that is made inside. It stays as it is, not confirmed, where nobody knows what became
+        of the call; it goes where the call was refused, or changed nothing.
+
+        Raises StorageUnavailable only before anything is changed.
+        """
+        now = self._runtime.now()
+        written = AuditEntry(
+            key=keys.audited(now, self._runtime.slugid()),
+            subject=subject,
+            client_id=client_id or NOBODY,
+            action=action,
+            detail=detail,
+            created=now,
+            confirmed=False,
+        )
+        entry = Entry(lambda: self._begin(written))
+        try:
+            yield entry
+        except ApiError as refusal:
+            if entry.has_begun and entry.happens is False and refusal.status < 500:
+                await self._conclude(self._store.remove(written))
+            raise
+        if entry.has_begun and entry.happens is not None:
+            await self._conclude(self._store.confirm(written) if entry.happens else self._store.remove(written))
+
+    async def _begin(self, entry: AuditEntry) -> None:
+        """The rows that have both deleted one day come first: else a death would leave them for good."""
+        due = self._due(entry.created)
+        if new := [each for each in entry.partitions if self._scheduled.get(each) != due]:
+            await self._expiry.histories(new, due)
+            for partition in new:
+                self._scheduled[partition] = due
+        await self._store.add(entry)
+
+    async def _conclude(self, write: Awaitable[None]) -> None:
+        """The call is over by now: a failure leaves an entry that is not confirmed, and that is what is known."""
+        try:
+            await write
+        except StorageUnavailable as failure:
+            log.warning("an entry of the audit is left as it is: %s", failure, extra={"action": "audit_not_concluded"})
+
+    async def of(self, subject: Subject, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
+        """What was done to something, in order of time; of a task also what was done to its group.
+
+        A page may be short, or empty, while there is more. Raises StorageUnavailable.
+        """
+        if limit == 0:
+            return [], None
+        entries, resume = await self._store.page(subject.partition, start=start, limit=limit)
+        if subject.entity_type == "task":
+            entries = [each for each in entries if each.subject in (subject, group_of(subject))]
+        return entries, resume
+
+    async def by(self, client_id: str, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
+        """What a client did, as `of`. Raises StorageUnavailable."""
+        if limit == 0:
+            return [], None
+        return await self._store.page(keys.audit(keys.AUDITED_BY, client_id), start=start, limit=limit)
+
+    async def expire(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """Deletes what is too old in a history; returns when to look again, None if it is empty.
+
+        Raises OutOfTime, StorageUnavailable.
+        """
+        first = await self._store.sweep(
+            expiring.words[0],
+            self._runtime.now() - self._kept,
+            start=expiring.resume,
+            has_time=lambda: self._runtime.now() < until,
+        )
+        return None if first is None else self._due(first)
+
+    def _due(self, created: datetime) -> datetime:
+        """When what was written on that day is too old: all of a day together."""
+        tomorrow = created.astimezone(UTC).date() + timedelta(days=1)
+        return datetime.combine(tomorrow, time(), UTC) + self._kept
+
+
+def task(task_id: str, task_group_id: str) -> Subject:
+    """A task, in the history of its group."""
+    return Subject(entity_type="task", entity_id=task_id, task_group_id=task_group_id)
+
+
+def task_group(task_group_id: str) -> Subject:
+    """A task group."""
+    return Subject(entity_type="task-group", entity_id=task_group_id, task_group_id=task_group_id)
+
+
+def group_of(subject: Subject) -> Subject:
+    """The group of a task."""
+    return task_group(subject.task_group_id)
+
+
+def worker(task_queue_id: str, worker_group: str, worker_id: str) -> Subject:
+    """A worker."""
+    return Subject(entity_type="worker", entity_id=f"{task_queue_id}/{worker_group}/{worker_id}")
+
+
+def client(client_id: str) -> Subject:
+    """A client of the auth API."""
+    return Subject(entity_type="client", entity_id=client_id)
+
+
+def role(role_id: str) -> Subject:
+    """A role."""
+    return Subject(entity_type="role", entity_id=role_id)

@@ -1,0 +1,355 @@
+"""Clients as the auth API manages them: who may make, change and remove them, and what is shown of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from shared.api.scopes import ScopeSet
+from shared.auth.audit import Entry, note
+from shared.auth.clients.rows import (
+    MAX_CLIENT_ID,
+    Client,
+    ClientChanged,
+    ClientExists,
+    ClientRecord,
+    ClientStore,
+    is_client_id,
+    row_key,
+)
+from shared.auth.keyring import TableKeyring
+from shared.auth.roles.expansion import ExpansionTooLarge
+from shared.base.dates import format_date, parse_date
+from shared.base.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
+from shared.base.frozen import dataclass
+from shared.base.vault import CannotOpen, Vault
+from shared.runtime import Runtime, attempts
+from shared.store.expiring import ExpiryStore
+
+REPEATABLE = timedelta(minutes=15)
+"""How long after its creation an equal createClient counts as a repeat of the same call."""
+PAGE_TEXT = 4_000_000
+"""Characters of scopes after which a page ends early."""
+ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
+"""What static clients have for the times that are not recorded for them."""
+NEVER = datetime(3000, 1, 1, tzinfo=UTC)
+"""When clients expire that work for good: a client of the API has to have a time."""
+
+Authorise = Callable[[Sequence[str]], Awaitable[None]]
+"""Raises InsufficientScopes unless the caller may make the call, granting these scopes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientRequest:
+    """What createClient and updateClient are given. `scopes` None: none for a new client, unchanged for another."""
+
+    description: str
+    expires: datetime
+    scopes: tuple[str, ...] | None
+    delete_on_expiration: bool
+
+    @classmethod
+    def of(cls, body: dict[str, Any]) -> ClientRequest:
+        """From a body that fits its schema. Raises InputError."""
+        scopes = body.get("scopes")
+        refuse_double_stars(scopes or [])
+        try:
+            expires = parse_date(body["expires"])
+        except ValueError:
+            raise InputError("expires must be a date and time") from None
+        return cls(
+            description=body["description"],
+            expires=expires,
+            scopes=None if scopes is None else tuple(scopes),
+            delete_on_expiration=body.get("deleteOnExpiration", False),
+        )
+
+
+class ClientAccounts:
+    """The registered clients. Static ones, from the settings, are not among them and can't be changed here.
+
+    Everything may raise StorageUnavailable.
+    """
+
+    def __init__(
+        self, clients: ClientStore, keyring: TableKeyring, vault: Vault, expiry: ExpiryStore, runtime: Runtime
+    ) -> None:
+        self._clients = clients
+        self._keyring = keyring
+        self._vault = vault
+        self._expiry = expiry
+        self._runtime = runtime
+
+    async def page(self, prefix: str, *, start: str, limit: int) -> tuple[list[dict[str, Any]], str | None]:
+        """Clients whose id starts with the prefix, from a key on, and the key at which the next page starts.
+
+        Static clients are among them. A page ends early where what its clients expand to becomes too much.
+        """
+        records, resume = await self._clients.page(prefix, start=start, limit=limit)
+        keys = {row_key(record.client_id): record for record in records} | {
+            key: record
+            for record in map(_static_record, self._keyring.static)
+            if record.client_id.startswith(prefix)
+            and start <= (key := row_key(record.client_id))
+            and (resume is None or key < resume)
+        }
+        found: list[dict[str, Any]] = []
+        text = 0
+        for key in sorted(keys):
+            if len(found) == limit or text > PAGE_TEXT:
+                return found, key
+            found.append(await self._described(keys[key]))
+            text += sum(map(len, found[-1]["expandedScopes"])) + sum(map(len, found[-1]["scopes"]))
+            await asyncio.sleep(0)  # others may go on: expansions take their time
+        return found, resume
+
+    async def get(self, client_id: str) -> dict[str, Any]:
+        """One client, without its token; also a static one. Raises ResourceNotFound."""
+        static = next((client for client in self._keyring.static if client.client_id == client_id), None)
+        record = await self._existing(client_id) if static is None else _static_record(static)
+        return await self._described(record)
+
+    async def create(
+        self, client_id: str, request: ClientRequest, authorise: Authorise, entry: Entry | None = None
+    ) -> dict[str, Any]:
+        """Makes a client and returns it with its token, which cannot be read again.
+
+        A repeat within 15 minutes returns the same. Raises InputError, InsufficientScopes, RequestConflict.
+        """
+        self._refuse_static(client_id)
+        if not is_client_id(client_id):
+            raise InputError(f"a client id has at most {MAX_CLIENT_ID} characters")
+        await authorise(request.scopes or ())
+        await self._refuse_too_many(request.scopes or ())
+        now = self._runtime.now()
+        token = self._new_token()
+        record = ClientRecord(
+            client_id=client_id,
+            sealed_token=self._vault.seal(client_id, token),
+            description=request.description,
+            scopes=request.scopes or (),
+            expires=request.expires,
+            disabled=False,
+            delete_on_expiration=request.delete_on_expiration,
+            created=now,
+            last_modified=now,
+            last_date_used=now,
+            last_rotated=now,
+        )
+        await self._schedule_deletion(record)
+        try:
+            record, token = await self._create(record, token, request, entry)
+        finally:
+            self._keyring.forget_client(client_id)  # also when the answer was lost: the client may be there
+        return {**await self._described(record), "accessToken": token}
+
+    async def _create(
+        self, record: ClientRecord, token: str, request: ClientRequest, entry: Entry | None
+    ) -> tuple[ClientRecord, str]:
+        """The new client, or the one that an earlier call of the same content has made, with its token."""
+        async for _ in attempts(self._runtime):
+            note(entry, None)
+            try:
+                created = await _fitting(self._clients.create(record))
+            except (ClientExists, InputError) as error:
+                note(entry, False)
+                if isinstance(error, InputError):
+                    raise
+                existing = await self._clients.load(record.client_id)
+            else:
+                note(entry, True)
+                return created, token
+            if existing is not None:  # else it has just been deleted
+                note(entry, existing.sealed_token == record.sealed_token)  # the answer to our own write was lost
+                return existing, self._same_token(existing, request, record.created)
+        raise ServiceUnavailable("the client is being changed by others; send the call again")
+
+    async def update(
+        self, client_id: str, request: ClientRequest, authorise: Authorise, entry: Entry | None = None
+    ) -> dict[str, Any]:
+        """Changes a client; what it had already needs no scopes of the caller.
+
+        Raises InputError, ResourceNotFound, InsufficientScopes, ServiceUnavailable.
+        """
+
+        async def changed(record: ClientRecord) -> ClientRecord:
+            had = ScopeSet(record.scopes)
+            scopes = record.scopes if request.scopes is None else request.scopes
+            await authorise([scope for scope in scopes if scope not in had])
+            if request.scopes is not None:
+                await self._refuse_too_many(scopes)
+            changed = replace(
+                record,
+                description=request.description,
+                expires=request.expires,
+                scopes=scopes,
+                delete_on_expiration=request.delete_on_expiration,
+                last_modified=self._runtime.now(),
+            )
+            await self._schedule_deletion(changed)
+            return changed
+
+        return await self._described(await self._change(client_id, changed, entry))
+
+    async def set_disabled(self, client_id: str, disabled: bool, entry: Entry | None = None) -> dict[str, Any]:
+        """Switches a client off or on. Raises InputError, ResourceNotFound, ServiceUnavailable."""
+
+        async def changed(record: ClientRecord) -> ClientRecord:
+            return replace(record, disabled=disabled)
+
+        return await self._described(await self._change(client_id, changed, entry))
+
+    async def reset_access_token(self, client_id: str, entry: Entry | None = None) -> dict[str, Any]:
+        """A new token in place of the old one. Raises InputError, ResourceNotFound, ServiceUnavailable."""
+        token = self._new_token()
+
+        async def changed(record: ClientRecord) -> ClientRecord:
+            sealed = self._vault.seal(client_id, token)
+            now = self._runtime.now()
+            return replace(record, sealed_token=sealed, last_rotated=now, last_modified=now)
+
+        return {**await self._described(await self._change(client_id, changed, entry)), "accessToken": token}
+
+    async def delete(self, client_id: str, entry: Entry | None = None) -> None:
+        """Removes a client; fine when there is none. Raises InputError."""
+        self._refuse_static(client_id)
+        try:
+            if is_client_id(client_id):
+                was_there = await self._clients.load(client_id) is not None
+                note(entry, None if was_there else False)
+                if await self._clients.delete(client_id):
+                    note(entry, True)
+        finally:
+            self._keyring.forget_client(client_id)
+
+    async def _change(
+        self,
+        client_id: str,
+        changed: Callable[[ClientRecord], Awaitable[ClientRecord]],
+        entry: Entry | None = None,
+    ) -> ClientRecord:
+        """Read, decide, write by ETag; again when somebody else was faster."""
+        self._refuse_static(client_id)
+        tried: list[ClientRecord] = []
+        async for _ in attempts(self._runtime):
+            existing = await self._existing(client_id)
+            record = await changed(existing)
+            # The answer to a write of our own may have been lost: then what is there is what it has written.
+            happens = any(_is_same(existing, each) for each in tried) or not _is_same(existing, record)
+            note(entry, None)
+            tried.append(record)
+            try:
+                written = await _fitting(self._clients.replace(record))
+            except InputError:
+                note(entry, False)
+                raise
+            except ClientChanged:
+                continue
+            else:
+                note(entry, happens)
+                return written
+            finally:
+                self._keyring.forget_client(client_id)
+        raise ServiceUnavailable("the client is being changed by others; send the call again")
+
+    async def _existing(self, client_id: str) -> ClientRecord:
+        record = await self._clients.load(client_id)
+        if record is None:
+            raise ResourceNotFound(f"Client {client_id} not found")
+        return record
+
+    def _same_token(self, record: ClientRecord, request: ClientRequest, now: datetime) -> str:
+        """The token of a client that is there already, if this call repeats the one that made it.
+
+        Raises RequestConflict.
+        """
+        same = (
+            record.description == request.description
+            and record.expires == request.expires
+            and record.scopes == (request.scopes or ())
+            and record.delete_on_expiration == request.delete_on_expiration
+            and not record.disabled
+            and now - record.created <= REPEATABLE
+        )
+        if same:
+            try:
+                return self._vault.open(record.client_id, record.sealed_token)
+            except CannotOpen:
+                pass  # made with a key that is gone: no repeat of ours
+        raise RequestConflict(f"There is a client {record.client_id} already, and it is another one")
+
+    async def _schedule_deletion(self, record: ClientRecord) -> None:
+        """Ahead of the client itself: the expiry job looks at the client before it removes it."""
+        if record.delete_on_expiration:
+            due = max(record.expires, self._runtime.now())
+            await self._expiry.client(record.client_id, row_key(record.client_id), due)
+
+    async def _described(self, record: ClientRecord) -> dict[str, Any]:
+        roles = await self._keyring.roles()
+        return {
+            "clientId": record.client_id,
+            "expires": format_date(record.expires),
+            "deleteOnExpiration": record.delete_on_expiration,
+            "description": record.description,
+            "created": format_date(record.created),
+            "lastModified": format_date(record.last_modified),
+            "lastDateUsed": format_date(record.last_date_used),
+            "lastRotated": format_date(record.last_rotated),
+            "scopes": list(record.scopes),
+            "expandedScopes": roles.shown(record.scopes),
+            "disabled": record.disabled,
+        }
+
+    async def _refuse_too_many(self, scopes: Sequence[str]) -> None:
+        """Raises InputError for scopes that expand to more than the client's requests may cost."""
+        roles = await self._keyring.roles()
+        try:
+            roles.expand(scopes)
+        except ExpansionTooLarge as error:
+            raise InputError(str(error)) from None
+
+    def _new_token(self) -> str:
+        return self._runtime.slugid() + self._runtime.slugid()
+
+    def _refuse_static(self, client_id: str) -> None:
+        if self._keyring.is_static(client_id):
+            raise InputError(f"{client_id} is a static client: it can be changed in the settings only")
+
+
+def _is_same(one: ClientRecord, other: ClientRecord) -> bool:
+    """Whether they differ at most in when they were used and written."""
+    return one == replace(other, etag=one.etag, last_modified=one.last_modified, last_date_used=one.last_date_used)
+
+
+def _static_record(client: Client) -> ClientRecord:
+    """A client from the settings as if it were registered: it was always there, and works for good."""
+    return ClientRecord(
+        client_id=client.client_id,
+        sealed_token=b"",
+        description="Static client: it comes from the settings of the deployment, and can be changed there only",
+        scopes=client.scopes,
+        expires=client.expires or NEVER,
+        disabled=client.disabled,
+        delete_on_expiration=False,
+        created=ALWAYS,
+        last_modified=ALWAYS,
+        last_date_used=ALWAYS,
+        last_rotated=ALWAYS,
+    )
+
+
+def refuse_double_stars(scopes: Sequence[str]) -> None:
+    """Raises InputError for scopes that end in two stars (contract 11.5)."""
+    for scope in scopes:
+        if scope.endswith("**"):
+            raise InputError(f"scopes must not end with `**`: {scope}")
+
+
+async def _fitting(write: Awaitable[ClientRecord]) -> ClientRecord:
+    try:
+        return await write
+    except ValueError as error:
+        raise InputError(f"the client is too large: {error}") from None

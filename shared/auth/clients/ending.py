@@ -1,0 +1,216 @@
+"""Credentials that end soon, and those that are refused again and again (design 10).
+
+Registered clients whose credentials are refused again and again, as processes have seen it (design 10).
+
+Registered clients that end soon, have ended, or are refused: whoever works with them stops (contract 2.5).
+
+Nothing else of a deployment's credentials has an end that the service could see: docs/operations.md lists them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import cast
+
+from shared.auth.clients.rows import ClientStore, ClientTerm, Refusal, row_key
+from shared.base import remembered
+from shared.base.dates import format_date, parse_date
+from shared.base.frozen import dataclass
+from shared.base.memo import Memo
+from shared.runtime import Runtime
+from shared.store.interface import MAX_OPERATIONS, Delete, Row, StorageUnavailable, Tables, TransactionRefused, Upsert
+from shared.store.keys import HISTORY
+from shared.telemetry.instruments import ENDING_CREDENTIALS
+
+_PARTITION = "refused"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refused:
+    """Why a client is refused, and when it was last."""
+
+    why: Refusal
+    last: datetime
+
+
+class RefusedStore:
+    """A row a client, in the History table. All methods may raise StorageUnavailable."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def put(self, refused: Mapping[str, Refused]) -> None:
+        """Writes what a process has seen, by client id, a hundred at most: one request."""
+        assert len(refused) <= MAX_OPERATIONS
+        rows = [
+            Upsert(row_key(client_id), {"clientId": client_id, "why": each.why, "last": format_date(each.last)})
+            for client_id, each in refused.items()
+        ]
+        await self._tables.transact(HISTORY, _PARTITION, rows)
+
+    async def since(self, time: datetime) -> dict[str, Refused]:
+        """Clients that were refused since then, a page at most: one request."""
+        page = await self._tables.query(HISTORY, _PARTITION, start="", end="\x7f")
+        found = {str(row.values["clientId"]): _refused(row) for row in page.rows}
+        return {client_id: each for client_id, each in found.items() if each.last >= time}
+
+    async def forget(self, until: datetime) -> None:
+        """Removes clients that have not been refused since then, a page at most: a request, and one for each."""
+        page = await self._tables.query(HISTORY, _PARTITION, start="", end="\x7f")
+        for row in page.rows:
+            if _refused(row).last < until:
+                try:
+                    await self._tables.transact(HISTORY, _PARTITION, [Delete(row.key, row.etag)])
+                except TransactionRefused:
+                    continue  # it has just been refused once more
+
+
+def _refused(row: Row) -> Refused:
+    return Refused(why=cast(Refusal, row.values["why"]), last=parse_date(str(row.values["last"])))
+
+
+NOTICE = timedelta(days=30)
+"""How long before its end a client is named."""
+SHORTEST = 3
+"""A client is not named in more than this part of its time: one that is made for a week has two days of notice."""
+FLUSH_SECONDS = 60.0
+"""Interval in which a process writes which clients are refused, if any are."""
+AGAIN = timedelta(minutes=2)
+"""A further refusal this long after the first one comes from a program that goes on: a person who has mistyped a token
+does not, and a process may know a changed token only after a minute."""
+WITHIN = timedelta(hours=1)
+"""A refusal this long after the one before counts as the first again."""
+WRITTEN_EVERY = timedelta(minutes=10)
+"""How often the same process writes a client again that it keeps refusing."""
+LATELY = timedelta(minutes=30)
+"""How long a client is named after its last known refusal."""
+
+log = logging.getLogger("taskcluster.housekeeping")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ending:
+    """A client that somebody has to prolong or to remove."""
+
+    expires: datetime
+    client_id: str
+    has_ended: bool
+
+
+class EndingCredentials:
+    """Looks for such clients: a small read for a thousand of them, every ten minutes if anybody asks."""
+
+    def __init__(self, clients: ClientStore, runtime: Runtime) -> None:
+        self._clients = clients
+        self._runtime = runtime
+        self._kept: Memo[str, Sequence[Ending]] = Memo(remembered.ENDING, runtime.now)
+
+    async def known(self) -> Sequence[Ending]:
+        """Those there are, the first to end first. Raises StorageUnavailable."""
+        return await self._kept.read("", self._look)
+
+    async def measure(self) -> None:
+        """Sets the gauge. Raises StorageUnavailable."""
+        known = await self.known()
+        ended = sum(each.has_ended for each in known)
+        self._runtime.meter.set(ENDING_CREDENTIALS, ended, "ended")
+        self._runtime.meter.set(ENDING_CREDENTIALS, len(known) - ended, "ending")
+
+    async def _look(self) -> Sequence[Ending]:
+        now = self._runtime.now()
+        found = [
+            Ending(expires=term.expires, client_id=term.client_id, has_ended=term.expires <= now)
+            async for page in self._clients.terms()
+            for term in page
+            if term.stays and term.expires <= now + _notice(term)
+        ]
+        return sorted(found, key=lambda each: (each.expires, each.client_id))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Seen:
+    """What this process has seen of a client that is refused."""
+
+    why: Refusal
+    first: datetime
+    last: datetime
+    written: datetime | None = None
+
+
+class RefusedCredentials:
+    """Clients that exist and are refused again and again, in any process: what fails already, and why.
+
+    A refusal costs its caller nothing: it is noted in memory, and written later. Names that nobody has registered are
+    not noted, since anybody can make them up; what others sign with names that exist is, and looks like a wrong token.
+    """
+
+    def __init__(self, store: RefusedStore, runtime: Runtime) -> None:
+        self._store = store
+        self._runtime = runtime
+        self._seen: dict[str, _Seen] = {}
+        """As many as fit into one request: the first ones, while they go on."""
+        self._forgotten: datetime | None = None
+        self._kept: Memo[str, Mapping[str, Refused]] = Memo(remembered.REFUSED, runtime.now)
+
+    def note(self, client_id: str, why: Refusal) -> None:
+        """A refusal, just now."""
+        now, seen = self._runtime.now(), self._seen.get(client_id)
+        if seen is not None and now - seen.last <= WITHIN:
+            self._seen[client_id] = replace(seen, why=why, last=now)
+            return
+        if seen is None and len(self._seen) >= MAX_OPERATIONS:
+            self._seen = {each: kept for each, kept in self._seen.items() if now - kept.last <= WITHIN}
+        if seen is not None or len(self._seen) < MAX_OPERATIONS:
+            self._seen[client_id] = _Seen(why=why, first=now, last=now)
+
+    async def flush(self) -> None:
+        """Writes which clients go on to be refused: one request, none if there is nothing to tell. Raises
+        StorageUnavailable."""
+        due = {client_id: seen for client_id, seen in self._seen.items() if _is_due(seen)}
+        if not due:
+            return
+        await self._store.put({client_id: Refused(why=seen.why, last=seen.last) for client_id, seen in due.items()})
+        for client_id, seen in due.items():
+            if (goes_on := self._seen.get(client_id)) is not None:
+                self._seen[client_id] = replace(goes_on, written=seen.last)
+
+    async def keep_flushing(self) -> None:
+        """Flushes every minute, for as long as the process lives. What cannot be written waits for the next time."""
+        while True:
+            await self._runtime.sleep(FLUSH_SECONDS)
+            try:
+                await self.flush()
+            except StorageUnavailable:
+                log.warning("refused clients cannot be written yet", extra={"action": "refused_wait"})
+
+    async def known(self) -> Mapping[str, Refused]:
+        """Clients that were refused lately. Raises StorageUnavailable."""
+        return await self._kept.read("", self._look)
+
+    async def measure(self) -> None:
+        """Sets the gauge. Raises StorageUnavailable."""
+        self._runtime.meter.set(ENDING_CREDENTIALS, len(await self.known()), "refused")
+
+    async def forget(self) -> None:
+        """Removes what is no longer so, once an hour. Raises StorageUnavailable."""
+        now = self._runtime.now()
+        if self._forgotten is None or now - self._forgotten >= WITHIN:
+            await self._store.forget(now - LATELY)
+            self._forgotten = now
+
+    async def _look(self) -> Mapping[str, Refused]:
+        found = await self._store.since(self._runtime.now() - LATELY)
+        return dict(sorted(found.items()))
+
+
+def _is_due(seen: _Seen) -> bool:
+    if seen.written is not None:
+        return seen.last - seen.written >= WRITTEN_EVERY
+    return seen.last - seen.first >= AGAIN
+
+
+def _notice(term: ClientTerm) -> timedelta:
+    return min(NOTICE, (term.expires - term.created) / SHORTEST)

@@ -1,0 +1,244 @@
+"""Endpoints of the auth API on clients: models, rows and handlers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from pydantic import StringConstraints
+
+from shared.api.answer import NO_CONTENT, Answer
+from shared.api.endpoint import PAGING, Call, Endpoint
+from shared.api.validation import continued, limit_of, start_of
+from shared.auth import audit
+from shared.auth.audit import Entry
+from shared.auth.clients.accounts import ClientRequest
+from shared.auth.services import AuthServices
+from shared.base.types import Closed, Date, Scope, Unique, optional
+
+ClientId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!@/:.+|_-]+$")]
+AccessToken = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{22,66}$")]
+Description = Annotated[str, StringConstraints(max_length=10240)]
+
+
+class CreateClientRequest(Closed):
+    """What a client is for, how long it works, and what it may do. Without scopes an update leaves them as they are."""
+
+    expires: Date
+    deleteOnExpiration: bool = False
+    description: Description
+    scopes: Unique[Scope] = optional()
+
+
+class ClientResponse(Closed):
+    """A client, with what its scopes expand to."""
+
+    clientId: ClientId
+    expires: Date
+    deleteOnExpiration: bool
+    description: Description
+    created: Date
+    lastModified: Date
+    lastDateUsed: Date
+    lastRotated: Date
+    scopes: Unique[Scope]
+    expandedScopes: list[Scope]
+    disabled: bool
+
+
+class CreateClientResponse(ClientResponse):
+    """A client with its access token, which can't be read again."""
+
+    accessToken: AccessToken
+
+
+class ListClientsResponse(Closed):
+    """A page of clients."""
+
+    clients: Unique[ClientResponse]
+    continuationToken: str = optional()
+
+
+async def list_clients(services: AuthServices, call: Call) -> Mapping[str, Any]:
+    """listClients."""
+    limit = limit_of(call.query)
+    if limit == 0:
+        return {"clients": []}
+    prefix = call.query.get("prefix", "")
+    clients, resume = await services.clients.page(prefix, start=start_of(call.query), limit=limit)
+    return {"clients": clients, **continued(resume)}
+
+
+async def client(services: AuthServices, call: Call) -> Mapping[str, Any]:
+    """client."""
+    return await services.clients.get(call.params["clientId"])
+
+
+async def create_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
+    """createClient."""
+    request = _client_request(call)
+    client_id, authorise = call.params["clientId"], call.authorise_with("scopes")
+    async with _noted(services, call, "created") as entry:
+        return await services.clients.create(client_id, request, entry.after(authorise), entry)
+
+
+async def update_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
+    """updateClient."""
+    request = _client_request(call)
+    client_id, authorise = call.params["clientId"], call.authorise_with("scopesAdded")
+    async with _noted(services, call, "updated") as entry:
+        return await services.clients.update(client_id, request, entry.after(authorise), entry)
+
+
+async def enable_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
+    """enableClient."""
+    async with _noted(services, call, "client enabled") as entry:
+        await entry.begin()
+        return await services.clients.set_disabled(call.params["clientId"], False, entry)
+
+
+async def disable_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
+    """disableClient."""
+    async with _noted(services, call, "client disabled") as entry:
+        await entry.begin()
+        return await services.clients.set_disabled(call.params["clientId"], True, entry)
+
+
+async def reset_access_token(services: AuthServices, call: Call) -> Mapping[str, Any]:
+    """resetAccessToken."""
+    async with _noted(services, call, "access token reset") as entry:
+        await entry.begin()
+        return await services.clients.reset_access_token(call.params["clientId"], entry)
+
+
+async def delete_client(services: AuthServices, call: Call) -> Answer:
+    """deleteClient."""
+    async with _noted(services, call, "deleted") as entry:
+        await entry.begin()
+        await services.clients.delete(call.params["clientId"], entry)
+    return NO_CONTENT
+
+
+@asynccontextmanager
+async def _noted(services: AuthServices, call: Call, action: str) -> AsyncIterator[Entry]:
+    subject = audit.client(call.params["clientId"])
+    async with services.audit.entry(subject, action, (await call.caller()).client_id) as entry:
+        yield entry
+
+
+def _client_request(call: Call) -> ClientRequest:
+    return ClientRequest.of(call.payload(CreateClientRequest).model_dump(exclude_none=True))
+
+
+_CLIENTS = "Clients"
+
+# Routes with a word after the id come first: an id may hold slashes, which the platform may have decoded.
+ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
+    Endpoint(
+        name="listClients",
+        method="GET",
+        route="/clients/",
+        handler=list_clients,
+        title="List Clients",
+        description="Returns a page of the clients, or of those whose clientId starts with `prefix`. A page may be "
+        "short or empty while there are more: go on until there is no `continuationToken`.",
+        category=_CLIENTS,
+        scopes="auth:list-clients",
+        query={"prefix": r"^[A-Za-z0-9!@/:.+|_-]+$", **PAGING},
+        output=ListClientsResponse,
+        output_schema="list-clients-response",
+    ),
+    Endpoint(
+        name="client",
+        method="GET",
+        route="/clients/<clientId>",
+        handler=client,
+        title="Get Client",
+        description="Returns the properties of a client, without its access token.",
+        category=_CLIENTS,
+        scopes="auth:get-client:<clientId>",
+        output=ClientResponse,
+        output_schema="get-client-response",
+    ),
+    Endpoint(
+        name="createClient",
+        method="PUT",
+        route="/clients/<clientId>",
+        handler=create_client,
+        title="Create Client",
+        description="Creates a client and returns its `accessToken`, which can't be read again. The caller must "
+        "have the scopes that the client is given. If the client exists already the call fails, unless "
+        "it repeats the call that created it.",
+        category=_CLIENTS,
+        scopes={"AllOf": ["auth:create-client:<clientId>", {"for": "scope", "in": "scopes", "each": "<scope>"}]},
+        input=CreateClientRequest,
+        input_schema="create-client-request",
+        output=CreateClientResponse,
+        output_schema="create-client-response",
+    ),
+    Endpoint(
+        name="resetAccessToken",
+        method="POST",
+        route="/clients/<clientId>/reset",
+        handler=reset_access_token,
+        title="Reset `accessToken`",
+        description="Gives a client a new `accessToken` and returns it. The old one, and credentials that were "
+        "issued with it, are refused within a minute.",
+        category=_CLIENTS,
+        scopes="auth:reset-access-token:<clientId>",
+        output=CreateClientResponse,
+        output_schema="create-client-response",
+    ),
+    Endpoint(
+        name="enableClient",
+        method="POST",
+        route="/clients/<clientId>/enable",
+        handler=enable_client,
+        title="Enable Client",
+        description="Enables a disabled client. No effect if it is enabled.",
+        category=_CLIENTS,
+        scopes="auth:enable-client:<clientId>",
+        output=ClientResponse,
+        output_schema="get-client-response",
+    ),
+    Endpoint(
+        name="disableClient",
+        method="POST",
+        route="/clients/<clientId>/disable",
+        handler=disable_client,
+        title="Disable Client",
+        description="Disables a client: its calls, and those with credentials that it issued, are refused within a "
+        "minute. No effect if it is disabled.",
+        category=_CLIENTS,
+        scopes="auth:disable-client:<clientId>",
+        output=ClientResponse,
+        output_schema="get-client-response",
+    ),
+    Endpoint(
+        name="updateClient",
+        method="POST",
+        route="/clients/<clientId>",
+        handler=update_client,
+        title="Update Client",
+        description="Changes a client; its id and `accessToken` stay. The caller must have the scopes that are added. "
+        "Without `scopes` the client keeps those that it has.",
+        category=_CLIENTS,
+        scopes={"AllOf": ["auth:update-client:<clientId>", {"for": "scope", "in": "scopesAdded", "each": "<scope>"}]},
+        input=CreateClientRequest,
+        input_schema="create-client-request",
+        output=ClientResponse,
+        output_schema="get-client-response",
+    ),
+    Endpoint(
+        name="deleteClient",
+        method="DELETE",
+        route="/clients/<clientId>",
+        handler=delete_client,
+        title="Delete Client",
+        description="Removes a client. It succeeds also when there is none.",
+        category=_CLIENTS,
+        scopes="auth:delete-client:<clientId>",
+        success=204,
+    ),
+)

@@ -1,0 +1,327 @@
+"""What a client is, and the Clients table.
+
+Clients as authentication sees them, and the keyring that it asks for them.
+
+The Clients table: one row a client, its access token encrypted (design 3).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from datetime import datetime
+from typing import Literal, Protocol, cast
+
+from shared.auth.roles.expansion import Roles
+from shared.base.dates import format_date, parse_date
+from shared.base.errors import ServiceError
+from shared.base.frozen import dataclass
+from shared.runtime import Runtime, attempts
+from shared.store.interface import (
+    Create,
+    Delete,
+    Merge,
+    Replace,
+    Row,
+    StorageUnavailable,
+    Tables,
+    TransactionRefused,
+    Value,
+)
+from shared.store.partitions import PageReader
+
+CLIENT_ID = re.compile(r"[A-Za-z0-9!@/:.+|_-]+")
+ROOT_CLIENT_ID = "static/taskcluster/root"
+"""As in every deployment of Taskcluster: it has the scopes `*`, for bootstrapping, and issues what the queue signs."""
+ACCESS_TOKEN = re.compile(r"[a-zA-Z0-9_-]{22,66}")
+
+Refusal = Literal["disabled", "ended", "token", "unreadable"]
+"""Why a client that exists is refused: somebody has disabled it; its time is over; what was signed was signed with
+another token, or for another URL; no key of the deployment opens its token."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Client:
+    """A registered client with its access token in the clear. Nothing prints the token."""
+
+    client_id: str
+    access_token: str = field(repr=False)
+    scopes: tuple[str, ...]
+    """As registered: not expanded."""
+    expires: datetime | None = None
+    """When it stops to work; None for never."""
+    disabled: bool = False
+    retired_tokens: tuple[str, ...] = field(default=(), repr=False)
+    """Tokens from before a rotation: what was issued with them stays valid, requests signed with them are not."""
+
+    @property
+    def issuing_tokens(self) -> tuple[str, ...]:
+        """Every token that a certificate of this client may have been signed with."""
+        return (self.access_token, *self.retired_tokens)
+
+
+class Keyring(Protocol):
+    """Where authentication finds clients and roles. Answers may be up to 60 s old (design 2.8)."""
+
+    async def client(self, client_id: str) -> Client | None:
+        """The client of that id, disabled or expired ones included; None when there is none.
+
+        Raises shared.store.interface.StorageUnavailable.
+        """
+        ...
+
+    async def roles(self) -> Roles:
+        """All roles. Raises shared.store.interface.StorageUnavailable."""
+        ...
+
+    async def used(self, client: Client) -> None:
+        """Notes that this client has just proved itself, or has issued credentials that were. Never fails."""
+        ...
+
+    def refused(self, client: Client, why: Refusal) -> None:
+        """Notes that credentials of this client, or ones that it has issued, were just refused. No request."""
+        ...
+
+
+class StaticClients:
+    """A keyring of clients that come from settings, as the root client does. It knows the roles it was given."""
+
+    def __init__(self, clients: Iterable[Client], roles: Roles | None = None) -> None:
+        self._clients = {client.client_id: client for client in clients}
+        self._roles = roles or Roles({})
+
+    async def client(self, client_id: str) -> Client | None:
+        return self._clients.get(client_id)
+
+    async def roles(self) -> Roles:
+        return self._roles
+
+    async def used(self, client: Client) -> None:
+        """Nothing is noted of static clients."""
+
+    def refused(self, client: Client, why: Refusal) -> None:
+        """Nothing is noted of static clients."""
+
+
+def root_client(client_id: str, access_token: str, previous_token: str | None = None) -> Client:
+    """The client of a deployment's operator, which may do everything; it also issues the credentials of claims.
+
+    Raises ValueError for an id or a token that clients may not have (contract 11.3).
+    """
+    if CLIENT_ID.fullmatch(client_id) is None:
+        raise ValueError(f"{client_id!r} cannot be a client id")
+    if not all(ACCESS_TOKEN.fullmatch(token) for token in (access_token, previous_token) if token is not None):
+        raise ValueError(f"the access token of {client_id} must be 22 to 66 letters, digits, - or _")
+    retired = () if previous_token is None else (previous_token,)
+    return Client(client_id=client_id, access_token=access_token, scopes=("*",), retired_tokens=retired)
+
+
+TABLE = "Clients"
+_PARTITION = "clients"
+MAX_CLIENT_ID = 500
+"""Characters of a client id: it is part of row keys, which hold 512."""
+_TERM = ("clientId", "created", "expires", "disabled", "deleteOnExpiration")
+_CHUNK = 30_000
+"""Characters of the scopes' JSON per property; a text property holds 32 K."""
+
+
+class ClientExists(ServiceError):
+    """There is a client of that id already."""
+
+
+class ClientChanged(ServiceError):
+    """Somebody else has changed or removed the client since it was read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientRecord:
+    """All that is stored of a client. `etag` is empty for one that has not been read from the table."""
+
+    client_id: str
+    sealed_token: bytes = field(repr=False)
+    description: str
+    scopes: tuple[str, ...]
+    expires: datetime
+    disabled: bool
+    delete_on_expiration: bool
+    created: datetime
+    last_modified: datetime
+    last_date_used: datetime
+    last_rotated: datetime
+    etag: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClientTerm:
+    """How long a client works."""
+
+    client_id: str
+    created: datetime
+    expires: datetime
+    stays: bool
+    """Somebody has to prolong it: it is not disabled, and does not ask to be removed at its end."""
+
+
+class ClientStore:
+    """Reads and writes the Clients table. Everything may raise StorageUnavailable."""
+
+    def __init__(self, tables: Tables, runtime: Runtime | None = None) -> None:
+        self._tables = tables
+        self._runtime = runtime or Runtime()
+
+    async def load(self, client_id: str) -> ClientRecord | None:
+        """The client, or None, also for what cannot be a client's id: the caller chooses it."""
+        if not is_client_id(client_id):
+            return None
+        row = await self._tables.get(TABLE, _PARTITION, row_key(client_id))
+        return None if row is None else _decode(row)
+
+    async def page(self, prefix: str, *, start: str, limit: int) -> tuple[list[ClientRecord], str | None]:
+        """Clients whose id starts with the prefix, from the key `start` on, and where the next page starts."""
+        first = row_key(prefix)
+        page = await self._tables.query(TABLE, _PARTITION, start=max(first, start), end=first + "\x7f", limit=limit)
+        return [_decode(row) for row in page.rows], page.resume
+
+    def terms(self) -> PageReader[ClientTerm]:
+        """How long each client works, page after page; of each row only what tells that."""
+
+        async def read(start: str | None) -> tuple[list[ClientTerm], str | None]:
+            page = await self._tables.query(TABLE, _PARTITION, start=start or "", end="\x7f", select=_TERM)
+            return [_term(row) for row in page.rows], page.resume
+
+        return PageReader(read)
+
+    async def create(self, record: ClientRecord) -> ClientRecord:
+        """Adds a client. Raises ClientExists, and ValueError when it is too large for a row."""
+        try:
+            (etag,) = await self._tables.transact(
+                TABLE, _PARTITION, [Create(row_key(record.client_id), _encode(record))]
+            )
+        except TransactionRefused:
+            raise ClientExists from None
+        return replace(record, etag=etag)
+
+    async def replace(self, record: ClientRecord) -> ClientRecord:
+        """Writes a client that has been read before. Raises ClientChanged, and ValueError when it is too large."""
+        (etag,) = await self._write(Replace(row_key(record.client_id), _encode(record), record.etag))
+        return replace(record, etag=etag)
+
+    async def mark_used(self, record: ClientRecord, now: datetime, sealed_token: bytes) -> ClientRecord:
+        """Notes the time of use and, after a rotation of keys, the token sealed anew. Raises ClientChanged."""
+        values: dict[str, Value] = {"lastDateUsed": format_date(now), "accessToken": sealed_token}
+        (etag,) = await self._write(Merge(row_key(record.client_id), values, record.etag))
+        return replace(record, last_date_used=now, sealed_token=sealed_token, etag=etag)
+
+    async def delete(self, client_id: str) -> bool:
+        """Removes a client as it was read, so that a request that takes effect late removes none that came since.
+
+        Returns whether there was one.
+        """
+        async for _ in attempts(self._runtime):
+            record = await self.load(client_id)
+            if record is None:
+                return False
+            try:
+                await self._write(Delete(row_key(client_id), record.etag))
+            except ClientChanged:
+                continue
+            return True
+        raise StorageUnavailable("the client is being changed all the time")
+
+    async def delete_expired(
+        self, client_id: str, now: datetime, ahead: Callable[[], Awaitable[None]] | None = None
+    ) -> bool:
+        """Removes the client if it has expired and asked for that. Returns whether it is gone;
+        `ahead` comes before that.
+
+        For the cleaning up of what the Expiry table says is due; a client that was prolonged stays, as it has a later
+        row there. One that was changed meanwhile is judged again: a change need not prolong it.
+        """
+        async for _ in attempts(self._runtime):
+            record = await self.load(client_id)
+            if record is None:
+                return True
+            if not record.delete_on_expiration or record.expires > now:
+                return False
+            if ahead is not None:
+                await ahead()
+            try:
+                await self._write(Delete(row_key(client_id), record.etag))
+            except ClientChanged:
+                continue
+            return True
+        raise StorageUnavailable("the client is being changed all the time")
+
+    async def _write(self, operation: Merge | Replace | Delete) -> list[str]:
+        try:
+            return await self._tables.transact(TABLE, _PARTITION, [operation])
+        except TransactionRefused:
+            raise ClientChanged from None
+
+
+def is_client_id(client_id: str) -> bool:
+    """Whether a registered client may have this id (contract 11.3), and a row this key."""
+    return CLIENT_ID.fullmatch(client_id) is not None and len(client_id) <= MAX_CLIENT_ID
+
+
+def row_key(client_id: str) -> str:
+    """The slash is not allowed in keys, and the tilde not in client ids: prefixes stay prefixes."""
+    return client_id.replace("/", "~")
+
+
+def pack_scopes(scopes: Sequence[str]) -> dict[str, Value]:
+    """Properties that hold a list of scopes as JSON; a long list takes several."""
+    text = json.dumps(scopes, separators=(",", ":"))
+    return {f"scopes{number:02}": text[at : at + _CHUNK] for number, at in enumerate(range(0, len(text), _CHUNK))}
+
+
+def unpack_scopes(values: Mapping[str, Value]) -> tuple[str, ...]:
+    """The scopes again."""
+    parts = sorted(name for name in values if name.startswith("scopes"))
+    return tuple(json.loads("".join(str(values[name]) for name in parts)))
+
+
+def _encode(record: ClientRecord) -> dict[str, Value]:
+    return {
+        "clientId": record.client_id,
+        "accessToken": record.sealed_token,
+        "description": record.description,
+        "expires": format_date(record.expires),
+        "disabled": record.disabled,
+        "deleteOnExpiration": record.delete_on_expiration,
+        "created": format_date(record.created),
+        "lastModified": format_date(record.last_modified),
+        "lastDateUsed": format_date(record.last_date_used),
+        "lastRotated": format_date(record.last_rotated),
+        **pack_scopes(record.scopes),
+    }
+
+
+def _decode(row: Row) -> ClientRecord:
+    values = row.values
+    return ClientRecord(
+        client_id=str(values["clientId"]),
+        sealed_token=cast("bytes", values["accessToken"]),
+        description=str(values["description"]),
+        scopes=unpack_scopes(values),
+        expires=parse_date(str(values["expires"])),
+        disabled=bool(values["disabled"]),
+        delete_on_expiration=bool(values["deleteOnExpiration"]),
+        created=parse_date(str(values["created"])),
+        last_modified=parse_date(str(values["lastModified"])),
+        last_date_used=parse_date(str(values["lastDateUsed"])),
+        last_rotated=parse_date(str(values["lastRotated"])),
+        etag=row.etag,
+    )
+
+
+def _term(row: Row) -> ClientTerm:
+    values = row.values
+    return ClientTerm(
+        client_id=str(values["clientId"]),
+        created=parse_date(str(values["created"])),
+        expires=parse_date(str(values["expires"])),
+        stays=not (values["disabled"] or values["deleteOnExpiration"]),
+    )

@@ -1,0 +1,213 @@
+"""Roles as the auth API manages them: callers grant only what they have, and no role leads back to itself."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from shared.api.scopes import ScopeSet
+from shared.auth.audit import Entry, note
+from shared.auth.clients.accounts import PAGE_TEXT, Authorise, refuse_double_stars
+from shared.auth.keyring import TableKeyring
+from shared.auth.roles import rules as role_rules
+from shared.auth.roles.expansion import ASSUME, ExpansionTooLarge
+from shared.auth.roles.rows import RoleRecord, RolesChanged, RoleSnapshot, RoleStore
+from shared.auth.roles.rules import RolesRefused
+from shared.base.dates import format_date, parse_date
+from shared.base.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
+from shared.base.frozen import dataclass
+from shared.base.retrying import LOST_RACE_FOR_ROLES
+from shared.runtime import Runtime, attempts
+
+ALL_TEXT = 4 * PAGE_TEXT
+"""Characters of scopes in a listing without pages."""
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleRequest:
+    """What createRole and updateRole are given."""
+
+    description: str
+    scopes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, body: dict[str, Any]) -> RoleRequest:
+        """From a body that fits its schema. Raises InputError."""
+        scopes = body["scopes"]
+        refuse_double_stars(scopes)
+        return cls(description=body["description"], scopes=tuple(sorted(scopes)))
+
+
+class RoleAccounts:
+    """The roles. Everything may raise StorageUnavailable."""
+
+    def __init__(self, roles: RoleStore, keyring: TableKeyring, runtime: Runtime) -> None:
+        self._roles = roles
+        self._keyring = keyring
+        self._runtime = runtime
+
+    async def all(self) -> list[dict[str, Any]]:
+        """Every role, by id. Raises InputError where they are too much for one answer."""
+        found, resume = await self.page("", None, text=ALL_TEXT)
+        if resume is not None:
+            raise InputError("the roles are too many for one answer: list them with listRoles2 and a limit")
+        return found
+
+    async def page(
+        self, start: str, limit: int | None, *, text: int = PAGE_TEXT
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """Roles in the order of their ids, from one on, and the id with which the next page starts.
+
+        Without a limit all of them; but a page ends early when its scopes have too many characters.
+        """
+        snapshot = await self._roles.load()
+        found: list[dict[str, Any]] = []
+        for role_id in _from(snapshot, start):
+            if len(found) == limit or text <= 0:
+                return found, role_id
+            found.append(_described(snapshot, snapshot.records[role_id]))
+            text -= sum(map(len, found[-1]["expandedScopes"])) + sum(map(len, found[-1]["scopes"]))
+            await asyncio.sleep(0)  # others may go on: expansions take their time
+        return found, None
+
+    async def ids(self, start: str, limit: int | None) -> tuple[list[str], str | None]:
+        """As `page`, their ids alone."""
+        ids = _from(await self._roles.load(), start)
+        if limit is None or len(ids) <= limit:
+            return ids, None
+        return ids[:limit], ids[limit]
+
+    async def get(self, role_id: str) -> dict[str, Any]:
+        """One role. Raises ResourceNotFound."""
+        snapshot = await self._roles.load()
+        return _described(snapshot, _existing(snapshot, role_id))
+
+    async def create(
+        self, role_id: str, request: RoleRequest, authorise: Authorise, entry: Entry | None = None
+    ) -> dict[str, Any]:
+        """Makes a role; a repeat returns the same. Raises InsufficientScopes, InputError, RequestConflict."""
+        await authorise(request.scopes)
+        tried: list[RoleRecord] = []
+
+        async def attempt(snapshot: RoleSnapshot) -> dict[str, Any]:
+            existing = snapshot.records.get(role_id)
+            note(entry, existing in tried)
+            if existing is not None:
+                if (existing.description, existing.scopes) != (request.description, request.scopes):
+                    raise RequestConflict(f"There is a role {role_id} already, and it is another one")
+                return _described(snapshot, existing)
+            now = parse_date(format_date(self._runtime.now()))
+            record = RoleRecord(
+                role_id=role_id,
+                scopes=request.scopes,
+                description=request.description,
+                created=now,
+                last_modified=now,
+            )
+            tried.append(record)
+            return await self._put(snapshot, record, entry)
+
+        return await self._change(attempt)
+
+    async def update(
+        self, role_id: str, request: RoleRequest, authorise: Authorise, entry: Entry | None = None
+    ) -> dict[str, Any]:
+        """Changes a role; what it granted already needs no scopes of the caller.
+
+        Raises ResourceNotFound, InsufficientScopes, InputError.
+        """
+
+        tried: list[RoleRecord] = []
+
+        async def attempt(snapshot: RoleSnapshot) -> dict[str, Any]:
+            note(entry, None if tried else False)
+            record = _existing(snapshot, role_id)
+            had = _had(snapshot, record)
+            await authorise([scope for scope in request.scopes if scope not in had])
+            changed = replace(
+                record,
+                scopes=request.scopes,
+                description=request.description,
+                last_modified=parse_date(format_date(self._runtime.now())),
+            )
+            # The answer to a write of our own may have been lost: then what is there is what it has written.
+            happens = record in tried or changed != replace(record, last_modified=changed.last_modified)
+            tried.append(changed)
+            return await self._put(snapshot, changed, entry, happens=happens)
+
+        return await self._change(attempt)
+
+    async def delete(self, role_id: str, entry: Entry | None = None) -> None:
+        """Removes a role; fine when there is none."""
+
+        async def attempt(snapshot: RoleSnapshot) -> None:
+            if role_id in snapshot.records:
+                note(entry, None)  # and so it stays where the role is gone at the next attempt: it may be our own doing
+                await self._roles.delete(snapshot, role_id)
+                note(entry, True)
+
+        await self._change(attempt)
+
+    async def _put(
+        self, snapshot: RoleSnapshot, record: RoleRecord, entry: Entry | None, *, happens: bool = True
+    ) -> dict[str, Any]:
+        following = RoleSnapshot.of({**snapshot.records, record.role_id: record}, None)
+        try:
+            for _piece in role_rules.check(following.roles):
+                await asyncio.sleep(0)  # others may go on: a check of very many roles takes its time
+        except RolesRefused as refused:
+            raise InputError(str(refused)) from None
+        note(entry, None)
+        try:
+            await self._roles.put(snapshot, record)
+        except ValueError as error:
+            note(entry, False)
+            raise InputError(f"the role is too large: {error}") from None
+        note(entry, happens)
+        return _described(following, record)
+
+    async def _change(self, attempt: Callable[[RoleSnapshot], Awaitable[Answer]]) -> Answer:
+        """Read all roles, decide, write against what was read; again when somebody else was faster."""
+        async for _ in attempts(self._runtime, LOST_RACE_FOR_ROLES):
+            try:
+                return await attempt(await self._roles.load())
+            except RolesChanged:
+                continue
+            finally:
+                self._keyring.forget_roles()  # also when the answer was lost: the change may stand
+        raise ServiceUnavailable("roles are being changed by others; send the call again")
+
+
+def _from(snapshot: RoleSnapshot, start: str) -> list[str]:
+    return snapshot.roles.ids[bisect_left(snapshot.roles.ids, start) :]
+
+
+def _existing(snapshot: RoleSnapshot, role_id: str) -> RoleRecord:
+    record = snapshot.records.get(role_id)
+    if record is None:
+        raise ResourceNotFound(f"Role {role_id} not found")
+    return record
+
+
+def _had(snapshot: RoleSnapshot, record: RoleRecord) -> ScopeSet:
+    """What the role grants before a change; what it leads to does not count where that is too much."""
+    try:
+        return snapshot.roles.expand(record.scopes)
+    except ExpansionTooLarge:
+        return ScopeSet(record.scopes)
+
+
+def _described(snapshot: RoleSnapshot, record: RoleRecord) -> dict[str, Any]:
+    return {
+        "roleId": record.role_id,
+        "scopes": list(record.scopes),
+        "description": record.description,
+        "created": format_date(record.created),
+        "lastModified": format_date(record.last_modified),
+        "expandedScopes": snapshot.roles.shown([ASSUME + record.role_id]),
+    }

@@ -1,0 +1,147 @@
+"""The Roles table: all roles in one partition, with a header that every change moves on (design 3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+
+from shared.auth.clients.rows import pack_scopes, unpack_scopes
+from shared.auth.roles.expansion import Roles
+from shared.base.dates import format_date, parse_date
+from shared.base.errors import ServiceError
+from shared.base.frozen import dataclass
+from shared.base.retrying import LOST_RACE_FOR_ROLES
+from shared.runtime import Runtime, attempts
+from shared.store.interface import (
+    Create,
+    Delete,
+    Merge,
+    Operation,
+    Row,
+    StorageUnavailable,
+    Tables,
+    TransactionRefused,
+    Upsert,
+    Value,
+)
+from shared.store.partitions import rows_of
+
+TABLE = "Roles"
+_PARTITION = "roles"
+_HEADER = "header"
+HEADER = (_PARTITION, _HEADER)
+"""Partition and row key of the row that every change of a role moves on."""
+_ROLE = "role~"
+_UNSAFE = re.compile(r"[^A-Za-z0-9!$&()*+,.:;<=>@\[\]^_`{|}-]")
+
+
+class RolesChanged(ServiceError):
+    """Somebody else has changed a role since the roles were read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleRecord:
+    """All that is stored of a role."""
+
+    role_id: str
+    scopes: tuple[str, ...]
+    description: str
+    created: datetime
+    last_modified: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleSnapshot:
+    """All roles at one time. Written against this snapshot, a change is refused when there was another one."""
+
+    records: Mapping[str, RoleRecord]
+    etag: str | None
+    """Of the header; None before the first change."""
+    roles: Roles
+
+    @classmethod
+    def of(cls, records: Mapping[str, RoleRecord], etag: str | None) -> RoleSnapshot:
+        return cls(
+            records=records,
+            etag=etag,
+            roles=Roles({role_id: record.scopes for role_id, record in records.items()}),
+        )
+
+
+class RoleStore:
+    """Reads and writes the Roles table. Everything may raise StorageUnavailable."""
+
+    def __init__(self, tables: Tables, runtime: Runtime | None = None) -> None:
+        self._tables = tables
+        self._runtime = runtime or Runtime()
+
+    async def load(self) -> RoleSnapshot:
+        """All roles as they were at one time. Raises StorageUnavailable also while changes never let it.
+
+        A page is a snapshot, several are not: they are one only if the header, which every change moves on, is the
+        same after the last page as in the first one. Roles that never were together could grant what none of them
+        may.
+        """
+        async for _ in attempts(self._runtime, LOST_RACE_FOR_ROLES):
+            pages, rows = await self._read()
+            etag = next((row.etag for row in rows if row.key == _HEADER), None)
+            if pages == 1 or etag == await self._etag():
+                records = [_decode(row) for row in rows if row.key.startswith(_ROLE)]
+                return RoleSnapshot.of({record.role_id: record for record in records}, etag)
+        raise StorageUnavailable("roles are being changed all the time")
+
+    async def _read(self) -> tuple[int, list[Row]]:
+        """How many pages the rows took, and the rows, the header before all others."""
+        pages, rows = 0, list[Row]()
+        async for page in rows_of(self._tables, TABLE, _PARTITION, start=_HEADER, end="role\x7f"):
+            pages += 1
+            rows.extend(page)
+        return pages, rows
+
+    async def _etag(self) -> str | None:
+        header = await self._tables.get(TABLE, _PARTITION, _HEADER)
+        return None if header is None else header.etag
+
+    async def put(self, snapshot: RoleSnapshot, record: RoleRecord) -> None:
+        """Adds or replaces a role. Raises RolesChanged, and ValueError when it is too large for a row."""
+        await self._write(snapshot, Upsert(role_key(record.role_id), _encode(record)))
+
+    async def delete(self, snapshot: RoleSnapshot, role_id: str) -> None:
+        """Removes a role of the snapshot. Raises RolesChanged."""
+        await self._write(snapshot, Delete(role_key(role_id)))
+
+    async def _write(self, snapshot: RoleSnapshot, operation: Operation) -> None:
+        """One transaction with the header: roles are judged together (cycles), so they change one at a time."""
+        note: dict[str, Value] = {"lastChanged": operation.key}
+        header = Create(_HEADER, note) if snapshot.etag is None else Merge(_HEADER, note, snapshot.etag)
+        try:
+            await self._tables.transact(TABLE, _PARTITION, [header, operation])
+        except TransactionRefused:
+            raise RolesChanged from None
+
+
+def role_key(role_id: str) -> str:
+    """Characters that keys may not hold, and those that escape them, as a tilde and two hexadecimal digits."""
+    return _ROLE + _UNSAFE.sub(lambda match: f"~{ord(match[0]):02x}", role_id)
+
+
+def _encode(record: RoleRecord) -> dict[str, Value]:
+    return {
+        "roleId": record.role_id,
+        "description": record.description,
+        "created": format_date(record.created),
+        "lastModified": format_date(record.last_modified),
+        **pack_scopes(record.scopes),
+    }
+
+
+def _decode(row: Row) -> RoleRecord:
+    values = row.values
+    return RoleRecord(
+        role_id=str(values["roleId"]),
+        scopes=unpack_scopes(values),
+        description=str(values["description"]),
+        created=parse_date(str(values["created"])),
+        last_modified=parse_date(str(values["lastModified"])),
+    )

@@ -1,0 +1,253 @@
+"""Endpoints of the auth API on scopes and signatures: models, rows and handlers (contract 11.5, 11.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, RootModel, StringConstraints
+
+from shared.api.endpoint import Call, Endpoint
+from shared.auth.authenticate import Authenticator, target_of
+from shared.auth.clients.accounts import NEVER
+from shared.auth.clients.endpoints import ClientId
+from shared.auth.clients.rows import Client, StaticClients
+from shared.auth.roles.expansion import ExpansionTooLarge
+from shared.auth.services import AuthServices
+from shared.base.dates import format_date
+from shared.base.errors import AuthenticationFailed, InputError
+from shared.base.types import Closed, Date, Scope, Unique, optional
+
+TESTER = "tester"
+TESTER_TOKEN = "no-secret"  # noqa: S105 - public: the test endpoints' own, which opens nothing else
+ANSWER_HOLDS = timedelta(minutes=15)
+"""For how long a service may rely on what anonymous callers have."""
+NOBODY = "auth-failed:no-auth"
+"""What the test endpoints call a request without credentials."""
+
+
+class AuthenticateHawkRequest(Closed):
+    """A request that another service has received, for its signature to be checked."""
+
+    method: Literal[
+        "get",
+        "post",
+        "put",
+        "head",
+        "delete",
+        "options",
+        "trace",
+        "copy",
+        "lock",
+        "mkcol",
+        "move",
+        "purge",
+        "propfind",
+        "proppatch",
+        "unlock",
+        "report",
+        "mkactivity",
+        "checkout",
+        "merge",
+        "m-search",
+        "notify",
+        "subscribe",
+        "unsubscribe",
+        "patch",
+        "search",
+        "connect",
+    ]
+    resource: str
+    host: Annotated[
+        str, StringConstraints(pattern=r"^[A-Za-z0-9.-]{1,253}$"), Field(json_schema_extra={"format": "hostname"})
+    ]
+    port: Annotated[int, Field(ge=0, le=65535)]
+    authorization: str = optional()
+    sourceIp: str = optional()
+
+
+class AuthSuccess(Closed):
+    """Whose request it is, and what it may do until `expires`. `hash`: of the payload, if the request states one."""
+
+    status: Literal["auth-success"]
+    scopes: Unique[Scope]
+    scheme: Literal["hawk"]
+    hash: str = optional()
+    clientId: ClientId
+    expires: Date
+
+
+class AuthFailed(Closed):
+    """Credentials were given and do not hold."""
+
+    status: Literal["auth-failed"]
+    message: str
+
+
+class NoAuth(Closed):
+    """No credentials were given."""
+
+    status: Literal["no-auth"]
+    scheme: Literal["none"]
+    scopes: Unique[Scope]
+    expires: Date
+
+
+class AuthenticateHawkResponse(RootModel[AuthSuccess | AuthFailed | NoAuth]):
+    """What the signature of a request is worth."""
+
+
+class Scopeset(Closed):
+    """A set of scopes."""
+
+    scopes: Unique[Scope]
+
+
+class TestAuthenticateRequest(Closed):
+    """What the test client is to have, and what the request is to need."""
+
+    __test__ = False  # pytest: a schema, no test
+
+    clientScopes: Unique[Scope] = Field(default=[])
+    requiredScopes: Unique[Scope] = Field(default=[])
+
+
+class TestAuthenticateResponse(Closed):
+    """Who the request was found to be from, and with which scopes."""
+
+    __test__ = False  # pytest: a schema, no test
+
+    clientId: ClientId
+    scopes: Unique[Scope]
+
+
+async def expand_scopes(services: AuthServices, call: Call) -> Mapping[str, Any]:
+    """expandScopes."""
+    roles = await services.keyring.roles()
+    try:
+        return {"scopes": list(roles.expand(call.payload(Scopeset).scopes))}
+    except ExpansionTooLarge as error:
+        raise InputError(str(error)) from None
+
+
+async def current_scopes(services: AuthServices, call: Call) -> Mapping[str, Any]:
+    """currentScopes."""
+    return {"scopes": list((await call.caller()).scopes)}
+
+
+async def authenticate_hawk(services: AuthServices, call: Call) -> Mapping[str, Any]:
+    """authenticateHawk: the answer is a 200 whatever the signature is worth."""
+    request = call.payload(AuthenticateHawkRequest)
+    now = services.runtime.now()
+    headers = {} if request.authorization is None else {"authorization": request.authorization}
+    root_url = f"http://{request.host}:{request.port or 80}"
+    authenticator = Authenticator(services.keyring, root_url, services.runtime.now)
+    try:
+        caller = await authenticator.caller(request.method, [target_of(request.resource)], headers, None)
+    except AuthenticationFailed as error:
+        return {"status": "auth-failed", "message": error.message}
+    scopes = list(caller.scopes)
+    if caller.client_id is None:
+        return {"status": "no-auth", "scheme": "none", "scopes": scopes, "expires": format_date(now + ANSWER_HOLDS)}
+    return {
+        "status": "auth-success",
+        "scheme": "hawk",
+        "clientId": caller.client_id,
+        "scopes": scopes,
+        "expires": format_date(caller.expires or NEVER),
+        **({"hash": caller.payload_hash} if caller.payload_hash else {}),
+    }
+
+
+async def test_authenticate(services: AuthServices, call: Call) -> Mapping[str, Any]:
+    """testAuthenticate."""
+    request = call.payload(TestAuthenticateRequest)
+    return await _tested(services, call, request.clientScopes, request.requiredScopes)
+
+
+async def test_authenticate_get(services: AuthServices, call: Call) -> Mapping[str, Any]:
+    """testAuthenticateGet."""
+    return await _tested(services, call, ["test:*", "auth:create-client:test:*"], ["test:authenticate-get"])
+
+
+async def _tested(
+    services: AuthServices, call: Call, held: Sequence[str], required: Sequence[str]
+) -> Mapping[str, Any]:
+    tester = Client(client_id=TESTER, access_token=TESTER_TOKEN, scopes=tuple(held))
+    authenticator = Authenticator(StaticClients([tester]), services.settings.root_url, services.runtime.now)
+    caller = await call.authenticate(authenticator)
+    caller.require({"AllOf": list(required)})
+    return {"clientId": caller.client_id or NOBODY, "scopes": list(caller.scopes)}
+
+
+_SCOPES = "Scopes and Auth"
+
+ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
+    Endpoint(
+        name="expandScopes",
+        method="POST",
+        route="/scopes/expand",
+        handler=expand_scopes,
+        title="Expand Scopes",
+        description="Returns the scopes with everything that roles grant to their holder.",
+        category=_SCOPES,
+        scopes="auth:expand-scopes",
+        input=Scopeset,
+        input_schema="scopeset",
+        output=Scopeset,
+        output_schema="scopeset",
+    ),
+    Endpoint(
+        name="currentScopes",
+        method="GET",
+        route="/scopes/current",
+        handler=current_scopes,
+        title="Get Current Scopes",
+        description="Returns the expanded scopes of the request, whatever kind of credentials it has.",
+        category=_SCOPES,
+        scopes="auth:current-scopes",
+        output=Scopeset,
+        output_schema="scopeset",
+    ),
+    Endpoint(
+        name="authenticateHawk",
+        method="POST",
+        route="/authenticate-hawk",
+        handler=authenticate_hawk,
+        title="Authenticate Hawk Request",
+        description="For other services: verifies the signature of a request that one of them has received, and "
+        "returns its clientId and scopes. The service itself has to compare the hash of the payload.",
+        category=_SCOPES,
+        input=AuthenticateHawkRequest,
+        input_schema="authenticate-hawk-request",
+        output=AuthenticateHawkResponse,
+        output_schema="authenticate-hawk-response",
+    ),
+    Endpoint(
+        name="testAuthenticate",
+        method="POST",
+        route="/test-authenticate",
+        handler=test_authenticate,
+        title="Test Authentication",
+        description="For authors of clients: accepts requests of the clientId `tester` with the accessToken `no-"
+        "secret`, whose scopes are `clientScopes`, and checks that they satisfy `requiredScopes`.",
+        category=_SCOPES,
+        input=TestAuthenticateRequest,
+        input_schema="test-authenticate-request",
+        output=TestAuthenticateResponse,
+        output_schema="test-authenticate-response",
+    ),
+    Endpoint(
+        name="testAuthenticateGet",
+        method="GET",
+        route="/test-authenticate-get/",
+        handler=test_authenticate_get,
+        title="Test Authentication (GET)",
+        description="As testAuthenticate, for signed URLs: the scopes are `test:*` and `auth:create-client:test:*`, "
+        "and `test:authenticate-get` is required.",
+        category=_SCOPES,
+        output=TestAuthenticateResponse,
+        output_schema="test-authenticate-response",
+    ),
+)

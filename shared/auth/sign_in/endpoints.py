@@ -1,0 +1,124 @@
+"""Signing in with an OpenID Connect provider, of people and of workloads: models, rows, handlers (contract 11.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import StringConstraints
+
+from shared.api.endpoint import Call, Endpoint
+from shared.auth.certificates import temporary_credentials
+from shared.auth.clients.endpoints import ClientId
+from shared.auth.clients.rows import ROOT_CLIENT_ID
+from shared.auth.services import AuthServices
+from shared.auth.sign_in.openid import Identity
+from shared.base.errors import ResourceNotFound
+from shared.base.types import Closed, optional
+
+LASTS = timedelta(hours=1)
+"""For how long the credentials of a sign-in work."""
+
+
+class OpenidProvider(Closed):
+    """With whom people sign in."""
+
+    issuer: str
+    clientId: str
+    scopes: str
+    name: str
+
+
+class SignInOptionsResponse(Closed):
+    """How people sign in. No provider: not at all."""
+
+    provider: OpenidProvider = optional()
+
+
+class SignInRequest(Closed):
+    """The ID token of a sign-in, and the nonce that was sent with the request for it; a workload has none."""
+
+    idToken: Annotated[str, StringConstraints(max_length=65536)]
+    nonce: Annotated[str, StringConstraints(min_length=16, max_length=1024)] = optional()
+
+
+class SignInResponse(Closed):
+    """Temporary credentials; `certificate` is JSON as text."""
+
+    clientId: ClientId
+    accessToken: str
+    certificate: str
+
+
+async def sign_in_options(services: AuthServices, call: Call) -> Mapping[str, Any]:
+    """signInOptions."""
+    if services.sign_in is None:
+        return {}
+    provider = services.sign_in.provider
+    shown = {
+        "issuer": provider.issuer,
+        "clientId": provider.client_id,
+        "scopes": provider.scopes,
+        "name": provider.name,
+    }
+    return {"provider": shown}
+
+
+async def sign_in(services: AuthServices, call: Call) -> Mapping[str, Any]:
+    """signIn."""
+    identity = await _identity(services, call.payload(SignInRequest))
+    settings, now = services.settings, services.runtime.now()
+    return temporary_credentials(
+        client_id=identity.client_id,
+        scopes=identity.scopes,
+        start=now,
+        expiry=now + LASTS,
+        issuer=ROOT_CLIENT_ID,
+        issuer_token=settings.root_access_token.get_secret_value(),
+        seed=services.runtime.slugid() + services.runtime.slugid(),
+    )
+
+
+async def _identity(services: AuthServices, request: SignInRequest) -> Identity:
+    """A browser has sent a nonce with its request for the token, a workload has not."""
+    if "nonce" in request.model_fields_set:
+        if services.sign_in is None:
+            raise ResourceNotFound("nobody can sign in here: no OpenID Connect provider is set up")
+        return await services.sign_in.identity(request.idToken, request.nonce)
+    if services.workload_sign_in is None:
+        raise ResourceNotFound("no workload can sign in here: no issuer of its ID tokens is set up")
+    return await services.workload_sign_in.identity(request.idToken)
+
+
+ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
+    Endpoint(
+        name="signInOptions",
+        method="GET",
+        route="/sign-in",
+        handler=sign_in_options,
+        title="How to Sign In",
+        description="Returns with which OpenID Connect provider people sign in to the console, if there is one. Not "
+        "part of the public API.",
+        category="Scopes and Auth",
+        output=SignInOptionsResponse,
+        output_schema="sign-in-options-response",
+        stability="experimental",
+    ),
+    Endpoint(
+        name="signIn",
+        method="POST",
+        route="/sign-in",
+        handler=sign_in,
+        title="Sign In",
+        description="Exchanges an ID token of the provider for temporary credentials of an hour, with the roles that "
+        "the settings give to the groups and application roles in the token; without a nonce, one of a workload, with "
+        "the role that is named after its subject. Not part of the public API.",
+        category="Scopes and Auth",
+        input=SignInRequest,
+        input_schema="sign-in-request",
+        output=SignInResponse,
+        output_schema="sign-in-response",
+        stability="experimental",
+    ),
+)

@@ -1,0 +1,301 @@
+"""Who an ID token of an OpenID Connect provider is about, a person or a workload, and what it allows (contract 11.8).
+
+The signature is checked with the keys that the provider publishes: they are read from its discovery document, kept for
+an hour, and read again when a token names a key that is not among them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from shared.base.errors import AuthenticationFailed, ServiceUnavailable
+from shared.base.frozen import dataclass
+from shared.base.ids import digest_of
+
+if TYPE_CHECKING:
+    import jwt  # loaded with the first ID token: few deployments see one
+
+
+Fetch = Callable[[str], Awaitable[bytes]]
+"""The content at a URL. Raises OSError, TimeoutError or ValueError when it cannot be had."""
+
+FirstExchange = Callable[[str, datetime], Awaitable[datetime]]
+"""When an ID token was exchanged first: now, unless it was before. Given are what stands for the token, and until when
+it is valid. Raises StorageUnavailable."""
+
+ALGORITHMS: Mapping[str, tuple[str, str]] = {"RS256": ("kty", "RSA"), "ES256": ("crv", "P-256")}
+"""Signatures that count, with what their keys have to say of themselves."""
+LEEWAY = timedelta(minutes=1)
+"""How far the clocks of the provider and of this service may differ."""
+KEYS_LAST = timedelta(hours=1)
+"""How long published keys are kept, so that a withdrawn one is not used for longer."""
+KEYS_REST = timedelta(seconds=30)
+"""How soon they may be read again because of a token with an unknown key, which anybody can make up."""
+FAILURE_RESTS = timedelta(seconds=5)
+"""How long a failed reading of them answers all who would read them."""
+MOST_WAITING = 8
+"""Sign-ins that wait for a provider's keys at a time. Each of them is one of the calls that a process works on."""
+AGAIN_WITHIN = timedelta(minutes=1)
+"""How long after its first exchange an ID token of a person may be exchanged again: the answer may have been lost."""
+EVERYBODY = "*"
+"""Stands for all who can sign in, in the mapping from groups to roles."""
+_FETCH_SECONDS = 5.0
+_LATEST = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
+"""Seconds of the latest time at which a token ends for us."""
+_MOST_BYTES = 1024 * 1024
+_CLAIMS = ("groups", "roles")
+_SUBJECT = re.compile(r"[\x21-\x29\x2b-\x7e]{1,500}")
+"""Characters that scopes may have, but for the asterisk and the space."""
+_PLAIN = re.compile(r"[A-Za-z0-9@:.+|_-]")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Provider:
+    """An OpenID Connect provider, as the settings describe it."""
+
+    issuer: str
+    client_id: str
+    name: str
+    """The provider's name as people know it, and in the client ids of those who sign in."""
+    scopes: str
+    """What the console asks the provider for, separated by spaces."""
+    user_claim: str
+    """The claim that names a person for good."""
+    roles: Sequence[tuple[str, str]]
+    """A value of the claims `groups` and `roles`, or EVERYBODY, and a role that it gives."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Identity:
+    """Who has signed in."""
+
+    client_id: str
+    scopes: Sequence[str]
+
+
+class SignIn:
+    """Verifies ID tokens of people, of one provider. Each is good for one sign-in."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        fetch: Fetch,
+        monotonic: Callable[[], float],
+        first_exchange: FirstExchange,
+        now: Callable[[], datetime],
+    ) -> None:
+        self.provider = provider
+        self._tokens = IdTokens(provider.issuer, provider.client_id, fetch, monotonic)
+        self._first_exchange = first_exchange
+        self._now = now
+
+    async def identity(self, id_token: str, nonce: str) -> Identity:
+        """Who the token is about. Raises AuthenticationFailed, also for one that was exchanged more than a minute ago,
+        ServiceUnavailable if the provider does not answer, StorageUnavailable.
+        """
+        claims = await self._tokens.claims(id_token, "nonce")
+        if not hmac.compare_digest(str(claims["nonce"]).encode(), nonce.encode()):
+            raise AuthenticationFailed("the ID token belongs to another sign-in")
+        user = claims.get(self.provider.user_claim)
+        if not isinstance(user, str) or not user:
+            raise AuthenticationFailed(f"the ID token has no claim {self.provider.user_claim}")
+        held = {EVERYBODY, *(value for name in _CLAIMS for value in _words(claims.get(name)))}
+        roles = dict.fromkeys(role for value, role in self.provider.roles if value in held)
+        await self._exchange(id_token, int(claims["exp"]))
+        return Identity(
+            client_id=f"login/{self.provider.name}/{_escaped(user)}", scopes=[f"assume:{role}" for role in roles]
+        )
+
+    async def _exchange(self, id_token: str, expires: int) -> None:
+        """Raises AuthenticationFailed for a token that was exchanged before. The signature does not count: there may
+        be others for the same content."""
+        until = datetime.fromtimestamp(min(expires, _LATEST), UTC) + LEEWAY
+        first = await self._first_exchange(digest_of(id_token.rpartition(".")[0]), until)
+        if self._now() - first > AGAIN_WITHIN:
+            raise AuthenticationFailed("the ID token was exchanged before; sign in again")
+
+
+class WorkloadSignIn:
+    """Verifies ID tokens of workloads, such as jobs of GitHub Actions, which get them without a browser.
+
+    A token may be exchanged for as long as it is valid: many platforms give a workload the same one until it ends.
+
+    The subject says what runs, such as `repo:my-org/my-repo:ref:refs/heads/main`. It gives the role of the same name
+    after `<name>:`, so that roles, also those that end with `*`, decide which subject may do what.
+    """
+
+    def __init__(self, issuer: str, audience: str, name: str, fetch: Fetch, monotonic: Callable[[], float]) -> None:
+        self._name = name
+        self._tokens = IdTokens(issuer, audience, fetch, monotonic)
+
+    async def identity(self, id_token: str) -> Identity:
+        """Who the token is about. Raises AuthenticationFailed, ServiceUnavailable if the provider does not answer."""
+        subject = str((await self._tokens.claims(id_token))["sub"])
+        if not _SUBJECT.fullmatch(subject):
+            # A scope that ends with an asterisk would stand for the roles of other subjects, too.
+            raise AuthenticationFailed("the ID token's subject has characters that a role cannot be named with")
+        return Identity(
+            client_id=f"workload/{self._name}/{_escaped(subject)}", scopes=[f"assume:{self._name}:{subject}"]
+        )
+
+
+class IdTokens:
+    """Verifies signature, issuer, audience and times of ID tokens."""
+
+    def __init__(self, issuer: str, audience: str, fetch: Fetch, monotonic: Callable[[], float]) -> None:
+        self._issuer = issuer
+        self._audience = audience
+        self._keys = PublishedKeys(issuer, fetch, monotonic)
+
+    async def claims(self, id_token: str, *more: str) -> Mapping[str, Any]:
+        """What a valid token says, with `more` claims that it must have. Raises as `identity` does."""
+        import jwt
+
+        try:
+            header = jwt.get_unverified_header(id_token)
+        except jwt.PyJWTError:
+            raise AuthenticationFailed("the ID token is no JWT") from None
+        algorithm = str(header.get("alg"))
+        if algorithm not in ALGORITHMS:
+            raise AuthenticationFailed(f"the ID token must be signed with one of {', '.join(ALGORITHMS)}")
+        key = await self._keys.find(header.get("kid"), algorithm)
+        try:
+            claims: dict[str, Any] = jwt.decode(
+                id_token,
+                key.key,
+                algorithms=[algorithm],
+                audience=self._audience,
+                issuer=self._issuer,
+                leeway=LEEWAY,
+                options={"require": ["exp", "iat", "iss", "aud", "sub", *more]},
+            )
+        except jwt.PyJWTError as error:
+            raise AuthenticationFailed(f"the ID token is not valid: {error}") from None
+        if isinstance(claims["aud"], list) and len(claims["aud"]) > 1 and claims.get("azp") != self._audience:
+            raise AuthenticationFailed("the ID token was issued to another client")
+        return claims
+
+
+class PublishedKeys:
+    """The keys with which a provider signs.
+
+    Anybody can make up a token, and the provider may be slow or silent. So a key that is known is found without
+    waiting; the others share one reading, wait for it in bounded number, and share its failure, which is remembered.
+    """
+
+    def __init__(self, issuer: str, fetch: Fetch, monotonic: Callable[[], float]) -> None:
+        self._issuer = issuer
+        self._fetch = fetch
+        self._monotonic = monotonic
+        self._keys: Sequence[Mapping[str, Any]] = ()
+        self._read: float | None = None
+        self._failed: tuple[float, str] | None = None
+        """When the latest reading failed, and why; None after one that did not."""
+        self._reading: asyncio.Task[None] | None = None
+        self._waiting = 0
+
+    async def find(self, key_id: object, algorithm: str) -> jwt.PyJWK:
+        """The key that a token names. Raises AuthenticationFailed, ServiceUnavailable."""
+        import jwt
+
+        found = self._chosen(key_id, algorithm)
+        if len(found) != 1 and self._age() > KEYS_REST.total_seconds():
+            await self._renew()
+            found = self._chosen(key_id, algorithm)
+        if len(found) != 1:
+            raise AuthenticationFailed("the ID token is signed with a key that its issuer does not publish")
+        try:
+            return jwt.PyJWK(dict(found[0]), algorithm)
+        except jwt.PyJWTError:
+            raise AuthenticationFailed("the key that the ID token is signed with cannot be used") from None
+
+    def _age(self) -> float:
+        return float("inf") if self._read is None else self._monotonic() - self._read
+
+    def _chosen(self, key_id: object, algorithm: str) -> list[Mapping[str, Any]]:
+        """Those of the known keys that a token may mean; none when they are too old."""
+        if self._age() > KEYS_LAST.total_seconds():
+            return []
+        property_name, wanted = ALGORITHMS[algorithm]
+        return [
+            key
+            for key in self._keys
+            if key.get(property_name) == wanted
+            and key.get("use", "sig") == "sig"
+            and key.get("alg", algorithm) == algorithm
+            and key_id in (None, key.get("kid"))
+        ]
+
+    async def _renew(self) -> None:
+        """Reads the keys, or waits for who reads them. Raises ServiceUnavailable."""
+        if self._reading is None:
+            if self._failed is not None and self._monotonic() - self._failed[0] < FAILURE_RESTS.total_seconds():
+                raise ServiceUnavailable(self._failed[1])
+            self._reading = asyncio.create_task(self._refresh())
+        if self._waiting >= MOST_WAITING:
+            raise ServiceUnavailable(f"too many sign-ins wait for the keys of {self._issuer}; send the call again")
+        self._waiting += 1
+        try:
+            await asyncio.shield(self._reading)
+        finally:
+            self._waiting -= 1
+        if self._failed is not None:
+            raise ServiceUnavailable(self._failed[1])
+
+    async def _refresh(self) -> None:
+        base = self._issuer.rstrip("/")
+        try:
+            metadata = json.loads(await self._fetch(f"{base}/.well-known/openid-configuration"))
+            if metadata["issuer"] != self._issuer:
+                raise ValueError(f"it calls itself {metadata['issuer']}")
+            address = str(metadata["jwks_uri"])
+            if urlsplit(address).scheme != urlsplit(self._issuer).scheme:
+                raise ValueError("its keys are published at another scheme")
+            keys = json.loads(await self._fetch(address))["keys"]
+            self._keys = [key for key in keys if isinstance(key, dict)]
+        except (OSError, TimeoutError, ValueError, KeyError, TypeError) as error:
+            self._failed = self._monotonic(), f"the keys of {self._issuer} cannot be read: {error!r}"
+        else:
+            self._read, self._failed = self._monotonic(), None
+        finally:
+            self._reading = None
+
+
+async def fetch(url: str) -> bytes:
+    """What a provider publishes. Redirects are not followed. Raises ValueError for more than a mebibyte, OSError."""
+    import aiohttp  # takes a tenth of a second, and few deployments need it here
+
+    timeout = aiohttp.ClientTimeout(total=_FETCH_SECONDS)
+    content = bytearray()
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, raise_for_status=True) as session,
+            session.get(url, allow_redirects=False) as response,
+        ):
+            async for part in response.content.iter_any():
+                content += part
+                if len(content) > _MOST_BYTES:
+                    raise ValueError(f"{url} has more than {_MOST_BYTES} bytes")
+    except aiohttp.ClientError as error:
+        raise ConnectionError(repr(error)) from error
+    return bytes(content)
+
+
+def _words(claim: object) -> list[str]:
+    values = claim if isinstance(claim, list) else [claim]
+    return [value for value in values if isinstance(value, str)]
+
+
+def _escaped(user: str) -> str:
+    """As a part of a client id: every other character, the slash among them, as `!` and the hex digits of its bytes."""
+    return "".join(
+        each if _PLAIN.fullmatch(each) else "".join(f"!{byte:02x}" for byte in each.encode("utf-8", "surrogatepass"))
+        for each in user
+    )

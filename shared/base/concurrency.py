@@ -1,0 +1,123 @@
+"""Running storage requests side by side without leaving one behind.
+
+One attempt at a time for all who wait for the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar, cast
+
+from shared.base.errors import ServiceUnavailable
+
+TOO_MANY_LISTS = "this process is reading as many lists as it can; send the call again"
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+async def together(*awaitables: Awaitable[T]) -> list[T]:
+    """Awaits all, also when one fails, and only then raises the first failure: nothing runs after the reply."""
+    outcomes = await asyncio.gather(*awaitables, return_exceptions=True)
+    _raise_first(outcomes)
+    return cast("list[T]", outcomes)
+
+
+async def both(first: Awaitable[T], second: Awaitable[S]) -> tuple[T, S]:
+    """As `together`, for two of different kinds."""
+    outcomes = list(await asyncio.gather(first, second, return_exceptions=True))
+    _raise_first(outcomes)
+    return cast("tuple[T, S]", tuple(outcomes))
+
+
+def _raise_first(outcomes: list[Any]) -> None:
+    """Raises the first failure.
+
+    The list is cleared first: an exception's traceback would otherwise keep every outcome alive (a reference cycle).
+    """
+    failure = next((each for each in outcomes if isinstance(each, BaseException)), None)
+    if failure is None:
+        return
+    outcomes.clear()
+    try:
+        raise failure
+    finally:
+        del failure
+
+
+async def in_waves(width: int, work: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:
+    """Applies `work` to every item, at most `width` at a time, and returns the results in the items' order."""
+    gate = asyncio.Semaphore(width)
+
+    async def bounded(item: S) -> T:
+        async with gate:
+            return await work(item)
+
+    return await together(*(bounded(item) for item in items))
+
+
+class Turns:
+    """Lets a few at a time do what costs much. Few wait for it, since each is a call that has a place of its own."""
+
+    def __init__(self, at_once: int, most_waiting: int) -> None:
+        self._most_waiting = most_waiting
+        self._waiting = 0
+        self._free = asyncio.Semaphore(at_once)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """One turn. Raises ServiceUnavailable when too many wait already."""
+        if self._waiting >= self._most_waiting:
+            raise ServiceUnavailable(TOO_MANY_LISTS)
+        self._waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._free.release()
+
+
+async def comes_within(event: asyncio.Event, seconds: float) -> bool:
+    """Waits for an event, with a time limit in seconds; returns whether it was set."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+    return event.is_set()
+
+
+class OneByOne:
+    """One attempt at something at a time, for each caller its own; those who wait share a failure.
+
+    Where it fails slowly they would fail one after the other, and the last of them after a very long time.
+    """
+
+    def __init__(self) -> None:
+        self._trying = asyncio.Lock()
+        self._waiting = 0
+        self._begun = 0
+        self._failed: tuple[int, Exception] | None = None
+        """Which of all attempts was the latest that failed, and how; for as long as somebody waits."""
+
+    async def run(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """What the attempt returns. Raises what it raises, or what one has raised that began after this call did."""
+        asked = self._begun
+        self._waiting += 1
+        try:
+            async with self._trying:
+                if self._failed is not None and self._failed[0] > asked:
+                    raise self._failed[1]
+                self._begun += 1
+                number = self._begun
+                try:
+                    return await attempt()
+                except Exception as failure:
+                    self._failed = number, failure
+                    raise
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._failed = None  # whose stack frames refer to this

@@ -1,0 +1,19 @@
+"""Slug ids: the form of ids that the service makes (contract 0.1)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import uuid
+
+
+def digest_of(name: str) -> str:
+    """Stands for a name wherever that does not fit."""
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
+
+
+def new_slugid() -> str:
+    """A fresh v4 UUID in URL-safe base64 without padding: 22 characters, never starting with a dash."""
+    raw = bytearray(uuid.uuid4().bytes)
+    raw[0] &= 0x7F
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()

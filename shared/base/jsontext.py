@@ -1,0 +1,169 @@
+"""JSON as the service reads and writes it: by compiled code, within limits, and never anything but valid JSON.
+
+What a text of a given size may cost to read differs by a factor of a hundred: ten megabytes can be one string or
+five million objects. So a text is measured before it is read. Numbers are those of JavaScript (contract 1.4). Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import accumulate
+from typing import Any
+
+import pydantic_core
+
+from shared.base.errors import ServiceError
+from shared.base.frozen import dataclass
+
+MAX_NESTING = 100
+"""Arrays and objects inside of one another."""
+MAX_VALUES = 200_000
+"""Values in one text; an array or object counts twice. Bounds the memory and the time that reading takes."""
+MAX_DIGITS = 100
+"""Digits in a row outside of strings: longer integers take time that grows with the square of their length."""
+
+_EXACT_DIGITS = 15
+"""Integers with up to this many digits are all different doubles."""
+_EXACT = 10**_EXACT_DIGITS
+_EXPONENT_FROM = 1e21
+"""JavaScript writes larger numbers with an exponent."""
+
+_BRACKETS = b"[]{}"
+_NO_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))
+_STEP = tuple(1 if byte in b"[{" else -1 for byte in range(256))
+_TO_DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
+
+_CONTINUATION = bytes(range(0x80, 0xC0))
+"""Bytes of a character in UTF-8 after its first."""
+_LATIN = bytes(range(0xC4))
+_TWO_BYTES = bytes(range(0xF0))
+"""All bytes of the characters that Python can keep in one byte each, and in two."""
+_SIZES = {b",": 40, b"[": 80, b"{": 100, b":": 60}
+"""Memory for what each of these signs stands for: a further value, a list, an object, a name."""
+_BYTES_PER_QUOTE = 28
+"""Two quotes make a string."""
+_BYTES_PER_TEXT = 500
+
+
+class BeyondLimits(ServiceError, ValueError):
+    """The text may be JSON, but is nested too deeply, or has too many values or too long numbers."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measure:
+    """What a JSON text within the limits will cost to read."""
+
+    memory: int
+    """About how many bytes its values take."""
+    has_other_numbers: bool
+    """Whether some number has a fraction, an exponent or many digits, and so may be another one in JavaScript."""
+
+
+def measure(text: bytes) -> Measure:
+    """Measures a text without making its values: by compiled code, in some milliseconds a megabyte.
+
+    A text that is not valid is measured up to where that shows: no reader gets further. Raises BeyondLimits, which
+    names the limit.
+    """
+    bare = _without_strings(text)
+    values = 1 + bare.count(b",") + bare.count(b"[") + bare.count(b"{")
+    if values > MAX_VALUES:
+        raise BeyondLimits(f"there are more than {MAX_VALUES} values (arrays and objects count twice)")
+    steps = map(_STEP.__getitem__, bare.translate(None, _NO_BRACKETS)[: 2 * MAX_VALUES])
+    if max(accumulate(steps), default=0) > MAX_NESTING:
+        raise BeyondLimits(f"arrays and objects are nested more than {MAX_NESTING} levels deep")
+    digits = bare.translate(_TO_DIGITS)
+    if b"0" * (MAX_DIGITS + 1) in digits:
+        raise BeyondLimits(f"a number has more than {MAX_DIGITS} digits")
+    return Measure(memory=memory_of(text, bare), has_other_numbers=_has_other_numbers(bare, digits))
+
+
+def _has_other_numbers(bare: bytes, digits: bytes) -> bool:
+    if b"." in bare or b"0" * (_EXACT_DIGITS + 1) in digits:
+        return True
+    rest = bare.replace(b"true", b"").replace(b"false", b"")
+    return b"e" in rest or b"E" in rest
+
+
+def _without_strings(text: bytes) -> bytes:
+    """The text with a quote in place of what stands in each string. Raises BeyondLimits for too many strings."""
+    if b"\\" in text:
+        # In valid JSON a backslash stands in strings only, where pairs are read from the left.
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if text.count(b'"') > 4 * MAX_VALUES:
+        raise BeyondLimits(f"there are more than {MAX_VALUES} values with their names")
+    return b'"'.join(text.split(b'"')[::2])
+
+
+def memory_of(text: bytes, bare: bytes | None = None) -> int:
+    """About how many bytes the values of a JSON text take in memory, rather more than less.
+
+    `bare` is the text without its strings, if it is there already: else what stands in strings counts as well.
+    """
+    counted = text if bare is None else bare
+    values = sum(counted.count(sign) * size for sign, size in _SIZES.items())
+    return _BYTES_PER_TEXT + _memory_of_characters(text) + values + text.count(b'"') * _BYTES_PER_QUOTE
+
+
+def _memory_of_characters(text: bytes) -> int:
+    """As if they were one string: its widest character decides how many bytes each of them takes."""
+    if text.isascii():
+        return len(text)
+    width = 4 if text.translate(None, _TWO_BYTES) else 2 if text.translate(None, _LATIN) else 1
+    return width * len(text.translate(None, _CONTINUATION))
+
+
+def read(text: bytes, measured: Measure | None = None) -> Any:
+    """The value of a JSON text, with the numbers of JavaScript. Raises BeyondLimits, and ValueError for no JSON."""
+    measured = measured or measure(text)
+    value = pydantic_core.from_json(text, allow_inf_nan=False)
+    return in_javascript(value) if measured.has_other_numbers else value
+
+
+def in_javascript(value: Any) -> Any:
+    """A JSON value with the numbers that `JSON.stringify(JSON.parse(…))` gives; lists and objects are changed in place.
+
+    Every number is a double, and a whole one below 1e21 an integer, of which all digits but those that tell the double
+    from others are zero. What is beyond a double's range is null.
+    """
+    kind = type(value)
+    if kind is dict:
+        for name, inner in value.items():
+            if type(inner) is not str:
+                value[name] = in_javascript(inner)
+    elif kind is list:
+        for index, inner in enumerate(value):
+            if type(inner) is not str:
+                value[index] = in_javascript(inner)
+    elif kind is float or (kind is int and not -_EXACT < value < _EXACT):
+        return _number(float(value))
+    return value
+
+
+def _number(value: float) -> int | float | None:
+    if math.isinf(value):
+        return None
+    if not value.is_integer() or not -_EXPONENT_FROM < value < _EXPONENT_FROM:
+        return value
+    if -_EXACT < value < _EXACT:
+        return int(value)
+    shortest, _, exponent = repr(value).partition("e")
+    whole, _, fraction = shortest.partition(".")
+    return int(whole + fraction + "0" * (int(exponent) - len(fraction))) if exponent else int(whole)
+
+
+def read_back(text: bytes) -> Any:
+    """The value of a JSON text that this service wrote."""
+    return pydantic_core.from_json(text)
+
+
+def write(value: Any) -> bytes:
+    """The JSON text of a value, in UTF-8 and without spaces. A float without a JSON form becomes null."""
+    return pydantic_core.to_json(value, inf_nan_mode="null", fallback=_as_dict)
+
+
+def _as_dict(value: object) -> dict[Any, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")

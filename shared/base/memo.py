@@ -1,0 +1,182 @@
+"""What a process remembers, in bounded memory: forgetting costs requests, never a mistake (design 2.8)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from dataclasses import field
+from datetime import UTC, datetime, timedelta
+from typing import Generic, TypeVar
+
+from shared.base.frozen import dataclass
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+FOREVER = timedelta.max
+"""For what never changes, or is compared with what is stored before it counts."""
+_NO_TIME = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Remembered:
+    """One kind of thing that processes remember. All of them are in shared/base/remembered.py."""
+
+    name: str
+    """Where it is: the module, and what holds it there."""
+    what: str
+    capacity: int
+    """Entries; 0 for what is only shared by those who ask at the same time."""
+    fresh: timedelta = FOREVER
+    """How old an entry may be."""
+    absent: timedelta | None = None
+    """How old an entry may be that says that there is nothing, if that differs. These have the capacity for themselves:
+    names that nobody has push out none that somebody has."""
+    because: str
+    """The reason for its capacity and its age."""
+
+
+@dataclass(eq=False)
+class _Asked(Generic[V]):
+    """Those who ask for the same, none of whom is given an answer older than the question."""
+
+    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: int = 0
+    turn: int = 0
+    found: list[V] = field(default_factory=list)
+    """The latest answer; none if there was a failure instead."""
+    failure: Exception | None = None
+
+
+class Memo(Generic[K, V]):
+    """Entries of one kind; the one that was set least recently is dropped for a new one. For one event loop."""
+
+    def __init__(self, kind: Remembered, now: Callable[[], datetime] | None = None) -> None:
+        """`now` is needed only where entries age."""
+        assert now is not None or kind.fresh == FOREVER, "what ages needs a clock"
+        self._kind = kind
+        self._now = now
+        self._entries: OrderedDict[K, tuple[V, datetime]] = OrderedDict()
+        self._absent: OrderedDict[K, tuple[V, datetime]] = OrderedDict()
+        self._reads: dict[K, asyncio.Future[V]] = {}
+        self._changes = 0
+        self._asked: dict[K, _Asked[V]] = {}
+        self._turns = 0
+
+    def get(self, key: K) -> V | None:
+        """What is remembered, unless it is too old."""
+        entry = self._entries.get(key) or self._absent.get(key)
+        return entry[0] if entry is not None and self._is_fresh(*entry) else None
+
+    def peek(self, key: K) -> V | None:
+        """What is remembered, however old."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry[0]
+
+    def __contains__(self, key: K) -> bool:
+        return self.get(key) is not None
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.put(key, value)
+
+    def put(self, key: K, value: V, *, read: datetime | None = None, since: int | None = None) -> None:
+        """Remembers what was read or written at `read`, now if that is None; not if something was forgotten since
+        `changes` was `since`."""
+        if since is not None and since != self._changes:
+            return  # it may be from before the change
+        kept, other = self._entries, self._absent
+        if value is None and self._kind.absent is not None:
+            kept, other = other, kept
+        kept[key] = (value, read or self._time())
+        kept.move_to_end(key)
+        other.pop(key, None)
+        if len(kept) > self._kind.capacity:
+            kept.popitem(last=False)
+
+    def pop(self, key: K) -> V | None:
+        """Forgets an entry that was changed, or may have been. Who asks from now on is given no earlier reading."""
+        self._changes += 1
+        self._reads.pop(key, None)
+        self._absent.pop(key, None)
+        entry = self._entries.pop(key, None)
+        return None if entry is None else entry[0]
+
+    @property
+    def changes(self) -> int:
+        """How often something was forgotten so far. Read before a write, it shows `put` what came in between."""
+        return self._changes
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """All entries, however old, the one that was set least recently first."""
+        return ((key, entry[0]) for key, entry in self._entries.items())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    async def read(self, key: K, find: Callable[[], Awaitable[V]]) -> V:
+        """What is remembered, or what is read now, by this caller or by one before it. Raises what `find` raises."""
+        while True:
+            entry = self._entries.get(key) or self._absent.get(key)
+            if entry is not None and self._is_fresh(*entry):
+                return entry[0]
+            reading = self._reads.get(key)
+            if reading is None:
+                return await self._read(key, find)
+            await asyncio.wait([reading])
+            if not reading.cancelled():  # else its caller has gone away, and the next one reads
+                return reading.result()
+
+    async def _read(self, key: K, find: Callable[[], Awaitable[V]]) -> V:
+        """Reads for all who ask meanwhile; who asks after a change is not among them."""
+        reading = self._reads[key] = asyncio.get_running_loop().create_future()
+        started, changes = self._time(), self._changes
+        try:
+            value = await find()
+        except Exception as error:
+            reading.set_exception(error)
+            reading.exception()  # perhaps no one else waits for it, which is fine
+            raise
+        else:
+            self.put(key, value, since=changes, read=started)
+            reading.set_result(value)
+            return value
+        finally:
+            reading.cancel()  # nothing happens unless the caller was cancelled
+            if self._reads.get(key) is reading:
+                del self._reads[key]
+
+    async def read_anew(self, key: K, find: Callable[[], Awaitable[V]]) -> V:
+        """The answer of a reading that began after this call did, or its failure: raises what `find` raises.
+
+        One reads at a time; those who come meanwhile wait for the next reading, and share it. They share a failure as
+        well: what cannot be read takes long, and they would try one after the other.
+        """
+        entry = self._asked.setdefault(key, _Asked())
+        asked = self._turns
+        entry.waiting += 1
+        try:
+            async with entry.reading:
+                if entry.turn <= asked:
+                    self._turns += 1
+                    turn = self._turns
+                    try:
+                        entry.found, entry.failure = [await find()], None
+                    except Exception as failure:
+                        entry.found, entry.failure = [], failure
+                    entry.turn = turn
+                if entry.failure is not None:
+                    raise entry.failure
+                return entry.found[0]
+        finally:
+            entry.waiting -= 1
+            if not entry.waiting:
+                del self._asked[key]
+                entry.failure = None  # whose stack frames refer to the entry
+
+    def _time(self) -> datetime:
+        return _NO_TIME if self._now is None else self._now()
+
+    def _is_fresh(self, value: V, read: datetime) -> bool:
+        limit = self._kind.absent if value is None and self._kind.absent is not None else self._kind.fresh
+        return limit == FOREVER or timedelta(0) <= self._time() - read < limit

@@ -1,0 +1,65 @@
+"""How often something is tried again, and after which pauses: one value for each kind of failure, with its reason."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+from shared.base.frozen import dataclass
+
+UNLIMITED = sys.maxsize
+"""Until it works, or until something else ends it."""
+_MOST_GROWTH = 40
+"""More than any value here needs to reach its longest pause, and few enough for a float."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retries:
+    """Pauses in seconds: the first one, and how they grow up to the longest."""
+
+    first: float
+    longest: float
+    tries: int = UNLIMITED
+    """Tries in all, the first one included."""
+    factor: float = 2
+    jitter: tuple[float, float] = (1, 1)
+    """Between what chance multiplies a pause: (0, 1) is full jitter."""
+
+    def pause(self, number: int, chance: float = 0.0) -> float:
+        """The pause after that many pauses before it; `chance` is a number in [0, 1)."""
+        low, high = self.jitter
+        pause = min(self.longest, self.first * self.factor ** min(number, _MOST_GROWTH))
+        return pause * (low + (high - low) * chance)
+
+    def after(self, pause: float) -> float:
+        """The pause that follows one, where the pause itself is what is known."""
+        return min(self.longest, pause * self.factor)
+
+
+LOST_RACE = Retries(first=0.05, longest=2, tries=5, jitter=(0, 1))
+"""A write that has lost its race (compare-and-swap by ETag); after the last one the call returns 503.
+
+More than the calls that usually meet at one task: claim, cancel, a handler and a timer.
+"""
+LOST_RACE_FOR_DIRECTORY = replace(LOST_RACE, tries=8)
+"""All processes meet at one row when a task queue is new, and none of them wants its call to fail for a list."""
+LOST_RACE_FOR_ROLES = replace(LOST_RACE, tries=10)
+"""All roles are one snapshot, so scripts that change many at a time meet each other at every change."""
+STORAGE_REQUEST = Retries(first=0.1, longest=0.9, tries=4, factor=3, jitter=(0.5, 1.5))
+"""A request to storage that was not answered, or by 408, 429 or 5xx; it ends with the time that the request has."""
+SERVICE_BUS = Retries(first=1, longest=30)
+"""Connections to Service Bus, and topics that refuse: by the breakers of a process."""
+UNSENT_EVENTS = Retries(first=5, longest=240)
+"""A topic that pointers in the queue `events` wait for. An event waits up to `longest` after Service Bus is back."""
+FAILED_MESSAGE = Retries(first=5, longest=3600, tries=13)
+"""An internal message whose function fails: over three and a half hours, then it goes to the poison queue."""
+WAITING_MESSAGE = Retries(first=5, longest=60)
+"""An internal message while storage is down or a task is contended: such a message is never given up."""
+UNCLAIMED_MESSAGE = Retries(first=1, longest=300)
+"""A pending message that was polled and came to no claim: counted by its dequeue count."""
+UNCOMMITTED_RESOLUTION = Retries(first=2, longest=60)
+"""A resolved message whose commit has not come: it is looked for until `ORPHAN_AFTER`."""
+MISSING_DEPENDENT = Retries(first=5, longest=30)
+"""Edges whose dependents do not exist yet: likewise."""
+FAILED_DELETION = Retries(first=3600, longest=86_400)
+"""What has expired and cannot be deleted; expiry goes by the hour."""

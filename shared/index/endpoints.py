@@ -1,0 +1,352 @@
+"""Endpoints of the Index service: models, rows and handlers (contract 18)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Annotated, Any
+from urllib.parse import quote, urlsplit
+
+from pydantic import Field, StringConstraints
+
+from shared.api.answer import Answer, redirection
+from shared.api.endpoint import PAGING, Call, Endpoint
+from shared.api.scopes import satisfies
+from shared.api.validation import MOST, OF_LOOKUPS, limit_of, start_of, token_of
+from shared.auth import hawk
+from shared.auth.authenticate import ANONYMOUS
+from shared.auth.clients.rows import ROOT_CLIENT_ID
+from shared.auth.roles.expansion import ExpansionTooLarge
+from shared.base.dates import format_date, parse_date
+from shared.base.errors import ApiError, InputError
+from shared.base.ids import digest_of
+from shared.base.types import Closed, Date, JsonObject, SlugId, Unique, optional
+from shared.index.rules import HIGHEST_RANK, LOWEST_RANK, Entry, split
+from shared.index.services import IndexServices
+from shared.queue.artifacts.rules import StorageType
+from shared.store.interface import StorageUnavailable
+
+PREFIX = "/api/index/v1"
+BEWIT_LIFE = timedelta(minutes=15)
+"""How long the redirection to an artifact that is not public can be followed (contract 18.5)."""
+
+Path = Annotated[str, StringConstraints(max_length=255)]
+Rank = Annotated[int, Field(ge=LOWEST_RANK, le=HIGHEST_RANK)]
+
+
+class IndexedTaskResponse(Closed):
+    """An entry; its namespace is the whole path."""
+
+    namespace: Path
+    taskId: SlugId
+    rank: Rank
+    data: JsonObject
+    expires: Date
+
+
+class InsertTaskRequest(Closed):
+    """What a path is to name."""
+
+    taskId: SlugId
+    rank: Rank
+    data: JsonObject
+    expires: Date
+
+
+class ListTasksResponse(Closed):
+    """A page of entries."""
+
+    tasks: Unique[IndexedTaskResponse]
+    continuationToken: str = optional()
+
+
+class ListTasksAtIndex(Closed):
+    """Which paths to look up."""
+
+    indexes: list[str] = Field(default=[])
+
+
+class NamespaceItem(Closed):
+    """A namespace and its last key."""
+
+    namespace: Path
+    name: Path
+    expires: Date
+
+
+class ListNamespacesResponse(Closed):
+    """A page of namespaces."""
+
+    namespaces: Unique[NamespaceItem]
+    continuationToken: str = optional()
+
+
+class ListNamespacesRequest(Closed):
+    """Accepted and not used: the first page is returned (contract 18.2)."""
+
+    limit: Annotated[int, Field(ge=1, le=1000)] = 1000
+    continuationToken: str = optional()
+
+
+async def find_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
+    """findTask."""
+    return _shown(await services.index.find(call.params["indexPath"]))
+
+
+async def find_tasks_at_index(services: IndexServices, call: Call) -> Mapping[str, Any]:
+    """findTasksAtIndex: a token belongs to its list, and brings nothing of another one."""
+    paths = list(dict.fromkeys(call.payload(ListTasksAtIndex).indexes))
+    await call.authorise({"indexPaths": paths})
+    limit = _limit(call, OF_LOOKUPS)
+    position, _, of = (start_of(call.query) or f"0~{_fingerprint(paths)}").partition("~")
+    if not (position.isascii() and position.isdigit() and len(position) < 10):
+        raise InputError("Invalid continuation token")
+    if of != _fingerprint(paths):
+        return {"tasks": []}
+    found = await services.index.find_all(paths, int(position), limit)
+    more = {} if found.resume is None else {"continuationToken": token_of(f"{found.resume}~{of}")}
+    return {"tasks": [_shown(entry) for entry in found.entries], **more}
+
+
+async def list_namespaces(services: IndexServices, call: Call) -> Mapping[str, Any]:
+    """listNamespaces."""
+    namespace = call.params.get("namespace", "")
+    await call.authorise({"namespace": namespace})
+    found, resume = await services.index.namespaces(namespace, start_of(call.query), _limit(call))
+    shown = [{"namespace": one.path, "name": split(one.path)[1], "expires": format_date(one.expires)} for one in found]
+    return {"namespaces": shown, **_more(resume)}
+
+
+async def list_tasks(services: IndexServices, call: Call) -> Mapping[str, Any]:
+    """listTasks."""
+    namespace = call.params.get("namespace", "")
+    await call.authorise({"namespace": namespace})
+    found, resume = await services.index.entries(namespace, start_of(call.query), _limit(call))
+    return {"tasks": [_shown(entry) for entry in found], **_more(resume)}
+
+
+async def insert_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
+    """insertTask: returns what is stored afterwards, which may be another task."""
+    request = call.payload(InsertTaskRequest)
+    entry = Entry(
+        path=call.params["namespace"],
+        task_id=request.taskId,
+        rank=request.rank,
+        data=request.data,
+        expires=parse_date(request.expires),
+        at=services.runtime.now(),
+    )
+    return _shown(await services.index.insert(entry))
+
+
+async def delete_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
+    """deleteTask."""
+    await services.index.remove(call.params["namespace"])
+    return {}
+
+
+async def find_artifact(services: IndexServices, call: Call) -> Answer:
+    """findArtifactFromTask: straight to the content of what everybody may read, else to the queue, signed."""
+    name = call.params["name"]
+    entry = await services.index.find(call.params["indexPath"])
+    resource = f"/api/queue/v1/task/{entry.task_id}/artifacts/{quote(name, safe='')}"
+    url = services.settings.root_url + resource
+    if await _is_public(services, name):
+        return redirection(await _content(services, entry.task_id, name) or url)
+    expiry = services.runtime.now() + BEWIT_LIFE
+    issuer = ROOT_CLIENT_ID, services.settings.root_access_token.get_secret_value()
+    scopes = [f"queue:get-artifact:{each}" for each in await _readable(services, call, entry.task_id)]
+    site = hawk.Site.of(services.settings.root_url)
+    bewit = hawk.make_bewit(*issuer, resource, expiry, site, authorized_scopes=scopes)
+    return redirection(f"{url}?bewit={bewit}")
+
+
+async def _readable(services: IndexServices, call: Call, task_id: str) -> Sequence[str]:
+    """The names of the artifact and of the links from it, as far as the caller may read what they name."""
+    name = call.params["name"]
+    readable: Sequence[str] = [name]
+
+    async def authorise(names: Sequence[str]) -> None:
+        nonlocal readable
+        await call.authorise({"name": names[-1]})
+        readable = list(names)
+
+    with suppress(ApiError):  # the queue answers it to who follows the redirection
+        await services.artifacts.reading.find_latest(task_id, name, authorise)
+    return readable
+
+
+async def _is_public(services: IndexServices, name: str) -> bool:
+    """Whether callers without credentials may read an artifact of this name; no if that is unknown."""
+    try:
+        scopes = (await services.keyring.roles()).expand([ANONYMOUS])
+    except (StorageUnavailable, ExpansionTooLarge):
+        return False
+    return satisfies(scopes, f"queue:get-artifact:{name}")
+
+
+async def _content(services: IndexServices, task_id: str, name: str) -> str | None:
+    """Where the content of an artifact of the task's last run is, if it has one that a browser can open."""
+
+    async def authorise(names: Sequence[str]) -> None:
+        for each in names:
+            if not await _is_public(services, each):
+                raise InputError("the link leads to an artifact that is not public")
+
+    reading = services.artifacts.reading
+    try:
+        stored = await reading.find_latest(task_id, name, authorise)
+        if stored.artifact.storage_type in (StorageType.OBJECT, StorageType.ERROR):
+            return None
+        address = await reading.url(stored)
+    except (ApiError, StorageUnavailable):
+        return None
+    return address if urlsplit(address).scheme in ("http", "https") else None
+
+
+def _shown(entry: Entry) -> dict[str, Any]:
+    return {
+        "namespace": entry.path,
+        "taskId": entry.task_id,
+        "rank": entry.rank,
+        "data": entry.data,
+        "expires": format_date(entry.expires),
+    }
+
+
+def _more(resume: str | None) -> dict[str, str]:
+    return {} if resume is None else {"continuationToken": token_of(resume)}
+
+
+def _limit(call: Call, default: int = MOST) -> int:
+    limit = limit_of(call.query, default)
+    if limit == 0:
+        raise InputError("`limit` must be 1 at least")
+    return limit
+
+
+def _fingerprint(paths: list[str]) -> str:
+    return digest_of("\n".join(paths))
+
+
+_CATEGORY = "Index"
+_FIND = "index:find-task:<indexPath>"
+
+LIST_NAMESPACES = Endpoint(
+    name="listNamespaces",
+    method="GET",
+    route="/namespaces/<namespace>",
+    handler=list_namespaces,
+    title="List Namespaces",
+    description="Lists the namespaces right below a namespace, or those at the top, by name.",
+    category=_CATEGORY,
+    scopes="index:list-namespaces:<namespace>",
+    query=PAGING,
+    output=ListNamespacesResponse,
+    output_schema="list-namespaces-response",
+    authorised_late=True,
+)
+LIST_NAMESPACES_POST = replace(
+    LIST_NAMESPACES,
+    name="listNamespacesPost",
+    method="POST",
+    query={},
+    input=ListNamespacesRequest,
+    input_schema="list-namespaces-request",
+    stability="deprecated",
+    unlisted=True,
+)
+LIST_TASKS = Endpoint(
+    name="listTasks",
+    method="GET",
+    route="/tasks/<namespace>",
+    handler=list_tasks,
+    title="List Tasks",
+    description="Lists the entries right below a namespace, or those at the top, by name.",
+    category=_CATEGORY,
+    scopes="index:list-tasks:<namespace>",
+    query=PAGING,
+    output=ListTasksResponse,
+    output_schema="list-tasks-response",
+    authorised_late=True,
+)
+LIST_TASKS_POST = replace(
+    LIST_TASKS, name="listTasksPost", method="POST", query={}, stability="deprecated", unlisted=True
+)
+
+ENDPOINTS: tuple[Endpoint[IndexServices], ...] = (
+    Endpoint(
+        name="findArtifactFromTask",
+        method="GET",
+        route="/task/<indexPath>/artifacts/<name>",
+        handler=find_artifact,
+        title="Get Artifact From Indexed Task",
+        description="Redirects to an artifact of the last run of the task that a path names.",
+        category=_CATEGORY,
+        scopes="queue:get-artifact:<name>",
+        success=303,
+    ),
+    Endpoint(
+        name="findTask",
+        method="GET",
+        route="/task/<indexPath>",
+        handler=find_task,
+        title="Find Indexed Task",
+        description="Returns the entry of a path.",
+        category=_CATEGORY,
+        scopes=_FIND,
+        output=IndexedTaskResponse,
+        output_schema="indexed-task-response",
+    ),
+    Endpoint(
+        name="findTasksAtIndex",
+        method="POST",
+        route="/tasks/indexes",
+        handler=find_tasks_at_index,
+        title="Find tasks at indexes",
+        description="Returns the entries of those of the given paths that have one, in no promised order.",
+        category=_CATEGORY,
+        scopes={"AllOf": [{"for": "indexPath", "in": "indexPaths", "each": _FIND}]},
+        query=PAGING,
+        input=ListTasksAtIndex,
+        input_schema="list-tasks-at-index",
+        output=ListTasksResponse,
+        output_schema="list-tasks-response",
+        stability="experimental",
+    ),
+    LIST_NAMESPACES,
+    replace(LIST_NAMESPACES, route="/namespaces", unlisted=True),
+    LIST_NAMESPACES_POST,
+    replace(LIST_NAMESPACES_POST, route="/namespaces"),
+    LIST_TASKS,
+    replace(LIST_TASKS, route="/tasks", unlisted=True),
+    LIST_TASKS_POST,
+    replace(LIST_TASKS_POST, route="/tasks"),
+    Endpoint(
+        name="insertTask",
+        method="PUT",
+        route="/task/<namespace>",
+        handler=insert_task,
+        title="Insert Task into Index",
+        description="Makes a path name a task, unless an entry of a higher rank is there: what is stored afterwards is "
+        "returned.",
+        category=_CATEGORY,
+        scopes="index:insert-task:<namespace>",
+        input=InsertTaskRequest,
+        input_schema="insert-task-request",
+        output=IndexedTaskResponse,
+        output_schema="indexed-task-response",
+    ),
+    Endpoint(
+        name="deleteTask",
+        method="DELETE",
+        route="/task/<namespace>",
+        handler=delete_task,
+        title="Remove Task from Index",
+        description="Removes the entry of a path, if there is one.",
+        category=_CATEGORY,
+        scopes="index:delete-task:<namespace>",
+    ),
+)

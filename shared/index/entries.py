@@ -1,0 +1,98 @@
+"""The index service: entries by path, filled by calls and by tasks that complete (contract 18)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+
+from shared.base.concurrency import together
+from shared.base.errors import InputError, ResourceNotFound
+from shared.base.frozen import dataclass
+from shared.index.rows import IndexStore, Namespace
+from shared.index.rules import MOST_DATA, Entry, entries_of, is_path, paths_of
+from shared.queue.groups.listing import Lookups
+from shared.queue.tasks.codec import compact
+from shared.queue.tasks.definition import Definition
+from shared.store.expiring import Expiring
+
+log = logging.getLogger("taskcluster.index")
+
+AT_A_TIME = 64
+"""Paths that a call looks up at least, however few entries it asks for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """A part of the answer to a batch, and the position in it from which to go on."""
+
+    entries: Sequence[Entry]
+    resume: int | None
+
+
+class Index:
+    """The use-cases of the index."""
+
+    def __init__(self, store: IndexStore, lookups: Lookups) -> None:
+        self._store = store
+        self._lookups = lookups
+
+    async def insert(self, entry: Entry) -> Entry:
+        """Stores an entry by the rules of contract 18.3; returns what is stored then, which may be another task's.
+
+        Raises InputError (data too large), ServiceUnavailable.
+        """
+        if len(compact(entry.data)) > MOST_DATA:
+            raise InputError(f"`data` may have {MOST_DATA} bytes as JSON")
+        return await self._store.insert(entry, is_call=True)
+
+    async def find(self, path: str) -> Entry:
+        """The entry of a path. Raises ResourceNotFound."""
+        entry = await self._store.find(path)
+        if entry is None:
+            raise ResourceNotFound("Indexed task not found")
+        return entry
+
+    async def find_all(self, paths: Sequence[str], start: int, limit: int) -> Found:
+        """The entries of those of the paths that have one, from a position in the list on.
+
+        `paths` are all different. Each is read, so that not all of them are looked up in one call: as many as the page
+        may have entries, and AT_A_TIME at least. Raises ServiceUnavailable when too many lists are read.
+        """
+        end = min(start + max(limit, AT_A_TIME), len(paths))
+        entries = await self._lookups.each(self._entry, paths[start:end])
+        found = [(start + index, entry) for index, entry in enumerate(entries) if entry is not None]
+        if len(found) > limit:
+            end = found[limit][0]
+        return Found(entries=[entry for _, entry in found[:limit]], resume=end if end < len(paths) else None)
+
+    async def _entry(self, path: str) -> Entry | None:
+        return await self._store.find(path) if is_path(path) else None
+
+    async def remove(self, path: str) -> None:
+        """Removes an entry, if there is one."""
+        await self._store.remove(path)
+
+    async def entries(self, namespace: str, start: str, limit: int) -> tuple[list[Entry], str | None]:
+        """A page of the entries right in a namespace."""
+        return await self._store.entries(namespace, start, limit)
+
+    async def namespaces(self, namespace: str, start: str, limit: int) -> tuple[list[Namespace], str | None]:
+        """A page of the namespaces right in a namespace."""
+        return await self._store.namespaces(namespace, start, limit)
+
+    async def task_completed(self, definition: Definition, resolved: datetime) -> None:
+        """Indexes a task by its routes. May be repeated: what was deleted since stays deleted.
+
+        Raises StorageUnavailable, ServiceUnavailable."""
+        entries = entries_of(definition, resolved)
+        if not entries and paths_of(definition):
+            log.info("a value of extra.index cannot be used", extra={"action": "not_indexed"})
+        if entries and len(compact(entries[0].data)) > MOST_DATA:
+            log.info("the data of a task is too large to be indexed", extra={"action": "not_indexed"})
+            return
+        await together(*(self._store.insert(entry, is_call=False) for entry in entries))
+
+    async def sweep(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """The expiry job's part: one namespace. Raises OutOfTime."""
+        return await self._store.sweep(str(expiring.values["namespace"]), expiring.resume, until)

@@ -1,0 +1,287 @@
+"""The Index table (design 9): entries and namespaces, in the partition of the namespace that they are in.
+
+Keys are in the order of names. Nothing is written to the Expiry table for an entry: each namespace with something in it
+is swept once a day.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, time, timedelta
+
+from shared.base import remembered
+from shared.base.dates import format_date, parse_date
+from shared.base.errors import ServiceUnavailable
+from shared.base.frozen import dataclass
+from shared.base.memo import Memo
+from shared.index.rules import Entry, namespaces_above, replaces, split
+from shared.queue.tasks.codec import compact
+from shared.runtime import Runtime, attempts
+from shared.store import keys
+from shared.store.expiring import ExpiryStore, is_over
+from shared.store.interface import Create, Merge, Operation, Replace, Row, Storage, TransactionRefused, Value
+from shared.store.partitions import rows_of, sweep
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Namespace:
+    """A namespace as it is listed; `path` is the whole of it."""
+
+    path: str
+    expires: datetime
+
+
+class IndexStore:
+    """Reads and writes the index. Writes are conditional on what was read, so that no race decides who wins a path."""
+
+    def __init__(self, storage: Storage, expiry: ExpiryStore, runtime: Runtime) -> None:
+        self._tables = storage.tables
+        self._expiry = expiry
+        self._runtime = runtime
+        self._listed: Memo[str, datetime] = Memo(remembered.NAMESPACES)
+        """Until when this process knows a namespace to be listed at least."""
+
+    async def insert(self, entry: Entry, *, is_call: bool) -> Entry:
+        """Stores an entry unless a better one is there; returns what is stored then, or the entry where it was deleted.
+
+        A call's comes after every deletion that was acknowledged, whatever the clocks say; a completion that is handled
+        late, or once more, does not. The namespaces above it come first, so that no entry is ever without them.
+        Raises StorageUnavailable, ServiceUnavailable.
+        """
+        namespace, name = split(entry.path)
+        partition, key = keys.index_partition(namespace), keys.index_task(name)
+        async for _ in attempts(self._runtime):
+            row = await self._tables.get(keys.INDEX, partition, key)
+            deleted = None if row is None else _deleted(row)
+            if is_call and deleted is not None and entry.at <= deleted:
+                entry = replace(entry, at=deleted + timedelta(milliseconds=1))
+            stored = None if row is None else _entry(row)
+            if not replaces(entry, stored, deleted, self._runtime.now()):
+                return stored or entry
+            await self._list_namespaces(entry)
+            values = _values(entry)
+            if row is not None:
+                values |= _remembered(row, entry)
+            operation: Operation = Create(key, values) if row is None else Replace(key, values, row.etag)
+            try:
+                await self._tables.transact(keys.INDEX, partition, [operation])
+            except TransactionRefused:
+                continue
+            return entry
+        raise ServiceUnavailable("the path is contended; send the call again")
+
+    async def find(self, path: str) -> Entry | None:
+        """The entry of a path, unless it has expired. Raises StorageUnavailable."""
+        entry, _ = await self.find_with_deletion(path)
+        return entry
+
+    async def find_with_deletion(self, path: str) -> tuple[Entry | None, datetime | None]:
+        """As `find`; and when the path was deleted last, None if that was never or is long ago."""
+        namespace, name = split(path)
+        row = await self._tables.get(keys.INDEX, keys.index_partition(namespace), keys.index_task(name))
+        if row is None:
+            return None, None
+        entry = _entry(row)
+        is_there = entry is not None and entry.expires > self._runtime.now()
+        return entry if is_there else None, _deleted(row)
+
+    async def remove(self, path: str) -> None:
+        """Removes an entry, if there is one; namespaces stay until they expire.
+
+        The row stays until it expires, and says when that was: its task's completion may be handled once more. It is
+        changed as it was read: a request that takes effect late does not remove an entry that was made since.
+        Raises StorageUnavailable, ServiceUnavailable.
+        """
+        namespace, name = split(path)
+        partition, key = keys.index_partition(namespace), keys.index_task(name)
+        async for _ in attempts(self._runtime):
+            row = await self._tables.get(keys.INDEX, partition, key)
+            if row is None:
+                return
+            gone = Merge(key, {_DELETED: format_date(self._runtime.now()), _IS_GONE: True}, row.etag)
+            try:
+                await self._tables.transact(keys.INDEX, partition, [gone])
+            except TransactionRefused:
+                continue
+            return
+        raise ServiceUnavailable("the path is contended; send the call again")
+
+    async def entries(self, namespace: str, start: str, limit: int) -> tuple[list[Entry], str | None]:
+        """A page of the entries right in a namespace that have not expired, by name, and where the next one starts."""
+        rows, resume = await self._page(namespace, keys.INDEX_TASKS, start, limit)
+        now = self._runtime.now()
+        found = [entry for row in rows if (entry := _entry(row)) is not None]
+        return [entry for entry in found if entry.expires > now], resume
+
+    async def namespaces(self, namespace: str, start: str, limit: int) -> tuple[list[Namespace], str | None]:
+        """As `entries`, of the namespaces right in a namespace."""
+        rows, resume = await self._page(namespace, keys.INDEX_NAMESPACES, start, limit)
+        now = self._runtime.now()
+        return [found for row in rows if (found := _namespace(row)).expires > now], resume
+
+    async def sweep(self, namespace: str, start: str | None, until: datetime) -> datetime | None:
+        """Deletes what has expired in a namespace, page by page; returns when to look again, None if nothing will come
+        any more.
+
+        Nothing is added to a namespace that is not listed: who adds something lists it first, and schedules a sweep.
+        `start`: where the sweep that had no more time has ended. Raises OutOfTime, StorageUnavailable.
+        """
+        now = self._runtime.now()
+        partition = keys.index_partition(namespace)
+        some_stay = await sweep(
+            self._tables,
+            keys.INDEX,
+            rows_of(self._tables, keys.INDEX, partition, start=start or "", select=("expires", _KEPT)),
+            is_over=lambda row: is_over(_kept(row), now),
+            has_time=lambda: self._runtime.now() < until,
+        )
+        if some_stay or start is not None or not namespace or await self._is_listed(namespace):
+            return _next_sweep(now, partition)
+        return None
+
+    async def listed_until(self, namespace: str) -> datetime | None:
+        """Until when a namespace is listed; None if it is not. Raises StorageUnavailable."""
+        row = await self._namespace_row(namespace)
+        return None if row is None else _namespace(row).expires
+
+    async def list_above(self, path: str, expires: datetime) -> None:
+        """Lists every namespace above a path for long enough, whatever is listed of them: a repair.
+
+        Raises StorageUnavailable, ServiceUnavailable.
+        """
+        for namespace, until in reversed(namespaces_above(path, expires)):
+            await self._list_namespace(namespace, until, await self._namespace_row(namespace))
+
+    async def schedule_sweep(self, namespace: str) -> None:
+        """Lets the expiry job look into a namespace tomorrow. Raises StorageUnavailable."""
+        partition = keys.index_partition(namespace)
+        due = _next_sweep(self._runtime.now(), partition)
+        await self._expiry.write(due, keys.INDEX_SWEEP, (partition,), {"namespace": namespace})
+
+    async def _namespace_row(self, namespace: str) -> Row | None:
+        parent, name = split(namespace)
+        return await self._tables.get(keys.INDEX, keys.index_partition(parent), keys.index_namespace(name))
+
+    async def _is_listed(self, namespace: str) -> bool:
+        until = await self.listed_until(namespace)
+        return until is not None and not is_over(until, self._runtime.now())
+
+    async def _page(
+        self, namespace: str, limits: tuple[str, str], start: str, limit: int
+    ) -> tuple[Sequence[Row], str | None]:
+        first, end = limits
+        page = await self._tables.query(
+            keys.INDEX, keys.index_partition(namespace), start=min(max(first, start), end), end=end, limit=limit
+        )
+        return page.rows, page.resume
+
+    async def _list_namespaces(self, entry: Entry) -> None:
+        """Lists the namespaces above an entry for long enough, parents before children; one that is listed for long
+        enough has parents that are."""
+        missing = []
+        for namespace, expires in namespaces_above(entry.path, entry.expires):
+            known = self._listed.get(namespace)
+            if known is not None and known >= expires:
+                break
+            row = await self._namespace_row(namespace)
+            if row is not None and _namespace(row).expires >= expires:
+                self._listed[namespace] = _namespace(row).expires
+                break
+            missing.append((namespace, expires, row))
+        for namespace, expires, row in reversed(missing):
+            await self._list_namespace(namespace, expires, row)
+
+    async def _list_namespace(self, namespace: str, expires: datetime, row: Row | None) -> None:
+        """The sweeps first, so that nothing that is listed stays for ever: of the namespace, and of what it is in."""
+        parent, name = split(namespace)
+        partition, key = keys.index_partition(parent), keys.index_namespace(name)
+        await self.schedule_sweep(namespace)
+        if not parent:
+            await self.schedule_sweep(parent)
+        async for attempt in attempts(self._runtime):
+            if attempt:
+                row = await self._tables.get(keys.INDEX, partition, key)
+            if row is not None and _namespace(row).expires >= expires:
+                break
+            values: dict[str, Value] = {"path": namespace, "expires": format_date(expires)}
+            operation: Operation = Create(key, values) if row is None else Replace(key, values, row.etag)
+            try:
+                await self._tables.transact(keys.INDEX, partition, [operation])
+                break
+            except TransactionRefused:
+                continue
+        else:
+            raise ServiceUnavailable("the namespace is contended; send the call again")
+        self._listed[namespace] = expires
+
+
+def _next_sweep(now: datetime, partition: str) -> datetime:
+    """Tomorrow at an hour of the namespace's own: all who schedule it today choose the same one."""
+    hour = int.from_bytes(partition.encode()[:4]) % 24
+    return datetime.combine(now.astimezone(UTC).date(), time(hour), UTC) + timedelta(days=1)
+
+
+def _values(entry: Entry) -> dict[str, Value]:
+    return {
+        "path": entry.path,
+        "taskId": entry.task_id,
+        "rank": entry.rank,
+        "data": compact(entry.data).decode(),
+        "expires": format_date(entry.expires),
+        "at": format_date(entry.at),
+    }
+
+
+_DELETED = "deleted"
+"""Property of an entry's row: when the path was deleted last."""
+_IS_GONE = "gone"
+"""Set in the row of an entry that was deleted, and not stored again since."""
+_KEPT = "kept"
+"""Until when the row is kept, if that is later than its entry's expiration: it may be needed until then."""
+
+
+def _entry(row: Row) -> Entry | None:
+    """The entry of a row; None of one that was deleted."""
+    values = row.values
+    if values.get(_IS_GONE):
+        return None
+    return Entry(
+        path=str(values["path"]),
+        task_id=str(values["taskId"]),
+        rank=int(values["rank"]),
+        data=json.loads(str(values["data"])),
+        expires=parse_date(str(values["expires"])),
+        at=_at(row),
+    )
+
+
+def _at(row: Row) -> datetime:
+    return parse_date(str(row.values["at"]))
+
+
+def _deleted(row: Row) -> datetime | None:
+    """When the path was deleted last: after all that had been stored by then, whatever the clocks say."""
+    if _DELETED not in row.values:
+        return None
+    deleted = parse_date(str(row.values[_DELETED]))
+    return max(deleted, _at(row)) if row.values.get(_IS_GONE) else deleted
+
+
+def _kept(row: Row) -> datetime:
+    return parse_date(str(row.values.get(_KEPT) or row.values["expires"]))
+
+
+def _remembered(row: Row, entry: Entry) -> dict[str, Value]:
+    """What an entry's row keeps of the one that it replaces: the latest deletion, and until when an earlier completion
+    may be handled once more."""
+    deleted = _deleted(row)
+    remembered: dict[str, Value] = {} if deleted is None else {_DELETED: format_date(deleted)}
+    if _kept(row) > entry.expires:
+        remembered[_KEPT] = format_date(_kept(row))
+    return remembered
+
+
+def _namespace(row: Row) -> Namespace:
+    return Namespace(path=str(row.values["path"]), expires=parse_date(str(row.values["expires"])))

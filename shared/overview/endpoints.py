@@ -1,0 +1,228 @@
+"""Endpoints about the service itself: models, rows and handlers (contract 1.2).
+
+The endpoint for how busy the service was: models, row and handler (contract 2.5).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from shared.api.answer import version_of
+from shared.api.endpoint import PARAMETERS, Call, Endpoint
+from shared.base.dates import format_date, parse_date
+from shared.base.errors import InputError, ServiceUnavailable
+from shared.base.types import Closed, Count, Date, optional
+from shared.overview.services import OverviewServices
+from shared.queue.pools.load import Figures, waited
+
+
+class PingResponse(Closed):
+    """The service is alive."""
+
+    alive: bool
+    uptime: float
+
+
+class HeartbeatResponse(Closed):
+    """An empty object: this process responds."""
+
+
+class HealthFinding(Closed):
+    """Something that is wrong, and what to do about it. `code` is stable when the wording changes."""
+
+    code: str
+    severity: Literal["warning", "critical"]
+    message: str
+    remedy: str
+
+
+class HealthResponse(Closed):
+    """Whether the deployment is well, and what is wrong if it is not."""
+
+    healthy: bool
+    findings: list[HealthFinding]
+
+
+class VersionResponse(Closed):
+    """What is deployed, in the form of Mozilla's Dockerflow. Empty: not known."""
+
+    version: str
+    commit: str
+    source: str
+    build: str
+
+
+_started = time.monotonic()
+
+
+async def ping(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+    """Alive, and for how long this process has been: no storage is asked."""
+    return {"alive": True, "uptime": time.monotonic() - _started}
+
+
+async def lbheartbeat(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+    """lbheartbeat: nothing is asked."""
+    return {}
+
+
+async def heartbeat(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+    """heartbeat. Raises ServiceUnavailable, naming what does not answer."""
+    silent = await services.heartbeat.silent()
+    if silent:
+        raise ServiceUnavailable(f"no answer in time from: {', '.join(silent)}")
+    return {}
+
+
+async def health(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+    """health."""
+    findings = await services.health.findings()
+    return {"healthy": not findings, "findings": [asdict(finding) for finding in findings]}
+
+
+async def version(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+    """version."""
+    return version_of(services.settings.app_version)
+
+
+SERVICE_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
+    Endpoint(
+        name="ping",
+        method="GET",
+        route="/ping",
+        handler=ping,
+        title="Ping Server",
+        description="Respond without doing anything. This endpoint is used to check that the service is up.",
+        category="Ping Server",
+        output=PingResponse,
+        takes_any_load=True,
+    ),
+    Endpoint(
+        name="lbheartbeat",
+        method="GET",
+        route="/__lbheartbeat__",
+        handler=lbheartbeat,
+        title="Load Balancer Heartbeat",
+        description="Returns 200 while this process serves requests; no storage is read.",
+        category="Monitoring",
+        output=HeartbeatResponse,
+        takes_any_load=True,
+    ),
+    Endpoint(
+        name="heartbeat",
+        method="GET",
+        route="/__heartbeat__",
+        handler=heartbeat,
+        title="Heartbeat",
+        description="Returns 200 if storage and Service Bus responded within the last seconds; 503 names what did not.",
+        category="Monitoring",
+        output=HeartbeatResponse,
+        takes_any_load=True,
+    ),
+    Endpoint(
+        name="health",
+        method="GET",
+        route="/health",
+        handler=health,
+        title="Health",
+        description="Returns what is wrong with the deployment, and what to do about it: storage or Service Bus that "
+        "does not respond, late timers, dead-lettered messages, waiting events. Not part of the public API.",
+        category="Monitoring",
+        scopes="queue:health",
+        output=HealthResponse,
+        output_schema="health-response",
+        stability="experimental",
+    ),
+    Endpoint(
+        name="version",
+        method="GET",
+        route="/__version__",
+        handler=version,
+        title="Taskcluster Version",
+        description="Returns which version is deployed.",
+        category="Monitoring",
+        output=VersionResponse,
+        takes_any_load=True,
+    ),
+)
+
+
+UNASKED = timedelta(days=1)
+"""How far back samples go where the caller does not say."""
+
+
+class HistorySample(Closed):
+    """What waited and ran at a time, and what happened since the sample before."""
+
+    time: Date
+    pending: Count
+    claimed: Count
+    oldestPendingSeconds: Count
+    completed: Count
+    failed: Count
+    exception: Count
+    waitP50Seconds: float = optional()
+    waitP95Seconds: float = optional()
+
+
+class HistoryResponse(Closed):
+    """Samples, first to last."""
+
+    intervalSeconds: Count
+    samples: list[HistorySample]
+
+
+async def history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+    """history. Raises InputError for a `from` that is no date."""
+    interval, found = await services.history.read(
+        call.query.get("taskQueueId"), _since(call.query.get("from"), services.runtime.now())
+    )
+    return {
+        "intervalSeconds": int(interval.total_seconds()),
+        "samples": [_sample(time, figures) for time, figures in found],
+    }
+
+
+def _since(text: str | None, now: datetime) -> datetime:
+    if text is None:
+        return now - UNASKED
+    try:
+        return parse_date(text)
+    except ValueError:
+        raise InputError(f"from is no date-time: {text!r}") from None
+
+
+def _sample(time: datetime, figures: Figures) -> dict[str, Any]:
+    return {
+        "time": format_date(time),
+        "pending": figures.pending,
+        "claimed": figures.claimed,
+        "oldestPendingSeconds": figures.oldest,
+        "completed": figures.completed,
+        "failed": figures.failed,
+        "exception": figures.exception,
+        **waited(figures),
+    }
+
+
+HISTORY_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
+    Endpoint(
+        name="history",
+        method="GET",
+        route="/history",
+        handler=history,
+        title="History",
+        description="Returns how many runs waited and ran over time, how many were resolved and how long they had "
+        "waited, of one task queue or of all together: every five minutes of the last two days, every hour if `from` "
+        "is earlier. Not part of the public API.",
+        category="Monitoring",
+        scopes="queue:get-history",
+        query={"taskQueueId": PARAMETERS["taskQueueId"], "from": r"^[0-9TtZz :.+-]{1,40}$"},
+        output=HistoryResponse,
+        output_schema="history-response",
+        stability="experimental",
+    ),
+)

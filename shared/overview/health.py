@@ -1,0 +1,318 @@
+"""Health: whether storage and Service Bus respond, and what is wrong with the deployment.
+
+Heartbeat: whether the services that this one needs respond (Service Bus, storage).
+
+A verdict on the whole deployment with what to do, from what storage knows of it (contract 2.5).
+
+No process knows of the others, so nothing but storage is asked: a bounded number of small requests, for all who ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Literal
+
+from shared.auth.clients.ending import EndingCredentials, RefusedCredentials
+from shared.auth.clients.rows import Refusal
+from shared.base import remembered
+from shared.base.concurrency import in_waves
+from shared.base.dates import format_date
+from shared.base.frozen import dataclass
+from shared.base.memo import Memo
+from shared.base.protocol import ROWS_COMPLETE_AFTER
+from shared.queue.pools.states import Stalls
+from shared.queue.tasks.internal_messages import (
+    CLAIM_QUEUE,
+    DEADLINE_QUEUE,
+    EVENTS_QUEUE,
+    GROUP_QUEUE,
+    INTERNAL_QUEUES,
+    RESOLVED_QUEUE,
+)
+from shared.queue.tasks.messages import poison_queue
+from shared.store import keys
+from shared.store.expiring import ExpiryStore
+from shared.store.interface import Queues, Storage, StorageUnavailable
+
+log = logging.getLogger("taskcluster.heartbeat")
+
+Ask = Callable[[], Awaitable[object]]
+"""Asks one service something small. Raises when it does not answer."""
+
+HEARTBEAT_SECONDS = 3.0
+"""How long each service may take to answer."""
+
+
+class Heartbeat:
+    """Asks every service at once, for all callers that wait."""
+
+    def __init__(
+        self,
+        asks: Mapping[str, Ask],
+        now: Callable[[], datetime],
+        *,
+        limit: float = HEARTBEAT_SECONDS,
+    ) -> None:
+        """`asks` by the names of the services; times in seconds."""
+        self._asks = asks
+        self._limit = limit
+        self._found: Memo[str, list[str]] = Memo(remembered.SILENT, now)
+
+    async def silent(self) -> list[str]:
+        """The names of the services that do not answer in time."""
+        return await self._found.read("", self._ask_all)
+
+    async def _ask_all(self) -> list[str]:
+        answers = await asyncio.gather(*(self._answers(name, ask) for name, ask in self._asks.items()))
+        return [name for name, answered in zip(self._asks, answers, strict=True) if not answered]
+
+    async def _answers(self, name: str, ask: Ask) -> bool:
+        try:
+            async with asyncio.timeout(self._limit):
+                await ask()
+        except Exception as error:
+            log.warning("%s does not answer: %s", name, type(error).__name__, extra={"action": "no_heartbeat"})
+            return False
+        return True
+
+
+def asks_of(storage: Storage) -> dict[str, Ask]:
+    """One small request to each part of the storage account."""
+    return {
+        "tables": lambda: storage.tables.get(keys.TASKS, "heartbeat", "heartbeat"),
+        "queues": lambda: storage.queues.peek(CLAIM_QUEUE),
+        "blobs": lambda: storage.blobs.properties(keys.DEFINITIONS, "heartbeat"),
+    }
+
+
+LIMIT_SECONDS = 5.0
+"""How long storage may take to answer everything."""
+WAITS = timedelta(minutes=1)
+"""How long a message may be visible without a function receiving it before it counts as late."""
+JOB_LATE = timedelta(hours=2)
+"""How far the expiry job may be behind the hour that it could have finished: it runs every ten minutes, and goes on for
+longer where much expires at once."""
+BACKLOG = 100
+"""Events that wait for Service Bus without anything being wrong: sends fail now and then, and are retried."""
+WIDTH = 16
+
+_TIMED = (CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, GROUP_QUEUE)
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """Something that is wrong, and what to do about it."""
+
+    code: str
+    """Stable when the wording changes."""
+    severity: Literal["warning", "critical"]
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Front:
+    """The message at the front of a queue."""
+
+    message_id: str
+    received: int
+    seen: datetime
+    """When it was seen there first."""
+
+
+class Health:
+    """Looks for what an operator should know of."""
+
+    def __init__(
+        self,
+        heartbeat: Heartbeat,
+        queues: Queues,
+        expiry: ExpiryStore,
+        ending: EndingCredentials,
+        refused: RefusedCredentials,
+        stalls: Stalls,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._heartbeat = heartbeat
+        self._queues = queues
+        self._expiry = expiry
+        self._ending = ending
+        self._refused = refused
+        self._stalls = stalls
+        self._now = now
+        self._fronts: dict[str, _Front] = {}
+        self._kept: Memo[str, Sequence[Finding]] = Memo(remembered.FINDINGS, now)
+
+    async def findings(self) -> Sequence[Finding]:
+        """What is wrong, critical things first; nothing when all is well."""
+        return await self._kept.read("", self._look)
+
+    async def _look(self) -> Sequence[Finding]:
+        silent = await self._heartbeat.silent()
+        found = [_silence(service) for service in silent]
+        if {"tables", "queues"}.isdisjoint(silent):
+            try:
+                async with asyncio.timeout(LIMIT_SECONDS):
+                    found += await self._stored()
+            except (StorageUnavailable, TimeoutError):
+                found.append(_SLOW)
+        return sorted(found, key=lambda finding: (finding.severity, finding.code))
+
+    async def _stored(self) -> list[Finding]:
+        looks: list[Callable[[], Awaitable[Finding | None]]] = [
+            self._poisoned,
+            self._backlog,
+            self._job,
+            self._stalled,
+            self._refusals,
+        ]
+        looks += [partial(self._late, queue) for queue in _TIMED]
+        looks += [partial(self._credentials, has_ended) for has_ended in (True, False)]
+        found = await in_waves(WIDTH, lambda look: look(), looks)
+        return [finding for finding in found if finding is not None]
+
+    async def _poisoned(self) -> Finding | None:
+        counts = await in_waves(WIDTH, lambda queue: self._queues.length(poison_queue(queue)), INTERNAL_QUEUES)
+        queues = [queue for queue, count in zip(INTERNAL_QUEUES, counts, strict=True) if count]
+        if not queues:
+            return None
+        return Finding(
+            code="poison-messages",
+            severity="critical",
+            message=f"{_counted(sum(counts), 'internal message')} could not be handled and were dead-lettered, "
+            f"in the queues of {', '.join(queues)}.",
+            remedy=f"Read the error of each in the logs, then send them again: ./dev admin queue poison redrive "
+            f"{queues[0]}",
+        )
+
+    async def _backlog(self) -> Finding | None:
+        events = await self._queues.length(EVENTS_QUEUE)
+        if events < BACKLOG:
+            return None
+        return Finding(
+            code="event-backlog",
+            severity="warning",
+            message=f"About {_counted(events, 'event')} wait for Service Bus; calls are not affected.",
+            remedy="Check the health and the throttling of the Service Bus namespace; the backlog drains by itself.",
+        )
+
+    async def _job(self) -> Finding | None:
+        hour = await self._expiry.cursor()
+        behind = timedelta() if hour is None else self._now() - (hour + _HOUR + ROWS_COMPLETE_AFTER)
+        if behind < JOB_LATE:
+            return None
+        return Finding(
+            code="expiry-late",
+            severity="warning",
+            message=f"The expiry job is {behind // _HOUR} hours late: nothing that has expired is deleted.",
+            remedy="Check in the logs that the timer function expire runs, and with what it fails.",
+        )
+
+    async def _credentials(self, has_ended: bool) -> Finding | None:
+        found = [each for each in await self._ending.known() if each.has_ended == has_ended]
+        if not found:
+            return None
+        named = ", ".join(f"{each.client_id} ({format_date(each.expires)})" for each in found[:_NAMED])
+        others = f" and {_counted(len(found) - _NAMED, 'other')}" if len(found) > _NAMED else ""
+        what = "have ended, and what uses them is refused" if has_ended else "end soon"
+        return Finding(
+            code="credentials-ended" if has_ended else "credentials-end",
+            severity="critical" if has_ended else "warning",
+            message=f"Clients {what}: {named}{others}.",
+            remedy="Prolong each, with its token: ./dev admin client update CLIENT_ID --expires-in 52w, those of "
+            "workers ./dev admin worker-client renew TASK_QUEUE_ID. Disable or delete one that nobody needs.",
+        )
+
+    async def _refusals(self) -> Finding | None:
+        """Clients that fail already, without those whose end is a finding of its own."""
+        ended = {each.client_id for each in await self._ending.known() if each.has_ended}
+        refused = [(name, each) for name, each in (await self._refused.known()).items() if name not in ended]
+        if not refused:
+            return None
+        named = ", ".join(
+            f"{name} ({_WHY[each.why]}, last {format_date(each.last)})" for name, each in refused[:_NAMED]
+        )
+        others = f" and {_counted(len(refused) - _NAMED, 'other')}" if len(refused) > _NAMED else ""
+        return Finding(
+            code="credentials-refused",
+            severity="warning",
+            message=f"Clients are refused, again and again: {named}{others}.",
+            remedy="Stop what uses them, or give it a token that works: ./dev admin client rotate CLIENT_ID, for "
+            "workers ./dev admin worker-client rotate TASK_QUEUE_ID --key-vault VAULT. If nobody uses them, somebody "
+            "may be trying tokens.",
+        )
+
+    async def _stalled(self) -> Finding | None:
+        stalls = await self._stalls.known()
+        if not stalls:
+            return None
+        named = ", ".join(stall.brief for stall in stalls[:_NAMED])
+        others = f", and {len(stalls) - _NAMED} more" if len(stalls) > _NAMED else ""
+        return Finding(
+            code="task-queues-stalled",
+            severity="warning",
+            message=stalls[0].message
+            if len(stalls) == 1
+            else f"No worker takes the tasks of {len(stalls)} task queues: {named}{others}.",
+            remedy="Start workers for it, release one from quarantine, or cancel what should not run: "
+            f"./dev admin queue show {stalls[0].task_queue_id}",
+        )
+
+    async def _late(self, queue: str) -> Finding | None:
+        """Whether the same message is at the front as a minute ago, without having been received meanwhile."""
+        front, now = await self._queues.peek(queue), self._now()
+        if not front:
+            self._fronts.pop(queue, None)
+            return None
+        message_id, received = front[0].receipt.message_id, front[0].dequeue_count
+        seen = self._fronts.get(queue)
+        if seen is None or (seen.message_id, seen.received) != (message_id, received):
+            self._fronts[queue] = _Front(message_id=message_id, received=received, seen=now)
+            return None
+        if now - seen.seen < WAITS:
+            return None
+        waits = _counted((now - seen.seen) // _MINUTE, "minute")
+        return Finding(
+            code=f"{queue}-late",
+            severity="critical",
+            message=f"A message of the queue {queue} has been due for {waits} without being handled: claims, deadlines "
+            "or dependents are late.",
+            remedy="Check in the logs that the functions with queue triggers run, and that they are not throttled.",
+        )
+
+
+_WHY: Mapping[Refusal, str] = {
+    "disabled": "disabled",
+    "ended": "ended",
+    "token": "wrong token, or signed for another URL",
+    "unreadable": "its token is encrypted with a key that is not there",
+}
+_NAMED = 3
+"""Clients that a message names."""
+_MINUTE = timedelta(minutes=1)
+_SLOW = Finding(
+    code="storage-slow",
+    severity="critical",
+    message="Storage does not answer in time.",
+    remedy="Check the storage account's availability and throttling (Azure Monitor, Transactions by response type).",
+)
+
+
+def _silence(service: str) -> Finding:
+    is_bus = service == "Service Bus"
+    return Finding(
+        code=f"{service.lower().replace(' ', '-')}-silent",
+        severity="warning" if is_bus else "critical",
+        message=f"{service if is_bus else f'Storage ({service})'} does not answer"
+        f"{': events wait, calls are not affected' if is_bus else ''}.",
+        remedy="Check its health in Azure, its network rules, and the role assignments of the app's identity.",
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

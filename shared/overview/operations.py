@@ -1,0 +1,247 @@
+"""What operators ask: the internal queues, the timers, and the messages that were given up (contract 2.7).
+
+Messages that were given up: looked at, sent once more, or dropped.
+
+What an operator looks at and does: what was given up, what waits, and when the timers ran last (contract 2.7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from shared.base.concurrency import both, in_waves, together
+from shared.base.dates import format_date
+from shared.base.errors import ResourceNotFound
+from shared.base.frozen import dataclass
+from shared.queue.pools.load import HistoryStore
+from shared.queue.pools.rows import PoolStore
+from shared.queue.tasks.internal_messages import INTERNAL_QUEUES, MalformedMessage, decode_body, encode_body
+from shared.runtime import Runtime
+from shared.store.expiring import ExpiryStore
+from shared.store.interface import Message, Queues, ReceiptLost
+
+MESSAGES_SHOWN = 32
+"""Azure shows no more messages of a queue without taking them."""
+_BATCH = 32
+_HELD = 120.0
+"""Seconds for which a message is hidden while it is moved: a batch takes some seconds at the most."""
+_WIDTH = 16
+"""Messages moved or given back in parallel."""
+
+Report = Callable[[str], object]
+"""Is told how far it is."""
+
+
+def unwatched(text: str) -> None:
+    """Tells nobody."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What came of a command: how many messages were moved, and how many of those it looked at stayed."""
+
+    done: int
+    left: int
+
+
+def poison_queue(queue: str) -> str:
+    """The queue of what an internal queue gave up. Raises ValueError for a queue that has none."""
+    if queue not in INTERNAL_QUEUES:
+        raise ValueError(f"there is no queue {queue!r}; the queues are {', '.join(INTERNAL_QUEUES)}")
+    return f"{queue}-poison"
+
+
+async def queue_depths(queues: Queues) -> list[dict[str, Any]]:
+    """How many messages each internal queue holds, hidden ones included, and how many it gave up."""
+    names = [*INTERNAL_QUEUES, *map(poison_queue, INTERNAL_QUEUES)]
+    lengths = dict(zip(names, await in_waves(_WIDTH, queues.length, names), strict=True))
+    return [
+        {"queue": queue, "messages": lengths[queue], "poison": lengths[poison_queue(queue)]}
+        for queue in INTERNAL_QUEUES
+    ]
+
+
+async def listed(queues: Queues, queue: str) -> list[dict[str, Any]]:
+    """The first messages that a queue gave up."""
+    return [_shown(message) for message in await queues.peek(poison_queue(queue), count=MESSAGES_SHOWN)]
+
+
+async def redrive(
+    queues: Queues,
+    queue: str,
+    message_id: str | None = None,
+    report: Report = unwatched,
+    has_time: Callable[[], bool] = lambda: True,
+) -> Moved:
+    """Sends messages (or one) to their queue once more, with all attempts before them. What can't be read stays.
+
+    A message is put before it is removed: if this dies in between it is handled twice, which every handler allows.
+    Messages that are refused once more come back to the poison queue. They are left there: no more messages are sent
+    than there were at the start, and none that has come since.
+    """
+
+    async def move(message: Message) -> bool:
+        try:
+            body = decode_body(message.text)
+        except MalformedMessage:
+            return False
+        body.pop("attempts", None)
+        await queues.put(queue, encode_body(body))
+        await _remove(queues, queue, message)
+        return True
+
+    return await _move(queues, queue, message_id, move, report, has_time)
+
+
+async def drop(
+    queues: Queues,
+    queue: str,
+    message_id: str | None = None,
+    report: Report = unwatched,
+    has_time: Callable[[], bool] = lambda: True,
+) -> Moved:
+    """Removes messages, or one, for good. Those that come meanwhile stay."""
+
+    async def move(message: Message) -> bool:
+        await _remove(queues, queue, message)
+        return True
+
+    return await _move(queues, queue, message_id, move, report, has_time)
+
+
+async def _move(
+    queues: Queues,
+    queue: str,
+    message_id: str | None,
+    move: Callable[[Message], Awaitable[bool]],
+    report: Report,
+    has_time: Callable[[], bool],
+) -> Moved:
+    """Moves each message that was there at the start, or the one of that id; the others are visible again at once."""
+    left = there = await queues.length(poison_queue(queue))
+    done = unseen = 0
+    others: dict[str, Message] = {}
+    started: datetime | None = None
+
+    async def attempt(message: Message) -> None:
+        nonlocal done
+        if await move(message):
+            del others[message.receipt.message_id]
+            done += 1
+
+    try:
+        while left > 0:
+            messages = await queues.get(poison_queue(queue), count=min(_BATCH, left), hidden_for=_HELD)
+            if not messages:
+                break
+            left -= len(messages)
+            others |= {message.receipt.message_id: message for message in messages}
+            if started is None:  # by the service's clock, which may differ from this machine's
+                started = messages[0].receipt.visible - timedelta(seconds=_HELD)
+            chosen = [
+                message
+                for message in messages
+                if message_id in (None, message.receipt.message_id) and message.inserted <= started
+            ]
+            await in_waves(_WIDTH, attempt, chosen)
+            report(f"{there - left:,} of {there:,} messages done")
+            if message_id is not None and chosen:
+                return Moved(done, 1 - done)
+            if not has_time():
+                unseen = left
+                break
+    finally:
+        await in_waves(_WIDTH, lambda message: _give_back(queues, queue, message), others.values())
+    return Moved(done, 0 if message_id is not None else len(others) + unseen)
+
+
+async def _remove(queues: Queues, queue: str, message: Message) -> None:
+    with suppress(ReceiptLost):  # it was hidden for too long, and somebody else has it
+        await queues.delete(poison_queue(queue), message.receipt)
+
+
+async def _give_back(queues: Queues, queue: str, message: Message) -> None:
+    with suppress(ReceiptLost):  # as above
+        await queues.update(poison_queue(queue), message.receipt, visible_in=0)
+
+
+def _shown(message: Message) -> dict[str, Any]:
+    try:
+        body: Any = decode_body(message.text)
+    except MalformedMessage:
+        body = message.text
+    return {"id": message.receipt.message_id, "put": format_date(message.inserted), "body": body}
+
+
+SECONDS = 15.0
+"""Time budget of a call that moves messages; repeat the call to continue."""
+SHOWN = ("taskId", "runId", "taskGroupId", "kind", "put", "attempts")
+"""What is shown of a message: what it is about. Receipts and what an event would say are nobody's to copy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Times:
+    """When timer functions have noted last what they did; None: never."""
+
+    expiry: datetime | None
+    expired_before: datetime | None
+    """What is due before that has been deleted."""
+    reconciler: datetime | None
+    sample: datetime | None
+    """The last sample of the history."""
+
+
+class Operations:
+    """Everything may raise StorageUnavailable."""
+
+    def __init__(
+        self, queues: Queues, expiry: ExpiryStore, pools: PoolStore, history: HistoryStore, runtime: Runtime
+    ) -> None:
+        self._queues = queues
+        self._expiry = expiry
+        self._pools = pools
+        self._history = history
+        self._runtime = runtime
+
+    async def look(self) -> tuple[Sequence[dict[str, Any]], Times]:
+        """How many messages the internal queues hold and have given up, and when timers ran last."""
+        depths, times = await both(queue_depths(self._queues), self._times())
+        return depths, times
+
+    async def _times(self) -> Times:
+        expiry, before, reconciler, sample = await together(
+            self._expiry.noted(), self._expiry.cursor(), self._pools.checked(), self._history.latest("minutes")
+        )
+        return Times(expiry=expiry, expired_before=before, reconciler=reconciler, sample=sample)
+
+    async def given_up(self, queue: str) -> list[dict[str, Any]]:
+        """The first messages that a queue gave up; of those that can be read what they are about.
+
+        Raises ResourceNotFound for another queue.
+        """
+        _known(queue)
+        found = []
+        for message in await listed(self._queues, queue):
+            body = message["body"]
+            is_read = isinstance(body, dict)
+            about = {name: body[name] for name in SHOWN if name in body} if is_read else {}
+            found.append({"messageId": message["id"], "put": message["put"], "readable": is_read, "about": about})
+        return found
+
+    async def move(self, queue: str, how: Literal["redrive", "delete"], message_id: str | None) -> Moved:
+        """Sends what a queue gave up once more, or deletes it: one message, or all, as far as the time allows.
+
+        Raises ResourceNotFound for another queue.
+        """
+        _known(queue)
+        until = self._runtime.now() + timedelta(seconds=SECONDS)
+        command = redrive if how == "redrive" else drop
+        return await command(self._queues, queue, message_id, has_time=lambda: self._runtime.now() < until)
+
+
+def _known(queue: str) -> None:
+    if queue not in INTERNAL_QUEUES:
+        raise ResourceNotFound(f"there is no queue {queue}; the queues are {', '.join(INTERNAL_QUEUES)}")

@@ -1,0 +1,333 @@
+"""Endpoints for those who operate the deployment: models, rows and handlers (contract 2.7).
+
+Endpoints that say who did what: those of the auth API and those of the queue (contract 2.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from pydantic import JsonValue
+
+from shared.api.endpoint import PAGING, Call, Endpoint
+from shared.api.validation import continued, limit_of, start_of
+from shared.auth import audit
+from shared.auth.audit import AuditEntry, Subject
+from shared.base.dates import format_date
+from shared.base.types import Closed, Count, Date, optional
+from shared.overview.services import OverviewServices
+from shared.queue.pools.provisioner_endpoints import task_queue_of
+
+
+class InternalQueue(Closed):
+    """How many messages an internal queue holds, hidden ones included, and how many it has given up."""
+
+    queue: str
+    messages: Count
+    poison: Count
+
+
+class OperationsResponse(Closed):
+    """What the service itself knows of its work. A time is absent where there was none."""
+
+    queues: list[InternalQueue]
+    expiryNoted: Date = optional()
+    expiredBefore: Date = optional()
+    reconcilerNoted: Date = optional()
+    sampled: Date = optional()
+
+
+class PoisonMessage(Closed):
+    """A message that was given up, and what it is about, if it can be read."""
+
+    messageId: str
+    put: Date
+    readable: bool
+    about: dict[str, JsonValue]
+
+
+class ListPoisonMessagesResponse(Closed):
+    """The first messages that a queue gave up."""
+
+    messages: list[PoisonMessage]
+
+
+class MovePoisonMessagesRequest(Closed):
+    """One message, or all without an id."""
+
+    messageId: str = optional()
+
+
+class MovePoisonMessagesResponse(Closed):
+    """How many messages were moved, and how many of those that were looked for stay."""
+
+    moved: Count
+    left: Count
+
+
+async def operations(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+    """operations."""
+    queues, times = await services.operations.look()
+    found: dict[str, datetime | None] = {
+        "expiryNoted": times.expiry,
+        "expiredBefore": times.expired_before,
+        "reconcilerNoted": times.reconciler,
+        "sampled": times.sample,
+    }
+    return {"queues": queues, **{name: format_date(time) for name, time in found.items() if time is not None}}
+
+
+async def list_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+    """listPoisonMessages."""
+    return {"messages": await services.operations.given_up(call.params["queueName"])}
+
+
+async def redrive_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+    """redrivePoisonMessages."""
+    return await _move(services, call, "redrive")
+
+
+async def delete_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+    """deletePoisonMessages."""
+    return await _move(services, call, "delete")
+
+
+async def _move(services: OverviewServices, call: Call, how: Any) -> Mapping[str, Any]:
+    message_id = call.payload(MovePoisonMessagesRequest).messageId
+    moved = await services.operations.move(call.params["queueName"], how, message_id)
+    return {"moved": moved.done, "left": moved.left}
+
+
+_MANAGE = "queue:manage-poison-messages:<queueName>"
+
+OPERATIONS_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
+    Endpoint(
+        name="operations",
+        method="GET",
+        route="/operations",
+        handler=operations,
+        title="Operations",
+        description="Returns how many messages the internal queues hold and have given up, and when the timers ran "
+        "last. Not part of the public API.",
+        category="Monitoring",
+        scopes="queue:operations",
+        output=OperationsResponse,
+        output_schema="operations-response",
+        stability="experimental",
+    ),
+    Endpoint(
+        name="listPoisonMessages",
+        method="GET",
+        route="/poison-messages/<queueName>",
+        handler=list_poison_messages,
+        title="List Poison Messages",
+        description="Returns the first 32 messages that an internal queue gave up, and what each is about. Not part of "
+        "the public API.",
+        category="Monitoring",
+        scopes="queue:operations",
+        output=ListPoisonMessagesResponse,
+        output_schema="list-poison-messages-response",
+        stability="experimental",
+    ),
+    Endpoint(
+        name="redrivePoisonMessages",
+        method="POST",
+        route="/poison-messages/<queueName>/redrive",
+        handler=redrive_poison_messages,
+        title="Redrive Poison Messages",
+        description="Sends messages that an internal queue gave up to it once more, with all attempts before them: "
+        "one, or all. What cannot be read stays. Not part of the public API.",
+        category="Monitoring",
+        scopes=_MANAGE,
+        input=MovePoisonMessagesRequest,
+        input_schema="move-poison-messages-request",
+        output=MovePoisonMessagesResponse,
+        output_schema="move-poison-messages-response",
+        stability="experimental",
+    ),
+    Endpoint(
+        name="deletePoisonMessages",
+        method="POST",
+        route="/poison-messages/<queueName>/delete",
+        handler=delete_poison_messages,
+        title="Delete Poison Messages",
+        description="Deletes messages that an internal queue gave up: one, or all. What they were to do is not done. "
+        "Not part of the public API.",
+        category="Monitoring",
+        scopes=_MANAGE,
+        input=MovePoisonMessagesRequest,
+        input_schema="move-poison-messages-request",
+        output=MovePoisonMessagesResponse,
+        output_schema="move-poison-messages-response",
+        stability="experimental",
+    ),
+)
+
+
+NOT_CONFIRMED = ", not confirmed"
+"""After an action of which nobody knows whether it happened: its call is under way, or has died."""
+
+
+class HistoryEntry(Closed):
+    """Something that a client did."""
+
+    clientId: str
+    actionType: str
+    created: Date
+    entityId: str
+    entityType: str
+
+
+class EntityHistoryResponse(Closed):
+    """A page of what was done, in order of time."""
+
+    auditHistory: list[HistoryEntry]
+    continuationToken: str = optional()
+
+
+class DetailedEntry(HistoryEntry):
+    """As in the auth API, with the new value of what was changed."""
+
+    detail: str = optional()
+
+
+class AuditHistoryResponse(Closed):
+    """A page of what was done, in order of time."""
+
+    auditHistory: list[DetailedEntry]
+    continuationToken: str = optional()
+
+
+async def get_entity_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+    """getEntityHistory."""
+    subject = Subject(entity_type=call.params["entityType"], entity_id=call.params["entityId"])
+    entries, resume = await services.audit.of(subject, start=start_of(call.query), limit=limit_of(call.query))
+    return {"auditHistory": [_entry(entry) for entry in entries], **continued(resume)}
+
+
+async def list_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+    """listAuditHistory."""
+    client_id = call.params["clientId"]
+    entries, resume = await services.audit.by(client_id, start=start_of(call.query), limit=limit_of(call.query))
+    return {"auditHistory": [_entry(entry) for entry in entries], **continued(resume)}
+
+
+async def task_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+    """taskAuditHistory: the group is known from the task alone."""
+    found = await services.lifecycle.status(call.params["taskId"])
+    return await _history(services, call, audit.task(found.task_id, found.task_group_id))
+
+
+async def task_group_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+    """taskGroupAuditHistory."""
+    return await _history(services, call, audit.task_group(call.params["taskGroupId"]))
+
+
+async def worker_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+    """workerAuditHistory."""
+    params = call.params
+    return await _history(
+        services, call, audit.worker(task_queue_of(params), params["workerGroup"], params["workerId"])
+    )
+
+
+async def _history(services: OverviewServices, call: Call, subject: Subject) -> Mapping[str, Any]:
+    entries, resume = await services.audit.of(subject, start=start_of(call.query), limit=limit_of(call.query))
+    shown = [_entry(entry) | ({"detail": entry.detail} if entry.detail else {}) for entry in entries]
+    return {"auditHistory": shown, **continued(resume)}
+
+
+def _entry(entry: AuditEntry) -> dict[str, Any]:
+    return {
+        "clientId": entry.client_id,
+        "actionType": entry.action if entry.confirmed else entry.action + NOT_CONFIRMED,
+        "created": format_date(entry.created),
+        "entityId": entry.subject.entity_id,
+        "entityType": entry.subject.entity_type,
+    }
+
+
+_AUDIT = "Audit"
+_OURS = "Not part of the public API."
+
+ACCOUNTS: tuple[Endpoint[OverviewServices], ...] = (
+    Endpoint(
+        name="getEntityHistory",
+        method="GET",
+        route="/audit/<entityType>/<entityId>",
+        handler=get_entity_history,
+        title="Get Entity History",
+        description="Returns who created, changed or deleted a client or a role, and when. There is no history of "
+        "secrets, hooks and worker pools, which this deployment does not have.",
+        category=_AUDIT,
+        scopes="auth:audit-history:<entityType>",
+        query=PAGING,
+        output=EntityHistoryResponse,
+        output_schema="get-entity-history-response",
+    ),
+    Endpoint(
+        name="listAuditHistory",
+        method="GET",
+        route="/clients/<clientId>/audit",
+        handler=list_audit_history,
+        title="List Audit History",
+        description="Returns what a client did to tasks, task groups, workers, clients and roles, and when.",
+        category=_AUDIT,
+        scopes="auth:client-audit-history:<clientId>",
+        query=PAGING,
+        output=EntityHistoryResponse,
+        output_schema="get-entity-history-response",
+    ),
+)
+"""Those of the auth API, as upstream has them."""
+
+AUDIT_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
+    Endpoint(
+        name="taskAuditHistory",
+        method="GET",
+        route="/task/<taskId>/audit",
+        handler=task_audit_history,
+        title="Audit History of a Task",
+        description="Returns who scheduled, reran or cancelled a task or changed its priority, and what was done to "
+        "its whole group. A page may be short or empty while there is more: go on until there is no "
+        f"`continuationToken`. {_OURS}",
+        category=_AUDIT,
+        scopes="queue:status:<taskId>",
+        query=PAGING,
+        output=AuditHistoryResponse,
+        output_schema="audit-history-response",
+        stability="experimental",
+    ),
+    Endpoint(
+        name="taskGroupAuditHistory",
+        method="GET",
+        route="/task-group/<taskGroupId>/audit",
+        handler=task_group_audit_history,
+        title="Audit History of a Task Group",
+        description="Returns who sealed or cancelled a task group or changed its priorities, and what was done to its "
+        f"tasks one by one. {_OURS}",
+        category=_AUDIT,
+        scopes="queue:list-task-group:<taskGroupId>",
+        query=PAGING,
+        output=AuditHistoryResponse,
+        output_schema="audit-history-response",
+        stability="experimental",
+    ),
+    Endpoint(
+        name="workerAuditHistory",
+        method="GET",
+        route="/provisioners/<provisionerId>/worker-types/<workerType>/workers/<workerGroup>/<workerId>/audit",
+        handler=worker_audit_history,
+        title="Audit History of a Worker",
+        description=f"Returns who quarantined or released a worker. {_OURS}",
+        category=_AUDIT,
+        scopes="queue:get-worker:<provisionerId>/<workerType>/<workerGroup>/<workerId>",
+        query=PAGING,
+        output=AuditHistoryResponse,
+        output_schema="audit-history-response",
+        stability="experimental",
+    ),
+)
+"""Those of the queue, which only this service has."""

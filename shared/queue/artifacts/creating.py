@@ -1,0 +1,347 @@
+"""Creating artifacts and finishing their uploads (contract 7.1 to 7.5).
+
+createArtifact, and the calls for types that are finished by a call of their own: completeArtifact for `blob`,
+finishArtifact for `object`.
+
+Limits the artifacts of a task without a counter in any row (design 2, principle 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TypeGuard
+
+from shared.base import remembered
+from shared.base.concurrency import both
+from shared.base.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
+from shared.base.frozen import dataclass
+from shared.base.ids import digest_of
+from shared.base.memo import Memo
+from shared.base.protocol import EXPIRY_GRACE_PERIOD
+from shared.base.retrying import LOST_RACE
+from shared.queue.artifacts import rules
+from shared.queue.artifacts.rows import ArtifactChanged, ArtifactStore, RunInactive, Stored, operations_for
+from shared.queue.artifacts.rules import ANNOUNCED_AT_ONCE, Artifact, StorageType, Upload, as_header, disposition
+from shared.queue.events import rules as announcements
+from shared.queue.tasks.definition import Definition
+from shared.queue.tasks.executor import Stores
+from shared.queue.tasks.rows import CommitLost, Loaded
+from shared.queue.tasks.rules import State, Task
+from shared.runtime import attempts, pause
+from shared.store import keys
+from shared.store.expiring import ExpiryStore, Scheduled
+from shared.store.interface import Blobs
+
+_NEEDS_TASK = ANNOUNCED_AT_ONCE | {StorageType.OBJECT}
+"""Types whose answer or event shows the task."""
+_UPLOAD_LIFE: Mapping[StorageType, timedelta] = {
+    StorageType.BLOB: timedelta(minutes=15),
+    StorageType.AZURE: timedelta(minutes=30),
+}
+"""Life of upload URLs where it is not `LONGEST_UPLOAD` at the most (contract 7.2)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Created:
+    """An artifact as it is stored now, and until when its content may be uploaded."""
+
+    artifact: Artifact
+    etag: str
+    """Of its row, if this call has written that while the run was running and the content had not come; else ""."""
+    upload_until: datetime
+    """In whole seconds."""
+    loaded: Loaded | None
+    """The task, where the type's answer shows it."""
+
+
+class Artifacts:
+    """Creates artifacts. The normal case is one write: the row, on condition that the run is running."""
+
+    def __init__(self, stores: Stores, artifacts: ArtifactStore, expiry: ExpiryStore, blobs: Blobs) -> None:
+        self._stores = stores
+        self._artifacts = artifacts
+        self._expiry = expiry
+        self._blobs = blobs
+        self._runtime = stores.runtime
+        self._quota = ArtifactQuota(artifacts, stores.runtime.now)
+
+    async def create(self, task_id: str, run_id: int, wanted: Artifact) -> Created:
+        """Creates the artifact, or finds it created alike (contract 7.1, 7.3).
+
+        Raises InputError, RequestConflict, ServiceUnavailable, StorageUnavailable.
+        """
+        now = self._runtime.now()
+        rules.check_expires(wanted.expires, now)
+        rules.check_stored(wanted)
+        if run_id > rules.MAX_RUN:
+            raise InputError(f"task {task_id} has no run {run_id}")
+        definition = await self._stores.tasks.definition(task_id)
+        if definition is None:
+            raise InputError(f"there is no task {task_id}")
+        rules.check_within_task(wanted.expires, definition.expires)
+        await self._quota.check(task_id, run_id, wanted.name)
+        call = self._runtime.slugid()
+        wanted = replace(wanted, version=call, operation_id=call)
+        if wanted.storage_type is StorageType.OBJECT:
+            wanted = replace(wanted, details={**wanted.details, "projectId": definition.project_id})
+        # Nothing may come after the job that deletes the expired artifact.
+        until = min(now + self._upload_life(wanted), wanted.expires + EXPIRY_GRACE_PERIOD)
+        scheduled = await self._schedule_expiry(definition, run_id, wanted, until)
+        try:
+            artifact, etag, loaded = await self._commit(task_id, run_id, wanted, until)
+        except (InputError, RequestConflict):
+            # The row has shown that this call wrote nothing; after other failures it may have.
+            if scheduled is not None:
+                await self._expiry.roll_back(scheduled)
+            raise
+        if artifact.version == call:
+            self._quota.add(task_id)
+        if loaded is not None and artifact.storage_type in ANNOUNCED_AT_ONCE:
+            await self.announce(loaded, run_id, artifact)
+        return Created(artifact=artifact, etag=etag, upload_until=until.replace(microsecond=0), loaded=loaded)
+
+    async def announce(self, loaded: Loaded, run_id: int, artifact: Artifact) -> None:
+        """artifactCreated."""
+        event = announcements.artifact_created(loaded.task, run_id, artifact)
+        await self._stores.announcer.announce((event,), loaded)
+
+    def _upload_life(self, wanted: Artifact) -> timedelta:
+        if wanted.upload is Upload.DIRECT:
+            return rules.upload_life(wanted.sent_length)
+        return _UPLOAD_LIFE.get(wanted.storage_type, rules.LONGEST_UPLOAD)
+
+    async def _schedule_expiry(
+        self, definition: Definition, run_id: int, wanted: Artifact, until: datetime
+    ) -> Scheduled | None:
+        """What the expiry job has to know is written ahead; what expires with the task goes with it."""
+        scheduled = None
+        if keys.hour(wanted.expires) < keys.hour(definition.expires):
+            scheduled = await self._expiry.new_artifact(definition.task_id, run_id, wanted.name, wanted.expires)
+        if wanted.upload is Upload.DIRECT and rules.outlives_blocks(definition.deadline, self._runtime.now()):
+            await self._expiry.upload(definition.task_id, run_id, wanted.name, until)
+        return scheduled
+
+    async def _commit(
+        self, task_id: str, run_id: int, wanted: Artifact, until: datetime
+    ) -> tuple[Artifact, str, Loaded | None]:
+        if wanted.storage_type is StorageType.BLOB:
+            return await self._begin_blob(task_id, run_id, wanted, until), "", None
+        if wanted.storage_type not in _NEEDS_TASK:
+            return *await self._write(task_id, run_id, wanted, until), None
+        written, loaded = await both(self._write(task_id, run_id, wanted, until), self._stores.tasks.load(task_id))
+        return *written, loaded
+
+    async def _write(self, task_id: str, run_id: int, wanted: Artifact, until: datetime) -> tuple[Artifact, str]:
+        """Writes first, and reads only when that is refused. Returns the artifact with what `Created.etag` says."""
+        guarded, old, artifact = True, None, wanted
+        for attempt in range(LOST_RACE.tries):
+            try:
+                stored = await self._artifacts.write(task_id, run_id, artifact, until, old=old, guarded=guarded)
+            except RunInactive:
+                guarded = await self._is_running(task_id, run_id, wanted)
+                if not guarded and wanted.upload is Upload.DIRECT:
+                    await self._expiry.upload(task_id, run_id, wanted.name, until)
+            except ArtifactChanged:
+                old = await self._artifacts.get(task_id, run_id, wanted.name)
+                if _is_done(old, wanted):
+                    return old.artifact, ""
+                artifact = wanted if old is None else rules.repeated(old.artifact, wanted)
+                if attempt:
+                    await pause(self._runtime, attempt)
+            else:
+                await self._remove_replaced(old, artifact)
+                return artifact, stored.etag if guarded and not artifact.is_present else ""
+        raise ServiceUnavailable("the artifact is contended; send the call again")
+
+    async def _begin_blob(self, task_id: str, run_id: int, wanted: Artifact, until: datetime) -> Artifact:
+        """A `blob` artifact that is not complete keeps its run from being reported completed: the run has to know."""
+        async for _ in attempts(self._runtime):
+            loaded, old = await both(
+                self._stores.tasks.load(task_id), self._artifacts.get(task_id, run_id, wanted.name)
+            )
+            if _is_done(old, wanted):
+                return old.artifact
+            run = rules.known_run(loaded.task if loaded else None, run_id)
+            assert loaded is not None, "a known run is a known task's"
+            rules.check_run_takes_artifacts(run, self._runtime.now())
+            artifact = wanted if old is None else rules.repeated(old.artifact, wanted)
+            digest = digest_of(wanted.name)
+            if artifact.is_present or digest in run.unfinished or run.state is not State.RUNNING:
+                task = loaded.task
+            else:
+                task = loaded.task.with_run(run_id, replace(run, unfinished=(*run.unfinished, digest)))
+                rules.check_unfinished(task.runs[run_id])
+            try:
+                await self._stores.tasks.commit(loaded, task, operations_for(run_id, artifact, until, old=old))
+            except CommitLost:
+                continue
+            return artifact
+        raise ServiceUnavailable("the artifact is contended; send the call again")
+
+    async def _is_running(self, task_id: str, run_id: int, wanted: Artifact) -> bool:
+        """Whether a run without a guard is running by now.
+
+        Raises InputError, RequestConflict (contract 7.1). But this call may have been acknowledged by storage with an
+        answer that was lost, and was sent again after the run was resolved: then there is nothing to write.
+        """
+        run = rules.known_run(await self._stores.tasks.status(task_id), run_id)
+        try:
+            rules.check_run_takes_artifacts(run, self._runtime.now())
+        except RequestConflict:
+            if not _is_done(await self._artifacts.get(task_id, run_id, wanted.name), wanted):
+                raise
+        return run.state is State.RUNNING
+
+    async def _remove_replaced(self, old: Stored | None, artifact: Artifact) -> None:
+        """Content that is uploaded in another way from now on has a new place; the old one is never read again."""
+        if old is not None and old.artifact.has_blob and old.artifact.version != artifact.version:
+            await self._blobs.delete(old.container, old.path)
+
+
+def _is_done(stored: Stored | None, wanted: Artifact) -> TypeGuard[Stored]:
+    """Whether the artifact is there as this very call has written it."""
+    return stored is not None and stored.artifact.operation_id == wanted.operation_id
+
+
+class Finishing:
+    """Makes artifacts present whose upload is over, and announces them; again on repeats."""
+
+    def __init__(self, stores: Stores, store: ArtifactStore, blobs: Blobs, artifacts: Artifacts) -> None:
+        self._stores = stores
+        self._store = store
+        self._blobs = blobs
+        self._artifacts = artifacts
+
+    async def complete(self, task_id: str, run_id: int, name: str, etags: Sequence[str]) -> None:
+        """completeArtifact. Raises ResourceNotFound, InputError, RequestConflict, ServiceUnavailable."""
+        loaded, stored = await self._read(task_id, run_id, name)
+        if stored.artifact.storage_type is not StorageType.BLOB:
+            raise InputError("the artifact is not a `blob`")
+        if not stored.artifact.is_present:
+            rules.check_run_takes_artifacts(loaded.task.runs[run_id], self._stores.runtime.now())
+            length = await self._assemble(stored, etags)
+            try:
+                await self._make_present(loaded, stored, lambda artifact: replace(artifact, length=length))
+            except (ResourceNotFound, ServiceUnavailable):
+                # If it has expired meanwhile, no job would delete what has just been assembled.
+                if await self._store.get(task_id, run_id, name) is None:
+                    await self._blobs.delete(stored.container, stored.path)
+                raise
+        await self._artifacts.announce(loaded, run_id, stored.artifact)
+
+    async def finish(self, task_id: str, run_id: int, name: str, upload_id: str) -> None:
+        """finishArtifact. Raises ResourceNotFound, InputError, ServiceUnavailable."""
+        loaded, stored = await self._read(task_id, run_id, name)
+        artifact = stored.artifact
+        if artifact.storage_type is not StorageType.OBJECT:
+            raise InputError("the artifact is not an `object`")
+        if not artifact.is_present:
+            if artifact.details["uploadId"] != upload_id:
+                raise InputError("`uploadId` is not the one of this artifact's upload")
+            if not artifact.details.get("isFinished"):
+                raise InputError("the object's upload is not finished")
+            await self._make_present(loaded, stored, _without_upload_id)
+        await self._artifacts.announce(loaded, run_id, artifact)
+
+    async def _read(self, task_id: str, run_id: int, name: str) -> tuple[Loaded, Stored]:
+        loaded, stored = await both(self._stores.tasks.load(task_id), self._store.get(task_id, run_id, name))
+        if loaded is None or stored is None or run_id > loaded.task.last_run_id:
+            raise ResourceNotFound(f"run {run_id} of task {task_id} has no artifact {name}")
+        return loaded, stored
+
+    async def _assemble(self, stored: Stored, etags: Sequence[str]) -> int:
+        """The blob as it was announced: its parts put together, or the whole one. Returns its length."""
+        artifact, details = stored.artifact, stored.artifact.details
+        parts = int(details.get("partCount", 0))
+        if len(etags) != max(parts, 1):
+            raise InputError(f"{len(etags)} `etags` are given for {max(parts, 1)} uploads")
+        if parts:
+            blocks = [rules.part_id(number) for number in range(parts)]
+            if not await self._blobs.commit_blocks(
+                stored.container,
+                stored.path,
+                blocks,
+                content_type=as_header(artifact.content_type, rules.OPAQUE),
+                content_encoding=as_header(artifact.encoding, ""),
+                content_disposition=disposition(artifact.name),
+            ):
+                raise InputError("not every part has been uploaded")
+        found = await self._blobs.properties(stored.container, stored.path)
+        if found is None:
+            raise InputError("nothing has been uploaded")
+        if not parts and etags[0].strip('"') != found.etag.strip('"'):
+            raise InputError("what was uploaded has another ETag")
+        expected = details.get("transferLength", details["contentLength"])
+        if found.length != expected:
+            raise InputError(f"{found.length} bytes have been uploaded, not {expected}")
+        if found.content_encoding != as_header(artifact.encoding, ""):  # its client was asked to set it, and did not
+            await self._blobs.set_headers(
+                stored.container,
+                stored.path,
+                content_type=as_header(artifact.content_type, rules.OPAQUE),
+                content_encoding=as_header(artifact.encoding, ""),
+                content_disposition=disposition(artifact.name),
+                etag=found.etag,
+            )
+        return found.length
+
+    async def _make_present(self, loaded: Loaded, stored: Stored, change: Callable[[Artifact], Artifact]) -> None:
+        """The artifact is there, and its run no longer waits for it, in one commit."""
+        run_id, name = stored.run_id, stored.artifact.name
+        async for attempt in attempts(self._stores.runtime):
+            if attempt:
+                loaded, stored = await self._read(stored.task_id, run_id, name)
+                if stored.artifact.is_present:
+                    return
+            artifact = replace(change(stored.artifact), is_present=True, is_settled=True)
+            operations = operations_for(run_id, artifact, self._stores.runtime.now(), old=stored)
+            try:
+                await self._stores.tasks.commit(loaded, without_unfinished(loaded.task, run_id, name), operations)
+            except CommitLost:
+                continue
+            return
+        raise ServiceUnavailable("the task is contended; send the call again")
+
+
+def without_unfinished(task: Task, run_id: int, name: str) -> Task:
+    """The task once a run of it no longer waits for a `blob`; a run that is resolved does not change any more."""
+    run = task.runs[run_id]
+    if run.state is not State.RUNNING:
+        return task
+    digest = digest_of(name)
+    return task.with_run(run_id, replace(run, unfinished=tuple(each for each in run.unfinished if each != digest)))
+
+
+def _without_upload_id(artifact: Artifact) -> Artifact:
+    return replace(artifact, details={key: value for key, value in artifact.details.items() if key != "uploadId"})
+
+
+class ArtifactQuota:
+    """A process counts what it creates, and has all artifacts of a task counted now and then."""
+
+    def __init__(self, artifacts: ArtifactStore, now: Callable[[], datetime]) -> None:
+        self._artifacts = artifacts
+        self._created: Memo[str, int] = Memo(remembered.NEW_ARTIFACTS)
+        self._full: Memo[str, bool] = Memo(remembered.FULL, now)
+
+    async def check(self, task_id: str, run_id: int, name: str) -> None:
+        """Raises RequestConflict for another artifact of a task that has too many; one that exists may be repeated."""
+        if (self._created.get(task_id) or 0) < rules.COUNTED_EVERY:
+            return
+        if task_id not in self._full:
+            number = await self._artifacts.count(task_id)
+            try:
+                rules.check_number(number)
+            except RequestConflict:
+                self._full[task_id] = True
+            else:
+                self._created[task_id] = 0
+                return
+        if await self._artifacts.get(task_id, run_id, name) is None:
+            rules.check_number(rules.MAX_OF_TASK)
+
+    def add(self, task_id: str) -> None:
+        """Counts a new artifact of the task."""
+        self._created[task_id] = (self._created.get(task_id) or 0) + 1

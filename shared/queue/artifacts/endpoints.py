@@ -1,0 +1,349 @@
+"""Endpoints for artifacts: rows and handlers (contract 2.1, 2.2, 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shared.api.answer import NO_CONTENT, Answer, json_answer
+from shared.api.endpoint import PAGING, Call, Endpoint
+from shared.api.validation import limit_of, start_of, token_of
+from shared.base.dates import format_date
+from shared.queue.artifacts.creating import Created
+from shared.queue.artifacts.models import (
+    ArtifactContentResponse,
+    ArtifactResponse,
+    BlobRequest,
+    FinishArtifactRequest,
+    FinishRequest,
+    GetArtifactResponse,
+    ListArtifactsResponse,
+    PostArtifactRequest,
+    PostArtifactResponse,
+    from_request,
+)
+from shared.queue.artifacts.objects import object_name
+from shared.queue.artifacts.reading import Authorise
+from shared.queue.artifacts.rows import Stored
+from shared.queue.artifacts.rules import OPAQUE, Artifact, StorageType, as_header
+from shared.queue.services import ArtifactServices
+
+STORAGE_TYPE = "x-taskcluster-artifact-storage-type"
+
+
+async def create_artifact(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+    """createArtifact."""
+    task_id, run_id, name = call.params["taskId"], call.run_id, call.params["name"]
+    request = call.payload(PostArtifactRequest).root
+    mode, relay_limit = services.settings.artifact_upload_mode, services.artifacts.relay.limit
+    wanted = from_request(name, request, mode, relay_limit, services.runtime.slugid)
+    created = await services.artifacts.creation.create(task_id, run_id, wanted)
+    artifact, until = created.artifact, created.upload_until
+    answer: dict[str, Any] = {"storageType": artifact.storage_type.value}
+    match artifact.storage_type:
+        case StorageType.S3 | StorageType.AZURE:
+            answer["contentType"] = artifact.content_type
+            answer["expires"] = format_date(until)
+            answer["putUrl"] = await services.artifacts.urls.put_url(task_id, run_id, artifact, until, created.etag)
+        case StorageType.BLOB if isinstance(request, BlobRequest):
+            sizes = [part.size for part in request.parts or ()]
+            uploads = await services.artifacts.urls.requests(task_id, run_id, artifact, sizes, until)
+            answer["expires"] = format_date(until)
+            answer["requests"] = [{"url": upload.url, "method": "PUT", "headers": upload.headers} for upload in uploads]
+        case StorageType.OBJECT:
+            answer |= _object_upload(services, run_id, created)
+        case _:
+            pass
+    return answer
+
+
+async def finish_artifact(services: ArtifactServices, call: Call) -> Answer:
+    """finishArtifact, and completeArtifact of 2019: the body decides which."""
+    task_id, run_id, name = call.params["taskId"], call.run_id, call.params["name"]
+    request = call.payload(FinishArtifactRequest).root
+    if isinstance(request, FinishRequest):
+        await services.artifacts.finishing.finish(task_id, run_id, name, request.uploadId)
+    else:
+        await services.artifacts.finishing.complete(task_id, run_id, name, request.etags)
+    return NO_CONTENT
+
+
+async def get_artifact(services: ArtifactServices, call: Call) -> Answer:
+    """getArtifact: the caller's scopes come before anything that is stored (trap 7)."""
+    return await _redirection(services, await _found(services, call))
+
+
+async def get_latest_artifact(services: ArtifactServices, call: Call) -> Answer:
+    """getLatestArtifact."""
+    name, authorise = call.params["name"], _authorisation(call)
+    await authorise([name])
+    found = await services.artifacts.reading.find_latest(call.params["taskId"], name, authorise)
+    return await _redirection(services, found)
+
+
+async def artifact(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+    """artifact: as getArtifact, for programs that know the storage types."""
+    return await _content(services, await _found(services, call))
+
+
+async def latest_artifact(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+    """latestArtifact: whether there is a run comes before the scopes (trap 7)."""
+    task_id, name, authorise = call.params["taskId"], call.params["name"], _authorisation(call)
+    run_id = await services.artifacts.reading.last_run(task_id)
+    await authorise([name])
+    return await _content(services, await services.artifacts.reading.find(task_id, run_id, name, authorise))
+
+
+async def artifact_info(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+    """artifactInfo."""
+    found = await services.artifacts.reading.info(call.params["taskId"], call.run_id, call.params["name"])
+    return _shown(found)
+
+
+async def latest_artifact_info(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+    """latestArtifactInfo."""
+    task_id = call.params["taskId"]
+    run_id = await services.artifacts.reading.last_run(task_id)
+    return _shown(await services.artifacts.reading.info(task_id, run_id, call.params["name"]))
+
+
+async def list_artifacts(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+    """listArtifacts."""
+    return await _page(services, call, call.run_id)
+
+
+async def list_latest_artifacts(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+    """listLatestArtifacts."""
+    return await _page(services, call, None)
+
+
+async def _found(services: ArtifactServices, call: Call) -> Stored:
+    name, authorise = call.params["name"], _authorisation(call)
+    await authorise([name])
+    return await services.artifacts.reading.find(call.params["taskId"], call.run_id, name, authorise)
+
+
+def _authorisation(call: Call) -> Authorise:
+    async def authorise(names: Sequence[str]) -> None:
+        await call.authorise({"names": names})
+
+    return authorise
+
+
+async def _redirection(services: ArtifactServices, stored: Stored) -> Answer:
+    """303 with the URL in header and body, since clients do not follow it; 424 without the envelope for errors."""
+    artifact = stored.artifact
+    headers = {STORAGE_TYPE: artifact.storage_type.value}
+    if artifact.storage_type is StorageType.ERROR:
+        return json_answer(_reason(artifact), 424, headers)
+    url = await services.artifacts.reading.url(stored)
+    if artifact.storage_type is StorageType.BLOB:
+        headers |= _blob_headers(artifact)
+    headers["location"] = url
+    return json_answer({"storageType": artifact.storage_type.value, "url": url}, 303, headers)
+
+
+async def _content(services: ArtifactServices, stored: Stored) -> Mapping[str, Any]:
+    """Today's clients know four storage types; what `blob` and `azure` artifacts need of them is what `s3` does."""
+    artifact = stored.artifact
+    if artifact.storage_type is StorageType.ERROR:
+        return {"storageType": artifact.storage_type.value, **_reason(artifact)}
+    if artifact.storage_type is StorageType.OBJECT:
+        return {
+            "storageType": artifact.storage_type.value,
+            "name": object_name(stored.task_id, stored.run_id, artifact.name),
+            "credentials": services.artifacts.objects.download_credentials(stored),
+        }
+    kind = StorageType.REFERENCE if artifact.storage_type is StorageType.REFERENCE else StorageType.S3
+    return {"storageType": kind.value, "url": await services.artifacts.reading.url(stored)}
+
+
+async def _page(services: ArtifactServices, call: Call, run_id: int | None) -> Mapping[str, Any]:
+    artifacts, resume = await services.artifacts.reading.page(
+        call.params["taskId"], run_id, start=start_of(call.query), limit=limit_of(call.query)
+    )
+    page: dict[str, Any] = {"artifacts": [_shown(artifact) for artifact in artifacts]}
+    return page if resume is None else {**page, "continuationToken": token_of(resume)}
+
+
+def _shown(artifact: Artifact) -> dict[str, Any]:
+    shown = {
+        "storageType": artifact.storage_type.value,
+        "name": artifact.name,
+        "expires": format_date(artifact.expires),
+        "contentType": artifact.content_type,
+    }
+    return shown if artifact.known_length is None else {**shown, "contentLength": artifact.known_length}
+
+
+def _reason(artifact: Artifact) -> dict[str, str]:
+    return {"reason": str(artifact.details["reason"]), "message": str(artifact.details["message"])}
+
+
+def _object_upload(services: ArtifactServices, run_id: int, created: Created) -> dict[str, Any]:
+    assert created.loaded is not None, "an `object` is created with its task at hand"
+    task, artifact = created.loaded.task, created.artifact
+    return {
+        "name": object_name(task.task_id, run_id, artifact.name),
+        "projectId": artifact.details["projectId"],
+        "uploadId": artifact.details["uploadId"],
+        "expires": format_date(artifact.expires),
+        "credentials": services.artifacts.objects.upload_credentials(artifact, task.task_id, run_id, task.runs[run_id]),
+    }
+
+
+def _blob_headers(artifact: Artifact) -> dict[str, str]:
+    """What readers of 2019 verify the content by (contract 7.6)."""
+    details = artifact.details
+    found = {
+        "content-sha256": details["contentSha256"],
+        "content-length": details["contentLength"],
+        "transfer-sha256": details.get("transferSha256", details["contentSha256"]),
+        "transfer-length": details.get("transferLength", details["contentLength"]),
+        "content-encoding": as_header(artifact.encoding, "identity"),
+        "content-type": as_header(artifact.content_type, OPAQUE),
+    }
+    return {f"x-taskcluster-location-{name}": str(value) for name, value in found.items()}
+
+
+GET_SCOPES = {"AllOf": [{"for": "name", "in": "names", "each": "queue:get-artifact:<name>"}]}
+_CATEGORY = "Artifacts"
+
+# An empty name is a bad name, not the list of artifacts: routes with a name come first.
+ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
+    Endpoint(
+        name="createArtifact",
+        method="POST",
+        route="/task/<taskId>/runs/<runId>/artifacts/<name>",
+        handler=create_artifact,
+        title="Create Artifact",
+        description="Creates an artifact of a run that is running, or was resolved as `exception` in the last 25 "
+        "minutes. The next step depends on the storage type: for `s3` the content is PUT to the "
+        "returned URL, with the same content type; `object` and `blob` are finished with "
+        "finishArtifact; `reference`, `link` and `error` are complete. The call may be repeated with "
+        "the same properties.",
+        category=_CATEGORY,
+        scopes="queue:create-artifact:<taskId>/<runId>",
+        input=PostArtifactRequest,
+        input_schema="post-artifact-request",
+        output=PostArtifactResponse,
+        output_schema="post-artifact-response",
+    ),
+    Endpoint(
+        name="finishArtifact",
+        method="PUT",
+        route="/task/<taskId>/runs/<runId>/artifacts/<name>",
+        handler=finish_artifact,
+        title="Finish Artifact",
+        description="States that the content of an `object` artifact has been uploaded; with `etags`, that of a "
+        "`blob` (completeArtifact). From then on it can be read.",
+        category=_CATEGORY,
+        scopes="queue:create-artifact:<taskId>/<runId>",
+        input=FinishArtifactRequest,
+        input_schema="finish-artifact-request",
+        success=204,
+    ),
+    Endpoint(
+        name="getArtifact",
+        method="GET",
+        route="/task/<taskId>/runs/<runId>/artifacts/<name>",
+        handler=get_artifact,
+        title="Get Artifact Data from Run",
+        description="Redirects to the content of an artifact; the URL is in the body as well, and is valid for some "
+        "minutes. Links are followed. For an `error` artifact the answer is 424 with its reason.",
+        category=_CATEGORY,
+        scopes=GET_SCOPES,
+        output=GetArtifactResponse,
+        output_schema="get-artifact-response",
+        success=303,
+    ),
+    Endpoint(
+        name="getLatestArtifact",
+        method="GET",
+        route="/task/<taskId>/artifacts/<name>",
+        handler=get_latest_artifact,
+        title="Get Artifact Data from Latest Run",
+        description="As getArtifact, for the task's last run, whether or not that run has such an artifact.",
+        category=_CATEGORY,
+        scopes=GET_SCOPES,
+        output=GetArtifactResponse,
+        output_schema="get-artifact-response",
+        success=303,
+    ),
+    Endpoint(
+        name="listArtifacts",
+        method="GET",
+        route="/task/<taskId>/runs/<runId>/artifacts",
+        handler=list_artifacts,
+        title="Get Artifacts from Run",
+        description="Lists the artifacts of a run by name, in pages of at most 1000, including those that have "
+        "expired or whose upload is not finished.",
+        category=_CATEGORY,
+        scopes="queue:list-artifacts:<taskId>:<runId>",
+        query=PAGING,
+        output=ListArtifactsResponse,
+        output_schema="list-artifacts-response",
+    ),
+    Endpoint(
+        name="listLatestArtifacts",
+        method="GET",
+        route="/task/<taskId>/artifacts",
+        handler=list_latest_artifacts,
+        title="Get Artifacts from Latest Run",
+        description="As listArtifacts, for the task's last run.",
+        category=_CATEGORY,
+        scopes="queue:list-artifacts:<taskId>",
+        query=PAGING,
+        output=ListArtifactsResponse,
+        output_schema="list-artifacts-response",
+    ),
+    Endpoint(
+        name="artifactInfo",
+        method="GET",
+        route="/task/<taskId>/runs/<runId>/artifact-info/<name>",
+        handler=artifact_info,
+        title="Get Artifact Information From Run",
+        description="Returns the properties of an artifact, without its content. Links are not followed.",
+        category=_CATEGORY,
+        scopes="queue:list-artifacts:<taskId>:<runId>",
+        output=ArtifactResponse,
+        output_schema="artifact-response",
+    ),
+    Endpoint(
+        name="latestArtifactInfo",
+        method="GET",
+        route="/task/<taskId>/artifact-info/<name>",
+        handler=latest_artifact_info,
+        title="Get Artifact Information From Latest Run",
+        description="As artifactInfo, for the task's last run.",
+        category=_CATEGORY,
+        scopes="queue:list-artifacts:<taskId>",
+        output=ArtifactResponse,
+        output_schema="artifact-response",
+    ),
+    Endpoint(
+        name="artifact",
+        method="GET",
+        route="/task/<taskId>/runs/<runId>/artifact-content/<name>",
+        handler=artifact,
+        title="Get Artifact Content From Run",
+        description="Returns how to read the content of an artifact, for programs that know the storage types. "
+        "Links are followed.",
+        category=_CATEGORY,
+        scopes=GET_SCOPES,
+        output=ArtifactContentResponse,
+        output_schema="artifact-content-response",
+    ),
+    Endpoint(
+        name="latestArtifact",
+        method="GET",
+        route="/task/<taskId>/artifact-content/<name>",
+        handler=latest_artifact,
+        title="Get Artifact Content From Latest Run",
+        description="As artifact, for the task's last run.",
+        category=_CATEGORY,
+        scopes=GET_SCOPES,
+        output=ArtifactContentResponse,
+        output_schema="artifact-content-response",
+    ),
+)

@@ -1,0 +1,233 @@
+"""The object service as far as artifacts need it: what the public clients' upload and download helpers call.
+
+Every object is an artifact's: `t/<taskId>/<runId>/<name>` (contract 7.2). Its state lies in the artifact's row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from shared.auth.certificates import temporary_credentials
+from shared.base.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
+from shared.base.frozen import dataclass
+from shared.base.protocol import EXPIRY_GRACE_PERIOD, SIGNED_URL_CLOCK_SKEW
+from shared.base.types import UploadMode
+from shared.queue.artifacts.rows import ArtifactStore, Stored
+from shared.queue.artifacts.rules import (
+    MAX_PUT,
+    OPAQUE,
+    Artifact,
+    StorageType,
+    as_header,
+    disposition,
+    seen_length,
+    upload_life,
+)
+from shared.queue.artifacts.upload_urls import Relay
+from shared.queue.artifacts.uploads import Uploads
+from shared.queue.claims.work import Issuer
+from shared.queue.tasks.definition import Json
+from shared.queue.tasks.rules import Run
+from shared.runtime import Runtime
+from shared.store.interface import Storage
+
+UPLOAD_CREDENTIALS = timedelta(hours=24)
+DOWNLOAD_CREDENTIALS = timedelta(hours=1)
+_NAME = re.compile(r"t/([A-Za-z0-9_-]{22})/([0-9]{1,4})/([\x20-\x7e]+)")
+_NOT_IN_CLIENT_ID = re.compile(r"[^A-Za-z0-9!@/:.+|_-]")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutUrl:
+    """Where to PUT an object's data, until when, and with which headers."""
+
+    url: str
+    expires: datetime
+    headers: Mapping[str, str]
+
+
+def object_name(task_id: str, run_id: int, name: str) -> str:
+    """The name of an artifact's object."""
+    return f"t/{task_id}/{run_id}/{name}"
+
+
+class Objects:
+    """Objects of `object` artifacts. All methods raise ResourceNotFound for other names, and StorageUnavailable."""
+
+    def __init__(
+        self,
+        artifacts: ArtifactStore,
+        uploads: Uploads,
+        relay: Relay,
+        storage: Storage,
+        runtime: Runtime,
+        issuer: Issuer,
+        *,
+        mode: UploadMode,
+    ) -> None:
+        """`mode` is how data is put."""
+        self._artifacts = artifacts
+        self._uploads = uploads
+        self._relay = relay
+        self._mode = mode
+        self._blobs = storage.blobs
+        self._access = storage.access
+        self._runtime = runtime
+        self._issuer = issuer
+
+    async def known(self, name: str) -> Stored:
+        """The artifact behind an object."""
+        match = _NAME.fullmatch(name)
+        stored = await self._artifacts.get(match[1], int(match[2]), match[3]) if match else None
+        if stored is None or stored.artifact.storage_type is not StorageType.OBJECT:
+            raise ResourceNotFound(f"there is no object {name}")
+        return stored
+
+    async def finished(self, name: str) -> Stored:
+        """The artifact behind an object whose upload is finished."""
+        stored = await self.known(name)
+        if not stored.artifact.details.get("isFinished"):
+            raise ResourceNotFound(f"there is no object {name}")
+        return stored
+
+    def check_upload(self, stored: Stored, project_id: str, upload_id: str) -> None:
+        """Raises RequestConflict for another upload than the one that the artifact was created with."""
+        details = stored.artifact.details
+        if details["projectId"] != project_id or details.get("uploadId", upload_id) != upload_id:
+            raise RequestConflict("the object has another `projectId` or `uploadId`")
+
+    async def put_inline(self, stored: Stored, data: bytes, hashes: Mapping[str, str]) -> None:
+        """Stores the data of a small object. Raises RequestConflict when the upload is finished."""
+        self._check_open(stored)
+        await self._uploads.replace_object(stored, data, **_stated(stored.artifact, hashes))
+
+    async def put_url(self, stored: Stored, content_length: int, *, is_chunked: bool) -> PutUrl:
+        """Where to put the data. `is_chunked`: the client sends it in chunks, without its length.
+
+        Storage refuses chunks, so those come through this service. Raises RequestConflict when the upload is finished,
+        InputError if it is too large.
+        """
+        self._check_open(stored)
+        if content_length > MAX_PUT:
+            raise InputError(f"an object must not have more than {MAX_PUT} bytes")
+        if is_chunked and content_length > self._relay.limit:
+            raise InputError(
+                f"this client sends data in chunks, which is possible for at most {self._relay.limit} bytes: "
+                "create an `s3` artifact instead (generic-worker: createObjectArtifacts: false)"
+            )
+        now = self._runtime.now().replace(microsecond=0)
+        life = upload_life(content_length)
+        expires = min(now + life, stored.artifact.expires.replace(microsecond=0) + EXPIRY_GRACE_PERIOD)
+        headers = _headers(stored.artifact)
+        stated = {"Content-Length": str(content_length), "Content-Type": headers["content_type"]}
+        if is_chunked or (self._mode == "relay" and content_length <= self._relay.limit):
+            url = self._relay.url(stored.task_id, stored.run_id, stored.artifact, expires)
+            return PutUrl(url=url, expires=expires, headers=stated)
+        url = await self._access.write_blob(
+            stored.container, stored.path, start=now - SIGNED_URL_CLOCK_SKEW, expiry=expires
+        )
+        return PutUrl(
+            url=url,
+            expires=expires,
+            headers={
+                **stated,
+                "x-ms-blob-type": "BlockBlob",
+                "x-ms-blob-content-type": headers["content_type"],
+                "x-ms-blob-content-disposition": headers["content_disposition"],
+            },
+        )
+
+    async def add_hashes(self, stored: Stored, hashes: Mapping[str, str]) -> Stored:
+        """Notes hashes that are stated before the end of the upload. Raises RequestConflict, ServiceUnavailable."""
+        return stored if not hashes else await self._note(stored, **_stated(stored.artifact, hashes))
+
+    async def finish(self, stored: Stored, hashes: Mapping[str, str]) -> None:
+        """Finishes the upload of an object.
+
+        Raises InputError if no data has come, RequestConflict for other hashes, ServiceUnavailable.
+        """
+        joined = _joined(stored.artifact, hashes)
+        if stored.artifact.details.get("isFinished"):
+            return
+        found = await self._blobs.properties(stored.container, stored.path)
+        if found is None:
+            raise InputError("no data has been uploaded")
+        length = seen_length(found.length, found.content_encoding)
+        await self._note(stored, length=length, hashes=joined, isFinished=True)
+
+    def upload_credentials(self, stored: Artifact, task_id: str, run_id: int, run: Run) -> Json:
+        """What a worker uploads the object with (contract 7.2)."""
+        name = object_name(task_id, run_id, stored.name)
+        now = self._runtime.now()
+        return self._credentials(
+            f"artifact-upload/{task_id}/{run_id}/on/{run.worker_group}/{run.worker_id}",
+            f"object:upload:{stored.details['projectId']}:{name}",
+            max(min(stored.expires, now + UPLOAD_CREDENTIALS), now),
+        )
+
+    def download_credentials(self, stored: Stored) -> Json:
+        """What a reader downloads the object with (contract 7.6)."""
+        task_id, run_id, name = stored.task_id, stored.run_id, stored.artifact.name
+        return self._credentials(
+            f"artifact-download/{task_id}/{run_id}/{name}",
+            f"object:download:{object_name(task_id, run_id, name)}",
+            self._runtime.now() + DOWNLOAD_CREDENTIALS,
+        )
+
+    def _credentials(self, client_id: str, scope: str, expiry: datetime) -> Json:
+        return temporary_credentials(
+            client_id=_NOT_IN_CLIENT_ID.sub("_", client_id),
+            scopes=[scope],
+            start=self._runtime.now(),
+            expiry=expiry,
+            issuer=self._issuer.client_id,
+            issuer_token=self._issuer.access_token,
+            seed=self._runtime.slugid() + self._runtime.slugid(),
+        )
+
+    @staticmethod
+    def _check_open(stored: Stored) -> None:
+        if stored.artifact.details.get("isFinished"):
+            raise RequestConflict("the object's upload is finished")
+
+    async def _note(self, stored: Stored, *, length: int | None = None, **details: Any) -> Stored:
+        artifact = replace(
+            stored.artifact,
+            details={**stored.artifact.details, **details},
+            length=stored.artifact.length if length is None else length,
+        )
+        noted = await self._artifacts.note(stored, artifact)
+        if noted is None:
+            raise ServiceUnavailable("the object is contended; send the call again")
+        return noted
+
+
+def hashes_of(stored: Stored) -> Mapping[str, str]:
+    """The hashes of an object's data that are known."""
+    hashes: Mapping[str, str] = stored.artifact.details.get("hashes", {})
+    return hashes
+
+
+def _joined(artifact: Artifact, hashes: Mapping[str, str]) -> Mapping[str, str]:
+    """Hashes once stated never change. Raises RequestConflict."""
+    known = artifact.details.get("hashes", {})
+    joined = {**known, **hashes}
+    if any(joined[name] != known[name] for name in known):
+        raise RequestConflict("the object has been stated to have other hashes")
+    return joined
+
+
+def _stated(artifact: Artifact, hashes: Mapping[str, str]) -> dict[str, Any]:
+    """The detail that keeps hashes, if there are any. Raises RequestConflict."""
+    return {"hashes": _joined(artifact, hashes)} if hashes else {}
+
+
+def _headers(artifact: Artifact) -> dict[str, str]:
+    return {
+        "content_type": as_header(artifact.content_type, OPAQUE),
+        "content_disposition": disposition(artifact.name),
+    }

@@ -1,0 +1,155 @@
+"""Finding artifacts, and where their content can be read (contract 7.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from urllib.parse import quote
+
+from shared.base.concurrency import both
+from shared.base.errors import InputError, ResourceExpired, ResourceNotFound
+from shared.base.protocol import SIGNED_URL_CLOCK_SKEW
+from shared.queue.artifacts.rows import ArtifactStore, Stored
+from shared.queue.artifacts.rules import OPAQUE, Artifact, StorageType, as_header, disposition
+from shared.queue.artifacts.uploads import Uploads
+from shared.queue.tasks.rows import TaskStore
+from shared.queue.tasks.rules import Task
+from shared.runtime import Runtime
+from shared.store import keys
+from shared.store.interface import Access
+
+LIFE = timedelta(minutes=30)
+"""Of the signed URLs. Azure judges a request by when it begins, so a long reading is not cut off."""
+MOST_LINKS = 50
+"""Links that are followed one after the other."""
+
+Authorise = Callable[[Sequence[str]], Awaitable[None]]
+"""Raises InsufficientScopes unless the caller may get artifacts of all these names."""
+
+
+class Reading:
+    """Reads artifacts, and signs URLs for their content."""
+
+    def __init__(
+        self,
+        tasks: TaskStore,
+        artifacts: ArtifactStore,
+        uploads: Uploads,
+        access: Access,
+        runtime: Runtime,
+        *,
+        public_base_url: str | None,
+    ) -> None:
+        """`public_base_url` is where `public/` content can be read without one."""
+        self._tasks = tasks
+        self._artifacts = artifacts
+        self._uploads = uploads
+        self._access = access
+        self._now = runtime.now
+        self._public_base_url = None if public_base_url is None else public_base_url.rstrip("/")
+
+    async def find(self, task_id: str, run_id: int, name: str, authorise: Authorise) -> Stored:
+        """An artifact that may be read now, links followed. The caller is authorised for `name` already.
+
+        Raises ResourceNotFound, ResourceExpired, InputError for a cycle of links, and what `authorise` raises.
+        """
+        return await self._follow(await self._artifacts.get(task_id, run_id, name), name, authorise)
+
+    async def find_latest(self, task_id: str, name: str, authorise: Authorise) -> Stored:
+        """As `find`, in the task's last run; most tasks have one run only, so that one is read beside the task."""
+        task, stored = await both(self._tasks.status(task_id), self._artifacts.get(task_id, 0, name))
+        run_id = last_run(task, task_id)
+        if run_id > 0:
+            stored = await self._artifacts.get(task_id, run_id, name)
+        return await self._follow(stored, name, authorise)
+
+    async def last_run(self, task_id: str) -> int:
+        """The number of a task's last run. Raises ResourceNotFound."""
+        return last_run(await self._tasks.status(task_id), task_id)
+
+    async def info(self, task_id: str, run_id: int, name: str) -> Artifact:
+        """What is known of an artifact, expired or not; links are not followed. Raises ResourceNotFound."""
+        stored = await self._artifacts.get(task_id, run_id, name)
+        if stored is None or stored.artifact.is_hidden:
+            raise _no_such(name)
+        return stored.artifact
+
+    async def page(
+        self, task_id: str, run_id: int | None, *, start: str, limit: int
+    ) -> tuple[list[Artifact], str | None]:
+        """A page of the artifacts of a run, or of the last one, by name, and where the next page starts.
+
+        Raises ResourceNotFound.
+        """
+        if run_id is None:
+            return await self._page(task_id, await self.last_run(task_id), start, limit)
+        last, page = await both(self.last_run(task_id), self._page(task_id, run_id, start, limit))
+        if run_id > last:
+            raise ResourceNotFound(f"task {task_id} has no run {run_id}")
+        return page
+
+    async def _page(self, task_id: str, run_id: int, start: str, limit: int) -> tuple[list[Artifact], str | None]:
+        return ([], None) if limit == 0 else await self._artifacts.page(task_id, run_id, start, limit)
+
+    async def url(self, stored: Stored) -> str:
+        """Where the content is. Raises ResourceNotFound if it has not come."""
+        artifact = stored.artifact
+        if artifact.storage_type is StorageType.REFERENCE:
+            return str(artifact.details["url"])
+        settled = await self._uploads.settled(stored)
+        if settled is None:
+            raise ResourceNotFound(f"the content of {artifact.name} has not been uploaded")
+        if self._public_base_url is not None and stored.container == keys.PUBLIC:
+            return f"{self._public_base_url}/{quote(stored.path)}"
+        start, expiry = self.window()
+        return await self._access.read_blob(
+            stored.container,
+            stored.path,
+            start=start,
+            expiry=expiry,
+            content_type=as_header(settled.content_type, OPAQUE),
+            content_disposition=disposition(settled.name),
+        )
+
+    def window(self) -> tuple[datetime, datetime]:
+        """From when to when a URL that is made now is valid."""
+        now = self._now().replace(microsecond=0)
+        return now - SIGNED_URL_CLOCK_SKEW, now + LIFE
+
+    async def _follow(self, stored: Stored | None, name: str, authorise: Authorise) -> Stored:
+        visited = [name]
+        while True:
+            if stored is None or stored.artifact.is_hidden:
+                raise _no_such(visited[-1])
+            if stored.artifact.expires < self._now():
+                raise ResourceExpired(f"artifact {visited[-1]} has expired")
+            if stored.artifact.storage_type is not StorageType.LINK:
+                return stored
+            target = str(stored.artifact.details["artifact"])
+            if target in visited:
+                raise InputError(f"the links from {name} lead in a circle")
+            if len(visited) > MOST_LINKS:
+                raise InputError(f"more than {MOST_LINKS} links lead on from {name}")
+            visited.append(target)
+            await authorise(visited)
+            if not is_name(target):
+                raise _no_such(target)
+            stored = await self._artifacts.get(stored.task_id, stored.run_id, target)
+
+
+def last_run(task: Task | None, task_id: str) -> int:
+    """The number of a task's last run. Raises ResourceNotFound for a task that does not exist or has none."""
+    if task is None:
+        raise ResourceNotFound(f"task {task_id} does not exist")
+    if not task.runs:
+        raise ResourceNotFound(f"task {task_id} has no runs")
+    return task.last_run_id
+
+
+def is_name(text: str) -> bool:
+    """Whether an artifact can have this name."""
+    return text.isascii() and text.isprintable()
+
+
+def _no_such(name: str) -> ResourceNotFound:
+    return ResourceNotFound(f"there is no artifact {name}")

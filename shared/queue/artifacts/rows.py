@@ -1,0 +1,321 @@
+"""Rows of artifacts in their task's partition, and of uploads that wait for their commit (design 3)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import cast
+
+from shared.base.dates import format_date, parse_date
+from shared.base.errors import ServiceError
+from shared.base.frozen import dataclass
+from shared.queue.artifacts.rules import MAX_OF_TASK, MAX_RUN, Artifact, StorageType, Upload
+from shared.queue.tasks.codec import SCHEMA, check_schema, compact
+from shared.runtime import Runtime, attempts
+from shared.store import keys
+from shared.store.interface import (
+    MAX_OPERATIONS,
+    Create,
+    Delete,
+    Merge,
+    Operation,
+    Replace,
+    Row,
+    Storage,
+    StorageUnavailable,
+    TransactionRefused,
+    Upsert,
+    Value,
+)
+from shared.store.partitions import rows_of
+
+_PER_TRANSACTION = MAX_OPERATIONS // 2
+
+
+class RunInactive(ServiceError):
+    """The run has no upload guard: it is not running."""
+
+
+class ArtifactChanged(ServiceError):
+    """There is an artifact of that name, or it has changed since it was read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stored:
+    """An artifact as read, and where."""
+
+    task_id: str
+    run_id: int
+    artifact: Artifact
+    etag: str
+
+    @property
+    def container(self) -> str:
+        """The container of its blob."""
+        return keys.container(self.artifact.name)
+
+    @property
+    def path(self) -> str:
+        """The path of its blob."""
+        return keys.path(self.task_id, self.run_id, self.artifact.name, self.artifact.version)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waiting:
+    """An upload whose block waits, or may wait, for its commit."""
+
+    task_id: str
+    run_id: int
+    name: str
+    content_type: str
+    version: str
+    """Of the artifact; "" when its content no longer comes this way, so that there is nothing to commit."""
+    until: datetime
+    """When its URL expires."""
+    key: str
+    etag: str
+
+    @property
+    def container(self) -> str:
+        """The container of its blob."""
+        return keys.container(self.name)
+
+    @property
+    def path(self) -> str:
+        """The path of its blob."""
+        return keys.path(self.task_id, self.run_id, self.name, self.version)
+
+
+class ArtifactStore:
+    """Reads and writes artifacts. The condition "the run is running" is a guard row in the same transaction."""
+
+    def __init__(self, storage: Storage, runtime: Runtime | None = None) -> None:
+        self._tables = storage.tables
+        self._runtime = runtime or Runtime()
+
+    async def write(
+        self, task_id: str, run_id: int, artifact: Artifact, until: datetime, *, old: Stored | None, guarded: bool
+    ) -> Stored:
+        """Creates the artifact, or replaces the one that was read, as it was read: one request.
+
+        Its content may be uploaded until `until`. Raises RunInactive (only if `guarded`), ArtifactChanged.
+        """
+        guard: list[Operation] = [Merge(keys.upload(run_id), {})] if guarded else []
+        operations = guard + operations_for(run_id, artifact, until, old=old)
+        try:
+            etags = await self._tables.transact(keys.TASKS, task_id, operations)
+        except TransactionRefused as refused:
+            if guarded and refused.index == 0:
+                raise RunInactive from refused
+            raise ArtifactChanged from refused
+        return Stored(task_id=task_id, run_id=run_id, artifact=artifact, etag=etags[len(guard)])
+
+    async def get(self, task_id: str, run_id: int, name: str) -> Stored | None:
+        """One point read."""
+        if run_id > MAX_RUN:
+            return None
+        row = await self._tables.get(keys.TASKS, task_id, keys.artifact(run_id, name))
+        if row is None:
+            return None
+        return Stored(task_id=task_id, run_id=run_id, artifact=decode(row), etag=row.etag)
+
+    async def page(self, task_id: str, run_id: int, start: str, limit: int) -> tuple[list[Artifact], str | None]:
+        """A page of a run's artifacts in the order of names, and where the next one starts."""
+        if run_id > MAX_RUN:
+            return [], None
+        first, end = keys.artifacts(run_id)
+        page = await self._tables.query(keys.TASKS, task_id, start=max(start, first), end=end, limit=limit)
+        return [decode(row) for row in page.rows], page.resume
+
+    async def note(self, stored: Stored, artifact: Artifact) -> Stored | None:
+        """Notes what has been found out about an artifact; None when it has changed since it was read."""
+        key = keys.artifact(stored.run_id, artifact.name)
+        try:
+            (etag,) = await self._tables.transact(
+                keys.TASKS, stored.task_id, [Replace(key, encode(artifact), stored.etag)]
+            )
+        except TransactionRefused:
+            return None
+        return replace(stored, artifact=artifact, etag=etag)
+
+    async def arrived(self, stored: Stored, *, encoding: str, length: int | None) -> bool:
+        """Notes what came through this service for an artifact that was read before.
+
+        If the artifact has changed since, other content may have come: then nothing is known of what is there. False
+        when it is gone, or its content comes another way by now. Raises StorageUnavailable.
+        """
+        known = replace(stored.artifact, is_present=True, is_settled=True, encoding=encoding, length=length)
+        latest: Stored | None = stored
+        artifact = known
+        async for attempt in attempts(self._runtime):
+            if attempt:
+                latest = await self.get(stored.task_id, stored.run_id, known.name)
+                if latest is not None:
+                    artifact = replace(latest.artifact, is_present=True, is_settled=False)
+            if latest is None or latest.artifact.version != known.version:
+                return False
+            if await self.note(latest, artifact) is not None:
+                return True
+        raise StorageUnavailable("the artifact is contended")
+
+    async def arrived_first(
+        self, task_id: str, run_id: int, name: str, etag: str, *, encoding: str, length: int | None
+    ) -> bool:
+        """Notes the first content of an artifact that was not read; False unless its run is running and its row is the
+        one that has this ETag. Raises StorageUnavailable."""
+        known: dict[str, Value] = {"isPresent": True, "isSettled": True, "encoding": encoding}
+        if length is not None:
+            known["length"] = length
+        operations = [Merge(keys.upload(run_id), {}), Merge(keys.artifact(run_id, name), known, etag)]
+        try:
+            await self._tables.transact(keys.TASKS, task_id, operations)
+        except TransactionRefused:
+            return False
+        return True
+
+    async def count(self, task_id: str) -> int:
+        """The artifacts of all runs of a task; counting ends at `MAX_OF_TASK`, or a page beyond it."""
+        number = 0
+        start, end = keys.ARTIFACTS
+        async for page in rows_of(self._tables, keys.TASKS, task_id, start=start, end=end, select=("upload",)):
+            number += len(page)
+            if number >= MAX_OF_TASK:
+                break
+        return number
+
+    async def forget(self, upload: Waiting) -> None:
+        """An upload is not waited for any more, unless it has been announced again since."""
+        try:
+            await self._tables.transact(keys.TASKS, upload.task_id, [Delete(upload.key, upload.etag)])
+        except TransactionRefused:
+            return
+
+    async def delete(self, stored: Stored) -> bool:
+        """Deletes an artifact with its waiting upload; False when it has changed since it was read."""
+        run_id, name = stored.run_id, stored.artifact.name
+        waiting = [Delete(keys.direct(run_id, name))] if stored.artifact.upload is Upload.DIRECT else []
+        try:
+            await self._tables.transact(keys.TASKS, stored.task_id, [*deletion(stored), *waiting])
+        except TransactionRefused as refused:
+            if refused.index == 0 or not waiting:
+                return False
+        else:
+            return True
+        try:  # its upload has been committed
+            await self._tables.transact(keys.TASKS, stored.task_id, deletion(stored))
+        except TransactionRefused:
+            return False
+        return True
+
+    async def waiting(self, task_id: str, run_id: int, name: str) -> Waiting | None:
+        """The upload of one artifact, if it waits."""
+        row = await self._tables.get(keys.TASKS, task_id, keys.direct(run_id, name))
+        return None if row is None else decode_waiting(row)
+
+    async def committed(self, task_id: str, uploads: Sequence[Waiting]) -> list[Waiting]:
+        """Notes that uploads are committed, fifty a request. Returns those announced again, or deleted, meanwhile."""
+        remaining, left = list(uploads), []
+        while remaining:
+            batch = remaining[:_PER_TRANSACTION]
+            operations: list[Operation] = []
+            for upload in batch:
+                key = keys.artifact(upload.run_id, upload.name)
+                operations += [Delete(upload.key, upload.etag), Merge(key, {"isPresent": True, "isSettled": False})]
+            try:
+                await self._tables.transact(keys.TASKS, task_id, operations)
+            except TransactionRefused as refused:
+                left.append(batch[refused.index // 2])
+                remaining.remove(left[-1])
+            else:
+                del remaining[:_PER_TRANSACTION]
+        return left
+
+
+def operations_for(run_id: int, artifact: Artifact, until: datetime, *, old: Stored | None) -> list[Operation]:
+    """What writes an artifact: new, or in place of one that was read, as it was read."""
+    key = keys.artifact(run_id, artifact.name)
+    values = encode(artifact)
+    operations: list[Operation] = [Create(key, values) if old is None else Replace(key, values, old.etag)]
+    is_direct = artifact.upload is Upload.DIRECT
+    if is_direct or (old is not None and old.artifact.upload is Upload.DIRECT):
+        waiting: dict[str, Value] = {
+            "name": artifact.name,
+            "contentType": artifact.content_type,
+            "version": artifact.version if is_direct else "",
+            "until": format_date(until),
+        }
+        operations.append(Upsert(keys.direct(run_id, artifact.name), waiting))
+    is_replaced = old is not None and old.artifact.has_blob and old.artifact.version != artifact.version
+    if is_replaced or artifact.storage_type is StorageType.OBJECT:
+        operations.append(Upsert(keys.STRAYS, {}))
+    return operations
+
+
+def deletion(stored: Stored) -> list[Operation]:
+    """The operations that delete an artifact if it is as it was read, and note its blob, which is deleted next."""
+    row = Delete(keys.artifact(stored.run_id, stored.artifact.name), stored.etag)
+    return [row, Upsert(keys.STRAYS, {})] if stored.artifact.has_blob else [row]
+
+
+WAITING_COLUMNS = ("name", "contentType", "version", "until")
+"""Properties of the row of an upload."""
+
+
+def decode_waiting(row: Row) -> Waiting:
+    """A row of an upload."""
+    return Waiting(
+        task_id=row.partition,
+        run_id=int(row.key.split("~")[1]),
+        name=str(row.values["name"]),
+        content_type=str(row.values["contentType"]),
+        version=str(row.values["version"]),
+        until=parse_date(str(row.values["until"])),
+        key=row.key,
+        etag=row.etag,
+    )
+
+
+def encode(artifact: Artifact) -> dict[str, Value]:
+    """Properties of an artifact's row; an unknown number has none."""
+    values: dict[str, Value | None] = {
+        "schema": SCHEMA,
+        "name": artifact.name,
+        "storageType": artifact.storage_type.value,
+        "contentType": artifact.content_type,
+        "expires": format_date(artifact.expires),
+        "version": artifact.version,
+        "operationId": artifact.operation_id,
+        "details": compact(artifact.details).decode(),
+        "upload": artifact.upload.value,
+        "contentLength": artifact.content_length,
+        "sentLength": artifact.sent_length,
+        "isPresent": artifact.is_present,
+        "isSettled": artifact.is_settled,
+        "encoding": artifact.encoding,
+        "length": artifact.length,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def decode(row: Row) -> Artifact:
+    """An artifact's row. Raises StorageUnavailable when later code has written it."""
+    check_schema(row)
+    values = row.values
+    return Artifact(
+        name=str(values["name"]),
+        storage_type=StorageType(str(values["storageType"])),
+        content_type=str(values["contentType"]),
+        expires=parse_date(str(values["expires"])),
+        version=str(values["version"]),
+        operation_id=str(values["operationId"]),
+        details=json.loads(str(values["details"])),
+        upload=Upload(str(values["upload"])),
+        content_length=cast("int | None", values.get("contentLength")),
+        sent_length=cast("int | None", values.get("sentLength")),
+        is_present=bool(values["isPresent"]),
+        is_settled=bool(values["isSettled"]),
+        encoding=str(values["encoding"]),
+        length=cast("int | None", values.get("length")),
+    )

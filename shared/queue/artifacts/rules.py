@@ -1,0 +1,311 @@
+"""Artifacts as values, and the rules about them that need no storage (contract 7)."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from shared.base.errors import InputError, RequestConflict
+from shared.base.frozen import dataclass
+from shared.base.protocol import CLIENT_CLOCK_SKEW
+from shared.base.types import UploadMode
+from shared.queue.tasks.rules import Run, State, Task
+
+AFTER_EXCEPTION = timedelta(minutes=25)
+"""How long after its end an exception run still takes artifacts (contract 7.1)."""
+MAX_RUN = 1000
+"""The largest number of a run."""
+MAX_NAME = 1024
+"""Characters of a name."""
+MAX_DETAILS = 15_000
+"""Characters of what a type stores of its own: URL, name, or message."""
+MAX_STORED = 32_000
+"""UTF-16 units of the same in JSON, where a control character takes six and a rare one two."""
+MAX_BLOCK = 4000 << 20
+"""Bytes of one block: what a bare PUT can bring straight to a blob."""
+MAX_PUT = 5000 << 20
+"""Bytes of a blob that is written with one request."""
+MAX_UNFINISHED = 100
+"""`blob` artifacts of a run whose upload is under way."""
+MAX_OF_TASK = 10_000
+"""Artifacts of a task, all runs together: they share a partition, and are listed and deleted with their task."""
+COUNTED_EVERY = 50
+"""New artifacts of a task after which a process counts all of them. A task may exceed `MAX_OF_TASK` by as many for each
+process, and an ordinary task never pays for a count."""
+MAX_PARTS = 50_000
+"""Blocks of a blob."""
+OPAQUE = "application/octet-stream"
+"""Said of content whose declared type cannot stand in a header."""
+DEFAULT_TYPE = "application/binary"
+
+
+class StorageType(StrEnum):
+    """Where the content of an artifact is."""
+
+    S3 = "s3"
+    OBJECT = "object"
+    BLOB = "blob"
+    AZURE = "azure"
+    REFERENCE = "reference"
+    LINK = "link"
+    ERROR = "error"
+
+
+ANNOUNCED_AT_ONCE = frozenset({StorageType.REFERENCE, StorageType.LINK, StorageType.ERROR})
+"""Types that are complete when they are created (contract 7.5)."""
+FINISHED_LATER = frozenset({StorageType.OBJECT, StorageType.BLOB})
+"""Types that are there only after a call that says so."""
+
+
+class Upload(StrEnum):
+    """How the content of an artifact comes into its blob."""
+
+    NONE = "none"
+    """There is none."""
+    DIRECT = "direct"
+    """A bare PUT brings a block, which this service commits."""
+    RELAY = "relay"
+    """A PUT to this service."""
+    CLIENT = "client"
+    """The client writes the blob itself, as a whole."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """An artifact of a run. Types that have no blob are settled from the start."""
+
+    name: str
+    storage_type: StorageType
+    content_type: str
+    expires: datetime
+    version: str = ""
+    """Distinguishes its content, and where that is, from others that had this name in this run."""
+    operation_id: str = ""
+    """The call that created it, or created it again, so that a call whose answer was lost knows its own."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What the type needs: `url`; `artifact`; `reason` and `message`; hashes and lengths; `uploadId`."""
+    upload: Upload = Upload.NONE
+    content_length: int | None = None
+    """Bytes of the content before any encoding, as the first request stated."""
+    sent_length: int | None = None
+    """The same, as the latest request stated: an encoding is recognised by it."""
+    is_present: bool = False
+    """Whether the content is known to be there."""
+    is_settled: bool = False
+    """Whether `encoding` and `length` have been looked at since the content came."""
+    encoding: str = ""
+    """Content-Encoding of the blob."""
+    length: int | None = None
+    """Bytes of the content before any encoding, as they were seen; None where that was not looked at, or is hidden."""
+
+    @property
+    def has_blob(self) -> bool:
+        return self.upload is not Upload.NONE
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether it is for readers as if it was not there: its upload has not been finished (trap 43)."""
+        return self.storage_type in FINISHED_LATER and not self.is_present
+
+    @property
+    def known_length(self) -> int | None:
+        """Bytes of the content: as its worker stated, else as they were seen."""
+        return self.length if self.content_length is None and self.is_settled else self.content_length
+
+
+def check_expires(expires: datetime, now: datetime) -> None:
+    """Raises InputError for an artifact that has expired already."""
+    if expires < now - CLIENT_CLOCK_SKEW:
+        raise InputError("`expires` must be in the future")
+
+
+def check_within_task(expires: datetime, task_expires: datetime) -> None:
+    """Raises InputError for an artifact that would outlive its task."""
+    if expires > task_expires:
+        raise InputError("the artifact must not expire after its task")
+
+
+def check_stored(artifact: Artifact) -> None:
+    """Raises InputError for an artifact that cannot be kept: its name, or what its type stores, is too large, or holds
+    half a character (a lone surrogate)."""
+    if len(artifact.name) > MAX_NAME:
+        raise InputError(f"the name must not have more than {MAX_NAME} characters")
+    if sum(len(str(value)) for value in artifact.details.values()) > MAX_DETAILS:
+        raise InputError(f"the artifact's properties must not have more than {MAX_DETAILS} characters")
+    try:
+        (artifact.name + artifact.content_type).encode()
+        stored = len(json.dumps(dict(artifact.details), ensure_ascii=False).encode("utf-16-le")) // 2
+    except UnicodeEncodeError:
+        raise InputError("the artifact's name and properties must be valid Unicode") from None
+    if stored > MAX_STORED:
+        raise InputError(f"the artifact's properties must not take more than {MAX_STORED} characters as JSON")
+
+
+def check_number(number: int) -> None:
+    """Raises RequestConflict for another artifact of a task that has `number` already, if that is the limit."""
+    if number >= MAX_OF_TASK:
+        raise RequestConflict(f"the task has {MAX_OF_TASK} artifacts or more: it can have no further ones")
+
+
+def check_unfinished(run: Run) -> None:
+    """Raises RequestConflict for too many `blob` artifacts at once that are not complete."""
+    if len(run.unfinished) > MAX_UNFINISHED:
+        raise RequestConflict(f"{MAX_UNFINISHED} `blob` artifacts are not complete yet: complete some of them")
+
+
+def known_run(task: Task | None, run_id: int) -> Run:
+    """The run that an artifact is for. Raises InputError if there is none, or it was never claimed (trap 8)."""
+    if task is None:
+        raise InputError("there is no such task")
+    if run_id > task.last_run_id:
+        raise InputError(f"task {task.task_id} has no run {run_id}")
+    run = task.runs[run_id]
+    if run.worker_group is None or run.worker_id is None:
+        raise InputError(f"run {run_id} of task {task.task_id} has not been claimed")
+    return run
+
+
+def check_run_takes_artifacts(run: Run, now: datetime) -> None:
+    """Raises RequestConflict unless the run is running, or an exception of the last minutes (contract 7.1)."""
+    if run.state is State.RUNNING:
+        return
+    if run.state is State.EXCEPTION and run.resolved is not None and now < run.resolved + AFTER_EXCEPTION:
+        return
+    raise RequestConflict(f"the run is {run.state.value}: artifacts can be created only while it is running")
+
+
+def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
+    """What a repeated creation makes of a stored artifact (contract 7.3). Raises RequestConflict.
+
+    The content stays where it is as long as it comes the same way, and may be replaced there. What refers to something
+    else from now on has another version: it is announced as such, and not as a repeat.
+    """
+    if wanted.storage_type is not StorageType.LINK and wanted.content_type != stored.content_type:
+        raise RequestConflict("the artifact exists with another content type")
+    if wanted.expires < stored.expires:
+        raise RequestConflict("the artifact exists and expires later")
+    to_link = (stored.storage_type, wanted.storage_type) == (StorageType.REFERENCE, StorageType.LINK)
+    same = stored.storage_type is wanted.storage_type and (
+        stored.storage_type is StorageType.REFERENCE or stored.details == wanted.details
+    )
+    if not same and not to_link:
+        raise RequestConflict("the artifact exists with other content")
+    if stored.storage_type is StorageType.BLOB and stored.is_present:
+        return replace(stored, expires=wanted.expires, operation_id=wanted.operation_id)
+    again = replace(wanted, content_type=stored.content_type, content_length=stored.content_length)
+    if wanted.upload is not stored.upload or wanted.details != stored.details:
+        return again
+    if wanted.upload is Upload.RELAY:  # what is there stays known until other content is
+        again = replace(
+            again,
+            is_present=stored.is_present,
+            is_settled=stored.is_settled,
+            encoding=stored.encoding,
+            length=stored.length,
+        )
+    return replace(again, version=stored.version)
+
+
+def upload_of(mode: UploadMode, content_length: int | None, relay_limit: int) -> Upload:
+    """How an `s3` artifact is uploaded, whose request states that length in bytes (design 8).
+
+    The relay sees the content's encoding. Storage forgets it, and it can be told from the content only where the length
+    is stated. So what states none is relayed in every mode; `auto` relays all that the relay is certain to take. Raises
+    InputError for what no block can hold.
+    """
+    if content_length is None:
+        return Upload.RELAY
+    if content_length > MAX_BLOCK:
+        raise InputError(f"an `s3` artifact must not have more than {MAX_BLOCK} bytes")
+    if mode == "auto":
+        return Upload.RELAY if _most_encoded(content_length) <= relay_limit else Upload.DIRECT
+    return Upload.DIRECT if mode == "direct" else Upload.RELAY
+
+
+def _most_encoded(content_length: int) -> int:
+    """Bytes that no encoder makes more of than it was given so many: a header with a name, and what cannot be
+    compressed, in blocks of which even poor encoders add less than a sixty-fourth."""
+    return content_length + (content_length >> 6) + 1024
+
+
+def part_id(number: int) -> str:
+    """Id of the block that is one part of a `blob` artifact, before base64."""
+    return f"part{number:05d}"
+
+
+def outlives_blocks(deadline: datetime, now: datetime) -> bool:
+    """Whether the task may be unresolved for longer than a block waits for its commit (a week, with a margin)."""
+    return deadline > now + timedelta(days=6)
+
+
+_UPLOAD_LIFE = timedelta(minutes=20)
+_BYTES_PER_SECOND = 1 << 20
+
+
+LONGEST_UPLOAD = timedelta(minutes=45)
+"""Life of a URL for uploads whose length is not known, and the longest of all."""
+
+
+def upload_life(content_length: int | None) -> timedelta:
+    """How long a URL for an upload of that size is needed: for retries, and for a slow line.
+
+    Azure judges a request by when it begins, so a shorter life never ends an upload that is under way.
+    """
+    if content_length is None:
+        return LONGEST_UPLOAD
+    return min(_UPLOAD_LIFE + timedelta(seconds=content_length // _BYTES_PER_SECOND), LONGEST_UPLOAD)
+
+
+UNDER_WAY = timedelta(hours=6)
+"""How long after its URL has expired an upload that began before may still end."""
+
+
+GZIP_HEAD = 1024
+"""Bytes of content by which gzip is recognised."""
+GZIP_TRAILER = 4
+"""Bytes at the end of gzip that state the length of what it was made of."""
+
+
+def begins_as_gzip(head: bytes, length: int) -> bool:
+    """Whether content of `length` bytes can be unpacked, as far as its first `GZIP_HEAD` bytes tell."""
+    reader = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        reader.decompress(head)
+    except zlib.error:
+        return False
+    return reader.eof or len(head) == GZIP_HEAD < length
+
+
+def is_made_of(content_length: int, trailer: bytes) -> bool:
+    """Whether gzip that ends so says that it was made of so many bytes, as far as 32 bits tell."""
+    return content_length % (1 << 8 * GZIP_TRAILER) == int.from_bytes(trailer, "little")
+
+
+def seen_length(length: int, encoding: str, trailer: bytes = b"") -> int | None:
+    """Bytes of the content that takes `length` bytes in its encoding and ends with `trailer`; None if unknown."""
+    if encoding in ("", "identity"):
+        return length
+    return int.from_bytes(trailer, "little") if encoding == "gzip" and len(trailer) == GZIP_TRAILER else None
+
+
+def normal_type(content_type: str) -> str:
+    """A content type without spaces around it: storage refuses, or forgets, what a header cannot end with."""
+    return content_type.strip()
+
+
+def as_header(text: str, otherwise: str) -> str:
+    """A text that can stand in a header: `otherwise` when it holds anything but printable ASCII, or only spaces."""
+    text = text.strip()
+    return text if text and text.isascii() and text.isprintable() else otherwise
+
+
+def disposition(name: str) -> str:
+    """Content-Disposition: shown in place, and saved under the last part of the name."""
+    last = name.rstrip("/").rsplit("/", 1)[-1] or "artifact"
+    quoted = last.replace("\\", "\\\\").replace('"', '\\"')
+    return f'inline; filename="{quoted}"'

@@ -1,0 +1,197 @@
+"""The URLs to which the content of an artifact is put (contract 7, 7.2, design 8).
+
+Workers that insist on an answer of 200, as S3 gives it, put through the service: the URLs of that route are signed and
+short-lived, as a storage service's own would be, and say everything that the upload needs.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from urllib.parse import quote, urlencode
+
+from shared.base import remembered
+from shared.base.concurrency import both
+from shared.base.errors import InputTooLarge, InsufficientScopes, RequestConflict, ResourceNotFound
+from shared.base.frozen import dataclass
+from shared.base.memo import Memo
+from shared.base.protocol import SIGNED_URL_CLOCK_SKEW
+from shared.queue.artifacts.rows import ArtifactStore, Stored
+from shared.queue.artifacts.rules import (
+    OPAQUE,
+    Artifact,
+    StorageType,
+    Upload,
+    as_header,
+    check_run_takes_artifacts,
+    disposition,
+    part_id,
+)
+from shared.queue.artifacts.uploads import BLOCK, Uploads
+from shared.queue.tasks.rows import TaskStore
+from shared.runtime import Runtime
+from shared.store import keys
+from shared.store.interface import Access
+
+RELAY_PREFIX = "/artifacts/relay"
+_SIGNED = ("type", "version", "until")
+"""Parameters of a URL that it is signed for, besides its path."""
+_EXPIRED = "the artifact has expired"
+
+
+class Relay:
+    """Hands out upload URLs, and takes what is put there."""
+
+    def __init__(
+        self,
+        tasks: TaskStore,
+        artifacts: ArtifactStore,
+        uploads: Uploads,
+        now: Callable[[], datetime],
+        *,
+        signing_keys: Sequence[str],
+        root_url: str,
+        limit: int,
+    ) -> None:
+        """The first key signs, all of them verify; `limit` in bytes an upload."""
+        self._tasks = tasks
+        self._artifacts = artifacts
+        self._uploads = uploads
+        self._now = now
+        self._keys = [hashlib.sha256(f"artifact-relay\n{key}".encode()).digest() for key in signing_keys]
+        self._root_url = root_url
+        self._rows: Memo[tuple[str, int, str, str], str] = Memo(remembered.ARTIFACT_ROWS)
+        self.limit = limit
+
+    def url(self, task_id: str, run_id: int, artifact: Artifact, expiry: datetime, etag: str = "") -> str:
+        """A URL to PUT the content of an artifact to, until `expiry` (whole seconds).
+
+        With the ETag of its row, as `Created` has it, the first content that comes to this process needs no read.
+        """
+        until = str(int(expiry.timestamp()))
+        words = (artifact.content_type, artifact.version, until)
+        signed = (task_id, str(run_id), artifact.name, *words)
+        query = {**dict(zip(_SIGNED, words, strict=True)), "signature": _signature(self._keys[0], *signed)}
+        if etag:
+            self._rows[task_id, run_id, artifact.name, artifact.version] = etag
+        encoded = base64.urlsafe_b64encode(artifact.name.encode()).rstrip(b"=").decode()
+        return f"{self._root_url}{RELAY_PREFIX}/{task_id}/{run_id}/{encoded}?{urlencode(query)}"
+
+    async def put(self, params: Mapping[str, str], query: Mapping[str, str], content: bytes, encoding: str) -> None:
+        """Stores what was put to a URL, whose parameters are `params` and `query`, with its Content-Encoding.
+
+        Raises InsufficientScopes for a URL that is not ours or has expired, InputTooLarge, ResourceNotFound when the
+        artifact has expired, RequestConflict when its content can no longer change or comes another way,
+        StorageUnavailable.
+        """
+        task_id, run_id, name = params["taskId"], params["runId"], _decoded(params["name"])
+        content_type, version, until = (query.get(word, "") for word in _SIGNED)
+        given = query.get("signature", "").encode(errors="replace")
+        signed = (task_id, run_id, name, content_type, version, until)
+        if not any(hmac.compare_digest(given, _signature(key, *signed).encode()) for key in self._keys):
+            raise InsufficientScopes("the signature of this URL is not valid")
+        if int(until) <= self._now().timestamp():
+            raise InsufficientScopes("this URL has expired: create the artifact again")
+        if len(content) > self.limit:
+            raise InputTooLarge(
+                f"an upload by this URL must not have more than {self.limit} bytes; state contentLength when you "
+                "create the artifact to upload straight to storage"
+            )
+        etag = self._rows.pop((task_id, int(run_id), name, version))
+        if etag is not None and await self._uploads.write_first(
+            task_id, int(run_id), name, version, etag, content, content_type, encoding
+        ):
+            return
+        stored = await self._open(task_id, int(run_id), name, version)
+        if stored.artifact.storage_type is StorageType.OBJECT:
+            await self._uploads.replace_object(stored, content, encoding)
+        elif not await self._uploads.write(stored, content, content_type, encoding):
+            raise ResourceNotFound(_EXPIRED)
+
+    async def _open(self, task_id: str, run_id: int, name: str, version: str) -> Stored:
+        """The artifact, if its content may still change, and comes this way."""
+        task, stored = await both(self._tasks.status(task_id), self._artifacts.get(task_id, run_id, name))
+        if task is None or stored is None or run_id > task.last_run_id:
+            raise ResourceNotFound(_EXPIRED)
+        if stored.artifact.version != version:
+            raise RequestConflict("the content of this artifact comes another way by now: create the artifact again")
+        if stored.artifact.storage_type is not StorageType.OBJECT:  # a call reports the end of an object's upload
+            check_run_takes_artifacts(task.runs[run_id], self._now())
+        return stored
+
+
+def _decoded(text: str) -> str:
+    """The name in a URL; one that is not ours gets no valid signature."""
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode("ascii")
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def _signature(key: bytes, *words: str) -> str:
+    """HMAC over the words, each with its length, so that no two lists of words read the same."""
+    text = "".join(f"{len(word)}:{word}\n" for word in words)
+    digest = hmac.digest(key, text.encode(errors="replace"), "sha256")
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UploadRequest:
+    """A PUT that brings the content, or a part of it."""
+
+    url: str
+    headers: Mapping[str, str]
+
+
+class UploadUrls:
+    """Signs URLs for uploads. All methods raise StorageUnavailable."""
+
+    def __init__(self, access: Access, relay: Relay, runtime: Runtime) -> None:
+        self._access = access
+        self._relay = relay
+        self._now = runtime.now
+
+    async def put_url(self, task_id: str, run_id: int, artifact: Artifact, until: datetime, etag: str = "") -> str:
+        """A URL for one PUT: of a block, through this service (`etag`: see `Relay.url`), or with the block-blob API."""
+        if artifact.upload is Upload.RELAY:
+            return self._relay.url(task_id, run_id, artifact, until, etag)
+        url = await self._write(task_id, run_id, artifact, until)
+        return _block(url, BLOCK) if artifact.upload is Upload.DIRECT else url
+
+    async def requests(
+        self, task_id: str, run_id: int, artifact: Artifact, sizes: list[int], until: datetime
+    ) -> list[UploadRequest]:
+        """The requests that upload a `blob`, one a part; for a whole one `sizes` is empty."""
+        url = await self._write(task_id, run_id, artifact, until)
+        if sizes:
+            return [
+                UploadRequest(url=_block(url, part_id(number)), headers={"content-length": str(size)})
+                for number, size in enumerate(sizes)
+            ]
+        details = artifact.details
+        headers = {
+            "content-length": str(details.get("transferLength", details["contentLength"])),
+            "x-ms-blob-type": "BlockBlob",
+            "x-ms-blob-content-type": as_header(artifact.content_type, OPAQUE),
+            "x-ms-blob-content-disposition": disposition(artifact.name),
+        }
+        if encoding := as_header(artifact.encoding, ""):
+            headers["x-ms-blob-content-encoding"] = encoding
+        return [UploadRequest(url=url, headers=headers)]
+
+    async def _write(self, task_id: str, run_id: int, artifact: Artifact, until: datetime) -> str:
+        return await self._access.write_blob(
+            keys.container(artifact.name),
+            keys.path(task_id, run_id, artifact.name, artifact.version),
+            start=self._now().replace(microsecond=0) - SIGNED_URL_CLOCK_SKEW,
+            expiry=until,
+        )
+
+
+def _block(url: str, block_id: str) -> str:
+    """A signed URL of a blob as the URL of one of its blocks."""
+    return f"{url}&comp=block&blockid={quote(base64.b64encode(block_id.encode()).decode(), safe='')}"

@@ -1,0 +1,261 @@
+"""Where the content of an artifact is put, and how what was put is committed (contract 7, 7.2, design 8).
+
+A bare PUT leaves a block that no reader sees. It becomes the blob when its artifact is first read, when the run is
+resolved, or by the expiry job where no resolution comes in time, or the PUT ends after it; whichever is first, and
+again at the resolution, so that the last PUT counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from shared.base.concurrency import in_waves
+from shared.base.errors import RequestConflict, ResourceNotFound, ServiceUnavailable
+from shared.queue.artifacts.rows import ArtifactStore, Stored, Waiting
+from shared.queue.artifacts.rules import (
+    GZIP_HEAD,
+    GZIP_TRAILER,
+    OPAQUE,
+    UNDER_WAY,
+    Artifact,
+    StorageType,
+    Upload,
+    as_header,
+    begins_as_gzip,
+    disposition,
+    is_made_of,
+    seen_length,
+)
+from shared.runtime import Runtime
+from shared.store import keys
+from shared.store.expiring import ExpiryStore
+from shared.store.interface import BlobMissing, BlobProperties, Storage
+
+BLOCK = "artifact"
+"""Id of the block that a bare PUT brings, before base64."""
+WIDTH = 16
+"""Commits in parallel."""
+
+
+class Uploads:
+    """The blobs behind artifacts. Every step may be repeated.
+
+    A client that has a URL for uploads may do to its blob what the URL allows: whatever is found there is an upload, or
+    none, and never a failure.
+    """
+
+    def __init__(self, storage: Storage, artifacts: ArtifactStore, expiry: ExpiryStore, runtime: Runtime) -> None:
+        self._blobs = storage.blobs
+        self._artifacts = artifacts
+        self._expiry = expiry
+        self._now = runtime.now
+        self._new_version = runtime.slugid
+
+    async def commit(self, task_id: str, uploads: Sequence[Waiting]) -> None:
+        """Commits uploads of a task; one that has not come waits for the expiry job. Raises StorageUnavailable."""
+        came = await in_waves(WIDTH, self._has_come, uploads)
+        committed = [upload for upload, is_there in zip(uploads, came, strict=True) if is_there]
+        await in_waves(WIDTH, self._wait_on, [upload for upload in uploads if upload not in committed])
+        for upload in await self._artifacts.committed(task_id, committed):
+            stored = await self._artifacts.get(task_id, upload.run_id, upload.name)
+            if stored is None or stored.artifact.version != upload.version:
+                await self._blobs.delete(upload.container, upload.path)
+
+    async def commit_one(self, task_id: str, run_id: int, name: str) -> None:
+        """Commits the upload of one artifact, if it still waits."""
+        waiting = await self._artifacts.waiting(task_id, run_id, name)
+        if waiting is not None:
+            await self.commit(task_id, [waiting])
+
+    async def settled(self, stored: Stored) -> Artifact | None:
+        """An artifact whose content is there, and what is known of it; None when the content has not come.
+
+        One that was looked at before costs nothing.
+        """
+        artifact = stored.artifact
+        if artifact.is_settled or not artifact.has_blob:
+            return artifact
+        if artifact.upload is Upload.RELAY and not artifact.is_present:
+            return None  # a blob may be there, of a PUT that was refused or has not been answered
+        if artifact.upload is Upload.DIRECT and not artifact.is_present:
+            await self._commit(stored.container, stored.path, artifact.name, artifact.content_type)
+        found = await self._blobs.properties(stored.container, stored.path)
+        if found is None:
+            return None
+        encoding = found.content_encoding
+        if artifact.upload is Upload.DIRECT and not encoding:
+            encoding = await self._detect(stored, found)
+        length = None
+        # The client of an `azure` artifact may go on writing its blob, as a log that grows: its length stays unknown.
+        if artifact.storage_type is not StorageType.AZURE and artifact.content_length is None:
+            length = seen_length(found.length, encoding, await self._trailer(stored, found) if encoding else b"")
+        seen = replace(artifact, is_present=True, is_settled=True, encoding=encoding, length=length)
+        if await self._artifacts.note(stored, seen) is None and await self._is_gone(stored):
+            await self._blobs.delete(stored.container, stored.path)
+            return None
+        return seen
+
+    async def write_first(
+        self,
+        task_id: str,
+        run_id: int,
+        name: str,
+        version: str,
+        etag: str,
+        content: bytes,
+        content_type: str,
+        encoding: str,
+    ) -> bool:
+        """Stores the first content that came through this service for an artifact, whose row had that ETag when it was
+        created: without a read. False where a read has to tell what may be done.
+
+        Nothing is overwritten, and nobody sees the blob until the row, which changes only while the run is running,
+        says that it is there. Raises StorageUnavailable.
+        """
+        container, path = keys.container(name), keys.path(task_id, run_id, name, version)
+        known = as_header(encoding, "")
+        if not await self._blobs.upload(
+            container,
+            path,
+            content,
+            content_type=as_header(content_type, OPAQUE),
+            content_encoding=known,
+            content_disposition=disposition(name),
+            only_new=True,
+        ):
+            return False
+        length = _length(content, known)
+        if await self._artifacts.arrived_first(task_id, run_id, name, etag, encoding=known, length=length):
+            return True
+        latest = await self._artifacts.get(task_id, run_id, name)
+        if latest is None or latest.artifact.version != version:
+            await self._blobs.delete(container, path)
+        return False
+
+    async def write(self, stored: Stored, content: bytes, content_type: str, encoding: str) -> bool:
+        """Stores content that came through this service; False when there is no such artifact any more."""
+        known = as_header(encoding, "")
+        await self._blobs.upload(
+            stored.container,
+            stored.path,
+            content,
+            content_type=as_header(content_type, OPAQUE),
+            content_encoding=known,
+            content_disposition=disposition(stored.artifact.name),
+        )
+        if await self._artifacts.arrived(stored, encoding=known, length=_length(content, known)):
+            return True
+        await self._blobs.delete(stored.container, stored.path)
+        return False
+
+    async def replace_object(self, stored: Stored, content: bytes, encoding: str = "", **details: Any) -> Stored:
+        """Stores the data of an object in a place of its own, and then says so, with `details`.
+
+        So what is slow, and lands after the upload was finished, changes nothing. Raises RequestConflict when the
+        upload is finished, ServiceUnavailable when the object was changed meanwhile.
+        """
+        if stored.artifact.details.get("isFinished"):
+            raise RequestConflict("the object's upload is finished")
+        details = {**stored.artifact.details, **details, "hasData": True}
+        new = replace(stored, artifact=replace(stored.artifact, version=self._new_version(), details=details))
+        await self._blobs.upload(
+            new.container,
+            new.path,
+            content,
+            content_type=as_header(new.artifact.content_type, OPAQUE),
+            content_encoding=as_header(encoding, ""),
+            content_disposition=disposition(new.artifact.name),
+        )
+        noted = await self._artifacts.note(stored, new.artifact)
+        if noted is None:
+            latest = await self._artifacts.get(stored.task_id, stored.run_id, stored.artifact.name)
+            if latest is not None and latest.artifact.version == new.artifact.version:
+                return latest  # it was noted, and the answer to that was lost
+            await self._blobs.delete(new.container, new.path)
+            if latest is None:
+                raise ResourceNotFound("the object has expired")
+            if latest.artifact.details.get("isFinished"):
+                raise RequestConflict("the object's upload is finished")
+            raise ServiceUnavailable("the object is contended; send the call again")
+        if "hasData" in stored.artifact.details:
+            await self._blobs.delete(stored.container, stored.path)
+        return noted
+
+    async def delete_all(self, task_id: str) -> None:
+        """Deletes every blob of a task, page by page, also those of artifacts that are gone or were replaced."""
+        for container in (keys.PRIVATE, keys.PUBLIC):
+            delete = partial(self._blobs.delete, container)
+            while paths := await self._blobs.list_paths(container, keys.paths(task_id)):
+                await in_waves(WIDTH, delete, paths)
+
+    async def _is_gone(self, stored: Stored) -> bool:
+        """Whether the artifact was deleted, or its content comes another way by now."""
+        latest = await self._artifacts.get(stored.task_id, stored.run_id, stored.artifact.name)
+        return latest is None or latest.artifact.version != stored.artifact.version
+
+    async def _has_come(self, upload: Waiting) -> bool:
+        """Commits what has come since the last commit. Nothing has: then the blob may be there already."""
+        if not upload.version:
+            return False
+        if await self._commit(upload.container, upload.path, upload.name, upload.content_type):
+            return True
+        return await self._blobs.properties(upload.container, upload.path) is not None
+
+    async def _wait_on(self, upload: Waiting) -> None:
+        """An upload may still be under way: the expiry job looks again and again, until that cannot be."""
+        now = self._now()
+        if upload.version and now < upload.until + UNDER_WAY:
+            await self._expiry.upload(upload.task_id, upload.run_id, upload.name, max(upload.until, now))
+        else:
+            await self._artifacts.forget(upload)
+
+    async def _commit(self, container: str, path: str, name: str, content_type: str) -> bool:
+        """Only of a block that is new: a blob that was committed before keeps the encoding that was found out."""
+        return await self._blobs.commit_blocks(
+            container,
+            path,
+            [BLOCK],
+            content_type=as_header(content_type, OPAQUE),
+            content_encoding="",
+            content_disposition=disposition(name),
+            only_new=True,
+        )
+
+    async def _detect(self, stored: Stored, found: BlobProperties) -> str:
+        """Storage does not keep the encoding that a bare PUT states, so it is told from the content.
+
+        Workers state the length before they encode. What has another length was encoded, if it is gzip; what has the
+        same length only if it also ends as gzip of so many bytes does. That is noted only on the content that was
+        looked at: another one may have been committed meanwhile.
+        """
+        if not begins_as_gzip(await self._part(stored, 0, GZIP_HEAD), found.length):
+            return ""
+        is_as_stated = found.length == stored.artifact.sent_length
+        if is_as_stated and not is_made_of(found.length, await self._trailer(stored, found)):
+            return ""
+        await self._blobs.set_headers(
+            stored.container,
+            stored.path,
+            content_type=as_header(stored.artifact.content_type, OPAQUE),
+            content_encoding="gzip",
+            content_disposition=disposition(stored.artifact.name),
+            etag=found.etag,
+        )
+        return "gzip"
+
+    async def _trailer(self, stored: Stored, found: BlobProperties) -> bytes:
+        return await self._part(stored, max(found.length - GZIP_TRAILER, 0), GZIP_TRAILER)
+
+    async def _part(self, stored: Stored, start: int, limit: int) -> bytes:
+        """Some bytes of the content; none where it is gone."""
+        try:
+            return await self._blobs.download(stored.container, stored.path, start=start, limit=limit)
+        except BlobMissing:
+            return b""
+
+
+def _length(content: bytes, encoding: str) -> int | None:
+    return seen_length(len(content), encoding, content[-GZIP_TRAILER:])

@@ -1,0 +1,293 @@
+"""Turns received pending messages into claims (design 4): each on its own, so that none costs another its claim."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared.base.concurrency import both, in_waves, together
+from shared.base.errors import ResourceNotFound, ServiceUnavailable
+from shared.base.retrying import UNCLAIMED_MESSAGE
+from shared.queue.claims import rules as claims
+from shared.queue.claims.handing_out import HandingOut, Prepared, note_defect
+from shared.queue.claims.rules import NotClaimed, Verdict, Worker
+from shared.queue.pools.worker_rows import WorkerRecord
+from shared.queue.pools.workers import WorkRequest
+from shared.queue.tasks.definitions import MOST_IN_ANSWER, Share
+from shared.queue.tasks.effects import Decision, PutClaim, PutPending, TakeLease
+from shared.queue.tasks.executor import Executor, Stores
+from shared.queue.tasks.messages import PendingMessage
+from shared.queue.tasks.rows import CommitLost, Loaded
+from shared.queue.tasks.rules import MessageHandle, Task
+from shared.runtime import attempts
+from shared.store.interface import ReceiptLost, StorageUnavailable
+
+log = logging.getLogger("taskcluster.claims")
+
+UNREAD_FOR = timedelta(minutes=5)
+"""How long after its run became pending a task is claimed without being read first.
+
+Later the reconciler may have replaced the run's message more often than the row keeps the ids of commits. A claim that
+is refused then would be in doubt, and its run hidden for a lease.
+"""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Attempt:
+    """A message that may become a claim, and the handle by which it is held as far as is known."""
+
+    message: PendingMessage
+    task_queue_id: str
+    worker: Worker
+    held: MessageHandle
+
+
+class Claiming:
+    """Claims what pending messages name."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        executor: Executor,
+        handing_out: HandingOut,
+        first_claim: timedelta,
+    ) -> None:
+        """`first_claim` is how long a claim lasts until it is renewed."""
+        self._stores = stores
+        self._executor = executor
+        self._handing_out = handing_out
+        self._first_claim = first_claim
+        self._runtime = stores.runtime
+
+    async def claim(
+        self,
+        task_queue_id: str,
+        messages: Sequence[PendingMessage],
+        worker: Worker,
+        record: WorkerRecord,
+        work_request: WorkRequest,
+    ) -> list[Loaded]:
+        """Claims for the worker the runs of the messages received; the claimed run is the last one of each task.
+
+        An attempt that fails, for whatever reason, lets its message go and leaves the others alone; so does one whose
+        definition does not fit into the answer any more. Nothing is claimed
+        when the worker may not be given a run in this request any more. Raises StorageUnavailable or ServiceUnavailable
+        when that is why nothing was claimed; a defect is logged and counted.
+        """
+        unavailable: list[Exception] = []
+        share = self._stores.tasks.definitions.share(MOST_IN_ANSWER)
+
+        async def attempt(message: PendingMessage) -> Prepared | None:
+            at = _Attempt(message=message, task_queue_id=task_queue_id, worker=worker, held=message.handle)
+            try:
+                return await self._attempt(at, share)
+            except (StorageUnavailable, ServiceUnavailable) as failure:
+                unavailable.append(failure)
+                await self._let_go(at, 0)
+            except Exception:
+                note_defect(self._runtime, "claim", message.task_id, task_queue_id)
+                await self._let_go(at, _back_off(message))
+            return None
+
+        outcomes = await in_waves(max(len(messages), 1), attempt, messages)
+        prepared = await self._one_of_each_task([outcome for outcome in outcomes if outcome is not None])
+        delivered: list[Loaded] = []
+        if prepared:
+            delivered = await self._handing_out.hand_out(task_queue_id, prepared, record, work_request, unavailable)
+        if unavailable and not delivered:
+            raise unavailable[0]
+        return delivered
+
+    async def _one_of_each_task(self, prepared: Sequence[Prepared]) -> Sequence[Prepared]:
+        """Without further claims of a run that was received more than once, as a put that was sent again may leave two
+        messages: one transaction cannot hold both, and in doubt about one of them the other would be given back.
+
+        Their messages are shown again later, when the run is in the claim of the first one.
+        """
+        first = {each.task.task_id: each for each in reversed(prepared)}
+        await together(*(each.drop() for each in prepared if first[each.task.task_id] is not each))
+        return [each for each in prepared if first[each.task.task_id] is each]
+
+    async def _attempt(self, at: _Attempt, share: Share) -> Prepared | None:
+        """One message, by the table of design 4, up to its rows; None when it does not lead to a claim."""
+        message = at.message
+        now = self._runtime.now()
+        taken_until = now + self._first_claim
+        timer = PutClaim(task_id=message.task_id, run_id=message.run_id, taken_until=taken_until, started=now)
+        lease = TakeLease(
+            handle=message.handle,
+            task_queue_id=at.task_queue_id,
+            task_id=message.task_id,
+            run_id=message.run_id + 1,
+            hint_id=message.hint_id,
+            visible=taken_until,
+        )
+        ahead = self._stores.write_ahead()
+        read: Loaded | None
+        try:
+            if (last := self._last_committed(at, now, share)) is not None:
+                await ahead.ensure((timer, lease))
+                read = last
+            else:
+                read, _ = await both(self._stores.tasks.load(message.task_id, share), ahead.ensure((timer, lease)))
+        except ReceiptLost:
+            await ahead.withdraw()
+            return None
+        except Exception:
+            at.held = ahead.handle(lease) or at.held
+            await ahead.withdraw()
+            raise
+        at.held = ahead.handle(lease) or at.held
+        age = self._age(message)
+        if read is None or read.task.task_queue_id != at.task_queue_id:
+            await ahead.withdraw()
+            await self._dispose(at, None, claims.judge(None, message.hint_id, age, now))
+            return None
+
+        def decide(loaded: Loaded) -> Decision:
+            return claims.decide(loaded.task, message.hint_id, age, at.worker, at.held, taken_until, now)
+
+        def exhaust(loaded: Loaded, _: datetime) -> Decision:
+            decision = decide(loaded)
+            if decision.task is not None and decision.task.is_resolved:
+                return decision
+            raise NotClaimed(loaded.task, Verdict.LATER)
+
+        try:
+            decision = decide(read)
+            if decision.task is not None and decision.task.is_resolved:
+                await self._executor.carry_out(read, exhaust, ahead)
+                return None
+            await ahead.ensure(decision.ahead)
+        except NotClaimed as refused:
+            await ahead.withdraw()
+            await self._dispose(at, refused.task, refused.verdict)
+            return None
+        except (ReceiptLost, ResourceNotFound):
+            await ahead.withdraw()
+            return None
+
+        async def release(is_later: bool) -> None:
+            await self._let_go(at, _back_off(message) if is_later else 0)
+
+        claim_id = self._runtime.slugid()
+        return Prepared(read=read, decision=decision, ahead=ahead, claim_id=claim_id, release=release)
+
+    def _last_committed(self, at: _Attempt, now: datetime, share: Share) -> Loaded | None:
+        """The task as this process has committed it last, if by that the message is the one of its pending run.
+
+        Then the claim is committed on that version without a read; everything else is decided on one (design 2.8).
+        Raises NoRoom.
+        """
+        message, tasks = at.message, self._stores.tasks
+        last = tasks.last_committed(message.task_id)
+        if last is None or last.task.task_queue_id != at.task_queue_id:
+            return None
+        verdict = claims.judge(last.task, message.hint_id, self._age(message), now)
+        if verdict is not Verdict.CLAIM or message.run_id != last.task.last_run_id:
+            return None
+        if now - last.task.last_run.scheduled > UNREAD_FOR:
+            return None
+        return tasks.last_committed(message.task_id, share)
+
+    async def _let_go(self, at: _Attempt, seconds: float) -> None:
+        """The attempt failed: the message says again what it said, and the next poller may try."""
+        try:
+            await self._put_back(at, seconds)
+        except StorageUnavailable:
+            log.warning("a message of task %s could not be let go", at.message.task_id, extra={"action": "not_let_go"})
+
+    async def _put_back(self, at: _Attempt, seconds: float) -> None:
+        """Shows a message, as it was polled, again after that many seconds, unless another worker has it by now."""
+        message = at.message
+        visible = self._runtime.now() + timedelta(seconds=seconds) if seconds else None
+        try:
+            await self._stores.messages.move_pending(
+                at.held, at.task_queue_id, message.task_id, message.run_id, message.hint_id, visible
+            )
+        except ReceiptLost:
+            return
+
+    def _age(self, message: PendingMessage) -> float:
+        return (self._runtime.now() - message.inserted).total_seconds()
+
+    async def _dispose(self, at: _Attempt, task: Task | None, verdict: Verdict) -> None:
+        """A message that leads to no claim is removed, hidden or put back (design 4)."""
+        if verdict is Verdict.REMOVE:
+            await self._stores.messages.remove(at.held)
+        elif verdict is Verdict.HIDE and task is not None:
+            try:
+                await self._stores.messages.move_pending(
+                    at.held,
+                    task.task_queue_id,
+                    task.task_id,
+                    task.last_run_id + 1,
+                    at.message.hint_id,
+                    task.last_run.taken_until,
+                )
+            except ReceiptLost:
+                return
+        else:
+            await self._put_back(at, _back_off(at.message))
+
+    async def claim_by_task(
+        self,
+        read: Loaded,
+        run_id: int,
+        worker: Worker,
+        taken_until: datetime,
+        record: WorkerRecord,
+        work_request: WorkRequest,
+    ) -> Loaded:
+        """claimTask's claim. Raises ResourceNotFound, RequestConflict, ServiceUnavailable, StorageUnavailable."""
+        hint_id = self._runtime.slugid()
+        unavailable: list[Exception] = []
+
+        def decide(loaded: Loaded, now: datetime) -> Decision:
+            return claims.claim_by_task(loaded.task, run_id, worker, taken_until, now, hint_id)
+
+        async for attempt in attempts(self._runtime):
+            if attempt:
+                read = await self._read_again(read)
+            decision = decide(read, self._runtime.now())
+            if not decision.ahead:  # a repeat, of which the rows are there
+                try:
+                    committed = await self._executor.commit_once(read, decision, self._stores.write_ahead())
+                except CommitLost:
+                    continue
+                await self._executor.follow_up(committed, decision)
+                return committed
+            prepared = await self._prepared(read, decision)
+            claimed = await self._handing_out.hand_out(
+                read.task.task_queue_id, [prepared], record, work_request, unavailable
+            )
+            if claimed:
+                return claimed[0]
+            if unavailable or work_request.ended.is_set():
+                break
+        who = f"worker {worker.worker_group}/{worker.worker_id}"
+        raise unavailable[0] if unavailable else ServiceUnavailable(f"{who} gets no work at present")
+
+    async def _read_again(self, read: Loaded) -> Loaded:
+        latest = await self._stores.tasks.load_again(read)
+        if latest is None:
+            raise ResourceNotFound(f"task {read.task.task_id} does not exist")
+        return latest
+
+    async def _prepared(self, read: Loaded, decision: Decision) -> Prepared:
+        """A claim with messages of its own, of which the lease goes where the claim comes to nothing."""
+        ahead = self._stores.write_ahead()
+        await ahead.ensure(decision.ahead)
+
+        async def release(is_later: bool) -> None:
+            await ahead.withdraw(keep=[effect for effect in decision.ahead if not isinstance(effect, PutPending)])
+
+        claim_id = self._runtime.slugid()
+        return Prepared(read=read, decision=decision, ahead=ahead, claim_id=claim_id, release=release)
+
+
+def _back_off(message: PendingMessage) -> float:
+    """Seconds until a message is shown again: doubling with each time that it was polled."""
+    return UNCLAIMED_MESSAGE.pause(message.dequeue_count - 1)

@@ -1,0 +1,319 @@
+"""Endpoints for workers, to claim, reclaim and report: models, rows and handlers (contract 2.1 to 2.3, 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints
+
+from shared.api.answer import Answer, json_answer
+from shared.api.endpoint import Call, Endpoint
+from shared.base.dates import format_date
+from shared.base.types import Closed, Date, Id, OneOf, RunId, Unique, optional
+from shared.queue.claims.poll_urls import LONGEST_ANSWER
+from shared.queue.claims.rules import Worker
+from shared.queue.claims.work import Claim
+from shared.queue.services import ClaimServices
+from shared.queue.tasks.models import TaskResponse, TaskStatus, TaskStatusResponse
+from shared.queue.tasks.rules import REPORTED, Resolved
+
+Url = Annotated[str, StringConstraints(pattern=r"^https?://")]
+NotEmpty = Annotated[str, StringConstraints(min_length=1)]
+
+
+class Credentials(Closed):
+    """Temporary credentials of a task; `certificate` is JSON text."""
+
+    clientId: NotEmpty
+    accessToken: NotEmpty
+    certificate: NotEmpty
+
+
+class ClaimWorkRequest(Closed):
+    """Who asks for work, and for how many tasks at most."""
+
+    workerGroup: Id
+    workerId: Id
+    tasks: Annotated[int, Field(ge=1, le=32)] = 1
+    xmlMessage: Annotated[str, StringConstraints(max_length=LONGEST_ANSWER)] = optional()
+    """The answer of a poll URL, as it is: then only its messages are claimed."""
+
+
+class PollTaskUrl(Closed):
+    """Where to poll the pending messages of one priority, and where to delete them.
+
+    In the latter, `{{messageId}}` and `{{popReceipt}}` stand for the message's, URI-encoded.
+    """
+
+    signedPollUrl: Url
+    signedDeleteUrl: Url
+
+
+class PollTaskUrlsResponse(Closed):
+    """Signed URLs, the highest priority first."""
+
+    queues: list[PollTaskUrl]
+    expires: Date
+
+
+class TaskReclaimResponse(Closed):
+    """A claim that was renewed."""
+
+    status: TaskStatus
+    runId: RunId
+    workerGroup: Id
+    workerId: Id
+    takenUntil: Date
+    credentials: Credentials
+
+
+class TaskClaimResponse(TaskReclaimResponse):
+    """A run that a worker holds until takenUntil."""
+
+    task: TaskResponse
+
+
+class ClaimWorkResponse(Closed):
+    """The claims; none when there was no work."""
+
+    tasks: Unique[TaskClaimResponse]
+
+
+class TaskClaimRequest(Closed):
+    """Who claims a given run."""
+
+    workerGroup: Id
+    workerId: Id
+
+
+class TaskExceptionRequest(Closed):
+    """Why a run could not be brought to an end."""
+
+    reason: Annotated[str, OneOf(REPORTED)]
+
+
+async def claim_work(services: ClaimServices, call: Call) -> Answer:
+    """claimWork."""
+    request = call.payload(ClaimWorkRequest)
+    await call.authorise({"workerGroup": request.workerGroup, "workerId": request.workerId})
+    task_queue_id, count = call.params["taskQueueId"], request.tasks
+    worker = Worker(worker_group=request.workerGroup, worker_id=request.workerId)
+    wait = services.settings.long_poll_seconds if call.may_wait else 0.0
+    if "xmlMessage" not in request.model_fields_set:
+        claims = await services.work.claim_work(task_queue_id, worker, count, wait)
+    else:
+        claims = await services.work.claim_polled(task_queue_id, worker, count, request.xmlMessage, wait)
+    if not claims:
+        if not call.may_wait:
+            await call.pause()
+        return json_answer({"tasks": []}, headers=advice(services.back_off.in_vain(task_queue_id)))
+    services.back_off.worked(task_queue_id)
+    return json_answer({"tasks": [claimed(claim) for claim in claims]})
+
+
+async def poll_task_urls(services: ClaimServices, call: Call) -> Answer:
+    """pollTaskUrls."""
+    task_queue_id = call.params["taskQueueId"]
+    urls, expires = await services.poll_urls.of_pool(task_queue_id)
+    answer = {
+        "queues": [{"signedPollUrl": url.poll, "signedDeleteUrl": url.delete} for url in urls],
+        "expires": format_date(expires),
+    }
+    return json_answer(answer, headers=advice(services.back_off.in_vain(task_queue_id)))
+
+
+def advice(seconds: int) -> Mapping[str, str]:
+    """The header that asks for a pause."""
+    return {"retry-after": str(seconds)} if seconds else {}
+
+
+async def claim_task(services: ClaimServices, call: Call) -> Mapping[str, Any]:
+    """claimTask."""
+    request = call.payload(TaskClaimRequest)
+    read = await services.work.found_for_claim(call.params["taskId"])
+    provisioner_id, worker_type = read.task.task_queue_id.split("/", 1)
+    await call.authorise(
+        {
+            "provisionerId": provisioner_id,
+            "workerType": worker_type,
+            "workerGroup": request.workerGroup,
+            "workerId": request.workerId,
+        }
+    )
+    worker = Worker(worker_group=request.workerGroup, worker_id=request.workerId)
+    return claimed(await services.work.claim_task(read, call.run_id, worker))
+
+
+async def reclaim_task(services: ClaimServices, call: Call) -> Mapping[str, Any]:
+    """reclaimTask: as a claim, without the definition."""
+    claim = await services.work.reclaim_task(call.params["taskId"], call.run_id)
+    shown = claimed(claim)
+    del shown["task"]
+    return shown
+
+
+async def report_completed(services: ClaimServices, call: Call) -> Mapping[str, Any]:
+    """reportCompleted; a legacy body `{"success": false}` means failed (contract 2.4)."""
+    failed = isinstance(call.raw_body, dict) and call.raw_body.get("success") is False
+    return await _report(services, call, Resolved.FAILED if failed else Resolved.COMPLETED)
+
+
+async def report_failed(services: ClaimServices, call: Call) -> Mapping[str, Any]:
+    """reportFailed."""
+    return await _report(services, call, Resolved.FAILED)
+
+
+async def report_exception(services: ClaimServices, call: Call) -> Mapping[str, Any]:
+    """reportException."""
+    reason = Resolved(call.payload(TaskExceptionRequest).reason)
+    task = await services.lifecycle.report_exception(call.params["taskId"], call.run_id, reason)
+    return {"status": task.as_json()}
+
+
+async def _report(services: ClaimServices, call: Call, resolution: Resolved) -> Mapping[str, Any]:
+    task = await services.lifecycle.report(call.params["taskId"], call.run_id, resolution)
+    return {"status": task.as_json()}
+
+
+def claimed(claim: Claim) -> dict[str, Any]:
+    """A claim as workers see it (contract 5.2)."""
+    run = claim.task.runs[claim.run_id]
+    return {
+        "status": claim.task.as_json(),
+        "runId": claim.run_id,
+        "workerGroup": run.worker_group,
+        "workerId": run.worker_id,
+        "takenUntil": format_date(claim.taken_until),
+        "task": claim.definition,
+        "credentials": claim.credentials,
+    }
+
+
+ENDPOINTS: tuple[Endpoint[ClaimServices], ...] = (
+    Endpoint(
+        name="claimWork",
+        method="POST",
+        route="/claim-work/<taskQueueId>",
+        handler=claim_work,
+        title="Claim Work",
+        description="Claims pending tasks of a task queue for a worker. If there are none, waits up to 20 seconds for "
+        "some, and then returns an empty list: a call that comes gets them. With `xmlMessage`, the answer of a "
+        "URL of pollTaskUrls, it claims the tasks named there without waiting. If there is no work, "
+        "`Retry-After` says how long to wait before the next call.",
+        category="Worker Interface",
+        scopes={
+            "AllOf": ["queue:claim-work:<taskQueueId>", "queue:worker-id:<workerGroup>/<workerId>"],
+        },
+        input=ClaimWorkRequest,
+        input_schema="claim-work-request",
+        output=ClaimWorkResponse,
+        output_schema="claim-work-response",
+        waits=True,
+        raw_slash=True,
+    ),
+    Endpoint(
+        name="pollTaskUrls",
+        method="GET",
+        route="/poll-task-url/<taskQueueId>",
+        handler=poll_task_urls,
+        title="Get Urls to Poll Pending Tasks",
+        description="Signed URLs of a task queue's Azure queues, the highest priority first. A worker polls them in "
+        "turn and, when the answer contains `<MessageId>`, passes it to claimWork as `xmlMessage`. "
+        "Request new URLs before these expire.",
+        category="Worker Interface",
+        scopes={
+            "AnyOf": [
+                "queue:poll-task-urls:<taskQueueId>",
+                {"AllOf": ["queue:poll-task-urls", "assume:worker-type:<taskQueueId>"]},
+            ]
+        },
+        output=PollTaskUrlsResponse,
+        output_schema="poll-task-urls-response",
+        stability="experimental",
+        raw_slash=True,
+    ),
+    Endpoint(
+        name="claimTask",
+        method="POST",
+        route="/task/<taskId>/runs/<runId>/claim",
+        handler=claim_task,
+        title="Claim Task",
+        description="Claims a given pending run, for workers that poll Azure queues themselves.",
+        category="Worker Interface",
+        scopes={
+            "AnyOf": [
+                {
+                    "AllOf": [
+                        "queue:claim-task:<provisionerId>/<workerType>",
+                        "queue:worker-id:<workerGroup>/<workerId>",
+                    ]
+                },
+                {
+                    "AllOf": [
+                        "queue:claim-task",
+                        "assume:worker-type:<provisionerId>/<workerType>",
+                        "assume:worker-id:<workerGroup>/<workerId>",
+                    ]
+                },
+            ]
+        },
+        input=TaskClaimRequest,
+        input_schema="task-claim-request",
+        output=TaskClaimResponse,
+        output_schema="task-claim-response",
+        stability="deprecated",
+    ),
+    Endpoint(
+        name="reclaimTask",
+        method="POST",
+        route="/task/<taskId>/runs/<runId>/reclaim",
+        handler=reclaim_task,
+        title="Reclaim task",
+        description="Renews the claim of a running run, with fresh credentials. After a conflict the worker stops "
+        "the task and drops the run.",
+        category="Worker Interface",
+        scopes="queue:reclaim-task:<taskId>/<runId>",
+        output=TaskReclaimResponse,
+        output_schema="task-reclaim-response",
+    ),
+    Endpoint(
+        name="reportCompleted",
+        method="POST",
+        route="/task/<taskId>/runs/<runId>/completed",
+        handler=report_completed,
+        title="Report Run Completed",
+        description="Reports a run completed, resolving it as `completed`.",
+        category="Worker Interface",
+        scopes="queue:resolve-task:<taskId>/<runId>",
+        output=TaskStatusResponse,
+        output_schema="task-status-response",
+    ),
+    Endpoint(
+        name="reportFailed",
+        method="POST",
+        route="/task/<taskId>/runs/<runId>/failed",
+        handler=report_failed,
+        title="Report Run Failed",
+        description="Reports a run failed, resolving it as `failed`: its code ran and did not succeed.",
+        category="Worker Interface",
+        scopes="queue:resolve-task:<taskId>/<runId>",
+        output=TaskStatusResponse,
+        output_schema="task-status-response",
+    ),
+    Endpoint(
+        name="reportException",
+        method="POST",
+        route="/task/<taskId>/runs/<runId>/exception",
+        handler=report_exception,
+        title="Report Task Exception",
+        description="Resolves a run as `exception`, for a reason that lies outside the task's code. For "
+        "`worker-shutdown` and `intermittent-task` the task is retried while retries are left.",
+        category="Worker Interface",
+        scopes="queue:resolve-task:<taskId>/<runId>",
+        input=TaskExceptionRequest,
+        input_schema="task-exception-request",
+        output=TaskStatusResponse,
+        output_schema="task-status-response",
+    ),
+)

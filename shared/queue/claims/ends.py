@@ -1,0 +1,205 @@
+"""How claims end without a report, as pure functions: they expire, or are returned (design 4, contract 5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from shared.base.frozen import dataclass
+from shared.base.protocol import LATEST_COMMIT, ORPHAN_AFTER
+from shared.queue.claims.rules import Worker, announced_with_its_claim, removal
+from shared.queue.events import rules as announcements
+from shared.queue.tasks.effects import (
+    AddPendingRow,
+    After,
+    ChangePoolRows,
+    Decision,
+    NoDecision,
+    PoolRow,
+    ReturnRow,
+    ShowPending,
+    row_of,
+)
+from shared.queue.tasks.rules import RETRY_OF, Resolved, State, Task
+from shared.queue.tasks.transitions import hold_pending, interrupt, resolved_again
+
+
+class NotExpired(NoDecision):
+    """A due claim message finds nothing to expire; `again` is when to look again, None never."""
+
+    def __init__(self, again: datetime | None) -> None:
+        super().__init__(str(again))
+        self.again = again
+
+
+def expire(
+    task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id: str, started: datetime | None = None
+) -> Decision:
+    """A claim message, put at that time, is due (design 4): the claim, which `started` then, expires if it was not
+    renewed. One that came to nothing gives its index row back, once none of its requests can take effect any more.
+
+    After the deadline the deadline message handles an expired claim. A run that was retried or exhausted before has
+    its index rows put right and its events announced again, since its claim message goes only after them. Of a last
+    run that was resolved otherwise the claim message should be gone: the call may have died, or its commit has come so
+    late that its resolved message was given up.
+    Raises NotExpired.
+    """
+    run = task.runs[run_id] if run_id <= task.last_run_id else None
+    if started is not None and (run is None or run.started != started):
+        if now - put < ORPHAN_AFTER:
+            raise NotExpired(now + _LOOK_AGAIN if now - put < LATEST_COMMIT else put + ORPHAN_AFTER)
+        return Decision(task=None, after=((_returned(task, run_id, started),),))
+    if run is None or run.state is State.PENDING:
+        raise NotExpired(now + _LOOK_AGAIN if now - put < LATEST_COMMIT else None)
+    if run.state is State.RUNNING and run.taken_until is not None:
+        if task.deadline <= now:
+            raise NotExpired(None)
+        if run.taken_until > now:
+            raise NotExpired(run.taken_until)
+        return announced_with_its_claim(task, run_id, _expired(task, run_id, now, spare_hint_id), now)
+    if run_id < task.last_run_id and task.runs[run_id + 1].reason_created in RETRY_OF.values():
+        return announced_with_its_claim(task, run_id, _audit_retried(task, run_id), now)
+    if run_id < task.last_run_id:
+        raise NotExpired(None)
+    again = resolved_again(task, run_id, now)
+    if run.reason_resolved is Resolved.CLAIM_EXPIRED:
+        return announced_with_its_claim(task, run_id, again, now)
+    return replace(again, events=())
+
+
+_LOOK_AGAIN = timedelta(seconds=2)
+"""A claim message whose claim may be about to commit is looked at again after this."""
+
+
+def _expired(task: Task, run_id: int, now: datetime, spare_hint_id: str) -> Decision:
+    decision = interrupt(task, run_id, Resolved.CLAIM_EXPIRED, now, spare_hint_id)
+    if decision.task is None or decision.task.is_resolved:
+        return decision
+    # The message is visible from now on, so the new run's row is there before anybody can claim it.
+    row = AddPendingRow(task_queue_id=task.task_queue_id, row=row_of(decision.task, run_id + 1))
+    rows = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),))
+    return replace(decision, ahead=(hold_pending(task, run_id + 1, spare_hint_id, None), row), after=((rows,),))
+
+
+def _audit_retried(task: Task, run_id: int) -> Decision:
+    """The row of the run goes; its retry, while it is pending, has its own."""
+    next_id = run_id + 1
+    is_pending = next_id == task.last_run_id and task.state is State.PENDING
+    rows = ChangePoolRows(
+        task_queue_id=task.task_queue_id,
+        remove=(row_of(task, run_id),),
+        add=(row_of(task, next_id),) if is_pending else (),
+    )
+    events = (announcements.exception(task, run_id), announcements.pending(task, next_id))
+    return Decision(task=None, after=((rows,),), events=events)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UndeliveredClaim:
+    """A claim that is known to have been given to no worker, by what shows it in the status row."""
+
+    task_id: str
+    run_id: int
+    worker: Worker
+    taken_until: datetime
+    sequence: int
+    """Of its commit, which may not have happened, or may still come."""
+    started: datetime | None
+    """Names its index row; None where an older version of the app has made it."""
+
+    @classmethod
+    def of(cls, claimed: Task) -> UndeliveredClaim:
+        """The claim of the last run of a task as its commit was to leave it."""
+        run = claimed.last_run
+        assert run.taken_until is not None, "a claimed run is taken until some time"
+        return cls(
+            task_id=claimed.task_id,
+            run_id=claimed.last_run_id,
+            worker=Worker(worker_group=run.worker_group or "", worker_id=run.worker_id or ""),
+            taken_until=run.taken_until,
+            sequence=claimed.sequence,
+            started=run.started,
+        )
+
+
+def take_back(task: Task, claim: UndeliveredClaim, visible: datetime | None = None) -> Decision:
+    """Undoes an undelivered claim; one whose commit may still come loses its race: the task is committed unchanged.
+
+    `visible` is when the run may be claimed again; None means at once.
+
+    Raises NoDecision when the run is not in that claim any more, or never was and cannot come to be.
+    """
+    if task.sequence < claim.sequence:
+        rows = () if claim.started is None else (_returned(task, claim.run_id, claim.started),)
+        return Decision(task=task, after=(rows,))
+    return hand_back(task, claim.run_id, claim.worker, claim.taken_until, claim.sequence, visible)
+
+
+def hand_back(
+    task: Task, run_id: int, worker: Worker, taken_until: datetime, sequence: int, visible: datetime | None = None
+) -> Decision:
+    """Undoes a claim, committed as that `sequence`, that no worker has received: the run is pending again, at once or
+    at that time, and without a retry.
+
+    So a worker that was quarantined, removed, or has called again while its claim was made does not delay the task.
+    The claim message goes last: until then it looks after the index rows. Raises NoDecision when the run is not in that
+    claim any more.
+    """
+    run = task.runs[run_id] if run_id == task.last_run_id else None
+    if run is None or not run.is_held_by(worker.worker_group, worker.worker_id):
+        raise NoDecision(f"run {run_id} of task {task.task_id} is not the worker's")
+    if run.taken_until != taken_until:
+        raise NoDecision(f"run {run_id} of task {task.task_id} was claimed again")
+    if run.by_claim_task and task.sequence != sequence:
+        raise NoDecision(
+            f"run {run_id} of task {task.task_id} may have been given to its worker by a repeated claimTask"
+        )
+    after = _unclaimed(task, run_id)
+    rows = ReturnRow(task_queue_id=task.task_queue_id, claimed=row_of(task, run_id), pending=row_of(after, run_id))
+    handle = task.handles.pending
+    show: tuple[After, ...] = ()
+    if handle is not None:
+        show = (
+            ShowPending(
+                handle=handle,
+                task_queue_id=task.task_queue_id,
+                task_id=task.task_id,
+                run_id=run_id,
+                hint_id=task.hint_id,
+                visible=visible,
+            ),
+        )
+    return Decision(
+        task=replace(after, handles=replace(task.handles, claim=None)),
+        after=((rows, *show), removal(task.handles.claim)),
+    )
+
+
+def _returned(task: Task, run_id: int, started: datetime) -> ReturnRow:
+    """The index row of a claim of that run, which was not committed, or not to stay, and what takes its place."""
+    is_pending = run_id == task.last_run_id and task.state is State.PENDING
+    claimed = PoolRow(
+        state=State.RUNNING,
+        scheduled=started,
+        started=started,
+        task_id=task.task_id,
+        run_id=run_id,
+        priority=task.priority,
+        deadline=task.deadline,
+    )
+    pending = row_of(task, run_id) if is_pending else None
+    return ReturnRow(task_queue_id=task.task_queue_id, claimed=claimed, pending=pending)
+
+
+def _unclaimed(task: Task, run_id: int) -> Task:
+    """The task as it was before that run was claimed."""
+    pending = replace(
+        task.runs[run_id],
+        state=State.PENDING,
+        worker_group=None,
+        worker_id=None,
+        taken_until=None,
+        started=None,
+        by_claim_task=False,
+    )
+    return task.with_run(run_id, pending)

@@ -1,0 +1,282 @@
+"""Hands claims out once their messages are in place, and gives back those that no worker received (design 4).
+
+Claims whose messages are in place: their rows and the worker's, the commits, the events (design 4).
+
+Gives back claims that no worker has received: the run is pending again at once, without a retry (design 4).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from shared.base.concurrency import together
+from shared.base.errors import ApiError, ResourceNotFound, ServiceUnavailable
+from shared.base.frozen import dataclass
+from shared.queue.claims import ends as claim_ends
+from shared.queue.claims.ends import UndeliveredClaim
+from shared.queue.claims.rules import rows_ahead
+from shared.queue.events.rules import Exchange
+from shared.queue.pools.rows import ClaimRowTaken
+from shared.queue.pools.worker_rows import WorkerRecord
+from shared.queue.pools.workers import Presence, WorkRequest
+from shared.queue.tasks.ahead import WriteAhead
+from shared.queue.tasks.effects import ChangePoolRows, Decision, NoDecision, ReturnRow, row_of
+from shared.queue.tasks.executor import Executor, Stores
+from shared.queue.tasks.rows import CommitLost, Loaded
+from shared.queue.tasks.rules import State, Task
+from shared.runtime import Runtime
+from shared.store.interface import StorageUnavailable
+from shared.telemetry.instruments import FAILED_CLAIMS
+
+log = logging.getLogger("taskcluster.claims")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """A claim that is decided, with its messages in place: its rows and its commit are still to come."""
+
+    read: Loaded
+    decision: Decision
+    ahead: WriteAhead
+    claim_id: str
+    """In the row of the claim, as another one of the run may have begun in the same millisecond."""
+    release: Callable[[bool], Awaitable[None]]
+    """Shows the run's message again where the claim comes to nothing: at once, or later."""
+
+    @property
+    def task(self) -> Task:
+        """As the claim's commit is to leave it."""
+        assert self.decision.task is not None, "a claim changes its task"
+        return self.decision.task
+
+    @property
+    def run(self) -> tuple[str, int]:
+        return self.task.task_id, self.task.last_run_id
+
+    @property
+    def rows(self) -> ChangePoolRows:
+        rows = rows_ahead(self.read.task, self.task)
+        return replace(rows, add=tuple(replace(row, claim_id=self.claim_id) for row in rows.add))
+
+    def undone(self, task: Task) -> ReturnRow:
+        """What becomes of the rows if the claim comes to nothing and the task is as given."""
+        run_id = self.task.last_run_id
+        is_pending = task.last_run_id == run_id and task.state is State.PENDING
+        claimed = replace(row_of(self.task, run_id), claim_id=self.claim_id)
+        pending = row_of(task, run_id) if is_pending else None
+        return ReturnRow(task_queue_id=task.task_queue_id, claimed=claimed, pending=pending)
+
+    async def drop(self) -> None:
+        """Leaves the run to another claim of its call: of this one nothing is there yet but its messages."""
+        try:
+            await self.ahead.withdraw()
+        except StorageUnavailable:
+            log.warning("the message of a claim of task %s stays", self.task.task_id, extra={"action": "not_let_go"})
+        await self.release(True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Claimed:
+    """A claim that is committed; what follows the commit has not been done yet."""
+
+    loaded: Loaded
+    decision: Decision
+
+    def before_running(self) -> _Claimed:
+        """The same without its task-running event; the task-pending event of a retry stays."""
+        events = tuple(event for event in self.decision.events if event.exchange is not Exchange.TASK_RUNNING)
+        return replace(self, decision=replace(self.decision, events=events))
+
+
+class HandingOut:
+    """Hands claims out to the worker that asked for them, or back where it may not have them any more."""
+
+    def __init__(self, stores: Stores, executor: Executor, presence: Presence, giving_back: GivingBack) -> None:
+        self._stores = stores
+        self._executor = executor
+        self._giving_back = giving_back
+        self._presence = presence
+        self._runtime = stores.runtime
+
+    async def hand_out(
+        self,
+        task_queue_id: str,
+        prepared: Sequence[Prepared],
+        record: WorkerRecord,
+        work_request: WorkRequest,
+        unavailable: list[Exception],
+    ) -> list[Loaded]:
+        """Writes the rows of all claims with the worker's, in one transaction, which shows whether the worker may be
+        given runs at all: else the request ends. Then each claim is committed and announced on its own.
+
+        Returns the claims that may be delivered. From the transaction on, a claim that comes to nothing gives its row
+        back, and leaves its message: only that knows of the row if the call dies, or a request takes effect late.
+        """
+        indexed = await self._write_rows(task_queue_id, prepared, record, work_request, unavailable)
+        commits = await together(*(self._commit(each, unavailable) for each in indexed))
+        claimed = [each for each in commits if each is not None]
+        is_wanted = not work_request.ended.is_set()
+        if not is_wanted:
+            claimed = [each.before_running() for each in claimed]
+        outcomes = await together(*(self._announce(each, unavailable) for each in claimed))
+        delivered: list[_Claimed] = []
+        returned: list[Awaitable[None]] = []
+        for each, failure in zip(claimed, outcomes, strict=True):
+            if is_wanted and failure is None:
+                delivered.append(each)
+            else:
+                undelivered = UndeliveredClaim.of(each.loaded.task)
+                returned.append(self._giving_back.give_back(undelivered, failure or AT_ONCE))
+        # Of a claim that is returned, the message of the run that has expired does what is left, and announces again.
+        await together(*returned, *(self._finish(each) for each in delivered if each.decision.after))
+        return [each.loaded for each in delivered]
+
+    async def _write_rows(
+        self,
+        task_queue_id: str,
+        prepared: Sequence[Prepared],
+        record: WorkerRecord,
+        work_request: WorkRequest,
+        unavailable: list[Exception],
+    ) -> Sequence[Prepared]:
+        """Returns the claims whose rows are written; the others are undone. After a defect each is tried by itself."""
+        try:
+            for each in prepared:
+                each.ahead.refuse_late_commit()
+            rows = [each.rows for each in prepared]
+            if await self._presence.claimed(record, work_request, [each.run for each in prepared], rows):
+                return prepared
+            work_request.ended.set()
+        except ClaimRowTaken as taken:
+            # Its claim message stays, as a first try of the transaction may yet take effect; that of the run is shown
+            # again when the other claim is committed, or is not.
+            (lost,) = (each for each in prepared if each.run == taken.run)
+            await lost.release(True)
+            others = [each for each in prepared if each is not lost]
+            if not others:
+                return []
+            return await self._write_rows(task_queue_id, others, record, work_request, unavailable)
+        except (StorageUnavailable, ServiceUnavailable) as failure:
+            unavailable.append(failure)
+        except Exception:
+            note_defect(self._runtime, "index", prepared[0].run[0], task_queue_id)
+            if len(prepared) > 1:
+                written: list[Prepared] = []
+                for each in prepared:
+                    latest = self._presence.latest(record)
+                    written += await self._write_rows(task_queue_id, [each], latest, work_request, unavailable)
+                return written
+            await self._undo(prepared[0], prepared[0].read.task, is_defect=True)
+            return []
+        await together(*(self._undo(each, each.read.task) for each in prepared))
+        return []
+
+    async def _commit(self, prepared: Prepared, unavailable: list[Exception]) -> _Claimed | None:
+        """One of which it is not known whether it was, or will be, committed is given back: nobody gets it."""
+        try:
+            committed = await self._executor.commit_once(prepared.read, prepared.decision, prepared.ahead)
+        except CommitLost as lost:
+            await self._undo(prepared, lost.latest.task)
+            return None
+        except (StorageUnavailable, ServiceUnavailable) as failure:
+            unavailable.append(failure)
+            after = AT_ONCE
+        except Exception:
+            note_defect(self._runtime, "claim", prepared.run[0], prepared.task.task_queue_id)
+            after = AFTER_DEFECT
+        else:
+            return _Claimed(loaded=committed, decision=prepared.decision)
+        prepared.ahead.leave()
+        in_doubt = replace(prepared.task, sequence=prepared.task.sequence + 1)
+        await self._giving_back.give_back(UndeliveredClaim.of(in_doubt), after)
+        await prepared.release(after is AFTER_DEFECT)
+        return None
+
+    async def _undo(self, prepared: Prepared, task: Task, *, is_defect: bool = False) -> None:
+        """The claim will not be committed: its row is given back, where it is there, and the message is shown."""
+        try:
+            await self._stores.pools.give_back(prepared.undone(task))
+        except StorageUnavailable:
+            log.warning("the row of a claim of task %s was not given back", task.task_id, extra={"action": "row_left"})
+        await prepared.release(is_defect)
+
+    async def _announce(self, claimed: _Claimed, unavailable: list[Exception]) -> timedelta | None:
+        """None when it is announced; else the time after which its run may be tried again."""
+        task = claimed.loaded.task
+        try:
+            await self._stores.announcer.announce(claimed.decision.events, claimed.loaded)
+        except StorageUnavailable as failure:
+            unavailable.append(failure)
+            return AT_ONCE
+        except Exception:
+            note_defect(self._runtime, "announce the claim of", task.task_id, task.task_queue_id)
+            return AFTER_DEFECT
+        return None
+
+    async def _finish(self, claimed: _Claimed) -> None:
+        """What is left of the run whose claim had expired: only orphans."""
+        task = claimed.loaded.task
+        try:
+            await self._executor.follow_up(claimed.loaded, Decision(task=None, after=claimed.decision.after))
+        except StorageUnavailable:
+            return  # what is left are orphans, which their readers recognise
+        except Exception:
+            note_defect(self._runtime, "clean up after the claim of", task.task_id, task.task_queue_id)
+
+
+def note_defect(runtime: Runtime, what: str, task_id: str, task_queue_id: str) -> None:
+    """Logs and counts a claim that failed for a defect; to be called while the exception is handled."""
+    log.exception("could not %s task %s", what, task_id, extra={"action": "claim_failed", "taskId": task_id})
+    runtime.meter.add(FAILED_CLAIMS, *task_queue_id.split("/", 1))
+
+
+AT_ONCE = timedelta(0)
+AFTER_DEFECT = timedelta(minutes=1)
+"""A claim that failed for a defect would fail again: its run is shown to workers after this."""
+AGAIN = timedelta(seconds=5)
+"""After this a claim is given back by its message, where the call that has made it could not."""
+
+
+class GivingBack:
+    """What becomes of every claim that is not in the answer of its call."""
+
+    def __init__(self, stores: Stores, executor: Executor) -> None:
+        self._stores = stores
+        self._executor = executor
+
+    async def give_back(self, claim: UndeliveredClaim, after: timedelta = AT_ONCE) -> None:
+        """Gives a claim back, or leaves that to a message; where that fails, too, the claim ends at takenUntil.
+
+        The run may be claimed again `after` that time.
+        """
+        try:
+            await self.take_back(claim, after)
+        except (StorageUnavailable, ApiError):
+            await self._leave_to_message(claim)
+        except Exception:
+            log.exception("could not return the claim of task %s", claim.task_id, extra=_extra(claim))
+            await self._leave_to_message(claim)
+
+    async def take_back(self, claim: UndeliveredClaim, after: timedelta = AT_ONCE) -> None:
+        """Gives a claim back, if the status row has it; one that may still be committed is kept from it.
+
+        May be repeated. Raises StorageUnavailable, ServiceUnavailable.
+        """
+        visible = self._stores.runtime.now() + after if after else None
+        try:
+            await self._executor.run(claim.task_id, lambda read, _: claim_ends.take_back(read.task, claim, visible))
+        except (NoDecision, ResourceNotFound):
+            return
+
+    async def _leave_to_message(self, claim: UndeliveredClaim) -> None:
+        try:
+            await self._stores.messages.put_undelivered(claim, self._stores.runtime.now() + AGAIN)
+        except StorageUnavailable:
+            log.warning("the claim of task %s was not returned", claim.task_id, extra=_extra(claim))
+
+
+def _extra(claim: UndeliveredClaim) -> dict[str, str]:
+    return {"action": "not_returned", "taskId": claim.task_id}

@@ -1,0 +1,255 @@
+"""pollTaskUrls: the URLs, what workers hand in of their answers, and how long idle workers wait (contract 15).
+
+Answers of Azure to a Get Messages request, as workers hand them in: nothing in them can be trusted (contract 15).
+
+Signed URLs with which workers poll the pending queues themselves (contract 15.3, design 4).
+
+Advice to those who ask for work where there is none: come back later, and later (design 4, contract 15.2).
+
+Counts of waiting workers in this process, for autoscalers other than KEDA.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Literal
+from xml.etree.ElementTree import Element, ParseError
+
+from defusedxml.ElementTree import fromstring  # type: ignore[import-untyped]  # it has no type hints
+
+from shared.base import remembered
+from shared.base.concurrency import together
+from shared.base.errors import ServiceError
+from shared.base.frozen import dataclass
+from shared.base.memo import Memo
+from shared.base.priority import PRIORITIES
+from shared.base.protocol import SIGNED_URL_CLOCK_SKEW
+from shared.queue.pools.rows import PoolStore
+from shared.queue.tasks.messages import pending_queue
+from shared.runtime import Runtime
+from shared.store.interface import Access, Message, Receipt
+from shared.telemetry.instruments import WAITING_WORKERS
+
+LONGEST_ANSWER = 256 * 1024
+"""Characters: 32 messages take a quarter of it."""
+MOST_MESSAGES = 32
+"""Messages that one answer may hold."""
+
+_ID = re.compile(r"[0-9A-Fa-f-]{36}")
+_RECEIPT = re.compile(r"[\x21-\x7e]{1,512}")
+
+
+class MalformedAnswer(ServiceError, ValueError):
+    """Not an answer of Azure."""
+
+
+def parse_poll_answer(text: str, now: datetime) -> list[Message]:
+    """The messages of an answer, each once. Entities are not expanded, nor is anything loaded.
+
+    A message without a usable id and receipt is left out; one without a time counts as inserted now.
+    Raises MalformedAnswer.
+    """
+    if len(text) > LONGEST_ANSWER:
+        raise MalformedAnswer(f"longer than {LONGEST_ANSWER} characters")
+    try:
+        root = fromstring(text.removeprefix("\ufeff").encode(), forbid_dtd=True)
+    except (ParseError, ValueError, LookupError) as error:  # LookupError: it declares an unknown encoding
+        raise MalformedAnswer("not XML, or with a document type") from error
+    if root.tag != "QueueMessagesList":
+        raise MalformedAnswer("not a QueueMessagesList")
+    found = [message for element in root.findall("QueueMessage")[:MOST_MESSAGES] if (message := _message(element, now))]
+    return list({message.receipt.message_id: message for message in found}.values())
+
+
+def _message(element: Element, now: datetime) -> Message | None:
+    message_id, pop_receipt = _text(element, "MessageId"), _text(element, "PopReceipt")
+    if not _ID.fullmatch(message_id) or not _RECEIPT.fullmatch(pop_receipt):
+        return None
+    count = _text(element, "DequeueCount")
+    return Message(
+        receipt=Receipt(
+            message_id=message_id, pop_receipt=pop_receipt, visible=_time(_text(element, "TimeNextVisible"), now)
+        ),
+        text=_text(element, "MessageText"),
+        inserted=min(_time(_text(element, "InsertionTime"), now), now),
+        dequeue_count=int(count) if re.fullmatch("[1-9][0-9]{0,5}", count) else 1,
+    )
+
+
+def _text(element: Element, name: str) -> str:
+    return (element.findtext(name) or "").strip()
+
+
+def _time(text: str, now: datetime) -> datetime:
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return now
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PollUrl:
+    """Where to poll the messages of one band, and where to delete them. The latter has placeholders."""
+
+    poll: str
+    delete: str
+
+
+LIFE = timedelta(minutes=30)
+"""Of the URLs. Who has one may poll until then, also after its worker was quarantined."""
+_COUNTED = 10_000
+"""Sets of URLs of a task queue that are counted."""
+
+
+class PollUrls:
+    """Hands out URLs."""
+
+    def __init__(self, access: Access, pools: PoolStore, runtime: Runtime, *, hidden_for: int) -> None:
+        """`hidden_for` seconds is a message hidden that was polled with one of the URLs."""
+        self._access = access
+        self._pools = pools
+        self._now = runtime.now
+        self._hidden_for = hidden_for
+        self._given: Memo[str, deque[datetime]] = Memo(remembered.POLL_URLS)
+        """By task queue: when the sets of URLs expire that this process has given out."""
+
+    def waiting(self) -> Counter[str]:
+        """By task queue, how many sets of URLs have not expired, which is how many workers may be polling."""
+        now, found = self._now(), Counter[str]()
+        for task_queue_id, expires in list(self._given.items()):
+            while expires and expires[0] <= now:
+                expires.popleft()
+            if expires:
+                found[task_queue_id] = len(expires)
+            else:
+                self._given.pop(task_queue_id)
+        return found
+
+    async def of_pool(self, task_queue_id: str) -> tuple[list[PollUrl], datetime]:
+        """The seven bands, highest first, and when the URLs expire. Raises StorageUnavailable."""
+        await self._pools.queues.ensure_queues(task_queue_id)
+        now = self._now().replace(microsecond=0)
+        expires = now + LIFE
+        signed = await together(
+            *(
+                self._access.process_queue(
+                    pending_queue(task_queue_id, band), start=now - SIGNED_URL_CLOCK_SKEW, expiry=expires
+                )
+                for band in PRIORITIES
+            )
+        )
+        self._note(task_queue_id, expires)
+        return [
+            PollUrl(
+                poll=f"{queue.url}/messages?visibilitytimeout={self._hidden_for}&{queue.sas}",
+                delete=f"{queue.url}/messages/{{{{messageId}}}}?popreceipt={{{{popReceipt}}}}&{queue.sas}",
+            )
+            for queue in signed
+        ], expires
+
+    def _note(self, task_queue_id: str, expires: datetime) -> None:
+        given = self._given.get(task_queue_id) or deque(maxlen=_COUNTED)
+        given.append(expires)
+        self._given[task_queue_id] = given
+
+
+WINDOW = timedelta(seconds=10)
+FREE = 20
+"""Vain requests for a pool in one window that lead to no pause."""
+HIGHEST = 7
+LONGEST = 2 ** (HIGHEST - 1)
+"""Seconds of the longest advice."""
+
+
+@dataclass
+class _Traffic:
+    began: datetime
+    count: int = 0
+    level: int = 0
+
+
+class BackOff:
+    """Counts vain requests for each pool in this process, in windows of 10 s.
+
+    A window with more than FREE of them doubles the advice, one with less than half as many halves it, and work ends
+    it. A long poll has waited before it gets the advice.
+    """
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self._pools: Memo[str, _Traffic] = Memo(remembered.VAIN)
+
+    def in_vain(self, task_queue_id: str) -> int:
+        """Counts a request that found nothing, or only asked for URLs. Returns the advice in seconds, 0 for none."""
+        now = self._now()
+        traffic = self._pools.get(task_queue_id) or _Traffic(began=now)
+        self._pools[task_queue_id] = traffic  # also one that is known: the pool that was asked for least recently goes
+        _roll(traffic, now)
+        traffic.count += 1
+        return int(2 ** (traffic.level - 1)) if traffic.level else 0
+
+    def worked(self, task_queue_id: str) -> None:
+        """Forgets what was counted for a pool: there is work."""
+        self._pools.pop(task_queue_id)
+
+
+def _roll(traffic: _Traffic, now: datetime) -> None:
+    """Closes the windows that have passed."""
+    passed = int((now - traffic.began) / WINDOW)
+    if passed <= 0:
+        return
+    if traffic.count > FREE:
+        traffic.level = min(traffic.level + 1, HIGHEST)
+    elif traffic.count <= FREE // 2:
+        traffic.level -= 1
+    quiet = passed - 1
+    traffic.level = max(traffic.level - quiet, 0)
+    traffic.began += passed * WINDOW
+    traffic.count = 0
+
+
+Way = Literal["claimWork", "pollTaskUrls"]
+"""How a worker waits: in a call, or by polling with URLs that it was given."""
+
+REPORT_SECONDS = 60.0
+MOST = 500
+"""Task queues that are reported for each way: those with the most waiting workers."""
+
+
+class WaitingWorkers:
+    """Reports how many workers wait in each task queue."""
+
+    def __init__(self, runtime: Runtime, ways: Mapping[Way, Callable[[], Counter[str]]]) -> None:
+        """`ways`: for each way the number of workers that wait now, by task queue."""
+        self._meter = runtime.meter
+        self._sleep = runtime.sleep
+        self._ways = ways
+
+    def of_task_queue(self, task_queue_id: str) -> dict[Way, int]:
+        """How many workers wait in a task queue, as far as this process knows."""
+        return {way: count()[task_queue_id] for way, count in self._ways.items()}
+
+    async def keep_reporting(self) -> None:
+        """Reports every minute, for as long as the process lives: exporters want it of each process."""
+        while True:
+            await self._sleep(REPORT_SECONDS)
+            self.report()
+
+    def report(self) -> None:
+        """Sets the gauge of this process. A task queue in which no one waits any more is reported once more, with 0."""
+        for way, count in self._ways.items():
+            waiting = dict(count().most_common(MOST))
+            for labels, before in self._meter.of(WAITING_WORKERS).items():
+                if labels[2] != way or "/".join(labels[:2]) in waiting:
+                    continue
+                if before:
+                    self._meter.set(WAITING_WORKERS, 0, *labels)
+                else:
+                    self._meter.forget(WAITING_WORKERS, labels)
+            for task_queue_id, number in waiting.items():
+                self._meter.set(WAITING_WORKERS, number, *task_queue_id.split("/", 1), way)

@@ -1,0 +1,321 @@
+"""Long polls of one pool in one process share one poller (design 4, contract 5.1).
+
+A call is given what is found by a look that begins when the call comes. From then on it waits to be told that there is
+work: it is answered with nothing, so that its client calls again, if it is still there.
+
+Bands go strictly by priority, unless a setting lets those first that have waited too long (design 4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import field
+from datetime import timedelta
+from typing import Any
+
+from shared.base import remembered
+from shared.base.concurrency import together
+from shared.base.frozen import dataclass
+from shared.base.memo import Memo
+from shared.base.priority import Priority
+from shared.base.protocol import HIDDEN_WHILE_CLAIMING
+from shared.queue.pools.rows import PoolStore
+from shared.queue.tasks.messages import Messages, PendingMessage
+from shared.runtime import Runtime
+
+ROWS = 100
+"""The oldest pending runs of a pool that are looked at."""
+
+
+class Starvation:
+    """Orders a pool's bands so that none waits for ever, if a setting asks for it."""
+
+    def __init__(self, pools: PoolStore, runtime: Runtime, starves_after: timedelta) -> None:
+        """`starves_after`: how long a band's oldest run may wait until the band goes first; zero for ever."""
+        self._pools = pools
+        self._now = runtime.now
+        self._starves_after = starves_after
+        self._starving: Memo[str, list[Priority]] = Memo(remembered.STARVING, runtime.now)
+
+    async def order(self, task_queue_id: str, bands: Sequence[Priority]) -> Sequence[Priority]:
+        """The bands (highest first), those that starve before the others, the one that has waited longest first.
+
+        What starves is known for 10 s. Raises StorageUnavailable.
+        """
+        if not self._starves_after or len(bands) < 2:
+            return bands
+        known = await self._starving.read(task_queue_id, lambda: self._read(task_queue_id))
+        starving = [band for band in known if band in bands]
+        return [*starving, *(band for band in bands if band not in starving)]
+
+    async def _read(self, task_queue_id: str) -> list[Priority]:
+        rows, _ = await self._pools.pending(task_queue_id, ROWS)
+        now = self._now()
+        return list(dict.fromkeys(row.priority for row in rows if now - row.scheduled > self._starves_after))
+
+
+MOST_AT_ONCE = 32
+"""Messages that one Get may take."""
+BUSY_INTERVAL = 1.0
+"""Seconds between two looks at a pool that had work lately. A task of another process waits for the next look."""
+IDLE_AFTER = 30.0
+"""Seconds without work after which a pool is polled less often."""
+CALLS_AGAIN = 1.0
+"""Seconds in which a client whose wait was ended has called again; where none has, twice as many waits are ended."""
+PAUSES = 5.0
+"""Seconds that generic-worker lets pass between two calls: one that has waited longer calls again at once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PollIntervals:
+    """Seconds between two looks at a pool while somebody waits."""
+
+    busy: float
+    idle: float
+
+    @classmethod
+    def of(cls, idle: float) -> PollIntervals:
+        """The intervals of a process; a pool that has had work is looked at twice as often at the least."""
+        return cls(busy=min(BUSY_INTERVAL, idle / 2), idle=idle)
+
+
+@dataclass(eq=False)
+class _Waiter:
+    count: int
+    looks_once: bool
+    came: float
+    served: asyncio.Future[None]
+    messages: list[PendingMessage] = field(default_factory=list)
+    is_new: bool = True
+    """No look for it has ended yet."""
+
+    @property
+    def lacks(self) -> int:
+        return self.count - len(self.messages)
+
+
+@dataclass(eq=False)
+class _Pool:
+    waiters: list[_Waiter] = field(default_factory=list)
+    """In the order in which they came."""
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    loop: asyncio.Task[None] | None = None
+    last_found: float = 0.0
+    expected: int = 0
+    """Messages that those would take whose waits were ended for them, and who have not come again yet."""
+    asked: float = 0.0
+    """When waits were last ended for messages."""
+    urgency: int = 1
+    """For how many times as many messages as there are waits are ended."""
+
+    @property
+    def new(self) -> list[_Waiter]:
+        return [waiter for waiter in self.waiters if waiter.is_new]
+
+    @property
+    def waiting(self) -> int:
+        """Those that are given nothing any more."""
+        return sum(not waiter.is_new for waiter in self.waiters)
+
+
+class Poller:
+    """Takes pending messages for those who call, highest band first, and tells those who wait that there are some.
+
+    A client that has gone is not seen to have gone (contract 5.1): so who waits is given nothing. In the first look of
+    its call it was there a moment ago.
+    """
+
+    def __init__(
+        self,
+        messages: Messages,
+        pools: PoolStore,
+        intervals: PollIntervals,
+        starvation: Starvation,
+        there_is_work: Callable[[str], None],
+    ) -> None:
+        """`there_is_work` is called with the task queue for whose work waits are ended."""
+        self._messages = messages
+        self._stores = pools
+        self._intervals = intervals
+        self._starvation = starvation
+        self._there_is_work = there_is_work
+        self._pools: dict[str, _Pool] = {}
+
+    async def take(self, task_queue_id: str, count: int, wait: float, ended: asyncio.Event) -> list[PendingMessage]:
+        """Up to `count` messages that are there now; else none, as soon as some come whose receiver has to call again.
+
+        None after `wait` seconds and when `ended` is set, too. With no seconds to wait, it is one look at the pool.
+        Nothing is left running when it returns: the last one to leave waits for the poll under way. Cancelled, it
+        releases what it was given. Raises StorageUnavailable.
+        """
+        pool = self._pools.setdefault(task_queue_id, _Pool(last_found=_monotonic()))
+        served = asyncio.get_running_loop().create_future()
+        waiter = _Waiter(count=count, looks_once=wait <= 0, came=_monotonic(), served=served)
+        pool.waiters.append(waiter)
+        pool.wake.set()
+        if pool.loop is None:
+            pool.loop = asyncio.create_task(self._poll_while_awaited(task_queue_id, pool))
+        ending = asyncio.ensure_future(ended.wait())
+        either: list[asyncio.Future[Any]] = [waiter.served, ending]
+        try:
+            timeout = None if waiter.looks_once else wait
+            await asyncio.wait(either, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await self._leave(pool, waiter)
+            await together(*(self._messages.delay_pending(message.handle, 0) for message in waiter.messages))
+            raise
+        finally:
+            ending.cancel()
+        await self._leave(pool, waiter)
+        if waiter.served.done():
+            waiter.served.result()
+        return waiter.messages
+
+    def waiting(self) -> Counter[str]:
+        """By task queue, how many calls have had their look in this process and wait to be told that there is work."""
+        return Counter({task_queue_id: pool.waiting for task_queue_id, pool in self._pools.items() if pool.waiting})
+
+    async def _leave(self, pool: _Pool, waiter: _Waiter) -> None:
+        """From now on the waiter is given nothing."""
+        if waiter in pool.waiters:
+            pool.waiters.remove(waiter)
+            pool.wake.set()
+        loop = pool.loop
+        if not pool.waiters and loop is not None:
+            await asyncio.wait([loop])
+
+    def wake(self, task_queue_id: str) -> None:
+        """Looks at the pool at once: this process has just made a run of it pending."""
+        pool = self._pools.get(task_queue_id)
+        if pool is not None:
+            pool.wake.set()
+
+    def end_waits(self) -> None:
+        """Ends all waits now, as this process has more urgent things to do; who has just come has its look."""
+        for pool in self._pools.values():
+            for waiter in pool.new:
+                waiter.looks_once = True
+            self._serve(pool, [waiter for waiter in pool.waiters if not waiter.is_new])
+            pool.wake.set()
+
+    async def _poll_while_awaited(self, task_queue_id: str, pool: _Pool) -> None:
+        try:
+            while pool.waiters:
+                pool.wake.clear()
+                if looking := pool.new:
+                    found = await self._look(task_queue_id, pool)
+                    for waiter in looking:
+                        waiter.is_new = False
+                    self._serve(pool, [waiter for waiter in looking if waiter.looks_once])
+                else:
+                    await self._tell(task_queue_id, pool)
+                    found = False
+                if not found and pool.waiters:
+                    await self._pause(pool)
+        except Exception as error:  # every waiter gets it; no one would see it in this task
+            self._serve_begun(pool)
+            for waiter in pool.waiters:
+                waiter.served.set_exception(error)
+            pool.waiters.clear()
+        finally:
+            pool.loop = None
+            if not pool.waiters:
+                self._pools.pop(task_queue_id, None)
+
+    async def _look(self, task_queue_id: str, pool: _Pool) -> bool:
+        """One look at the bands in use, in order, for who is new; who does not get its fill is served as well.
+
+        Returns whether there was anything.
+        """
+        found = 0
+        for band in await self._starvation.order(task_queue_id, await self._stores.queues.bands(task_queue_id)):
+            wanted = sum(waiter.lacks for waiter in pool.new)
+            if not wanted:
+                break
+            messages = await self._get(task_queue_id, band, wanted)
+            found += len(messages)
+            await self._hand_out(pool, messages)
+        self._serve_begun(pool)
+        if found:
+            pool.last_found = _monotonic()
+            pool.expected, pool.urgency = max(pool.expected - found, 0), 1
+        return found > 0
+
+    async def _get(self, task_queue_id: str, band: Priority, wanted: int) -> list[PendingMessage]:
+        return await self._messages.poll(
+            task_queue_id, band, count=min(wanted, MOST_AT_ONCE), hidden_for=HIDDEN_WHILE_CLAIMING.total_seconds()
+        )
+
+    async def _hand_out(self, pool: _Pool, messages: list[PendingMessage]) -> None:
+        remaining = deque(messages)
+        for waiter in pool.new:
+            waiter.messages.extend(remaining.popleft() for _ in range(min(waiter.lacks, len(remaining))))
+            if not waiter.lacks:
+                self._serve(pool, [waiter])
+        await together(*(self._messages.delay_pending(message.handle, 0) for message in remaining))
+
+    @staticmethod
+    def _serve(pool: _Pool, waiters: Sequence[_Waiter]) -> None:
+        """These get what they have, if they still wait."""
+        for waiter in waiters:
+            if waiter in pool.waiters:
+                pool.waiters.remove(waiter)
+                waiter.served.set_result(None)
+
+    def _serve_begun(self, pool: _Pool) -> None:
+        """Serves who has got messages, and waits for more."""
+        self._serve(pool, [waiter for waiter in pool.waiters if waiter.messages])
+
+    async def _tell(self, task_queue_id: str, pool: _Pool) -> None:
+        """Where there is work, ends as many waits as it takes; more where nobody has called again for the work."""
+        visible = await self._visible(task_queue_id, sum(waiter.count for waiter in pool.waiters))
+        now = _monotonic()
+        if not visible:
+            pool.expected, pool.urgency = 0, 1
+            return
+        pool.last_found = now
+        if pool.expected and now - pool.asked >= CALLS_AGAIN:
+            pool.expected, pool.urgency = 0, pool.urgency * 2
+        lacking = (visible - sum(waiter.lacks for waiter in pool.new)) * pool.urgency - pool.expected
+        told: list[_Waiter] = []
+        for waiter in _who_calls_soonest(pool.waiters, now):
+            if lacking <= 0:
+                break
+            lacking -= waiter.count
+            told.append(waiter)
+        if told:
+            pool.asked = now
+            pool.expected += sum(waiter.count for waiter in told)
+            self._there_is_work(task_queue_id)
+            self._serve(pool, told)
+
+    async def _visible(self, task_queue_id: str, most: int) -> int:
+        """How many messages are there, as far as `most`; other processes see them as well."""
+        visible = 0
+        for band in await self._stores.queues.bands(task_queue_id):
+            if visible >= most:
+                break
+            visible += await self._messages.visible(task_queue_id, band, min(most - visible, MOST_AT_ONCE))
+        return visible
+
+    async def _pause(self, pool: _Pool) -> None:
+        idle = _monotonic() - pool.last_found > IDLE_AFTER
+        seconds = self._intervals.idle if idle else self._intervals.busy
+        try:
+            await asyncio.wait_for(pool.wake.wait(), min(seconds, CALLS_AGAIN) if pool.expected else seconds)
+        except TimeoutError:
+            return
+
+
+def _who_calls_soonest(waiters: Sequence[_Waiter], now: float) -> list[_Waiter]:
+    """Those that wait, whose clients call again at once before those that pause first."""
+    waiting = [waiter for waiter in waiters if not waiter.is_new]
+    pausing = [waiter for waiter in waiting if now - waiter.came < PAUSES]
+    at_once = [waiter for waiter in waiting if now - waiter.came >= PAUSES]
+    return [*reversed(at_once), *pausing]
+
+
+def _monotonic() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,287 @@
+"""Claims as pure functions: the table of a polled message, claiming, reclaiming (design 4, contract 5).
+
+A worker that is gone for good (contract 4.2, 14.2): pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from enum import Enum, auto
+
+from shared.base.errors import RequestConflict
+from shared.base.frozen import dataclass
+from shared.base.protocol import ORPHAN_AFTER, REPEATS_RECOGNISED
+from shared.queue.events import rules as announcements
+from shared.queue.events.rules import TaskEvent
+from shared.queue.tasks.effects import (
+    Ahead,
+    ChangePoolRows,
+    Decision,
+    MoveClaim,
+    NoDecision,
+    PutClaim,
+    PutPending,
+    RemoveMessage,
+    TakeLease,
+    row_of,
+)
+from shared.queue.tasks.rules import MessageHandle, Resolved, Run, State, Task
+from shared.queue.tasks.transitions import (
+    hold_pending,
+    interrupt,
+    known_run,
+    refuse_after_deadline,
+    resolve,
+    resolved_again,
+    with_retry,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Worker:
+    """Who claims."""
+
+    worker_group: str
+    worker_id: str
+
+
+class Verdict(Enum):
+    """What to do with a pending message that was polled (design 4, the table)."""
+
+    REMOVE = auto()
+    """The run is resolved, the deadline has passed, or the message does not count any more."""
+    CLAIM = auto()
+    """The last run is pending: claim it."""
+    HIDE = auto()
+    """The last run is claimed: hide the message until takenUntil."""
+    CLAIM_NEXT = auto()
+    """The claim of the last run has expired and a retry is left: resolve it and claim the next, in one commit."""
+    EXHAUST = auto()
+    """The claim of the last run has expired and no retry is left: resolve the task, then remove the message."""
+    LATER = auto()
+    """The message's commit may be under way: put it back for a while."""
+
+
+def judge(task: Task | None, hint_id: str, age: float, now: datetime) -> Verdict:
+    """What to do with a message of that hintId and age in seconds. The message's own run is only a hint.
+
+    A resolved task may be about to be rerun: the message of its next run is there before that is committed.
+    """
+    if task is not None and task.deadline <= now:
+        return Verdict.REMOVE
+    if task is None or not task.runs or task.hint_id != hint_id:
+        return Verdict.LATER if age < ORPHAN_AFTER.total_seconds() else Verdict.REMOVE
+    if task.is_resolved:
+        return Verdict.REMOVE
+    run = task.last_run
+    if run.state is State.PENDING:
+        return Verdict.CLAIM
+    if run.taken_until is not None and run.taken_until > now:
+        return Verdict.HIDE
+    return Verdict.CLAIM_NEXT if task.retries_left > 0 else Verdict.EXHAUST
+
+
+class NotClaimed(NoDecision):
+    """The received message leads to no claim; the verdict says what becomes of it."""
+
+    def __init__(self, task: Task, verdict: Verdict) -> None:
+        super().__init__(verdict.name)
+        self.task = task
+        self.verdict = verdict
+
+
+def decide(
+    task: Task, hint_id: str, age: float, worker: Worker, handle: MessageHandle, taken_until: datetime, now: datetime
+) -> Decision:
+    """The decision on a received message, as of the time that its claim message names. Raises NotClaimed."""
+    verdict = judge(task, hint_id, age, now)
+    if verdict is Verdict.CLAIM:
+        return claim(task, worker, handle, taken_until, now)
+    if verdict is Verdict.CLAIM_NEXT:
+        return claim_next(task, worker, handle, taken_until, now)
+    if verdict is Verdict.EXHAUST:
+        return exhaust(task, handle, now)
+    raise NotClaimed(task, verdict)
+
+
+def claim(task: Task, worker: Worker, handle: MessageHandle, taken_until: datetime, now: datetime) -> Decision:
+    """The pending last run becomes the worker's; the message that was polled becomes its lease (contract 5.1)."""
+    run_id = task.last_run_id
+    after = _claimed(task, worker, taken_until, now)
+    return Decision(
+        task=after,
+        ahead=(
+            PutClaim(task_id=task.task_id, run_id=run_id, taken_until=taken_until, started=now),
+            take_lease(task, run_id, handle, taken_until),
+        ),
+        events=(announcements.running(after, run_id),),
+    )
+
+
+def rows_ahead(task: Task, claimed: Task) -> ChangePoolRows:
+    """The index rows of a claim, which stand before it is committed. Those of an expired run go afterwards."""
+    run_id = claimed.last_run_id
+    pending = (row_of(task, run_id),) if run_id == task.last_run_id else ()
+    return ChangePoolRows(task_queue_id=task.task_queue_id, remove=pending, add=(row_of(claimed, run_id),))
+
+
+def claim_next(task: Task, worker: Worker, handle: MessageHandle, taken_until: datetime, now: datetime) -> Decision:
+    """The last run's claim has expired: it is resolved, and its retry claimed, in one commit (design 4)."""
+    run_id = task.last_run_id
+    retried = with_retry(task, run_id, Resolved.CLAIM_EXPIRED, now)
+    decision = claim(retried, worker, handle, taken_until, now)
+    expired = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),))
+    return replace(
+        decision,
+        after=((expired,), removal(task.handles.claim)),
+        events=(
+            *claim_of(task, run_id, now),
+            announcements.exception(retried, run_id),
+            announcements.pending(retried, run_id + 1),
+            *decision.events,
+        ),
+    )
+
+
+def exhaust(task: Task, handle: MessageHandle, now: datetime) -> Decision:
+    """The last run's claim has expired and no retry is left: the task is resolved, then the message removed."""
+    decision = resolve(task, task.last_run_id, Resolved.CLAIM_EXPIRED, now)
+    after = ((*removal(task.handles.claim), RemoveMessage(handle=handle)),)
+    return replace(announced_with_its_claim(task, task.last_run_id, decision, now), after=after)
+
+
+def claim_by_task(
+    task: Task, run_id: int, worker: Worker, taken_until: datetime, now: datetime, hint_id: str
+) -> Decision:
+    """claimTask: as `claim`, but with a lease message of its own, since old workers delete the one they polled.
+
+    A repeat by the same worker changes nothing of the task, but is committed: the claim has been given to somebody, so
+    the call that made it must not hand it back any more. Naming the run after an expired one claims the retry.
+    """
+    refuse_after_deadline(task, now)
+    if run_id == task.last_run_id + 1 and _has_expired(task, now) and task.retries_left > 0:
+        expired = claim_next(task, worker, _NO_TICKET, taken_until, now)
+        return _with_own_lease(expired, hint_id, taken_until)
+    run = known_run(task, run_id)
+    if run_id != task.last_run_id:
+        raise RequestConflict(f"run {run_id} of task {task.task_id} is not the last one")
+    if run.by_claim_task and run.is_held_by(worker.worker_group, worker.worker_id):
+        return Decision(task=task, events=(announcements.running(task, run_id),))
+    if run.state is not State.PENDING:
+        raise RequestConflict(f"run {run_id} of task {task.task_id} is {run.state.value}, not pending")
+    return _with_own_lease(claim(task, worker, _NO_TICKET, taken_until, now), hint_id, taken_until)
+
+
+_NO_TICKET = MessageHandle(queue="", message_id="", pop_receipt="")
+
+
+def _with_own_lease(decision: Decision, hint_id: str, taken_until: datetime) -> Decision:
+    task = decision.task
+    assert task is not None
+    run_id = task.last_run_id
+    lease = PutPending(
+        task_queue_id=task.task_queue_id,
+        priority=task.priority,
+        task_id=task.task_id,
+        run_id=run_id + 1,
+        hint_id=hint_id,
+        visible=taken_until,
+    )
+    ahead: tuple[Ahead, ...] = tuple(effect for effect in decision.ahead if not isinstance(effect, TakeLease))
+    claimed = task.with_run(run_id, replace(task.last_run, by_claim_task=True))
+    return replace(decision, task=replace(claimed, hint_id=hint_id), ahead=(*ahead, lease))
+
+
+def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare_hint_id: str) -> Decision:
+    """reclaimTask: takenUntil moves forward, never back; both messages move before the commit (contract 5.4)."""
+    run = known_run(task, run_id)
+    refuse_after_deadline(task, now)
+    if run_id != task.last_run_id or run.state is not State.RUNNING:
+        raise RequestConflict(f"run {run_id} of task {task.task_id} is {run.state.value}, not running as the last run")
+    until = max(taken_until, run.taken_until or taken_until)
+    return Decision(
+        task=task.with_run(run_id, replace(run, taken_until=until)),
+        ahead=(
+            MoveClaim(
+                handle=task.handles.claim,
+                task_id=task.task_id,
+                run_id=run_id,
+                taken_until=until,
+                started=run.started,
+            ),
+            hold_pending(task, run_id + 1, spare_hint_id, until),
+        ),
+    )
+
+
+def announced_with_its_claim(task: Task, run_id: int, decision: Decision, now: datetime) -> Decision:
+    """The same, announced with the run's claim before its end: the claim and its event may not have been received."""
+    return replace(decision, events=(*claim_of(task, run_id, now), *decision.events))
+
+
+def claim_of(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
+    """taskRunning of a run, while a repeat is recognised by its MessageId.
+
+    A run that was claimed longer ago was renewed since: its claim was received, and announced before.
+    """
+    started = task.runs[run_id].started
+    is_recent = started is not None and now - started < REPEATS_RECOGNISED
+    return (announcements.running(task, run_id),) if is_recent else ()
+
+
+def take_lease(task: Task, run_id: int, handle: MessageHandle, taken_until: datetime) -> TakeLease:
+    """The received message becomes the lease of the run: the next run's message, invisible until takenUntil."""
+    return TakeLease(
+        handle=handle,
+        task_queue_id=task.task_queue_id,
+        task_id=task.task_id,
+        run_id=run_id + 1,
+        hint_id=task.hint_id,
+        visible=taken_until,
+    )
+
+
+def _claimed(task: Task, worker: Worker, taken_until: datetime, now: datetime) -> Task:
+    run: Run = replace(
+        task.last_run,
+        state=State.RUNNING,
+        worker_group=worker.worker_group,
+        worker_id=worker.worker_id,
+        taken_until=taken_until,
+        started=now,
+    )
+    return task.with_run(task.last_run_id, run)
+
+
+def _has_expired(task: Task, now: datetime) -> bool:
+    if task.state is not State.RUNNING:
+        return False
+    until = task.last_run.taken_until
+    return until is not None and until <= now
+
+
+def removal(handle: MessageHandle | None) -> tuple[RemoveMessage, ...]:
+    """What removes the message, where there is one."""
+    return () if handle is None else (RemoveMessage(handle=handle),)
+
+
+def worker_removed(task: Task, run_id: int, worker: Worker, now: datetime, spare_hint_id: str) -> Decision:
+    """The worker's run ends as `worker-shutdown`, retried while retries are left.
+
+    A run that was ended so before is announced again. After the deadline the deadline message handles it. One that the
+    worker is just claiming, as its index row says, is kept from it: the task is committed unchanged.
+    Raises NoDecision for a run that is not the worker's, or has come to another end.
+    """
+    run = task.runs[run_id] if run_id <= task.last_run_id else None
+    if not task.is_resolved and (run_id == task.last_run_id + 1 or (run is not None and run.state is State.PENDING)):
+        return Decision(task=task)
+    if run is None or (run.worker_group, run.worker_id) != (worker.worker_group, worker.worker_id):
+        raise NoDecision(f"run {run_id} of task {task.task_id} is not the worker's")
+    if run.reason_resolved is Resolved.WORKER_SHUTDOWN and run_id >= task.last_run_id - 1:
+        return announced_with_its_claim(task, run_id, resolved_again(task, run_id, now), now)
+    if run_id != task.last_run_id or run.state.is_resolved or task.deadline <= now:
+        raise NoDecision(f"run {run_id} of task {task.task_id} is not running")
+    return announced_with_its_claim(
+        task, run_id, interrupt(task, run_id, Resolved.WORKER_SHUTDOWN, now, spare_hint_id), now
+    )

@@ -1,0 +1,326 @@
+"""claimWork, claimTask, reclaimTask (contract 5, design 4)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from shared.auth.certificates import task_client_id, task_scopes, temporary_credentials
+from shared.base.concurrency import both, comes_within, together
+from shared.base.errors import InputError, ResourceNotFound, ServiceUnavailable
+from shared.base.frozen import dataclass
+from shared.queue.claims import rules as claims
+from shared.queue.claims.claiming import Claiming
+from shared.queue.claims.ends import UndeliveredClaim
+from shared.queue.claims.handing_out import AFTER_DEFECT, AT_ONCE, GivingBack, HandingOut
+from shared.queue.claims.poll_urls import MalformedAnswer, parse_poll_answer
+from shared.queue.claims.polling import Poller
+from shared.queue.claims.rules import Worker
+from shared.queue.pools.worker_rows import WorkerRecord
+from shared.queue.pools.workers import Presence, WorkRequest
+from shared.queue.tasks.definition import Json
+from shared.queue.tasks.executor import Executor, Stores
+from shared.queue.tasks.internal_messages import MalformedMessage
+from shared.queue.tasks.messages import PendingMessage
+from shared.queue.tasks.reconciler import Reconciler
+from shared.queue.tasks.rows import Loaded
+from shared.queue.tasks.rules import Task
+from shared.queue.tasks.transitions import refuse_after_deadline
+from shared.store.interface import StorageUnavailable
+from shared.telemetry.instruments import FAILED_CLAIMS
+
+log = logging.getLogger("taskcluster.claims")
+
+LOOKED_FOR = 3.0
+"""Seconds for which claimTask looks for a task whose commit may be under way."""
+LOOK_AGAIN = 0.5
+NOTED_AFTER = 0.3
+"""Seconds that a worker waits before it is looked up whether it has waited elsewhere."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Issuer:
+    """Signs the credentials of tasks."""
+
+    client_id: str
+    access_token: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """A run that a worker holds, with the credentials to work on it (contract 5.2)."""
+
+    task: Task
+    run_id: int
+    definition: Json
+    credentials: Json
+    taken_until: datetime
+    """Of the run, as the status shows it."""
+
+
+class Work:
+    """Hands runs to workers."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        executor: Executor,
+        giving_back: GivingBack,
+        poller: Poller,
+        reconciler: Reconciler,
+        presence: Presence,
+        issuer: Issuer,
+        *,
+        first_claim: timedelta,
+        claim_timeout: timedelta,
+    ) -> None:
+        """`first_claim` is how long a claim lasts until it is first renewed, `claim_timeout` how long it then lasts."""
+        self._stores = stores
+        self._executor = executor
+        self._poller = poller
+        self._reconciler = reconciler
+        self._presence = presence
+        self._giving_back = giving_back
+        handing_out = HandingOut(stores, executor, presence, giving_back)
+        self._claiming = Claiming(stores, executor, handing_out, first_claim)
+        self._waiting: dict[tuple[str, Worker], WorkRequest] = {}
+        self._issuer = issuer
+        self._first_claim = first_claim
+        self._claim_timeout = claim_timeout
+        self._runtime = stores.runtime
+
+    async def claim_work(self, task_queue_id: str, worker: Worker, count: int, wait: float) -> list[Claim]:
+        """Up to `count` claims, waiting up to `wait` seconds for the first (contract 5.1).
+
+        A quarantined worker waits in vain. A newer wait of the same worker ends this one, since a worker waits once at
+        a time: its client is gone. So does cancelling the call; claims that are being made are then returned.
+        Raises StorageUnavailable, ServiceUnavailable.
+        """
+        work_request = WorkRequest(began=self._runtime.now(), waits=True)
+        caller = task_queue_id, worker
+        if (older := self._waiting.get(caller)) is not None:
+            older.ended.set()
+        self._waiting[caller] = work_request
+        try:
+            return await self._wait_for_work(task_queue_id, worker, count, wait, work_request)
+        finally:
+            if self._waiting.get(caller) is work_request:
+                del self._waiting[caller]
+
+    async def _wait_for_work(
+        self, task_queue_id: str, worker: Worker, count: int, wait: float, work_request: WorkRequest
+    ) -> list[Claim]:
+        record = await self._presence.arrived(task_queue_id, worker)
+        if record.is_quarantined(self._runtime.now()):
+            await self._presence.seen(record)
+            await comes_within(work_request.ended, wait)
+            return []
+        found = asyncio.Event()
+        noted = asyncio.ensure_future(self._note_wait(record, work_request, found))
+        try:
+            claimed = await self._claim_in_time(task_queue_id, worker, count, wait, work_request, record, found)
+        finally:
+            work_request.ended.set()
+            found.set()
+            await asyncio.wait([noted])
+        if not claimed:
+            seen = self._presence.seen(self._presence.latest(record))
+            await together(seen, self._reconciler.after_empty_poll(task_queue_id))
+        return await self._claims(claimed)
+
+    async def _claim_in_time(
+        self,
+        task_queue_id: str,
+        worker: Worker,
+        count: int,
+        wait: float,
+        work_request: WorkRequest,
+        record: WorkerRecord,
+        found: asyncio.Event,
+    ) -> list[Loaded]:
+        """Claims as soon as there is work; none after `wait` seconds, or as soon as no client waits for the answer.
+
+        Sets `found` with the first work.
+        """
+        until, left = self._runtime.now() + timedelta(seconds=wait), wait
+        while messages := await self._poller.take(task_queue_id, count, left, work_request.ended):
+            found.set()
+            record = self._presence.latest(record)
+            if work_request.ended.is_set() or record.is_quarantined(self._runtime.now()):
+                await together(*map(self._release, messages))
+                await comes_within(work_request.ended, max((until - self._runtime.now()).total_seconds(), 0))
+                return []
+            claimed = await self._claim_to_the_end(task_queue_id, messages, worker, record, work_request)
+            left = (until - self._runtime.now()).total_seconds()
+            if claimed or left <= 0 or work_request.ended.is_set():
+                return claimed
+        return []
+
+    async def _claim_to_the_end(
+        self,
+        task_queue_id: str,
+        messages: Sequence[PendingMessage],
+        worker: Worker,
+        record: WorkerRecord,
+        work_request: WorkRequest,
+    ) -> list[Loaded]:
+        """Claims what the messages name. Where nobody waits for the answer any more, since the call is cancelled or
+        the worker has called again, the claims come to their end all the same, and are given back."""
+        claiming = asyncio.ensure_future(
+            self._claiming.claim(task_queue_id, messages, worker, record, work_request),
+        )
+        try:
+            claimed = await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            work_request.ended.set()
+            await asyncio.wait([claiming])
+            if claiming.exception() is None:
+                await self._give_back(claiming.result())
+            raise
+        if work_request.ended.is_set():
+            await self._give_back(claimed)
+            return []
+        return claimed
+
+    async def _note_wait(self, record: WorkerRecord, work_request: WorkRequest, found: asyncio.Event) -> None:
+        """Shows other processes that the worker waits here, so that they end its older waits.
+
+        Where this process knows of no other, it looks only after a moment: a worker that gets work at once costs no
+        request.
+        """
+        with suppress(StorageUnavailable):  # then an older wait may still get a run, until takenUntil
+            if not record.etag or self._presence.is_noted(record):
+                if await comes_within(found, NOTED_AFTER):
+                    return
+                record = await self._presence.read_again(record)
+            await self._presence.waits(record, work_request)
+
+    async def claim_polled(
+        self, task_queue_id: str, worker: Worker, count: int, poll_answer: str, wait: float
+    ) -> list[Claim]:
+        """Up to `count` claims of what a worker has polled itself, without waiting (contract 15, design 4).
+
+        Messages that this service did not sign for the pool are left alone: their receipts may be those of others.
+        Those beyond `count` are released. A quarantined worker waits in vain, while all are released.
+        Raises InputError, StorageUnavailable.
+        """
+        messages = self._read_polled(task_queue_id, poll_answer)
+        work_request = WorkRequest(began=self._runtime.now(), waits=False)
+        record = await self._presence.arrived(task_queue_id, worker)
+        if record.is_quarantined(self._runtime.now()):
+            await together(self._presence.seen(record), *map(self._release, messages))
+            await self._runtime.sleep(wait)
+            return []
+        rest = together(*map(self._release, messages[count:]))
+        if not messages:
+            await together(self._presence.seen(record), rest)
+            return []
+        claimed, _ = await both(
+            self._claim_to_the_end(task_queue_id, messages[:count], worker, record, work_request), rest
+        )
+        return await self._claims(claimed)
+
+    def _read_polled(self, task_queue_id: str, poll_answer: str) -> list[PendingMessage]:
+        messages: list[PendingMessage] = []
+        try:
+            for message in parse_poll_answer(poll_answer, self._runtime.now()):
+                with suppress(MalformedMessage):
+                    messages.append(self._stores.messages.read_pending(task_queue_id, message))
+        except MalformedAnswer as error:
+            raise InputError(f"xmlMessage is not the answer of a poll URL: {error}") from None
+        return messages
+
+    async def _release(self, message: PendingMessage) -> None:
+        with suppress(StorageUnavailable):  # then it shows itself when the time is over for which it was polled
+            await self._stores.messages.delay_pending(message.handle, 0)
+
+    async def found_for_claim(self, task_id: str) -> Loaded:
+        """A task that claimTask names. Old workers delete their message on a 404, so it is looked for a while.
+
+        Raises ResourceNotFound.
+        """
+        waited = 0.0
+        while (found := await self._stores.tasks.load(task_id)) is None:
+            if waited >= LOOKED_FOR:
+                raise ResourceNotFound(f"task {task_id} does not exist")
+            await self._runtime.sleep(LOOK_AGAIN)
+            waited += LOOK_AGAIN
+        return found
+
+    async def claim_task(self, read: Loaded, run_id: int, worker: Worker) -> Claim:
+        """claimTask, for workers that poll Azure queues themselves (contract 2.4, design 4).
+
+        A quarantined worker gets a retryable answer: after a refusal it would delete the message of a run that
+        others may have. Raises ResourceNotFound, RequestConflict, ServiceUnavailable.
+        """
+        now = self._runtime.now()
+        refuse_after_deadline(read.task, now)
+        work_request = WorkRequest(began=now, waits=False)
+        record = await self._presence.named_a_task(read.task.task_queue_id, worker)
+        if record.is_quarantined(now):
+            raise ServiceUnavailable(f"worker {worker.worker_group}/{worker.worker_id} is quarantined")
+        taken_until = now + self._first_claim
+        loaded = await self._claiming.claim_by_task(read, run_id, worker, taken_until, record, work_request)
+        return self._claim(loaded, taken_until)
+
+    async def reclaim_task(self, task_id: str, run_id: int) -> Claim:
+        """reclaimTask: the claim lasts longer, with fresh credentials (contract 5.4)."""
+        taken_until = self._runtime.now() + self._claim_timeout
+        spare_hint_id = self._runtime.slugid()
+        loaded = await self._executor.run_unread(
+            task_id, lambda read, at: claims.reclaim(read.task, run_id, taken_until, at, spare_hint_id)
+        )
+        await self._presence.still_works(loaded.task)
+        return self._claim(loaded, taken_until)
+
+    async def _give_back(self, claimed: Sequence[Loaded], after: timedelta = AT_ONCE) -> None:
+        """Claims that were made and are not in the answer."""
+        await together(*(self._giving_back.give_back(UndeliveredClaim.of(loaded.task), after) for loaded in claimed))
+
+    async def _claims(self, claimed: Sequence[Loaded]) -> list[Claim]:
+        """The claims of one call; one that cannot be shown costs the others nothing, and is given back."""
+        shown: list[Claim] = []
+        left: list[Loaded] = []
+        for loaded in claimed:
+            try:
+                shown.append(self._claim(loaded))
+            except Exception:
+                task = loaded.task
+                log.exception("the claim of task %s cannot be shown", task.task_id, extra={"action": "claim_failed"})
+                self._runtime.meter.add(FAILED_CLAIMS, *task.task_queue_id.split("/", 1))
+                left.append(loaded)
+        await self._give_back(left, AFTER_DEFECT)
+        return shown
+
+    def _claim(self, loaded: Loaded, at_least: datetime | None = None) -> Claim:
+        """The last run's claim, with credentials until its takenUntil, or longer: a repeated claimTask gets fresh
+        ones with the old takenUntil (trap 12)."""
+        task, run_id = loaded.task, loaded.task.last_run_id
+        run = task.last_run
+        now = self._runtime.now()
+        taken_until = run.taken_until or now + self._claim_timeout
+        expiry = max(taken_until, at_least or taken_until)
+        return Claim(
+            task=task,
+            run_id=run_id,
+            definition=loaded.definition.at_priority(task.priority),
+            credentials=temporary_credentials(
+                client_id=task_client_id(
+                    task_id=task.task_id,
+                    run_id=run_id,
+                    worker_group=run.worker_group or "",
+                    worker_id=run.worker_id or "",
+                    taken_until=expiry,
+                ),
+                scopes=task_scopes(task_id=task.task_id, run_id=run_id, scopes=loaded.definition.scopes),
+                start=now,
+                expiry=expiry,
+                issuer=self._issuer.client_id,
+                issuer_token=self._issuer.access_token,
+                seed=self._runtime.slugid() + self._runtime.slugid(),
+            ),
+            taken_until=taken_until,
+        )

@@ -1,0 +1,72 @@
+"""Acknowledged means announced: events go out, or a pointer to them is kept until they do (design 2.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from shared.base import remembered
+from shared.base.concurrency import together
+from shared.base.memo import Memo
+from shared.queue.events.failures import EventsUnavailable
+from shared.queue.events.messages import EventMessage, render, render_group
+from shared.queue.events.pointers import to_json
+from shared.queue.events.rules import Event, Exchange, GroupEvent, TaskEvent
+from shared.queue.tasks.messages import Messages
+from shared.queue.tasks.rows import Loaded
+
+
+class Publisher(Protocol):
+    """Sends messages to their topics."""
+
+    async def publish(self, messages: Sequence[EventMessage]) -> None:
+        """Returns when all are accepted. Raises EventsUnavailable after a bounded wait."""
+        ...
+
+
+class Announcer:
+    """Announces what has been committed."""
+
+    def __init__(self, publisher: Publisher, messages: Messages, wake: Callable[[str], None], size_limit: int) -> None:
+        """`wake` gets each task queue that got a pending run in this process; `size_limit` in bytes an event."""
+        self._publisher = publisher
+        self._messages = messages
+        self._wake = wake
+        self._size_limit = size_limit
+        self._sent: Memo[str, bool] = Memo(remembered.SENT)
+
+    async def announce(self, events: Sequence[TaskEvent], loaded: Loaded) -> None:
+        """Publishes a task's events, or keeps pointers to them. Raises StorageUnavailable when neither works."""
+        if any(event.exchange is Exchange.TASK_PENDING for event in events):
+            self._wake(loaded.task.task_queue_id)
+        await self._send([self.rendered(event, loaded) for event in events])
+
+    async def announce_again(self, events: Sequence[TaskEvent], loaded: Loaded) -> None:
+        """As `announce`, for what another process may have announced: not what this one knows to be announced."""
+        messages = [self.rendered(event, loaded) for event in events]
+        await self._send([message for message in messages if message.message_id not in self._sent])
+
+    async def announce_group(self, event: GroupEvent) -> None:
+        """Publishes a group's event, or keeps a pointer to it. Raises StorageUnavailable when neither works."""
+        await self._send([render_group(event)])
+
+    async def publish(self, event: Event, loaded: Loaded | None) -> None:
+        """Publishes without a pointer to fall back on. Raises EventsUnavailable."""
+        if isinstance(event, GroupEvent):
+            await self._publisher.publish([render_group(event)])
+        elif loaded is not None:
+            await self._publisher.publish([self.rendered(event, loaded)])
+
+    def rendered(self, event: TaskEvent, loaded: Loaded) -> EventMessage:
+        """The message of a task's event."""
+        return render(event, loaded.definition, loaded.task, self._size_limit)
+
+    async def _send(self, messages: Sequence[EventMessage]) -> None:
+        if not messages:
+            return
+        try:
+            await self._publisher.publish(messages)
+        except EventsUnavailable as error:
+            await together(*(self._messages.put_pointer(to_json(message.event)) for message in error.unsent))
+        for message in messages:
+            self._sent[message.message_id] = True

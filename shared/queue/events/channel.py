@@ -1,0 +1,311 @@
+"""One topic's sender: shared by every call of the process, opened ahead and again when it fails or has been idle.
+
+Calls that publish while a send is under way are sent together in the next one. Every message that is sent belongs to a
+call that still waits: when the last of them has left, the send is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from azure.servicebus.aio import ServiceBusSender
+from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
+
+from shared.queue.events.failures import Breaker
+from shared.queue.events.link import Link
+from shared.queue.events.messages import EventMessage
+from shared.queue.events.refusals import REFUSALS, Blocked, NotOpen, SendTimeout, may_be_about_one_message
+
+OPEN_SECONDS = 10.0
+"""How long opening a connection may take. It goes on when callers have left: the next one finds it open."""
+
+OPEN_WAIT_SECONDS = 0.1
+"""How long callers wait for an opening that has begun: about what a message in the fallback queue costs them."""
+
+IDLE_SECONDS = 200.0
+"""A connection that was idle for longer is not used again: Service Bus closes it after 240 s."""
+
+REOPEN_SECONDS = 150.0
+"""A connection that was idle for longer is replaced in the background, so that no call finds it too old."""
+
+MAX_BATCH = 500
+"""Messages in one send at most; their size is bounded by the link as well."""
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Item:
+    """A message that somebody waits for."""
+
+    message: EventMessage
+    timeout: float
+    done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Channel:
+    """Sends to one topic. `connectivity` is shared by the channels of a namespace, `refusals` is this topic's."""
+
+    def __init__(
+        self,
+        topic: str,
+        make_sender: Callable[[], ServiceBusSender],
+        connectivity: Breaker,
+        refusals: Breaker,
+        monotonic: Callable[[], float],
+        *,
+        open_wait: float = OPEN_WAIT_SECONDS,
+    ) -> None:
+        self._open_wait = open_wait
+        self._topic = topic
+        self._make_sender = make_sender
+        self._connectivity = connectivity
+        self._refusals = refusals
+        self._monotonic = monotonic
+        self._used_at = monotonic()
+        self._opened_at = monotonic()
+        self._waiting: deque[_Item] = deque()
+        self._callers = 0
+        self._pump: asyncio.Task[None] | None = None
+        self._opening: asyncio.Task[Link] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def send(self, messages: Sequence[EventMessage], timeout: float) -> list[tuple[EventMessage, Exception]]:
+        """Sends the messages and returns those that were not accepted, with the reason."""
+        if self._connectivity.blocks() or self._refusals.blocks():
+            return [(message, Blocked()) for message in messages]
+        with self._connectivity.attempt(), self._refusals.attempt():
+            items = [_Item(message, timeout) for message in messages]
+            self._waiting.extend(items)
+            self._callers += 1
+            if self._pump is None:
+                self._pump = asyncio.create_task(self._run())
+            try:
+                _, late = await asyncio.wait([item.done for item in items], timeout=timeout)
+                if late:
+                    self._note(SendTimeout())
+            finally:
+                self._leave(items)
+            return [(item.message, problem) for item in items if (problem := _problem(item.done)) is not None]
+
+    async def keep_open(self, idle: float = REOPEN_SECONDS) -> None:
+        """Opens the connection if there is none, and replaces one that was not used for `idle` seconds.
+
+        For a task in the background. A failure shows in the breaker only.
+        """
+        if self._callers or self._connectivity.blocks() or self._refusals.blocks():
+            return
+        if self._opening is None:
+            await asyncio.wait([self._begin_opening()])
+        elif self._opening.done() and self._monotonic() - self._used_at > idle:
+            await self._replace()
+
+    async def close(self) -> None:
+        """Gives up what is under way and closes the connection."""
+        if self._pump is not None:
+            self._pump.cancel()
+            await asyncio.wait([self._pump])
+        if self._opening is not None and not self._opening.done():
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
+        self._discard()
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _leave(self, items: Sequence[_Item]) -> None:
+        """What a caller no longer waits for is not sent any more, unless it is under way for others."""
+        self._callers -= 1
+        for item in items:
+            item.done.cancel()
+        if self._callers == 0 and self._pump is not None:
+            self._pump.cancel()
+            self._pump = None
+            self._waiting.clear()
+            self._discard()
+
+    async def _run(self) -> None:
+        """Sends batch after batch while somebody waits."""
+        try:
+            while batch := self._take():
+                await self._send_or_fail(batch)
+        finally:
+            if self._pump is asyncio.current_task():
+                self._pump = None
+
+    def _take(self) -> list[_Item]:
+        batch: list[_Item] = []
+        while self._waiting and len(batch) < MAX_BATCH:
+            item = self._waiting.popleft()
+            if not item.done.done():
+                batch.append(item)
+        return batch
+
+    async def _send_or_fail(self, batch: list[_Item]) -> None:
+        try:
+            async with asyncio.timeout(max(item.timeout for item in batch)):
+                await self._send_batch(batch)
+        except TimeoutError:
+            self._discard()
+            self._fail(batch, SendTimeout())
+        except Exception as error:
+            self._fail(batch, error)
+        else:
+            self._connectivity.succeeded()
+            self._refusals.succeeded()
+
+    async def _send_batch(self, batch: list[_Item]) -> None:
+        """Sends the batch. If it is refused whole for what may be wrong with one of its messages, sends each alone."""
+        try:
+            await self._send_on_a_new_link_if_needed(batch)
+        except ServiceBusError as error:
+            if len(batch) == 1 or not may_be_about_one_message(error):
+                raise
+            _logger.info("sending %d messages to %s one by one after %s", len(batch), self._topic, type(error).__name__)
+            await self._send_one_by_one(batch)
+
+    async def _send_one_by_one(self, batch: Sequence[_Item]) -> None:
+        """Sends each message alone. Raises when two in a row are refused: then it is not about one message."""
+        refused_before = False
+        for item in batch:
+            if item.done.done():
+                continue
+            try:
+                await self._transfer([item])
+                refused_before = False
+            except ServiceBusError as error:
+                if refused_before or not may_be_about_one_message(error):
+                    raise
+                _logger.warning("%s refuses a message: %s", self._topic, type(error).__name__)
+                _finish(item, error)
+                refused_before = True
+                if not isinstance(error, REFUSALS):
+                    self._discard()
+
+    async def _send_on_a_new_link_if_needed(self, batch: list[_Item]) -> None:
+        """Sends on the open link, and once more on a new one if that fails: a link dies of idleness, too."""
+        try:
+            await self._transfer(batch)
+        except (*REFUSALS, NotOpen):
+            raise
+        except Exception as error:
+            _logger.info("sending to %s again after %s", self._topic, type(error).__name__)
+            self._discard()
+            await self._transfer(batch)
+
+    async def _transfer(self, batch: list[_Item]) -> None:
+        """One send for as many of the batch as fit; the others go to the head of the line."""
+        link = await self._link()
+        count = await link.send([item.message for item in batch])
+        if count == 0:
+            _finish(batch[0], MessageSizeExceededError())
+            count = 1
+        for item in batch[:count]:
+            _finish(item, None)
+        self._waiting.extendleft(reversed(batch[count:]))
+        del batch[count:]
+
+    async def _link(self) -> Link:
+        """The open link. Raises NotOpen; an opening that takes longer than a call waits goes on by itself."""
+        if self._monotonic() - self._used_at > IDLE_SECONDS:
+            self._discard()
+        self._used_at = self._monotonic()
+        opening = self._opening or self._begin_opening()
+        if not opening.done():
+            left = self._opened_at + self._open_wait - self._monotonic()
+            await asyncio.wait([opening], timeout=max(left, 0))
+        if not opening.done() or opening.cancelled():
+            raise NotOpen
+        error = opening.exception()
+        if error is not None:
+            raise NotOpen from error
+        return opening.result()
+
+    def _begin_opening(self) -> asyncio.Task[Link]:
+        self._opened_at = self._used_at = self._monotonic()
+        self._opening = asyncio.create_task(self._open())
+        self._opening.add_done_callback(self._opened)
+        return self._opening
+
+    def _opened(self, opening: asyncio.Task[Link]) -> None:
+        """One that failed is forgotten, so that the next call opens again; the breaker counts it once."""
+        error = None if opening.cancelled() else opening.exception()
+        if error is None:
+            return
+        if self._opening is opening:
+            self._opening = None
+        self._note(error)
+
+    async def _replace(self) -> None:
+        """Opens another link and closes the one before, unless that was used meanwhile."""
+        before, used_at = self._opening, self._used_at
+        another = asyncio.create_task(self._open())
+        try:
+            await asyncio.wait([another])
+        except asyncio.CancelledError:
+            another.cancel()
+            await asyncio.wait([another])
+            if not another.cancelled() and another.exception() is None:
+                self._close_later(another.result())
+            raise
+        error = another.exception()
+        if error is not None:
+            self._note(error)
+        elif self._opening is before and self._used_at == used_at and not self._callers:
+            self._discard()
+            self._opening = another
+            self._used_at = self._monotonic()
+        else:
+            self._close_later(another.result())
+
+    async def _open(self) -> Link:
+        async with asyncio.timeout(OPEN_SECONDS):
+            return await Link.open(self._make_sender())
+
+    def _discard(self) -> None:
+        """Forget the link, so that the next send opens another. One that is still being opened is kept."""
+        opening = self._opening
+        if opening is None or not opening.done():
+            return
+        self._opening = None
+        if not opening.cancelled() and opening.exception() is None:
+            self._close_later(opening.result())
+
+    def _close_later(self, link: Link) -> None:
+        """Closing may take a while, which no caller should wait for; it holds no message."""
+        task = asyncio.create_task(link.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    def _fail(self, batch: Sequence[_Item], error: Exception) -> None:
+        if not isinstance(error, NotOpen):
+            self._note(error)
+        for item in batch:
+            _finish(item, error)
+
+    def _note(self, error: BaseException) -> None:
+        """Counts a failure with the breaker that it is about."""
+        _logger.warning("cannot send to %s: %s", self._topic, type(error).__name__)
+        breaker = self._refusals if isinstance(error, REFUSALS) else self._connectivity
+        breaker.failed()
+
+
+def _finish(item: _Item, error: Exception | None) -> None:
+    if item.done.done():
+        return
+    if error is None:
+        item.done.set_result(None)
+    else:
+        item.done.set_exception(error)
+
+
+def _problem(done: asyncio.Future[None]) -> Exception | None:
+    """What went wrong with a message whose caller is about to leave."""
+    if done.cancelled():
+        return SendTimeout()
+    error = done.exception()
+    assert error is None or isinstance(error, Exception), "only exceptions are set on items"
+    return error

@@ -1,0 +1,215 @@
+"""The exchanges, each a Service Bus topic: the one list behind topics, routing keys and reference (contract 10)."""
+
+from __future__ import annotations
+
+from shared.base.frozen import dataclass
+from shared.queue.events.rules import Exchange
+
+EXCHANGE_PREFIX = "exchange/taskcluster-queue/v1/"
+"""What clients put before an exchange's short name."""
+
+TOPICS: tuple[str, ...] = tuple(exchange.value for exchange in Exchange)
+"""The topics' names, without the deployment's prefix."""
+
+PRIMARY = "primary"
+"""The first word of every primary routing key."""
+
+NO_WORD = "_"
+"""Stands for an optional word that is absent."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Word:
+    """One entry of a routing key. `max_size` counts characters."""
+
+    name: str
+    summary: str
+    max_size: int
+    required: bool = True
+    constant: str | None = None
+    multiple_words: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """An exchange as the reference describes it."""
+
+    exchange: Exchange
+    name: str
+    title: str
+    description: str
+    schema: str
+    routing_key: tuple[Word, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The names of the routing key's words, in order."""
+        return tuple(word.name for word in self.routing_key)
+
+
+_KIND = Word(
+    name="routingKeyKind",
+    summary="Distinguishes the formalized key from custom routes: always `primary`.",
+    max_size=len(PRIMARY),
+    constant=PRIMARY,
+)
+_RESERVED = Word(
+    name="reserved",
+    summary="Room for future words: always match it with `#`.",
+    max_size=1,
+    required=False,
+    multiple_words=True,
+)
+
+
+def _task_words(*, run: bool, worker: bool) -> tuple[Word, ...]:
+    """The routing key of task messages; `run` and `worker` say whether those words are always given."""
+    return (
+        _KIND,
+        Word(name="taskId", summary="`taskId` of the task that the message is about.", max_size=22),
+        Word(name="runId", summary="`runId` of the run concerned, `_` if there is none.", max_size=3, required=run),
+        Word(
+            name="workerGroup",
+            summary="`workerGroup` of the run concerned, `_` if no worker has it.",
+            max_size=38,
+            required=worker,
+        ),
+        Word(
+            name="workerId",
+            summary="`workerId` of the run concerned, `_` if no worker has it.",
+            max_size=38,
+            required=worker,
+        ),
+        Word(name="provisionerId", summary="`provisionerId` of the task's queue.", max_size=38),
+        Word(name="workerType", summary="`workerType` of the task's queue.", max_size=38),
+        Word(name="schedulerId", summary="`schedulerId` that the task was created with.", max_size=38),
+        Word(name="taskGroupId", summary="`taskGroupId` of the group that the task is in.", max_size=22),
+        _RESERVED,
+    )
+
+
+_GROUP_WORDS = (
+    _KIND,
+    Word(name="taskGroupId", summary="`taskGroupId` of the group that the message is about.", max_size=22),
+    Word(name="schedulerId", summary="`schedulerId` of the group.", max_size=38),
+    _RESERVED,
+)
+_NO_RUN = _task_words(run=False, worker=False)
+_RUN = _task_words(run=True, worker=False)
+_WORKER = _task_words(run=True, worker=True)
+
+ENTRIES: tuple[Entry, ...] = (
+    Entry(
+        exchange=Exchange.TASK_DEFINED,
+        name="taskDefined",
+        title="Task Defined Messages",
+        description="A task was created. Its status is the first one, unscheduled, even if the task is pending by "
+        "now: a task that waits for its dependencies is announced here before it is announced as pending.",
+        schema="v1/task-defined-message.json#",
+        routing_key=_NO_RUN,
+    ),
+    Entry(
+        exchange=Exchange.TASK_PENDING,
+        name="taskPending",
+        title="Task Pending Messages",
+        description="A run of a task became pending: idle workers may claim it, and need not poll as often while "
+        "they listen here.",
+        schema="v1/task-pending-message.json#",
+        routing_key=_RUN,
+    ),
+    Entry(
+        exchange=Exchange.TASK_RUNNING,
+        name="taskRunning",
+        title="Task Running Messages",
+        description="A worker claimed a run. Renewing the claim is not announced.",
+        schema="v1/task-running-message.json#",
+        routing_key=_WORKER,
+    ),
+    Entry(
+        exchange=Exchange.ARTIFACT_CREATED,
+        name="artifactCreated",
+        title="Artifact Creation Messages",
+        description="An artifact of type `reference`, `link` or `error` was created, or one of type `object` was "
+        "finished. Artifacts of type `s3` are not announced: index them when the task is completed.",
+        schema="v1/artifact-created-message.json#",
+        routing_key=_WORKER,
+    ),
+    Entry(
+        exchange=Exchange.TASK_COMPLETED,
+        name="taskCompleted",
+        title="Task Completed Messages",
+        description="A worker reported that the task succeeded. The key has the words of the run that did.",
+        schema="v1/task-completed-message.json#",
+        routing_key=_WORKER,
+    ),
+    Entry(
+        exchange=Exchange.TASK_FAILED,
+        name="taskFailed",
+        title="Task Failed Messages",
+        description="A worker reported that the task's own code failed, for example exited non-zero.",
+        schema="v1/task-failed-message.json#",
+        routing_key=_NO_RUN,
+    ),
+    Entry(
+        exchange=Exchange.TASK_EXCEPTION,
+        name="taskException",
+        title="Task Exception Messages",
+        description="A run ended in any other way: reported by its worker, canceled, its claim or the deadline "
+        "expired. The reason is the run's `reasonResolved`; a retry appears as a further, pending run.",
+        schema="v1/task-exception-message.json#",
+        routing_key=_NO_RUN,
+    ),
+    Entry(
+        exchange=Exchange.TASK_GROUP_RESOLVED,
+        name="taskGroupResolved",
+        title="Task Group Resolved Messages",
+        description="Every task of the group has been resolved at least once. It may be sent again, after tasks "
+        "were added to the group.",
+        schema="v1/task-group-changed-message.json#",
+        routing_key=_GROUP_WORDS,
+    ),
+    Entry(
+        exchange=Exchange.TASK_GROUP_SEALED,
+        name="taskGroupSealed",
+        title="Task Group Sealed Messages",
+        description="The group was sealed: no task can be added to it any more.",
+        schema="v1/task-group-changed-message.json#",
+        routing_key=_GROUP_WORDS,
+    ),
+    Entry(
+        exchange=Exchange.TASK_PRIORITY_CHANGED,
+        name="taskPriorityChanged",
+        title="Task Priority Changed Messages",
+        description="The priority of an unresolved task was changed.",
+        schema="v1/task-priority-changed-message.json#",
+        routing_key=_NO_RUN,
+    ),
+    Entry(
+        exchange=Exchange.TASK_GROUP_PRIORITY_CHANGED,
+        name="taskGroupPriorityChanged",
+        title="Task Group Priority Changed Messages",
+        description="The priority of a group's unresolved tasks was changed.",
+        schema="v1/task-group-priority-changed-message.json#",
+        routing_key=_GROUP_WORDS,
+    ),
+)
+"""In the order of `Exchange`."""
+
+_BY_EXCHANGE = {entry.exchange: entry for entry in ENTRIES}
+
+
+def entry_of(exchange: Exchange) -> Entry:
+    """The entry of an exchange."""
+    return _BY_EXCHANGE[exchange]
+
+
+def parse_exchange(name: str) -> Exchange:
+    """An exchange by its short name, its full name or its name in the reference.
+
+    Raises ValueError that lists the short names.
+    """
+    short = name.removeprefix(EXCHANGE_PREFIX)
+    for entry in ENTRIES:
+        if short in (entry.exchange.value, entry.name):
+            return entry.exchange
+    raise ValueError(f"there is no exchange {name!r}; the exchanges are {', '.join(TOPICS)}")

@@ -1,0 +1,88 @@
+"""What goes wrong with sending events: what is raised, and the circuit breaker.
+
+What sending events raises: a module of its own, so that importing it does not load the Service Bus SDK.
+
+A circuit breaker: while something is down calls fail at once, and one at a time tries again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from shared.base.errors import ServiceError
+from shared.base.retrying import SERVICE_BUS, Retries
+from shared.queue.events.messages import EventMessage
+
+
+class EventsUnavailable(ServiceError):
+    """Not every message was accepted. `unsent` are those that were not, though one of them may still arrive."""
+
+    def __init__(self, unsent: Sequence[EventMessage], reason: str) -> None:
+        super().__init__(f"{len(unsent)} messages could not be sent: {reason}")
+        self.unsent = tuple(unsent)
+
+
+class Breaker:
+    """Opens after `threshold` failures in a row. Not for several threads.
+
+    While it is open nothing is tried until a pause is over, longer with every failed try. Then a single attempt is let
+    through, the probe; its outcome decides.
+    """
+
+    def __init__(
+        self,
+        monotonic: Callable[[], float],
+        *,
+        threshold: int = 1,
+        retries: Retries = SERVICE_BUS,
+    ) -> None:
+        self._monotonic = monotonic
+        self._threshold = threshold
+        self._retries = retries
+        self._failures = 0
+        self._pause = 0.0
+        self._retry_at = 0.0
+        self._probe: object | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there were `threshold` failures in a row, and no success since."""
+        return self._pause > 0
+
+    @property
+    def pause_left(self) -> float:
+        """Seconds until an attempt may be made; 0 if one may be made now."""
+        return max(0.0, self._retry_at - self._monotonic()) if self.is_open else 0.0
+
+    def blocks(self) -> bool:
+        """Whether an attempt must not be made now."""
+        return self.is_open and (self._probe is not None or self.pause_left > 0)
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Around an attempt that `blocks` allowed; outcomes are reported by `succeeded` and `failed`."""
+        token = object()
+        if self.is_open:
+            self._probe = token
+        try:
+            yield
+        finally:
+            if self._probe is token:
+                self._probe = None
+
+    def succeeded(self) -> None:
+        """Closes the breaker: an attempt worked."""
+        self._failures = 0
+        self._pause = 0.0
+        self._probe = None
+
+    def failed(self) -> None:
+        """Counts a failed attempt. A late failure of one that began before the breaker opened changes nothing."""
+        if self.is_open and self._probe is None:
+            return
+        self._failures += 1
+        self._probe = None
+        if self._failures >= self._threshold:
+            self._pause = self._retries.after(self._pause) or self._retries.first
+            self._retry_at = self._monotonic() + self._pause

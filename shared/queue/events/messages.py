@@ -1,0 +1,257 @@
+"""Events rendered as the messages of contract 10, as of the time that they happened (design 2.5). Pure.
+
+An event that is rendered for the first time, right after its transition, takes a snapshot of what the status row
+forgets. A pointer keeps the snapshot, so that the event looks the same when it is rendered again, however late.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from shared.base.dates import format_date
+from shared.base.frozen import dataclass
+from shared.queue.events.exchanges import NO_WORD, PRIMARY
+from shared.queue.events.rules import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent, route_properties
+from shared.queue.tasks.definition import Definition
+from shared.queue.tasks.rules import Created, Run, State, Task
+
+SIZE_LIMIT = 256_000
+"""Bytes of a message in the Standard tier (256 KB), less what the protocol adds."""
+
+_OVERHEAD = 1_000
+"""Generous size of a message's header: message id, subject, content type, types and lengths."""
+
+_MAX_OCCASION = 64
+_WITH_TAGS = frozenset(Exchange) - {Exchange.ARTIFACT_CREATED, Exchange.TASK_PRIORITY_CHANGED}
+_RESOLVED = {
+    Exchange.TASK_COMPLETED: State.COMPLETED,
+    Exchange.TASK_FAILED: State.FAILED,
+    Exchange.TASK_EXCEPTION: State.EXCEPTION,
+}
+_RETRIES = frozenset({Created.RETRY, Created.TASK_RETRY})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EventMessage:
+    """A message ready to be sent. `topic` is the exchange's short name, without the deployment's prefix."""
+
+    event: Event
+    """With its snapshot: what a pointer keeps."""
+    topic: str
+    message_id: str
+    """The same for every repeat of the event, so that duplicate detection hides repeats; at most 128 characters."""
+    subject: str
+    body: bytes
+    properties: Mapping[str, str]
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it has on the wire, rounded up."""
+        properties = sum(len(name) + len(value.encode()) + 10 for name, value in self.properties.items())
+        return len(self.body) + properties + _OVERHEAD
+
+
+def render(event: TaskEvent, definition: Definition, task: Task, size_limit: int = SIZE_LIMIT) -> EventMessage:
+    """The message of something that happened to a task, as of then: later runs and changes are left out.
+
+    `task` with the tags is left out of a message that would exceed `size_limit` bytes. Raises ValueError if the event
+    cannot have happened to that task.
+    """
+    then = _as_of(event, definition, task)
+    event = replace(event, snapshot=_snapshot(then), life=task.life)
+    run = None if event.run_id is None else then.runs[event.run_id]
+    words = _task_words(event, then, run)
+    body: dict[str, Any] = {"version": 1, "status": then.as_json(), **_particulars(event, words, run)}
+    properties = {**_key(words), **route_properties(definition.routes)}
+    life = _life(event, task, run)
+    if event.exchange in _WITH_TAGS:
+        message = _message(event, {**body, "task": {"tags": dict(definition.tags)}}, properties, life)
+        if message.size <= size_limit:
+            return message
+    return _message(event, body, properties, life)
+
+
+def render_group(event: GroupEvent) -> EventMessage:
+    """The message of something that happened to a task group."""
+    words = {
+        "routingKeyKind": PRIMARY,
+        "taskGroupId": event.task_group_id,
+        "schedulerId": event.scheduler_id,
+        "reserved": NO_WORD,
+    }
+    body: dict[str, Any] = {"version": 1, "taskGroupId": event.task_group_id, "schedulerId": event.scheduler_id}
+    if event.exchange is Exchange.TASK_GROUP_PRIORITY_CHANGED:
+        body |= {"newPriority": event.new_priority, "tasksAffected": event.tasks_affected}
+    else:
+        body |= _dates(expires=event.expires, sealed=event.sealed)
+    return _message(event, body, _key(words))
+
+
+def _as_of(event: TaskEvent, definition: Definition, task: Task) -> Task:
+    """The task right after the transition that the event announces."""
+    then = replace(task, retries_left=event.retries_left)
+    if event.snapshot is not None:
+        return _restored(event, event.snapshot, then)
+    if event.exchange is Exchange.TASK_DEFINED:
+        return replace(then, runs=(), priority=definition.priority)
+    if event.exchange is Exchange.TASK_PRIORITY_CHANGED:
+        return replace(then, priority=event.new_priority or task.priority)
+    if event.run_id is None or event.run_id >= len(task.runs):
+        raise ValueError(f"task {task.task_id} has no run {event.run_id} for {event.exchange.value}")
+    runs = (*task.runs[: event.run_id], _run_as_of(event, task.runs[event.run_id]))
+    if event.exchange is Exchange.TASK_EXCEPTION:
+        # A retry run comes into being in the same commit: consumers see by it that the task goes on (trap 16).
+        runs += tuple(_pending(run) for run in task.runs[len(runs) :][:1] if run.reason_created in _RETRIES)
+    return replace(then, runs=runs)
+
+
+def _run_as_of(event: TaskEvent, run: Run) -> Run:
+    if event.exchange is Exchange.TASK_PENDING:
+        return _pending(run)
+    if event.exchange is Exchange.TASK_RUNNING:
+        return _running(run, run.taken_until)
+    expected = _RESOLVED.get(event.exchange, run.state)
+    if run.state is not expected:
+        raise ValueError(f"run {event.run_id} of task {event.task_id} is {run.state.value}, not {expected.value}")
+    return run
+
+
+def _pending(run: Run) -> Run:
+    """The run as it was before anybody claimed it."""
+    return Run(
+        state=State.PENDING, reason_created=run.reason_created, scheduled=run.scheduled, generation=run.generation
+    )
+
+
+def _running(run: Run, taken_until: datetime | None) -> Run:
+    """The run as it was while its claim lasted until then."""
+    return replace(run, state=State.RUNNING, taken_until=taken_until, reason_resolved=None, resolved=None)
+
+
+def _snapshot(then: Task) -> Snapshot:
+    is_running = then.state is State.RUNNING
+    return Snapshot(
+        priority=then.priority,
+        runs=len(then.runs),
+        state=then.state,
+        taken_until=then.last_run.taken_until if is_running else None,
+    )
+
+
+def _restored(event: TaskEvent, snapshot: Snapshot, later: Task) -> Task:
+    """The task as it was when the snapshot was taken."""
+    if len(later.runs) < max(snapshot.runs, 0 if event.run_id is None else event.run_id + 1):
+        raise ValueError(f"task {later.task_id} has no run {snapshot.runs - 1} for {event.exchange.value}")
+    runs = later.runs[: snapshot.runs]
+    if runs:
+        runs = (*runs[:-1], _run_then(event, snapshot, runs[-1]))
+    return replace(later, priority=snapshot.priority, runs=runs)
+
+
+def _run_then(event: TaskEvent, snapshot: Snapshot, run: Run) -> Run:
+    """The last run of the snapshot."""
+    if snapshot.state is State.PENDING:
+        return _pending(run)
+    if snapshot.state is State.RUNNING:
+        return _running(run, snapshot.taken_until)
+    if run.state is not snapshot.state:
+        raise ValueError(
+            f"run {snapshot.runs - 1} of task {event.task_id} is {run.state.value}, not {snapshot.state.value}"
+        )
+    return run
+
+
+def _task_words(event: TaskEvent, then: Task, run: Run | None) -> dict[str, str]:
+    """The words of the primary routing key by name, in the key's order."""
+    provisioner_id, worker_type = then.task_queue_id.split("/", 1)
+    held = run if event.has_worker else None
+    return {
+        "routingKeyKind": PRIMARY,
+        "taskId": then.task_id,
+        "runId": NO_WORD if event.run_id is None else str(event.run_id),
+        "workerGroup": (held and held.worker_group) or NO_WORD,
+        "workerId": (held and held.worker_id) or NO_WORD,
+        "provisionerId": provisioner_id,
+        "workerType": worker_type,
+        "schedulerId": then.scheduler_id,
+        "taskGroupId": then.task_group_id,
+        "reserved": NO_WORD,
+    }
+
+
+def _particulars(event: TaskEvent, words: Mapping[str, str], run: Run | None) -> dict[str, Any]:
+    """What the message says besides the status."""
+    if event.exchange is Exchange.TASK_PRIORITY_CHANGED:
+        return {"oldPriority": event.old_priority, "newPriority": event.new_priority}
+    if run is None:
+        return {}
+    said: dict[str, Any] = {"runId": event.run_id}
+    said |= {name: words[name] for name in ("workerGroup", "workerId") if words[name] != NO_WORD}
+    if event.exchange is Exchange.TASK_RUNNING:
+        said |= _dates(takenUntil=run.taken_until)
+    if event.artifact is not None:
+        said["artifact"] = _artifact(event.artifact)
+    return said
+
+
+def _artifact(artifact: ArtifactEvent) -> dict[str, str]:
+    return {
+        "storageType": artifact.storage_type,
+        "name": artifact.name,
+        "expires": format_date(artifact.expires),
+        "contentType": artifact.content_type,
+    }
+
+
+def _dates(**dates: datetime | None) -> dict[str, str]:
+    return {name: format_date(date) for name, date in dates.items() if date is not None}
+
+
+def _key(words: Mapping[str, str]) -> dict[str, str]:
+    """The routing key as properties: as a whole, and each word under its own name."""
+    return {"routingKey": ".".join(words.values()), **words}
+
+
+def _message(event: Event, body: Mapping[str, Any], properties: Mapping[str, str], life: str = "") -> EventMessage:
+    return EventMessage(
+        event=event,
+        topic=event.exchange.value,
+        message_id=_message_id(event, life),
+        subject=event.exchange.value,
+        body=json.dumps(body, separators=(",", ":")).encode(),
+        properties=properties,
+    )
+
+
+def _message_id(event: Event, life: str) -> str:
+    """Task or group, run, kind, `life`, and what distinguishes occasions of what may happen more than once a run."""
+    kind = event.exchange.value
+    if isinstance(event, GroupEvent):
+        occasion = event.occasion if len(event.occasion) <= _MAX_OCCASION else _digest(event.occasion)
+        return f"{event.task_group_id}/{kind}/{occasion}"
+    words = [event.task_id, NO_WORD if event.run_id is None else str(event.run_id), kind]
+    if life:
+        words.append(life)
+    if event.artifact is not None:
+        words.append(
+            _digest("\n".join((event.artifact.name, event.artifact.version, format_date(event.artifact.expires))))
+        )
+    elif event.exchange is Exchange.TASK_PRIORITY_CHANGED:
+        words.append(str(event.sequence))
+    return "/".join(words)
+
+
+def _life(event: TaskEvent, task: Task, run: Run | None) -> str:
+    """Which task of an id; and which claim of a run, since one that may not have been announced is given back."""
+    if event.exchange is Exchange.TASK_RUNNING and run is not None and run.started is not None:
+        return f"{task.life}{round(run.started.timestamp() * 1000):x}"
+    return task.life
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

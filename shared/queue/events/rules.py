@@ -1,0 +1,298 @@
+"""Events as values: what happened, small enough for a pointer in the `events` queue (design 2.5, contract 10).
+
+Which event announces a transition (contract 10). Each happens once a run, so that its repeat is recognised.
+
+Custom routes as application properties that a Service Bus filter can match exactly (contract 10, CC keys).
+
+A message has any number of routes up to 64, and a SQL filter knows only LIKE, whose `%` crosses dots and the border
+to the next route. So routes are written twice:
+
+* `routes` has all of them: `|.index.project.latest.|.notify.by-email.|`. A run of whole words is found in it exactly.
+* `cc0`, `cc1`, … have one route each, its words numbered in base 36: `00|index.01|project.02|latest.03`. A `%`
+  between two numbers cannot leave its word, which makes patterns with `*` exact.
+
+In both, `|` in a route is written `~1` and `~` is written `~0`, so that `|` and `.` are ours alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from enum import StrEnum
+
+from shared.base.frozen import dataclass
+from shared.base.priority import Priority
+from shared.base.protocol import REPEATS_RECOGNISED
+from shared.queue.artifacts.rules import Artifact
+from shared.queue.tasks.rules import MAX_RUNS, RETRY_OF, Created, PriorityChange, Resolved, State, Task
+
+
+class Exchange(StrEnum):
+    """The exchanges by their short names, which are the topics' names."""
+
+    TASK_DEFINED = "task-defined"
+    TASK_PENDING = "task-pending"
+    TASK_RUNNING = "task-running"
+    ARTIFACT_CREATED = "artifact-created"
+    TASK_COMPLETED = "task-completed"
+    TASK_FAILED = "task-failed"
+    TASK_EXCEPTION = "task-exception"
+    TASK_GROUP_RESOLVED = "task-group-resolved"
+    TASK_GROUP_SEALED = "task-group-sealed"
+    TASK_PRIORITY_CHANGED = "task-priority-changed"
+    TASK_GROUP_PRIORITY_CHANGED = "task-group-priority-changed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArtifactEvent:
+    """What an artifact-created message says of the artifact."""
+
+    storage_type: str
+    name: str
+    expires: datetime
+    content_type: str
+    version: str = ""
+    """Of the artifact: changes with its content, which the message does not show."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot:
+    """What the status row of a task forgets: enough to restore the status of an earlier time from a later one.
+
+    Earlier runs than the last one are resolved, and a resolved run never changes; neither do a run's dates and worker.
+    """
+
+    priority: Priority
+    runs: int
+    """How many runs there were."""
+    state: State
+    """The state of the last run, `unscheduled` without runs."""
+    taken_until: datetime | None = None
+    """The last run's, if it was running: a reclaim replaces it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskEvent:
+    """Something that happened to a task. With its definition and status row it renders the message."""
+
+    exchange: Exchange
+    task_id: str
+    run_id: int | None
+    retries_left: int
+    """As it was right after the transition."""
+    has_worker: bool = True
+    """task-exception: whether the message names the run's worker (a deadline's does not)."""
+    artifact: ArtifactEvent | None = None
+    old_priority: Priority | None = None
+    new_priority: Priority | None = None
+    sequence: int | None = None
+    """task-priority-changed: the status row's sequence number, since it may happen more than once a run."""
+    snapshot: Snapshot | None = None
+    """The task right after the transition; None until the event is rendered for the first time, which takes it."""
+    life: str = ""
+    """Which task of that id (`Task.life`); empty until then, and in pointers of earlier versions."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupEvent:
+    """Something that happened to a task group."""
+
+    exchange: Exchange
+    task_group_id: str
+    scheduler_id: str
+    occasion: str
+    """Distinguishes occasions of the same kind: what the group's `due` said, or when it was asked for."""
+    expires: datetime | None = None
+    sealed: datetime | None = None
+    new_priority: Priority | None = None
+    tasks_affected: int | None = None
+
+
+Event = TaskEvent | GroupEvent
+
+
+def defined(task: Task) -> TaskEvent:
+    """taskDefined: the task as it was first, unscheduled."""
+    return TaskEvent(exchange=Exchange.TASK_DEFINED, task_id=task.task_id, run_id=None, retries_left=task.retries)
+
+
+def pending(task: Task, run_id: int) -> TaskEvent:
+    """taskPending of a run."""
+    return TaskEvent(
+        exchange=Exchange.TASK_PENDING, task_id=task.task_id, run_id=run_id, retries_left=task.retries_left
+    )
+
+
+def pending_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
+    """taskPending of a run, for the repeat of a call that made it pending and may have died before it said so.
+
+    A worker may have been faster than the repeat: so not only while the run is pending, but for as long as a repeat of
+    the event is recognised.
+    """
+    run = task.runs[run_id]
+    is_pending = run_id == task.last_run_id and run.state is State.PENDING
+    if run.reason_created is Created.EXCEPTION or not (is_pending or now - run.scheduled < REPEATS_RECOGNISED):
+        return ()
+    return (replace(pending(task, run_id), retries_left=_retries_left(task, run_id)),)
+
+
+def resolved_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
+    """The resolution of a run, for its handler: the call that made it may have died before it announced it, and its
+    client may be gone as well. Only while a repeat of the event is recognised."""
+    resolved_at = task.runs[run_id].resolved
+    if resolved_at is None or now - resolved_at >= REPEATS_RECOGNISED:
+        return ()
+    return (replace(resolved(task, run_id), retries_left=_retries_left(task, run_id)),)
+
+
+def _retries_left(task: Task, run_id: int) -> int:
+    """As it was when a run became pending: a retry takes one, and a rerun starts afresh."""
+    left = task.retries
+    for number, run in enumerate(task.runs[: run_id + 1]):
+        if run.reason_created is Created.RERUN:
+            left = min(task.retries, MAX_RUNS - number)
+        elif run.reason_created in RETRY_OF.values():
+            left -= 1
+    return left
+
+
+def running(task: Task, run_id: int) -> TaskEvent:
+    """taskRunning of a run that was claimed."""
+    return TaskEvent(
+        exchange=Exchange.TASK_RUNNING,
+        task_id=task.task_id,
+        run_id=run_id,
+        retries_left=task.retries_left,
+    )
+
+
+def is_undone(event: TaskEvent, task: Task) -> bool:
+    """Whether the event is that of a claim which was given back, since it may not have been announced."""
+    if event.exchange is not Exchange.TASK_RUNNING or event.run_id is None or event.run_id > task.last_run_id:
+        return False
+    return task.runs[event.run_id].state is State.PENDING
+
+
+def resolved(task: Task, run_id: int) -> TaskEvent:
+    """taskCompleted, taskFailed or taskException of a run, by its state."""
+    state = task.runs[run_id].state
+    if state is State.EXCEPTION:
+        return exception(task, run_id)
+    exchange = Exchange.TASK_COMPLETED if state is State.COMPLETED else Exchange.TASK_FAILED
+    return TaskEvent(exchange=exchange, task_id=task.task_id, run_id=run_id, retries_left=task.retries_left)
+
+
+def exception(task: Task, run_id: int) -> TaskEvent:
+    """taskException of a run, retried or not; a deadline's names no worker (contract 10)."""
+    run = task.runs[run_id]
+    return TaskEvent(
+        exchange=Exchange.TASK_EXCEPTION,
+        task_id=task.task_id,
+        run_id=run_id,
+        retries_left=task.retries_left,
+        has_worker=run.reason_resolved is not Resolved.DEADLINE_EXCEEDED,
+    )
+
+
+def priority_changed(task: Task, change: PriorityChange) -> TaskEvent:
+    """taskPriorityChanged: may happen more than once a run, so the sequence number distinguishes occasions."""
+    return TaskEvent(
+        exchange=Exchange.TASK_PRIORITY_CHANGED,
+        task_id=task.task_id,
+        run_id=None,
+        retries_left=task.retries_left,
+        old_priority=change.old,
+        new_priority=task.priority,
+        sequence=change.sequence,
+    )
+
+
+def priority_changed_again(task: Task, now: datetime) -> tuple[TaskEvent, ...]:
+    """The latest change of the priority, for whoever meets the task afterwards: the call that made it may have died
+    before it announced it. Only while a repeat of the event is recognised."""
+    change = task.priority_change
+    return () if change is None or now - change.at >= REPEATS_RECOGNISED else (priority_changed(task, change),)
+
+
+def artifact_created(task: Task, run_id: int, artifact: Artifact) -> TaskEvent:
+    """artifactCreated: name, version and expiration distinguish what is created in a run, and created again changed."""
+    return TaskEvent(
+        exchange=Exchange.ARTIFACT_CREATED,
+        task_id=task.task_id,
+        run_id=run_id,
+        retries_left=task.retries_left,
+        artifact=ArtifactEvent(
+            storage_type=artifact.storage_type.value,
+            name=artifact.name,
+            expires=artifact.expires,
+            content_type=artifact.content_type,
+            version=artifact.version,
+        ),
+    )
+
+
+MAX_ROUTES = 64
+"""Routes that a task can have (contract 3.1)."""
+
+MAX_ROUTES_BYTES = 32_000
+"""UTF-8 bytes of the `routes` property: Service Bus takes 32 KB a property."""
+
+MAX_PROPERTIES_BYTES = 62_000
+"""UTF-8 bytes of all properties that routes become: Service Bus takes 64 KB, the primary key's words included."""
+
+ROUTES = "routes"
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def slot(index: int) -> str:
+    """The name of the property that holds one route."""
+    return f"cc{index}"
+
+
+def escape(word: str) -> str:
+    """A word without the signs that the encodings use."""
+    return word.replace("~", "~0").replace("|", "~1")
+
+
+def number(position: int) -> str:
+    """A word's position in a route: two digits in base 36."""
+    return _DIGITS[position // 36] + _DIGITS[position % 36]
+
+
+def check_routes(routes: Sequence[str]) -> None:
+    """Raises ValueError if messages could not carry these routes; to be asked before a task is created.
+
+    Everything that contract 3.1 allows in ASCII passes, unless nearly every character is a dot or one that is escaped.
+    """
+    route_properties(routes)
+
+
+def route_properties(routes: Sequence[str]) -> dict[str, str]:
+    """The application properties of the routes; none without routes. Raises ValueError as `check_routes`."""
+    if not routes:
+        return {}
+    if len(routes) > MAX_ROUTES:
+        raise ValueError(f"a task can have {MAX_ROUTES} routes, not {len(routes)}")
+    properties = dict(_encoded(routes))
+    try:
+        sizes = [len(name) + len(value.encode()) for name, value in properties.items()]
+    except UnicodeEncodeError as error:
+        raise ValueError("a route has characters that are not valid Unicode") from error
+    if sizes[0] > MAX_ROUTES_BYTES or sum(sizes) > MAX_PROPERTIES_BYTES:
+        raise ValueError("the routes are too long altogether to be announced: shorten them")
+    return properties
+
+
+def routes_of(properties: Mapping[str, str]) -> list[str]:
+    """The routes of a message that was received, from its application properties."""
+    listed = properties.get(ROUTES, "").split("|")[1:-1]
+    return [escaped[1:-1].replace("~1", "|").replace("~0", "~") for escaped in listed]
+
+
+def _encoded(routes: Sequence[str]) -> Iterator[tuple[str, str]]:
+    yield ROUTES, "|" + "".join(f".{escape(route)}.|" for route in routes)
+    for index, route in enumerate(routes):
+        words = route.split(".")
+        numbered = "".join(f"{number(position)}|{escape(word)}." for position, word in enumerate(words))
+        yield slot(index), numbered + number(len(words))

@@ -1,0 +1,101 @@
+"""What keeps the expiry job from deleting: events that are unsent, and what failed.
+
+Events that could not be sent yet, and the expired tasks that they are still rendered from (design 2.5).
+
+What the expiry job could not delete: logged and counted.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+
+from shared.base.errors import ServiceError
+from shared.queue.tasks.internal_messages import EVENTS_QUEUE
+from shared.runtime import Runtime
+from shared.store.expiring import FIRST_RETRY, LAST_RETRY
+from shared.store.interface import Queues, StorageUnavailable
+from shared.telemetry.instruments import EXPIRATIONS_FAILED, UNANNOUNCED_EXPIRATIONS
+
+log = logging.getLogger("taskcluster.expiration")
+
+LONGEST_HOLD = timedelta(days=7)
+"""How long a task stays after its expiration while events are unsent.
+
+Longer than an outage that nobody ends; shorter than it takes to fill an account where one topic never takes anything.
+"""
+
+
+class UnsentEvents:
+    """Holds back the deletion of what events may still need: a pointer to an event names its task, and is nothing
+    without the task's rows.
+
+    While the queue of pointers is not empty any of them may be of any task that has expired.
+    """
+
+    def __init__(self, queues: Queues, runtime: Runtime) -> None:
+        self._queues = queues
+        self._now = runtime.now
+        self._meter = runtime.meter
+        self._are_some = False
+
+    async def look(self) -> None:
+        """Looks whether there are any: one request, before a run of the expiry job deletes the first task.
+
+        It holds for the run: what could put a pointer later has changed the task so lately that it stays anyway
+        (`ROWS_COMPLETE_AFTER`). Raises StorageUnavailable.
+        """
+        self._are_some = await self._queues.length(EVENTS_QUEUE) > 0
+
+    def held_until(self, expires: datetime) -> datetime | None:
+        """When to look again at a task, or a group, that has expired then; None if it may be deleted.
+
+        The longer it was held already, the later, up to a day: an outage of a week costs each task a dozen looks.
+        """
+        held = self._now() - expires
+        if not self._are_some or held >= LONGEST_HOLD:
+            return None
+        return self._now() + min(max(held, FIRST_RETRY), LAST_RETRY)
+
+    def note_deleted(self, task_id: str) -> None:
+        """A task was deleted that has expired: if there are unsent events they may have been of it."""
+        if not self._are_some:
+            return
+        self._meter.add(UNANNOUNCED_EXPIRATIONS)
+        text = "task %s was deleted although events are unsent for %d days: those of it are lost"
+        fields = {"action": "expired_unannounced", "taskId": task_id}
+        log.error(text, task_id, LONGEST_HOLD.days, extra=fields)
+
+
+STUCK_AFTER = 5
+"""Failures in a row, over a day or more, after which a deletion needs a person."""
+
+
+class ProcessDied(ServiceError):
+    """The process that tried to delete something did not live to say what became of it."""
+
+    def __init__(self) -> None:
+        super().__init__("the process that tried it has died")
+
+
+class ExpiryFailures:
+    """Tells operators of what could not be deleted."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._meter = runtime.meter
+
+    def note(self, kind: str, key: str, failures: int, error: Exception) -> None:
+        """Notes that what this row of the Expiry table is about could not be deleted, so many times in a row."""
+        is_stuck = failures >= STUCK_AFTER
+        self._meter.add(EXPIRATIONS_FAILED, kind, "yes" if is_stuck else "no")
+        details = {"action": "expiration_stuck" if is_stuck else "expiration_failed", "failures": failures}
+        passing = isinstance(error, StorageUnavailable | ProcessDied)
+        log.log(
+            logging.ERROR if is_stuck or not passing else logging.WARNING,
+            "cannot delete %s (failed %d times in a row): %s",
+            key,
+            failures,
+            error,
+            extra=details,
+            exc_info=None if passing else error,
+        )

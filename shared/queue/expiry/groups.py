@@ -1,0 +1,325 @@
+"""The expiry job for groups: their tasks, then what is left of them (design 3).
+
+The expiry job's part for the tasks of a group: each before its place in the group, which leads to it (design 3).
+
+The expiry job's part for task groups (design 3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from shared.base.concurrency import in_waves
+from shared.base.dates import parse_date
+from shared.base.protocol import LATE_TIMERS, ROWS_COMPLETE_AFTER
+from shared.queue.expiry.failures import ExpiryFailures, UnsentEvents
+from shared.queue.expiry.tasks import TaskExpiry
+from shared.queue.groups.recent import RecentGroupStore
+from shared.queue.groups.rows import FINAL_COLUMNS, final_status
+from shared.queue.groups.store import GroupStore
+from shared.queue.tasks.executor import Stores
+from shared.runtime import Runtime
+from shared.store import keys
+from shared.store.expiring import Expiring, ExpiryStore, is_over
+from shared.store.interface import MAX_OPERATIONS, Row, Storage
+from shared.store.partitions import OutOfTime, delete_together, delete_unchanged, rows_of, sweep
+
+WIDTH = 16
+"""Tasks deleted in parallel, of all groups."""
+
+
+@dataclass
+class _Sweep:
+    """One sweep of a group."""
+
+    task_group_id: str
+    until: datetime
+    is_apart: bool
+    later: list[datetime] = field(default_factory=list)
+    """When to look again at what stays although it is due."""
+    failures: list[Exception] = field(default_factory=list)
+    """Of tasks that may not have expired: they stay."""
+
+
+@dataclass
+class _Batch:
+    """What became of the tasks of some member rows; those that are not named are gone."""
+
+    stay: set[str] = field(default_factory=set)
+    failed: dict[str, Exception] = field(default_factory=dict)
+    apart: set[str] = field(default_factory=set)
+    """Those that are left to rows of their own, although they have not failed."""
+    unbegun: list[str] = field(default_factory=list)
+    """Member rows of those for which there was no time."""
+
+
+class MemberExpiry:
+    """Deletes tasks, and then their rows in their group. Every step may be repeated.
+
+    What cannot be deleted, or takes too long, gets a row of its own in the Expiry table before it leaves its group: it
+    holds up nothing else.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        stores: Stores,
+        tasks: TaskExpiry,
+        expiry: ExpiryStore,
+        unsent_events: UnsentEvents,
+        failures: ExpiryFailures,
+    ) -> None:
+        self._tables = storage.tables
+        self._stores = stores
+        self._tasks = tasks
+        self._expiry = expiry
+        self._unsent_events = unsent_events
+        self._failures = failures
+        self._now = stores.runtime.now
+        self._turns = asyncio.Semaphore(WIDTH)
+
+    async def task(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """A task that has a row of its own. Returns when to look again, None if never. Raises OutOfTime."""
+        task_id, task_group_id = expiring.words[0], str(expiring.values["taskGroupId"])
+        later = await self._tasks.delete(task_id, task_group_id, until)
+        if later is not None:
+            return later
+        member = await self._tables.get(keys.GROUPS, task_group_id, keys.member(task_id))
+        await self._delete_edges(task_group_id, [task_id], until)
+        return await self._leave(task_group_id, task_id, member)
+
+    async def sweep(self, task_group_id: str, start: str | None, until: datetime, *, is_apart: bool) -> datetime | None:
+        """Deletes the tasks of a group that have expired, page by page, from a member row on. With `is_apart` each gets
+        a row of its own instead: the process has died of one of them, and of which one shows when each is tried alone.
+
+        Returns when to look again at those that stay although they are due, None if there are none. Raises OutOfTime
+        with the member row to go on from; the first failure when many tasks in a row cannot be deleted.
+        """
+        first, end = keys.MEMBERS
+        pages = rows_of(self._tables, keys.GROUPS, task_group_id, start=start or first, end=end, select=FINAL_COLUMNS)
+        sweep = _Sweep(task_group_id, until, is_apart)
+        async for page in pages:
+            due = []
+            for row in page:
+                final = final_status(row)
+                expires = None if final is None else parse_date(final["expires"])
+                if expires is not None and not is_over(expires, self._now()):
+                    continue
+                if expires is not None and (held_until := self._unsent_events.held_until(expires)):
+                    sweep.later.append(held_until)
+                else:
+                    due.append(row)
+            for begin in range(0, len(due), MAX_OPERATIONS):
+                await self._delete(sweep, due[begin : begin + MAX_OPERATIONS])
+            if pages.resume is not None and self._now() >= until:
+                raise OutOfTime(pages.resume)
+        if sweep.failures:
+            raise sweep.failures[0]
+        return min(sweep.later, default=None)
+
+    async def _delete(self, sweep: _Sweep, members: Sequence[Row]) -> None:
+        """Deletes those of up to a hundred tasks that have expired, then their rows in the group. As `sweep`."""
+        batch, group = _Batch(), sweep.task_group_id
+
+        async def delete(member: Row) -> None:
+            task_id = keys.task_of(member.key)
+            async with self._turns:
+                if self._now() >= sweep.until:
+                    batch.unbegun.append(member.key)
+                    return
+                try:
+                    if sweep.is_apart and await self._is_over(member):
+                        batch.apart.add(member.key)
+                    elif later := await self._tasks.delete(task_id, group, sweep.until):
+                        batch.stay.add(member.key)
+                        sweep.later.append(later)
+                except OutOfTime:
+                    batch.apart.add(member.key)
+                except Exception as error:
+                    batch.failed[member.key] = error
+
+        await in_waves(WIDTH, delete, members)
+        if len(batch.failed) >= WIDTH and len(batch.failed) + len(batch.unbegun) == len(members):
+            raise next(iter(batch.failed.values()))  # it is hardly the tasks that it fails of
+        await self._leave_to_own_rows(sweep, members, batch)
+        staying = batch.stay.union(batch.unbegun)
+        await self._leave_together(sweep, [member for member in members if member.key not in staying])
+        if batch.unbegun:
+            raise OutOfTime(min(batch.unbegun))
+
+    async def _leave_to_own_rows(self, sweep: _Sweep, members: Sequence[Row], batch: _Batch) -> None:
+        """Gives each task that is left over a row of its own, after a back-off if it has failed. One of which nobody
+        knows that it has expired stays in its group."""
+        failed = []
+        for member in members:
+            error = batch.failed.get(member.key)
+            if error is None:
+                continue
+            task_id = keys.task_of(member.key)
+            try:
+                has_expired = await self._is_over(member)
+            except Exception:
+                has_expired = False
+            if has_expired:
+                failed.append(task_id)
+                self._failures.note("task", keys.expiring("task", task_id, sweep.task_group_id), 1, error)
+            else:
+                batch.stay.add(member.key)
+                sweep.failures.append(error)
+        apart = [keys.task_of(member) for member in sorted(batch.apart)]
+        await self._expiry.tasks(sweep.task_group_id, failed, apart)
+
+    async def _is_over(self, member: Row) -> bool:
+        """Whether a member has expired, and nothing waits for its resolution any more."""
+        now = self._now()
+        if (final := final_status(member)) is not None:
+            return is_over(parse_date(final["expires"]), now)
+        task = await self._stores.tasks.status(keys.task_of(member.key))
+        return task is not None and is_over(task.expires, now if task.is_resolved else now - LATE_TIMERS)
+
+    async def _leave_together(self, sweep: _Sweep, members: Sequence[Row]) -> None:
+        """Deletes the rows in their group of tasks that are gone, as far as no call has written them in the last
+        minutes: three requests for all that were resolved. Raises OutOfTime."""
+        group = sweep.task_group_id
+        settled = [member for member in members if self._is_settled(member)]
+        if len(settled) < len(members):
+            sweep.later.append(self._now())
+        if not settled:
+            return
+        await self._delete_edges(group, [keys.task_of(member.key) for member in settled], sweep.until)
+        await delete_unchanged(self._tables, keys.GROUPS, [member for member in settled if final_status(member)])
+
+        async def leave(member: Row) -> None:
+            later = await self._leave(group, keys.task_of(member.key), member)
+            if later is not None:
+                sweep.later.append(later)
+
+        await in_waves(WIDTH, leave, [member for member in settled if not final_status(member)])
+
+    async def _leave(self, task_group_id: str, task_id: str, member: Row | None) -> datetime | None:
+        """Deletes the rows of a task in a group, member and active rows together, since neither is of use without the
+        other: a task that was resolved, as its member row says, has no active row any more.
+
+        Rows that a call has written or rewritten in the last minutes stay: it may be creating a new task of this id.
+        Returns when to look again, None if never.
+        """
+        rows = [] if member is None else [member]
+        if member is None or not final_status(member):
+            start, end = keys.actives(task_id)
+            actives = await self._tables.query(
+                keys.GROUPS, task_group_id, start=start, end=end, limit=MAX_OPERATIONS - 1, select=()
+            )
+            if actives.resume is not None:
+                await delete_unchanged(
+                    self._tables, keys.GROUPS, [row for row in actives.rows if self._is_settled(row)]
+                )
+                return self._now()
+            rows = [*actives.rows, *rows]
+        if not rows:
+            return None
+        if not all(self._is_settled(row) for row in rows):
+            return self._now()
+        return None if await delete_together(self._tables, keys.GROUPS, rows) else self._now()
+
+    async def _delete_edges(self, task_group_id: str, task_ids: Sequence[str], until: datetime) -> None:
+        """Deletes the edges out of tasks that go, which are listed as long as these are there. An edge of a call that
+        is refused just now goes with the group. Raises OutOfTime."""
+        going = set(task_ids)
+        await sweep(
+            self._tables,
+            keys.GROUPS,
+            self._stores.edges.out_of(task_group_id, task_ids),
+            is_over=lambda edge: keys.required_of(edge.key) in going and self._is_settled(edge),
+            has_time=lambda: self._now() < until,
+        )
+
+    def _is_settled(self, row: Row) -> bool:
+        """Whether no call that is under way can rely on the row any more: it would have rewritten it."""
+        return row.timestamp + ROWS_COMPLETE_AFTER <= self._now()
+
+
+DEATHS = 2
+"""How often the process has died of a group, at last of it alone, before its tasks are tried apart."""
+
+
+class GroupExpiry:
+    """Handles the rows of the Expiry table that are about groups. Every step may be repeated."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        groups: GroupStore,
+        recent: RecentGroupStore,
+        members: MemberExpiry,
+        unsent_events: UnsentEvents,
+        runtime: Runtime,
+    ) -> None:
+        self._tables = storage.tables
+        self._groups = groups
+        self._recent = recent
+        self._members = members
+        self._unsent_events = unsent_events
+        self._now = runtime.now
+
+    async def group(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """Sweeps a group: deletes its tasks that have expired, and the group once it has expired and has no member any
+        more. Returns when to look again: at the group's expiration at the latest, None if it is gone.
+
+        Header, notes and the guard of the scheduler go in one transaction that holds only if no call has raised, sealed
+        or joined the group since they were read. After that no task can join it: the next task of the group makes it
+        anew, with young rows, which stay. All other rows go page by page. Raises OutOfTime.
+        """
+        (task_group_id,) = expiring.words
+        start = expiring.resume if (expiring.resume or "").startswith(keys.MEMBERS[0]) else None
+        later = await self._members.sweep(task_group_id, start, until, is_apart=expiring.deaths >= DEATHS)
+        if start is not None:
+            later = self._now()  # nobody remembers who has stayed among those before
+        first, end = keys.GROUP_AND_MEMBERS
+        rows: list[Row] = []
+        async for page in rows_of(
+            self._tables, keys.GROUPS, task_group_id, start=first, end=end, limit=MAX_OPERATIONS, select=("expires",)
+        ):
+            rows += page
+            if has_members := any(_is_member(row) for row in page):
+                break
+        header = next((row for row in rows if row.key == keys.GROUP), None)
+        expires = self._now() if header is None else parse_date(str(header.values["expires"]))
+        if header is not None and not is_over(expires, self._now()):
+            return min(later, expires) if later and has_members else expires
+        if has_members:
+            return later or self._now()
+        if header is not None:
+            if held_until := self._unsent_events.held_until(expires):
+                return held_until
+            if not await delete_together(self._tables, keys.GROUPS, rows):
+                return self._now()
+        some_stay = await sweep(
+            self._tables,
+            keys.GROUPS,
+            rows_of(self._tables, keys.GROUPS, task_group_id, select=()),
+            is_over=lambda row: self._is_settled(row) and not _is_member(row),
+            has_time=lambda: self._now() < until,
+        )
+        return self._now() if some_stay else None
+
+    async def listed(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """Deletes a row of the list of groups once its group is gone, or does not name it: a call that died has left
+        it. Returns when to look again while the group is there."""
+        task_group_id, *key = expiring.words
+        listed = "~".join(key)
+        header = await self._groups.header(task_group_id)
+        if header is not None and header.listed == listed:
+            return max(header.expires, self._now())
+        await self._recent.remove(listed)
+        return None
+
+    def _is_settled(self, row: Row) -> bool:
+        """Whether it is no row of a call that makes the group just now."""
+        return row.timestamp + ROWS_COMPLETE_AFTER <= self._now()
+
+
+def _is_member(row: Row) -> bool:
+    return row.key.startswith(keys.MEMBERS[0])

@@ -1,0 +1,275 @@
+"""The expiry job: deletes what has expired, hour by hour (contract 14.3, design 3). Every step may be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import Protocol
+
+from shared.auth import audit
+from shared.auth.audit import Audit
+from shared.auth.clients.rows import ClientStore
+from shared.base.concurrency import in_waves
+from shared.base.frozen import dataclass
+from shared.base.protocol import ROWS_COMPLETE_AFTER
+from shared.queue.expiry.failures import ExpiryFailures, ProcessDied, UnsentEvents
+from shared.queue.expiry.groups import GroupExpiry, MemberExpiry
+from shared.queue.expiry.tasks import ArtifactExpiry, TaskExpiry
+from shared.queue.pools.directory import DirectoryStore, Kind
+from shared.queue.pools.worker_rows import WorkerStore
+from shared.runtime import Runtime
+from shared.store import keys
+from shared.store.expiring import Expiring, ExpiryStore, is_over
+from shared.store.interface import MAX_OPERATIONS, StorageUnavailable
+from shared.store.partitions import OutOfTime
+
+WIDTH = 16
+"""Things deleted in parallel."""
+LONGEST = timedelta(minutes=1)
+"""Time budget for one thing while others wait: the rest of it is due again in a later hour."""
+OF_EVENTS = frozenset({"task", keys.SWEPT_GROUP, keys.UNSWEPT_GROUP})
+"""Kinds that stay while events that may be of them are unsent."""
+
+EXPIRY_JOB = "static/taskcluster/auth"
+"""Who deletes a client that has expired, in its history: the name that upstream uses."""
+
+_LISTED = "listed"
+"""Rows that are due with their group, and stay for as long as it does: they are looked at after it."""
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    error: Exception
+
+
+_Result = datetime | _Failed | None
+"""What became of one thing: see `Expiration`."""
+
+
+class Swept(Protocol):
+    """Rows of another context that end."""
+
+    async def sweep(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """Deletes what has expired of one thing. Returns when it is due again. Raises OutOfTime."""
+        ...
+
+
+class _Outcome(Enum):
+    DONE = auto()
+    """Deleted, or due later."""
+    FAILED = auto()
+    """Due again after a back-off."""
+    UNTOUCHED = auto()
+    """Still in its bucket."""
+
+
+class Expiration:
+    """Works through the buckets of the Expiry table that are over.
+
+    What fails is counted for itself and is due again after a back-off, in a later bucket, so that it never holds up
+    anything else, whatever the reason of the failure. That the process dies of it is such a failure: what a run is
+    about to delete is noted before, and what a process has died of is tried last and by itself from then on. What takes
+    long is deleted in parts, of which each is due in a later hour.
+    """
+
+    def __init__(
+        self,
+        expiry: ExpiryStore,
+        tasks: TaskExpiry,
+        members: MemberExpiry,
+        groups: GroupExpiry,
+        workers: WorkerStore,
+        directory: DirectoryStore,
+        clients: ClientStore,
+        artifacts: ArtifactExpiry,
+        index: Swept,
+        unsent_events: UnsentEvents,
+        histories: Audit,
+        failures: ExpiryFailures,
+        runtime: Runtime,
+    ) -> None:
+        self._expiry = expiry
+        self._workers = workers
+        self._directory = directory
+        self._clients = clients
+        self._unsent_events = unsent_events
+        self._audit = histories
+        self._failures = failures
+        self._now = runtime.now
+        self._by_kind: Mapping[str, Callable[[Expiring, datetime], Awaitable[datetime | None]]] = {
+            "task": members.task,
+            "definition": tasks.definition,
+            keys.SWEPT_GROUP: groups.group,
+            keys.UNSWEPT_GROUP: groups.group,
+            _LISTED: groups.listed,
+            "worker": self._worker,
+            Kind.TASK_QUEUE: self._task_queue,
+            Kind.PROVISIONER: self._provisioner,
+            "client": self._client,
+            "artifact": artifacts.artifact,
+            "upload": artifacts.upload,
+            "strays": artifacts.strays,
+            keys.INDEX_SWEEP: index.sweep,
+            keys.AUDIT_SWEEP: histories.expire,
+            keys.EXCHANGED: self._row_alone,
+        }
+        """Each deletes one thing, if it can before the given time. Returns when it is due again, None if never.
+
+        Raises OutOfTime when a later run has to go on.
+        """
+
+    async def run(self, seconds: float) -> int:
+        """Deletes what is due, for about that many seconds; returns how many things were looked at.
+
+        Raises StorageUnavailable when nothing could be done: everything that was due failed, or the Expiry table
+        itself cannot be read or written. The next run goes on from there.
+        """
+        until = self._now() + timedelta(seconds=seconds)
+        position = await self._expiry.position()
+        hour, is_noted = position.hour, bool(position.bucket)
+        looked_at = failed = 0
+        is_over = has_looked_for_events = False
+        try:
+            while hour + _HOUR + ROWS_COMPLETE_AFTER <= self._now() and not is_over:
+                due = await self._expiry.due(keys.hour(hour))
+                if not has_looked_for_events and any(each.kind in OF_EVENTS for each in due):
+                    await self._unsent_events.look()
+                    has_looked_for_events = True
+                await self._count_deaths([each for each in due if position.was_begun(each)])
+                for batch in _batches([each for each in due if not position.was_begun(each)]):
+                    await self._expiry.begin(hour, batch)
+                    is_noted = True
+                    outcomes = await self._expire_all(batch, until)
+                    looked_at += len(outcomes) - outcomes.count(_Outcome.UNTOUCHED)
+                    failed += outcomes.count(_Outcome.FAILED)
+                    is_over = _Outcome.UNTOUCHED in outcomes or self._now() >= until
+                    if is_over:
+                        break
+                if not due:
+                    hour += _HOUR
+        except Exception:
+            if is_noted:
+                with suppress(StorageUnavailable):  # otherwise the next run counts a failure too many
+                    await self._expiry.finished_before(hour)
+            raise
+        if is_noted or hour != position.hour:
+            await self._expiry.finished_before(hour)
+        if looked_at and failed == looked_at:
+            raise StorageUnavailable(f"none of {looked_at} expired things could be deleted")
+        return looked_at
+
+    async def _count_deaths(self, died: Sequence[Expiring]) -> None:
+        """Schedules another try, for later, of what a run was deleting when its process died."""
+
+        async def count(expiring: Expiring) -> None:
+            self._note_failure(expiring, await self._expiry.retry_later(expiring, has_died=True), ProcessDied())
+
+        await in_waves(WIDTH, count, died)
+        await self._expiry.done(died)
+
+    async def _expire_all(self, batch: Sequence[Expiring], until: datetime) -> list[_Outcome]:
+        """Deletes some things of one bucket, and removes from it what is done with or due later."""
+
+        async def begin(expiring: Expiring) -> _Result:
+            if self._now() >= until:
+                return _Failed(OutOfTime())
+            try:
+                return await self._by_kind[expiring.kind](expiring, self._end(until))
+            except Exception as error:
+                return _Failed(error)
+
+        results: dict[str, _Result] = {}
+        for some in (
+            [each for each in batch if each.kind != _LISTED],
+            [each for each in batch if each.kind == _LISTED],
+        ):
+            results |= zip([each.key for each in some], await in_waves(WIDTH, begin, some), strict=True)
+        unavailable: list[StorageUnavailable] = []
+
+        async def conclude(expiring: Expiring) -> _Outcome:
+            try:
+                return await self._conclude(expiring, results[expiring.key], until)
+            except StorageUnavailable as error:
+                unavailable.append(error)
+                return _Outcome.UNTOUCHED
+
+        outcomes = await in_waves(WIDTH, conclude, batch)
+        handled = [each for each, outcome in zip(batch, outcomes, strict=True) if outcome is not _Outcome.UNTOUCHED]
+        await self._expiry.done(handled)
+        if unavailable:
+            raise unavailable[0]
+        return outcomes
+
+    async def _conclude(self, expiring: Expiring, result: _Result, until: datetime) -> _Outcome:
+        """Raises StorageUnavailable when it could not even be scheduled for later."""
+        if isinstance(result, _Failed):
+            if isinstance(result.error, OutOfTime):
+                return await self._leave_rest(expiring, result.error.resume, until)
+            failures = await self._expiry.retry_later(expiring)
+            self._note_failure(expiring, failures, result.error)
+            return _Outcome.FAILED
+        if result is not None:
+            await self._expiry.reschedule(expiring, result)
+        return _Outcome.DONE
+
+    def _end(self, until: datetime) -> datetime:
+        """Until when a run of the job, which ends at that time, works on what it begins now."""
+        return min(until, self._now() + LONGEST)
+
+    async def _leave_rest(self, expiring: Expiring, resume: str | None, until: datetime) -> _Outcome:
+        """To the next run, if this one is over; else to a later hour, so that others have their turn."""
+        if self._now() < until:
+            await self._expiry.reschedule(expiring, self._now(), resume)
+            return _Outcome.DONE
+        if resume is not None:
+            await self._expiry.note_progress(expiring, resume)
+        return _Outcome.UNTOUCHED
+
+    def _note_failure(self, expiring: Expiring, failures: int, error: Exception) -> None:
+        kind = expiring.kind if expiring.kind in self._by_kind else "unknown"
+        self._failures.note(kind, expiring.key, failures, error)
+
+    async def _worker(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """A worker goes when its quarantine is over too."""
+        *_, worker_group, worker_id = expiring.words
+        record = await self._workers.existing(str(expiring.values["taskQueueId"]), worker_group, worker_id)
+        if record is None:
+            return None
+        expires = max(record.expires, record.quarantine_until)
+        if not is_over(expires, self._now()):
+            return expires
+        return None if await self._workers.remove(record) else self._now()
+
+    async def _task_queue(self, expiring: Expiring, until: datetime) -> datetime | None:
+        return await self._directory.expire(Kind.TASK_QUEUE, "/".join(expiring.words))
+
+    async def _provisioner(self, expiring: Expiring, until: datetime) -> datetime | None:
+        return await self._directory.expire(Kind.PROVISIONER, expiring.words[0])
+
+    async def _row_alone(self, expiring: Expiring, until: datetime) -> None:
+        """The row itself is all that there is."""
+
+    async def _client(self, expiring: Expiring, until: datetime) -> None:
+        """A client that asked for it; one that was prolonged has a row of its own."""
+        client_id = str(expiring.values["clientId"])
+        async with self._audit.entry(audit.client(client_id), "expired", EXPIRY_JOB) as entry:
+
+            async def ahead() -> None:
+                await entry.begin()
+                entry.happens = None
+
+            is_gone = await self._clients.delete_expired(client_id, self._now(), ahead)
+            entry.happens = is_gone and entry.has_begun
+
+
+def _batches(due: Sequence[Expiring]) -> Iterator[Sequence[Expiring]]:
+    """As many as one request removes from their bucket; then one by one what a process has died of."""
+    others = [each for each in due if not each.deaths]
+    for start in range(0, len(others), MAX_OPERATIONS):
+        yield others[start : start + MAX_OPERATIONS]
+    for each in due:
+        if each.deaths:
+            yield [each]

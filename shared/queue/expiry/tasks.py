@@ -1,0 +1,288 @@
+"""The expiry job for tasks: artifacts, definitions, and what is in the partition of a task (design 3).
+
+The expiry job's part for artifacts: deletes what has expired, commits uploads that no other would.
+
+The expiry job's part for tasks: their partitions, and what a call that died has left in one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from shared.base.concurrency import in_waves
+from shared.base.dates import parse_date
+from shared.base.protocol import LATE_TIMERS, ROWS_COMPLETE_AFTER
+from shared.base.retrying import LOST_RACE
+from shared.queue.artifacts.creating import without_unfinished
+from shared.queue.artifacts.rows import ArtifactStore, Stored, deletion
+from shared.queue.artifacts.rules import LONGEST_UPLOAD, UNDER_WAY, StorageType, Upload
+from shared.queue.artifacts.uploads import Uploads
+from shared.queue.expiry.failures import UnsentEvents
+from shared.queue.tasks.definitions import DefinitionCache
+from shared.queue.tasks.effects import ChangePoolRows, row_of
+from shared.queue.tasks.executor import Stores
+from shared.queue.tasks.rows import CommitLost, TaskStore
+from shared.queue.tasks.rules import State
+from shared.runtime import Runtime
+from shared.store import keys
+from shared.store.expiring import Expiring, ExpiryStore, is_over
+from shared.store.interface import MAX_OPERATIONS, Blobs, Row, Storage
+from shared.store.partitions import OutOfTime, delete_together, delete_unchanged, rows_of
+
+WIDTH = 16
+"""Blobs deleted in parallel."""
+PROPERTIES = ("name", "upload", "version")
+"""What `delete_blobs` needs of a task's rows."""
+
+
+class ArtifactExpiry:
+    """Handles rows of the Expiry table. Every step may be repeated."""
+
+    def __init__(
+        self,
+        tasks: TaskStore,
+        artifacts: ArtifactStore,
+        uploads: Uploads,
+        expiry: ExpiryStore,
+        blobs: Blobs,
+        runtime: Runtime,
+    ) -> None:
+        self._tasks = tasks
+        self._artifacts = artifacts
+        self._uploads = uploads
+        self._expiry = expiry
+        self._blobs = blobs
+        self._now = runtime.now
+
+    async def artifact(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """An artifact that expires before its task; returns its expiration if it is a later one by now.
+
+        The row goes first, on condition that it is as read: a repeated creation may prolong it. If the job dies in
+        between, the blob goes with the task.
+        """
+        task_id, run_id, name = _words(expiring)
+        stored = await self._artifacts.get(task_id, run_id, name)
+        if stored is None:
+            return None
+        if not is_over(stored.artifact.expires, self._now()):
+            return stored.artifact.expires
+        if not await self._delete_row(stored):
+            return self._now()
+        if stored.artifact.has_blob:
+            await self._blobs.delete(stored.container, stored.path)
+        return None
+
+    async def upload(self, expiring: Expiring, until: datetime) -> None:
+        """An upload that no resolution was sure to commit in time."""
+        await self._uploads.commit_one(*_words(expiring))
+
+    async def expect_late_blobs(self, task_id: str, expires: datetime, rows: Sequence[Row], written: datetime) -> None:
+        """Schedules another look for blobs of a task that is deleted now, if an upload to it may be under way.
+
+        No URL for uploads outlasts its task, and storage takes what has begun in time: for `UNDER_WAY`. Its status was
+        `written` last after the last URL was given out.
+        """
+        first, end = keys.ARTIFACTS
+        has_uploads = any(first <= row.key < end and row.values["version"] for row in rows)  # it may not have come yet
+        if has_uploads and written + LONGEST_UPLOAD + UNDER_WAY > self._now():
+            await self._expiry.strays(task_id, expires + UNDER_WAY)
+
+    async def strays(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """Deletes blobs that have come after their task was deleted; not while its id is used again."""
+        (task_id,) = expiring.words
+        if await self._tasks.status(task_id) is not None:
+            return self._now() + UNDER_WAY
+        await self._uploads.delete_all(task_id)
+        return None
+
+    async def delete_blobs(self, task_id: str, rows: Sequence[Row]) -> dict[str, Exception]:
+        """Deletes the blobs of all artifacts among the rows of a task, and with the row that marks strays every blob
+        of the task. Returns the keys of those rows whose blobs could not be deleted, and why."""
+        first, end = keys.ARTIFACTS
+        failed: dict[str, Exception] = {}
+
+        async def delete(row: Row) -> None:
+            try:
+                if row.key == keys.STRAYS:
+                    await self._uploads.delete_all(task_id)
+                elif row.values["upload"] != Upload.NONE:
+                    name, run_id = str(row.values["name"]), int(row.key.split("~")[1])
+                    path = keys.path(task_id, run_id, name, str(row.values["version"]))
+                    await self._blobs.delete(keys.container(name), path)
+            except Exception as error:
+                failed[row.key] = error
+
+        with_blobs = [row for row in rows if first <= row.key < end or row.key == keys.STRAYS]
+        await in_waves(WIDTH, delete, with_blobs)
+        return failed
+
+    async def _delete_row(self, stored: Stored) -> bool:
+        """A `blob` that has expired before it was complete no longer keeps its run from being reported completed."""
+        artifact = stored.artifact
+        if artifact.storage_type is StorageType.BLOB and not artifact.is_present:
+            loaded = await self._tasks.load(stored.task_id)
+            if loaded is not None and stored.run_id <= loaded.task.last_run_id:
+                task = without_unfinished(loaded.task, stored.run_id, artifact.name)
+                if task != loaded.task:
+                    try:
+                        await self._tasks.commit(loaded, task, deletion(stored))
+                    except CommitLost:
+                        return False
+                    return True
+        return await self._artifacts.delete(stored)
+
+
+def _words(expiring: Expiring) -> tuple[str, int, str]:
+    task_id, run_id, _ = expiring.words
+    return task_id, int(run_id), str(expiring.values["name"])
+
+
+log = logging.getLogger("taskcluster.expiration")
+
+
+_PROPERTIES = ("state", "expires", "taskGroupId", *PROPERTIES)
+_LOOK_AGAIN = timedelta(hours=1)
+
+
+class TaskExpiry:
+    """Deletes tasks, and large definitions. Every step may be repeated."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        stores: Stores,
+        artifacts: ArtifactExpiry,
+        cache: DefinitionCache,
+        unsent_events: UnsentEvents,
+    ) -> None:
+        self._tables = storage.tables
+        self._blobs = storage.blobs
+        self._stores = stores
+        self._artifacts = artifacts
+        self._cache = cache
+        self._unsent_events = unsent_events
+        self._now = stores.runtime.now
+
+    async def delete(self, task_id: str, task_group_id: str, until: datetime) -> datetime | None:
+        """Deletes a task that has expired: the content of its artifacts, its rows beyond what a transaction holds, and
+        last those that make it a task, in one transaction that holds only if nothing has changed since they were read.
+        So an id that is used again, even while this runs, keeps everything of its new task.
+
+        Returns None if there is no task of this id in the group any more, else when to look again: at its expiration,
+        if that is ahead. Raises OutOfTime.
+        """
+        for _ in range(LOST_RACE.tries):
+            pages = rows_of(self._tables, keys.TASKS, task_id, select=_PROPERTIES)
+            rows = await anext(pages)
+            status = next((row for row in rows if row.key == keys.TASK_STATUS), None)
+            if status is None and pages.resume is not None:
+                status = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
+            if status is None:
+                return await self._delete_leftovers(task_id, rows, until)
+            if str(status.values["taskGroupId"]) != task_group_id:
+                return None
+            expires = parse_date(str(status.values["expires"]))
+            if not is_over(expires, self._now()):
+                return expires
+            if not State(str(status.values["state"])).is_resolved and not await self._give_up(task_id):
+                return self._now()
+            if not self._is_settled(status):
+                return self._now()  # its resolution, a late one, has yet to be handled
+            if held_until := self._unsent_events.held_until(expires):
+                return held_until
+            await self._artifacts.expect_late_blobs(task_id, expires, rows, status.timestamp)
+            if pages.resume is not None or len(rows) > MAX_OPERATIONS:
+                await self._delete_pages(task_id, until, is_over=_is_other)
+                continue
+            await self._delete_contents(task_id, rows)
+            if await delete_together(self._tables, keys.TASKS, rows):
+                self._cache.forget(task_id)
+                self._unsent_events.note_deleted(task_id)
+                return None
+        return self._now()
+
+    async def definition(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """Deletes the content of a large definition, also of one that was refused; not while its task is there, which
+        could not be read without it."""
+        path = str(expiring.values["path"])
+        row = await self._tables.get(keys.TASKS, expiring.words[0], keys.TASK_DEFINITION)
+        if row is not None and row.values.get("blob") == path:
+            return self._now() + _LOOK_AGAIN
+        await self._blobs.delete(keys.DEFINITIONS, path)
+        return None
+
+    async def _give_up(self, task_id: str) -> bool:
+        """Whether a task that is not resolved goes all the same, without an event or its dependents being resolved.
+
+        Its deadline message should have been handled long ago. While handlers may only be late, it is put again and
+        the task stays; later the task's index row, which a handler would have removed, goes first.
+        """
+        task = await self._stores.tasks.status(task_id)
+        if task is None or task.is_resolved:
+            return False  # just now
+        if not is_over(task.expires, self._now() - LATE_TIMERS):
+            await self._stores.messages.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline)
+            return False
+        log.error("task %s has expired unresolved", task.task_id, extra={"action": "expired_unresolved"})
+        if task.runs:
+            gone = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, task.last_run_id),))
+            await self._stores.pools.change([gone], task.task_queue_id)
+        return True
+
+    async def _delete_pages(self, task_id: str, until: datetime, *, is_over: Callable[[Row], bool]) -> bool:
+        """Deletes rows of a task's partition, with their blobs, page by page, and a hundred at a time: what is deleted
+        stays deleted, however the run ends. Returns whether any stay. Raises OutOfTime.
+
+        An artifact that cannot be deleted holds up nothing but its task: its failure is raised at the end.
+        """
+        failures: list[Exception] = []
+        some_stay = False
+        async for page in rows_of(self._tables, keys.TASKS, task_id, select=_PROPERTIES):
+            over = [row for row in page if is_over(row)]
+            some_stay = some_stay or len(over) < len(page)
+            for start in range(0, len(over), MAX_OPERATIONS):
+                if self._now() >= until:
+                    raise failures[0] if failures else OutOfTime
+                failures += await self._delete_others(task_id, over[start : start + MAX_OPERATIONS])
+        if failures:
+            raise failures[0]
+        return some_stay
+
+    async def _delete_contents(self, task_id: str, rows: Sequence[Row]) -> None:
+        """Deletes the blobs of a task's artifacts. If one cannot be deleted, the rows of the others go, and its
+        failure is raised."""
+        failed = await self._artifacts.delete_blobs(task_id, rows)
+        if failed:
+            first, end = keys.ARTIFACTS
+            deleted = [row for row in rows if first <= row.key < end and row.key not in failed]
+            await delete_unchanged(self._tables, keys.TASKS, deleted)
+            raise next(iter(failed.values()))
+
+    async def _delete_others(self, task_id: str, rows: Sequence[Row]) -> list[Exception]:
+        """Deletes rows that can go before their task, with their blobs; returns what could not be deleted, and why."""
+        failed = await self._artifacts.delete_blobs(task_id, rows)
+        deletable = [row for row in rows if row.key not in failed]
+        await delete_unchanged(self._tables, keys.TASKS, deletable)
+        return list(failed.values())
+
+    async def _delete_leftovers(self, task_id: str, first: Sequence[Row], until: datetime) -> datetime | None:
+        """Deletes rows in the partition of a task that is not there: edges of calls that were refused, or died.
+
+        A young row may be of a call that creates the task, or a dependent of it, just now. Returns when to look again.
+        `first` is the first page of them. Raises OutOfTime.
+        """
+        if first and await self._delete_pages(task_id, until, is_over=self._is_settled):
+            return self._now()
+        return None
+
+    def _is_settled(self, row: Row) -> bool:
+        """Whether no call that is under way can rely on the row any more: it would have rewritten it."""
+        return row.timestamp + ROWS_COMPLETE_AFTER <= self._now()
+
+
+def _is_other(row: Row) -> bool:
+    """Whether a row of a task can go before the rows that make it a task, which go with the last of it."""
+    first, end = keys.TASK_ROWS
+    return not first <= row.key < end

@@ -1,0 +1,167 @@
+"""Sees whether a group is resolved, whatever rows dead calls have left in it (design 5)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from shared.base import remembered
+from shared.base.errors import ServiceUnavailable
+from shared.base.frozen import dataclass
+from shared.base.memo import Memo
+from shared.base.protocol import ORPHAN_AFTER, OVERDUE
+from shared.queue.events.rules import Exchange, GroupEvent
+from shared.queue.groups.rows import Active, Group
+from shared.queue.groups.store import GroupChanged, is_same_due
+from shared.queue.tasks.executor import Stores
+from shared.queue.tasks.rules import Task
+from shared.runtime import attempts
+
+_ROWS = 5
+"""Active rows looked at in one request: nearly always the first one ends the check."""
+_PAGES = 20
+"""Such requests in one check."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Look:
+    """What the first active rows of a group say to all who check it at the same time."""
+
+    group: Group | None = None
+    """None where the check is left to the handler of a task that is not settled yet."""
+    wait: timedelta | None = None
+    """Until a row is old enough to be removed."""
+    has_removed: bool = False
+    """Whether there were rows, all of which were removed: others may follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unresolved:
+    """An active row, and its task that was unresolved afterwards."""
+
+    row: Active
+    deadline: datetime
+    at: datetime
+
+
+class GroupCheck:
+    """Announces a group once per time that it resolves."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._looks: Memo[str, _Look] = Memo(remembered.GROUP_LOOKS)
+        self._unresolved: Memo[str, _Unresolved] = Memo(remembered.UNRESOLVED)
+
+    async def check(self, task_group_id: str, due: str | None = None, header: str | None = None) -> float | None:
+        """Announces the group if a check is due and no active row is left.
+
+        Storage may answer the range in several parts, between which tasks come and go. Each resolution that is settled
+        changes the header: one that is the same before and after the range was read proves that there was a moment
+        without an active row. `header` is the header's ETag as the caller knows it; without it, or if the header has
+        changed since, the range is read once more.
+
+        Returns the seconds after which to check again, where a row must grow old enough to be removed as an orphan,
+        or where there are more orphans than one check removes; None where the handler of a later resolution will
+        check: the header does not name the caller's, `due`, any more. Raises StorageUnavailable, ServiceUnavailable.
+        """
+        for _ in range(_PAGES):
+            look = await self._looks.read_anew(task_group_id, lambda: self._look(task_group_id))
+            if look.has_removed:
+                continue
+            group = look.group
+            if group is None or not group.due or (due is not None and not is_same_due(group.due, due)):
+                return None
+            if look.wait is not None:
+                return None if due is None else look.wait.total_seconds() + 1
+            if group.etag == header:
+                await self._announce(group)
+                return None
+            header = group.etag
+        return 0
+
+    async def _look(self, task_group_id: str) -> _Look:
+        """Reads the first active rows, up to one that ends the check, and removes orphans before it."""
+        rows, group = await self._stores.groups.active(task_group_id, limit=_ROWS)
+        for row in rows:
+            if self._was_unresolved(task_group_id, row):
+                return _Look()
+            task = await self._stores.tasks.status(row.task_id)
+            if task is not None and task.task_group_id != task_group_id:
+                task = None  # a call that was refused, or died, has named a task of another group
+            if task is not None and task.generation == row.generation:
+                if not task.is_resolved:
+                    self._unresolved[task_group_id] = _Unresolved(row, task.deadline, self._stores.runtime.now())
+                    await self._ensure_its_deadline(task)
+                    return _Look()
+                if not await self._stores.groups.is_settled(task_group_id, row.task_id, row.generation):
+                    await self._ensure_its_handler(task, row)
+                    return _Look()
+                await self._remove(task_group_id, row, task)
+                continue
+            wait = ORPHAN_AFTER - (self._stores.runtime.now() - row.written)
+            if wait > timedelta(0):
+                return _Look(group=group or await self._stores.groups.header(task_group_id), wait=wait)
+            await self._remove(task_group_id, row, task)
+        return _Look(group=group, has_removed=bool(rows))
+
+    def _was_unresolved(self, task_group_id: str, row: Active) -> bool:
+        """Whether a check has seen the row's task unresolved after it had seen the row, as it still is.
+
+        Then it is not settled since, or its row would be gone; one that came back has another ETag.
+        """
+        seen = self._unresolved.get(task_group_id)
+        if seen is None or seen.row != row:
+            return False
+        now = self._stores.runtime.now()
+        return now - seen.at < ORPHAN_AFTER and now - seen.deadline <= OVERDUE
+
+    async def _remove(self, task_group_id: str, row: Active, task: Task | None) -> None:
+        """An orphan goes: with its member row if the group has no such task, else alone."""
+        if task is None and row.generation == 0:
+            await self._stores.groups.remove_orphan(task_group_id, row)
+        else:
+            await self._stores.groups.remove_active(task_group_id, row.task_id, row.generation, row.etag)
+
+    async def _ensure_its_deadline(self, task: Task) -> None:
+        """The task is unresolved; at its deadline that ends."""
+        if self._stores.runtime.now() - task.deadline > OVERDUE:
+            await self._stores.messages.put_lost_deadline(task)
+
+    async def _ensure_its_handler(self, task: Task, row: Active) -> None:
+        """The task is resolved and not settled: its own handler is to come and will check.
+
+        Where that is old all the same, the handler is called once more.
+        """
+        resolved = task.last_run.resolved
+        if resolved is not None:
+            age = self._stores.runtime.now() - max(resolved, row.written)
+            if age > ORPHAN_AFTER:
+                await self._stores.messages.put_resolved(task.task_id, task.last_run_id)
+
+    async def _announce(self, group: Group) -> None:
+        await self._stores.announcer.announce_group(
+            GroupEvent(
+                exchange=Exchange.TASK_GROUP_RESOLVED,
+                task_group_id=group.task_group_id,
+                scheduler_id=group.scheduler_id,
+                occasion=group.due,
+                expires=group.expires,
+                sealed=group.sealed,
+            )
+        )
+        await self.clear_due(group)
+
+    async def clear_due(self, group: Group) -> None:
+        """Notes that the check that was due is done, unless another one has become due since.
+
+        A header that has changed otherwise, since the group was sealed, say, is read again. Raises ServiceUnavailable
+        if that happens too often: then the message is handled again, and the event's MessageId is the same.
+        """
+        latest: Group | None = group
+        async for _ in attempts(self._stores.runtime):
+            if latest is None or latest.due != group.due:
+                return None
+            try:
+                return await self._stores.groups.clear_due(latest)
+            except GroupChanged:
+                latest = await self._stores.groups.header(group.task_group_id)
+        raise ServiceUnavailable(f"task group {group.task_group_id} changes too often to note that it was announced")

@@ -1,0 +1,211 @@
+"""Calls on every unresolved task of a group: cancel, change priority (design 2.6, 6; contract 2.4).
+
+A job message that was put first carries on when the call dies or runs out of time; it goes when nothing is left.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Literal
+
+from shared.auth.audit import Entry, note
+from shared.base.concurrency import both, in_waves
+from shared.base.dates import format_date
+from shared.base.errors import ApiError, RequestConflict, ResourceNotFound
+from shared.base.frozen import dataclass
+from shared.base.priority import Priority
+from shared.base.protocol import ORPHAN_AFTER, STORAGE_CLOCK_SKEW
+from shared.queue.groups.rows import Active
+from shared.queue.tasks import transitions
+from shared.queue.tasks.effects import Decision, NoDecision
+from shared.queue.tasks.executor import Decide, Executor, Stores
+from shared.queue.tasks.internal_messages import GroupJobBody
+from shared.queue.tasks.rows import Loaded
+from shared.store.interface import StorageUnavailable
+from shared.store.partitions import PageReader
+
+log = logging.getLogger("taskcluster.groups")
+
+WIDTH = 32
+"""Tasks at a time."""
+CALL_SECONDS = 15.0
+"""Time budget of the HTTP call itself; the job does the rest."""
+JOB_SECONDS = 240.0
+"""Time budget of one run of the job; then it puts its message again."""
+JOB_DELAY = 60.0
+"""Seconds until the job of a call starts: the call should have done it by then."""
+YOUNG_AGAIN = 30.0
+
+
+class _NotMeant(NoDecision):
+    """The call did not ask for this: the task is of another group, of a later generation, or was changed since."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupJob:
+    """What to do with each unresolved task of a group."""
+
+    task_group_id: str
+    kind: Literal["cancel", "priority"]
+    new_priority: Priority | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """The tasks that were changed, and how many seconds to wait for what is left; None when nothing is."""
+
+    changed: list[str]
+    again: float | None
+    failure: Exception | None = None
+    """Why one of them could not be changed."""
+
+
+class GroupJobs:
+    """Runs jobs, in the call and in the queue-triggered function alike.
+
+    A call that dies leaves its job behind, and one that runs out of time leaves it the rest. Other calls may have been
+    answered by the time that it runs, and it undoes none of them: a later call of its kind on the group replaces it;
+    it looks only at tasks that were opened before it was asked for, each in the generation of that time, and leaves a
+    task alone whose priority was changed since.
+    """
+
+    def __init__(self, stores: Stores, executor: Executor) -> None:
+        self._stores = stores
+        self._executor = executor
+
+    async def call(self, job: GroupJob, entry: Entry | None = None) -> list[str]:
+        """Does the job as far as a call's time allows; returns the tasks that were changed.
+
+        The job's message comes before the note that replaces the jobs of earlier calls: their work is in good hands by
+        then. Raises StorageUnavailable, ServiceUnavailable: the job goes on without the call.
+        """
+        asked = self._stores.runtime.now()
+        groups = self._stores.groups
+        note(entry, None)
+        handle = await self._stores.messages.put_group_job(_body(job, asked), JOB_DELAY)
+        _, first = await both(
+            groups.note_job(job.task_group_id, job.kind, asked), groups.active_page(job.task_group_id, None)
+        )
+        progress = await self._work(job, asked, CALL_SECONDS, first, in_call=True)
+        if progress.failure is not None:
+            raise progress.failure
+        note(entry, bool(progress.changed) or progress.again is not None)
+        if progress.again is None:
+            await self._stores.messages.remove(handle)
+        return progress.changed
+
+    async def job_due(self, job: GroupJob, asked: datetime) -> None:
+        """Handles a job message: does the rest of a call that was made at `asked`.
+
+        Raises what has kept one of the tasks from being changed, once all others were tried.
+        """
+        groups = self._stores.groups
+        latest, first = await both(
+            groups.latest_job(job.task_group_id, job.kind), groups.active_page(job.task_group_id, None)
+        )
+        if latest is not None and latest > asked:
+            return
+        progress = await self._work(job, asked, JOB_SECONDS, first, in_call=False)
+        if progress.again is not None:
+            await self._stores.messages.put_group_job(_body(job, asked), progress.again)
+        elif progress.failure is not None:
+            raise progress.failure
+
+    async def size(self, task_group_id: str) -> int:
+        """How many tasks the group has: one request per thousand."""
+        return sum([len(page) async for page in self._stores.groups.all_members(task_group_id)])
+
+    async def _work(
+        self,
+        job: GroupJob,
+        asked: datetime,
+        seconds: float,
+        first: tuple[list[Active], str | None],
+        *,
+        in_call: bool,
+    ) -> Progress:
+        until = self._stores.runtime.now() + timedelta(seconds=seconds)
+        changed: list[str] = []
+        young = False
+        failure: Exception | None = None
+
+        async def read(start: str | None) -> tuple[list[Active], str | None]:
+            return first if start is None else await self._stores.groups.active_page(job.task_group_id, start)
+
+        async for rows in PageReader(read):
+            meant = [row for row in rows if in_call or row.since <= asked + 2 * STORAGE_CLOCK_SKEW]
+            for at in range(0, len(meant), WIDTH):
+                if self._stores.runtime.now() >= until:
+                    return Progress(changed=changed, again=0, failure=failure)
+                for outcome in await in_waves(WIDTH, self._one(job, asked), meant[at : at + WIDTH]):
+                    changed.extend(outcome.changed)
+                    young = young or outcome.again is not None
+                    failure = failure or outcome.failure
+        return Progress(changed=changed, again=YOUNG_AGAIN if young else None, failure=failure)
+
+    def _one(self, job: GroupJob, asked: datetime) -> Callable[[Active], Awaitable[Progress]]:
+        async def change(row: Active) -> Progress:
+            try:
+                changed = await self._change(job, asked, row)
+            except ResourceNotFound:
+                age = self._stores.runtime.now() - row.written
+                return Progress(changed=[], again=YOUNG_AGAIN if age < ORPHAN_AFTER else None)
+            except (RequestConflict, _NotMeant):
+                return Progress(changed=[], again=None)
+            except (StorageUnavailable, ApiError) as failure:
+                return Progress(changed=[], again=None, failure=failure)
+            except Exception as defect:
+                log.exception("task %s of a group was not changed", row.task_id, extra={"taskId": row.task_id})
+                return Progress(changed=[], again=None, failure=defect)
+            return Progress(changed=[row.task_id] if changed else [], again=None)
+
+        return change
+
+    async def _change(self, job: GroupJob, asked: datetime, row: Active) -> bool:
+        """Whether this job has changed the task now.
+
+        Anybody can make a row that names any task, by a createTask that is refused: the status row says which group
+        the task is of, and the caller is authorised for this group alone. A generation that was opened since the row
+        was listed has a row of its own; one that has yet to come is not there.
+        Raises RequestConflict, ResourceNotFound, _NotMeant.
+        """
+        changed = False
+        hint_id = self._stores.runtime.slugid()
+        decide = self._transition(job, asked, hint_id)
+
+        def deciding(read: Loaded, now: datetime) -> Decision:
+            nonlocal changed
+            task = read.task
+            if task.task_group_id != job.task_group_id or task.generation > row.generation:
+                raise _NotMeant
+            if task.generation < row.generation:
+                raise ResourceNotFound(f"task {task.task_id} has not been opened again")
+            decision = decide(read, now)
+            after = decision.task
+            changed = after is not None and (after.is_resolved or after.priority != task.priority)
+            return decision
+
+        await self._executor.run(row.task_id, deciding)
+        return changed
+
+    @staticmethod
+    def _transition(job: GroupJob, asked: datetime, hint_id: str) -> Decide:
+        if job.kind == "cancel":
+            return lambda read, now: transitions.cancel(read.task, now)
+        priority = job.new_priority
+        assert priority is not None, "a priority job names its priority"
+
+        def change(read: Loaded, now: datetime) -> Decision:
+            if read.task.prioritised is not None and read.task.prioritised > asked:
+                raise _NotMeant
+            return transitions.set_priority(read.task, priority, asked, now, hint_id)
+
+        return change
+
+
+def _body(job: GroupJob, asked: datetime) -> GroupJobBody:
+    return GroupJobBody(
+        taskGroupId=job.task_group_id, kind=job.kind, newPriority=job.new_priority, asked=format_date(asked)
+    )

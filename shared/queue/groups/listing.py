@@ -1,0 +1,342 @@
+"""Listings of groups and of dependents: pages of tasks with their definitions and statuses (design 12).
+
+Reading by a list, for few callers at a time (design 12): pages of tasks with their definitions, and lookups.
+
+Task groups, listing and sealing, and many tasks in one call (contract 2.4, 3.4, 13).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TypeVar
+
+from shared.auth.audit import Entry, note
+from shared.base import remembered
+from shared.base.concurrency import TOO_MANY_LISTS, Turns, both, in_waves
+from shared.base.dates import format_date, parse_date
+from shared.base.errors import InputError, ResourceNotFound, ServiceUnavailable
+from shared.base.frozen import dataclass
+from shared.base.memo import Memo
+from shared.base.priority import Priority
+from shared.queue.events.rules import Exchange, GroupEvent
+from shared.queue.groups.rows import Group, Member
+from shared.queue.groups.statuses import GroupStatuses, MemberPage
+from shared.queue.groups.store import GroupChanged
+from shared.queue.tasks.definition import Definition, Json
+from shared.queue.tasks.definitions import MOST_IN_ANSWER, NoRoom, Share
+from shared.queue.tasks.executor import Stores
+from shared.queue.tasks.rows import Found, Loaded, TaskStore
+from shared.queue.tasks.rules import Task
+from shared.runtime import attempts
+from shared.store import keys
+
+READS = 32
+"""Tasks read in parallel."""
+AT_ONCE = 4
+"""Pages whose definitions a process reads at a time; more are no faster."""
+MOST_WAITING = 24
+"""Pages that wait for that. Each has up to a megabyte of rows in memory."""
+LOOKED_UP_AT_ONCE = 64
+"""What a process reads at a time for all lookups together."""
+MOST_LOOKUPS = 28
+"""Lookups under way; with pages and sign-ins fewer than the calls from which on long polls have to end."""
+
+T = TypeVar("T")
+F = TypeVar("F")
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """A task in an answer with others.
+
+    Holds the definition directly: its memory is released when this object is garbage-collected.
+    """
+
+    definition: Definition
+    priority: Priority
+    status: Json
+
+    @classmethod
+    def of(cls, loaded: Loaded) -> Listed:
+        """A task as it is now."""
+        return cls(definition=loaded.definition, priority=loaded.task.priority, status=loaded.task.as_json())
+
+    @property
+    def task(self) -> Json:
+        """The definition, with the priority that the task has by now."""
+        return self.definition.at_priority(self.priority)
+
+
+class Pages:
+    """Reads definitions in order, until the answer has as many bytes as it may have."""
+
+    def __init__(self, tasks: TaskStore) -> None:
+        self._tasks = tasks
+        self._turns = Turns(AT_ONCE, MOST_WAITING)
+
+    async def fill(
+        self,
+        items: Sequence[S],
+        find: Callable[[S], Awaitable[F | None]],
+        unpack: Callable[[F, Share], Awaitable[T | None]],
+    ) -> tuple[list[T], int | None]:
+        """What `unpack` makes of what `find` finds, without the Nones, and which item was the first without room.
+
+        It waits for its turn. So the caller has the page's rows by now: a group or pool that cannot be read must not
+        hold a turn that others wait for. One is answered however large it is. Raises NoRoom when there is no room for
+        that, ServiceUnavailable when too many wait.
+        """
+        async with self._turns.turn():
+            return await self._filled(items, find, unpack)
+
+    async def _filled(
+        self,
+        items: Sequence[S],
+        find: Callable[[S], Awaitable[F | None]],
+        unpack: Callable[[F, Share], Awaitable[T | None]],
+    ) -> tuple[list[T], int | None]:
+        share = self._tasks.definitions.share(MOST_IN_ANSWER)
+        filled: list[T] = []
+        for start in range(0, len(items), READS):
+            wave = items[start : start + READS]
+            for index, found in enumerate(await in_waves(READS, find, wave), start):
+                if found is None:
+                    continue
+                try:
+                    unpacked = await unpack(found, share)
+                except NoRoom:
+                    if not filled:
+                        raise
+                    return filled, index
+                if unpacked is not None:
+                    filled.append(unpacked)
+        return filled, None
+
+
+class Lookups:
+    """Reads something small for each of a list.
+
+    All lists share the reads that may be under way, so that one with something that cannot be read holds up no other.
+    """
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._reads = asyncio.Semaphore(LOOKED_UP_AT_ONCE)
+
+    async def each(self, find: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:
+        """What `find` finds for each item. Raises what it raises, ServiceUnavailable when too many lists are read."""
+
+        async def found(item: S) -> T:
+            async with self._reads:
+                return await find(item)
+
+        if self._calls >= MOST_LOOKUPS:
+            raise ServiceUnavailable(TOO_MANY_LISTS)
+        self._calls += 1
+        try:
+            return await in_waves(READS, found, items)
+        finally:
+            self._calls -= 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedTasks:
+    """A page of tasks, and the key at which the next one starts."""
+
+    tasks: list[Listed]
+    resume: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Found:
+    """A member of a group, and its task if it had to be read."""
+
+    member: Member
+    task: Found | None = None
+
+
+class Groups:
+    """Reads and seals task groups."""
+
+    def __init__(self, stores: Stores, pages: Pages, statuses: GroupStatuses) -> None:
+        self._stores = stores
+        self._pages = pages
+        self._statuses = statuses
+        self._lists: Memo[tuple[str, str, int], tuple[Group, ListedTasks]] = Memo(remembered.GROUP_LISTS)
+
+    async def known(self, task_group_id: str) -> Group:
+        """The group's header. Raises ResourceNotFound."""
+        group = await self._stores.groups.header(task_group_id)
+        if group is None:
+            raise ResourceNotFound(f"task group {task_group_id} does not exist")
+        return group
+
+    async def list(self, task_group_id: str, *, start: str, limit: int) -> tuple[Group, ListedTasks]:
+        """A page of the group in the order of taskId: resolved tasks from their member rows, others as known, or read.
+
+        All who ask for the same page at the same time share one reading of it (design 11).
+        Raises ResourceNotFound, InputError for a start outside of the group, NoRoom.
+        """
+        first = page_start(start, keys.MEMBERS)
+        if limit == 0:
+            return await self.known(task_group_id), ListedTasks(tasks=[], resume=None)
+        return await self._lists.read_anew(
+            (task_group_id, first, limit), lambda: self._list(task_group_id, first, limit)
+        )
+
+    async def _list(self, task_group_id: str, first: str, limit: int) -> tuple[Group, ListedTasks]:
+        begun = self._statuses.begin()
+        group, (members, resume) = await both(
+            self.known(task_group_id), self._stores.groups.members(task_group_id, first, limit)
+        )
+        page = MemberPage(task_group_id=task_group_id, start=first, limit=limit, begun=begun, members=members)
+        known = await self._statuses.of(page)
+        tasks, rest = await self._pages.fill(
+            members, lambda each: self._find(task_group_id, each, known.get(each.task_id)), self._listed
+        )
+        return group, ListedTasks(tasks=tasks, resume=resume if rest is None else keys.member(members[rest].task_id))
+
+    async def seal(self, group: Group, entry: Entry | None = None) -> Group:
+        """Seals the group for good; a repeat returns the first time and announces it again."""
+        tried: set[datetime] = set()
+        async for attempt in attempts(self._stores.runtime):
+            if attempt:
+                group = await self.known(group.task_group_id)
+            if group.sealed is None:
+                now = self._stores.runtime.now()
+                tried.add(parse_date(format_date(now)))
+                try:
+                    await self._stores.groups.seal(group, now)
+                except GroupChanged:
+                    continue
+                note(entry, True)
+                group = replace(group, sealed=now)
+            elif group.sealed in tried:
+                note(entry, True)  # the answer to our own write was lost
+            await self._stores.announcer.announce_group(sealed_event(group))
+            return group
+        raise ServiceUnavailable("the task group is contended; send the call again")
+
+    async def announce_priority(self, group: Group, priority: Priority, affected: int) -> None:
+        """taskGroupPriorityChanged, also when no task was affected."""
+        await self._stores.announcer.announce_group(
+            GroupEvent(
+                exchange=Exchange.TASK_GROUP_PRIORITY_CHANGED,
+                task_group_id=group.task_group_id,
+                scheduler_id=group.scheduler_id,
+                occasion=self._stores.runtime.slugid(),
+                new_priority=priority,
+                tasks_affected=affected,
+            )
+        )
+
+    async def _find(self, task_group_id: str, member: Member, known: Task | None) -> _Found | None:
+        """The member row says by itself whether the task was resolved for good: no other row may be read beside it.
+
+        A member row may name a task that does not exist, or one of another group: of a call that died or is refused.
+        """
+        if member.final is not None and member.definition is not None:
+            return _Found(member=member)
+        if known is not None and (found := self._stores.tasks.as_known(known, member.definition)) is not None:
+            return _Found(member=member, task=found)
+        task = await self._stores.tasks.find(member.task_id)
+        if task is None or task.task.task_group_id != task_group_id:
+            return None
+        return _Found(member=member, task=task)
+
+    async def _listed(self, found: _Found, share: Share) -> Listed | None:
+        if found.task is not None:
+            loaded = await self._stores.tasks.unpacked(found.task, share)
+            return None if loaded is None else Listed.of(loaded)
+        final, packed = found.member.final, found.member.definition
+        assert final is not None, "the task was resolved for good"
+        assert packed is not None, "its definition is in the row"
+        definition = await self._stores.tasks.definitions.unpack(found.member.task_id, packed, share, keep=False)
+        return None if definition is None else Listed(definition=definition, priority=final["priority"], status=final)
+
+
+def page_start(start: str, within: tuple[str, str]) -> str:
+    """Where a page starts: at the first key, or at that of a token. Raises InputError for one of another listing."""
+    if not start:
+        return within[0]
+    if not within[0] <= start < within[1]:
+        raise InputError("invalid continuationToken")
+    return start
+
+
+def sealed_event(group: Group) -> GroupEvent:
+    """taskGroupSealed: sealing happens once, so its repeats are the same event, and its time tells groups of one id
+    apart."""
+    return GroupEvent(
+        exchange=Exchange.TASK_GROUP_SEALED,
+        task_group_id=group.task_group_id,
+        scheduler_id=group.scheduler_id,
+        occasion="sealed" if group.sealed is None else format_date(group.sealed),
+        expires=group.expires,
+        sealed=group.sealed,
+    )
+
+
+class Batches:
+    """Reads many tasks, some in parallel; the unknown ones are left out."""
+
+    def __init__(self, stores: Stores, pages: Pages, lookups: Lookups) -> None:
+        self._stores = stores
+        self._pages = pages
+        self._lookups = lookups
+
+    async def definitions(self, task_ids: Sequence[str]) -> tuple[list[Listed], str | None]:
+        """Tasks with their definitions, and the id of the first one for which there was no room. Raises NoRoom."""
+        wanted = list(dict.fromkeys(task_ids))
+        found, rest = await self._pages.fill(wanted, self._stores.tasks.find, self._unpacked)
+        return found, None if rest is None else wanted[rest]
+
+    async def statuses(self, task_ids: Sequence[str]) -> list[tuple[str, Json]]:
+        """Statuses. Raises ServiceUnavailable when too many lists are read."""
+        tasks = await self._lookups.each(self._stores.tasks.status, dict.fromkeys(task_ids))
+        return [(task.task_id, task.as_json()) for task in tasks if task]
+
+    async def dependents(self, task_id: str, *, start: str, limit: int) -> ListedTasks:
+        """A page of the tasks that wait, or waited, for this one, in the order of taskId.
+
+        Raises ResourceNotFound, InputError for a start outside of the listing, NoRoom.
+        """
+        first = page_start(start, keys.DEPENDENTS)
+        task = await self._stores.tasks.status(task_id)
+        if task is None:
+            raise ResourceNotFound(f"task {task_id} does not exist")
+        if limit == 0:
+            return ListedTasks(tasks=[], resume=None)
+
+        async def unpack(found: Found, share: Share) -> Listed | None:
+            """An edge counts only if the dependent's definition lists the task (design 5)."""
+            listed = await self._unpacked(found, share)
+            return listed if listed is not None and task_id in listed.definition.dependency_index else None
+
+        dependents, resume = await self._dependents(task, keys.dependent_of(first), limit)
+        tasks, rest = await self._pages.fill(dependents, self._stores.tasks.find, unpack)
+        return ListedTasks(tasks=tasks, resume=resume if rest is None else keys.dependent(dependents[rest]))
+
+    async def _dependents(self, task: Task, start: str, limit: int) -> tuple[list[str], str | None]:
+        """A page of what the edges of both places name, in order and each once, and where the next one starts: after
+        the last one of a place that has more, nothing is known yet of that place."""
+        (outside, more_outside), (inside, more_inside) = await both(
+            self._stores.tasks.edges.page(task.task_id, start=keys.dependent(start), limit=limit),
+            self._stores.edges.page(
+                task.task_group_id, task.task_id, start=keys.unblocks(task.task_id, start), limit=limit
+            ),
+        )
+        places = [(rows, more is not None) for rows, more in ((outside, more_outside), (inside, more_inside))]
+        ends = [keys.dependent_of(rows[-1].key) for rows, has_more in places if has_more]
+        found = sorted({keys.dependent_of(row.key) for rows, _ in places for row in rows})
+        page = [each for each in found if not ends or each <= min(ends)][:limit]
+        is_over = not ends and len(page) == len(found)
+        return page, None if is_over else f"{keys.dependent(page[-1])} "
+
+    async def _unpacked(self, found: Found, share: Share) -> Listed | None:
+        loaded = await self._stores.tasks.unpacked(found, share)
+        return None if loaded is None else Listed.of(loaded)

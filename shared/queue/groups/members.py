@@ -1,0 +1,211 @@
+"""How tasks join and leave groups: rows of the Groups table that are written before a task is committed (design 3, 5).
+
+The scheduler's guard row makes "same scheduler, not sealed" part of the transaction that adds a member; the active rows
+of the tasks that a new one waits for make "not settled yet" part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from shared.base.dates import format_date
+from shared.base.errors import ServiceError
+from shared.queue.groups.rows import Edges, Group, Joined, active_values, was_created
+from shared.queue.groups.store import GroupChanged
+from shared.queue.tasks.codec import MEMORY, PackedDefinition
+from shared.queue.tasks.definition import Definition
+from shared.queue.tasks.known import KnownStatuses
+from shared.store import keys
+from shared.store.interface import (
+    Create,
+    Delete,
+    Merge,
+    Operation,
+    Refusal,
+    Replace,
+    Storage,
+    TransactionRefused,
+    Upsert,
+    Value,
+)
+
+_UNKNOWN: Mapping[str, Value] = {"definition": b""}
+"""Of a member row whose definition may be that of another call than the one that creates the task."""
+_SMALL = 16_000
+"""Bytes of a packed definition that a member row carries along, so that listing a group needs no read per task."""
+_SMALL_IN_MEMORY = 256 * 1024
+"""Bytes that it may then take in memory: what shrinks to a thousandth is no small definition."""
+
+
+class GuardMissing(ServiceError):
+    """The group is unknown, has another scheduler, or is sealed: its header says which."""
+
+
+class MemberExists(ServiceError):
+    """The task has been added to the group before."""
+
+
+class GroupExists(ServiceError):
+    """Somebody else has just created the group."""
+
+
+class RequiredSettled(ServiceError):
+    """One of the tasks that a new one waits for has no active row of its first generation any more."""
+
+
+NO_EDGES = Edges()
+
+
+class MemberStore:
+    """Adds tasks to groups, and rolls back what a refused call has added."""
+
+    def __init__(self, storage: Storage, known: KnownStatuses, now: Callable[[], datetime]) -> None:
+        """`known` learns the ETags of member rows that are written."""
+        self._tables = storage.tables
+        self._known = known
+        self._now = now
+
+    async def join(
+        self, definition: Definition, packed: PackedDefinition, edges: Edges = NO_EDGES, *, group: Group | None = None
+    ) -> Joined:
+        """Adds a new task as an active member, with edges out of tasks of its group.
+
+        With `group` its expiration is raised to `definition.expires` + 1 h in the same transaction.
+        Raises GuardMissing, MemberExists, GroupChanged, RequiredSettled.
+        """
+        operations: list[Operation] = [
+            Merge(keys.scheduler(definition.scheduler_id), {}),
+            Create(keys.member(definition.task_id), _member_values(packed)),
+            Create(keys.active(definition.task_id, 0), active_values(self._now())),
+        ]
+        if group is not None:
+            operations.append(Merge(keys.GROUP, {"expires": group_expires(definition)}, group.etag))
+        start = len(operations)
+        operations += _with_edges(definition, edges)
+        guards = len(operations)
+        operations += [Merge(keys.active(task_id, 0), {}) for task_id in edges.guards]
+        try:
+            etags = await self._tables.transact(keys.GROUPS, definition.task_group_id, operations)
+        except TransactionRefused as refused:
+            if refused.index >= guards:
+                raise RequiredSettled from refused
+            if refused.refusal is Refusal.STALE or refused.index > 2:
+                raise GroupChanged from refused
+            if refused.index == 0:
+                raise GuardMissing from refused
+            raise MemberExists from refused
+        self._known.saw_member(definition.task_id, etags[1])
+        return Joined(member=etags[1], active=etags[2], edges=_etags(operations, etags, start, guards))
+
+    async def create_group(self, definition: Definition, packed: PackedDefinition, edges: Edges, listed: str) -> Joined:
+        """Makes the group with its first member; `listed` is the key of its row in the list of groups. What guards the
+        edges of a task is not there in a group that is new: they are written without.
+
+        Raises GroupExists, MemberExists.
+        """
+        header: dict[str, Value] = {
+            "schedulerId": definition.scheduler_id,
+            "expires": group_expires(definition),
+            "sealed": "",
+            "due": "",
+            "listed": listed,
+            "swept": True,
+        }
+        operations: list[Operation] = [
+            Create(keys.GROUP, header),
+            Create(keys.member(definition.task_id), _member_values(packed)),
+            Create(keys.active(definition.task_id, 0), active_values(self._now())),
+            Create(keys.scheduler(definition.scheduler_id), {}),
+        ]
+        start = len(operations)
+        operations += _with_edges(definition, edges)
+        try:
+            etags = await self._tables.transact(keys.GROUPS, definition.task_group_id, operations)
+        except TransactionRefused as refused:
+            if refused.index == 1:
+                raise MemberExists from refused
+            raise GroupExists from refused
+        self._known.saw_member(definition.task_id, etags[1])
+        written = _etags(operations, etags, start, len(operations))
+        return Joined(member=etags[1], active=etags[2], edges=written)
+
+    async def touch_member(self, definition: Definition, edges: Edges = NO_EDGES) -> None:
+        """Keeps the rows of a task whose commit is still to come: own content, new ETag, new time (design 2.2).
+
+        The call that added them may have had another definition, so that a listing has to read the task's.
+        Raises GuardMissing, GroupChanged when one of the rows is not there: see `restore_member`.
+        """
+        await self._restore(
+            definition,
+            [
+                Merge(keys.member(definition.task_id), _UNKNOWN),
+                Merge(keys.active(definition.task_id, 0), active_values(self._now())),
+                *_with_edges(definition, edges),
+            ],
+        )
+
+    async def restore_member(
+        self, definition: Definition, packed: PackedDefinition, settled_before: datetime, edges: Edges = NO_EDGES
+    ) -> None:
+        """Completes the rows of a task that does not exist, of which one is left.
+
+        A member row that shows a resolution, or a rerun, is one of a task that was created since it was looked for: an
+        active row put now would stay, and guard edges that no handler follows. Only when the row was last written
+        before `settled_before` the task has expired since, and its id is used again.
+        Raises GuardMissing, GroupChanged when another call has changed the rows meanwhile, or the task was resolved.
+        """
+        key, active = keys.member(definition.task_id), keys.active(definition.task_id, 0)
+        row = await self._tables.get(keys.GROUPS, definition.task_group_id, key)
+        member: Operation
+        if row is None:
+            member = Create(key, _member_values(packed))
+        elif not was_created(row):
+            member = Merge(key, _UNKNOWN, row.etag)
+        elif row.timestamp < settled_before:
+            member = Replace(key, _member_values(packed), row.etag)
+        else:
+            raise GroupChanged
+        opened = Upsert(active, active_values(self._now()))
+        await self._restore(definition, [member, opened, *_with_edges(definition, edges)])
+
+    async def _restore(self, definition: Definition, operations: Sequence[Operation]) -> None:
+        guarded = [Merge(keys.scheduler(definition.scheduler_id), {}), *operations]
+        try:
+            await self._tables.transact(keys.GROUPS, definition.task_group_id, guarded)
+        except TransactionRefused as refused:
+            if refused.index == 0:
+                raise GuardMissing from refused
+            raise GroupChanged from refused
+
+    async def leave(self, task_group_id: str, task_id: str, joined: Joined) -> None:
+        """Rolls back a member that was added and whose task was refused, unless somebody has rewritten it since."""
+        operations = [
+            Delete(keys.member(task_id), joined.member),
+            Delete(keys.active(task_id, 0), joined.active),
+            *(Delete(key, etag) for key, etag in joined.edges.items()),
+        ]
+        try:
+            await self._tables.transact(keys.GROUPS, task_group_id, operations)
+        except TransactionRefused:
+            return
+
+
+def group_expires(definition: Definition) -> str:
+    """A group outlives its tasks by an hour (contract 3.4)."""
+    return format_date(definition.expires + timedelta(hours=1))
+
+
+def _member_values(packed: PackedDefinition) -> dict[str, Value]:
+    small = packed.spilled_to is None and len(packed.content) <= _SMALL and packed.memory <= _SMALL_IN_MEMORY
+    return {"definition": packed.content, MEMORY: packed.memory} if small else {}
+
+
+def _with_edges(definition: Definition, edges: Edges) -> list[Operation]:
+    """An edge may be there already, left by a call that died or was refused: whose it is shows in its ETag."""
+    return [Upsert(keys.unblocks(task_id, definition.task_id), {}) for task_id in edges.first]
+
+
+def _etags(operations: Sequence[Operation], etags: Sequence[str], start: int, end: int) -> dict[str, str]:
+    """The new ETags of some rows of a transaction."""
+    return {operation.key: etag for operation, etag in zip(operations[start:end], etags[start:end], strict=True)}

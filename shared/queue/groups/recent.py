@@ -1,0 +1,145 @@
+"""The list of task groups, latest first (contract 2.5).
+
+The list of task groups, latest first: one row a group in the directory, written ahead of the group (contract 2.5).
+
+The rows are in one partition, so that a page is one range query whenever its groups were created. A row counts only
+while the header of its group names it: others are orphans of calls that created nothing, which the expiry job removes.
+
+The task groups that were created last (contract 2.5).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from shared.base.dates import format_date, parse_date
+from shared.base.frozen import dataclass
+from shared.queue.groups.listing import Lookups, page_start
+from shared.queue.groups.rows import Group
+from shared.queue.groups.store import GroupStore
+from shared.queue.tasks.definition import Definition
+from shared.runtime import Runtime
+from shared.store import keys
+from shared.store.interface import Delete, Row, Storage, TransactionRefused, Upsert
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CreatedGroup:
+    """A task group as its first task describes it."""
+
+    key: str
+    task_group_id: str
+    task_id: str
+    """Its first task; "" for a group that was created before that was noted."""
+    project_id: str
+    """That of its first task; "" likewise."""
+    created: datetime
+    """When its first task was accepted."""
+    name: str
+    owner: str
+    source: str
+
+
+class RecentGroupStore:
+    """Reads and writes the list of task groups."""
+
+    def __init__(self, storage: Storage, runtime: Runtime) -> None:
+        self._tables = storage.tables
+        self._runtime = runtime
+
+    def entry(self, definition: Definition) -> CreatedGroup:
+        """The row of a group that this task founds now."""
+        now, metadata = self._runtime.now(), definition.body["metadata"]
+        return CreatedGroup(
+            key=keys.created_group(now, self._runtime.slugid()),
+            task_group_id=definition.task_group_id,
+            task_id=definition.task_id,
+            project_id=definition.body["projectId"],
+            created=now,
+            name=metadata["name"],
+            owner=metadata["owner"],
+            source=metadata["source"],
+        )
+
+    async def add(self, group: CreatedGroup) -> None:
+        """Writes the row; what removes it is in the Expiry table already. Raises StorageUnavailable."""
+        values = {
+            "taskGroupId": group.task_group_id,
+            "taskId": group.task_id,
+            "projectId": group.project_id,
+            "created": format_date(group.created),
+            "name": group.name,
+            "owner": group.owner,
+            "source": group.source,
+        }
+        await self._tables.transact(keys.DIRECTORY, keys.GROUP, [Upsert(group.key, values)])
+
+    async def remove(self, key: str) -> None:
+        """Removes the row, if it is there. Raises StorageUnavailable."""
+        try:
+            await self._tables.transact(keys.DIRECTORY, keys.GROUP, [Delete(key)])
+        except TransactionRefused:
+            return
+
+    async def page(self, start: str, limit: int) -> tuple[list[CreatedGroup], str | None]:
+        """A page of rows, and where the next one starts. Raises StorageUnavailable."""
+        page = await self._tables.query(
+            keys.DIRECTORY, keys.GROUP, start=start, end=keys.CREATED_GROUPS[1], limit=limit
+        )
+        return [_decode(row) for row in page.rows], page.resume
+
+
+def _decode(row: Row) -> CreatedGroup:
+    values = row.values
+    return CreatedGroup(
+        key=row.key,
+        task_group_id=str(values["taskGroupId"]),
+        task_id=str(values.get("taskId", "")),
+        project_id=str(values.get("projectId", "")),
+        created=parse_date(str(values["created"])),
+        name=str(values["name"]),
+        owner=str(values["owner"]),
+        source=str(values["source"]),
+    )
+
+
+MOST = 100
+"""Groups on a page: each costs a read of its header, with its expiration and its seal, and of the rows behind it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecentGroup:
+    """A group as it is now, and as its first task described it."""
+
+    created: CreatedGroup
+    header: Group
+    is_single: bool
+    """Whether it has one task."""
+
+
+class RecentGroups:
+    """Lists task groups."""
+
+    def __init__(self, groups: GroupStore, recent: RecentGroupStore, lookups: Lookups) -> None:
+        self._lookups = lookups
+        self._groups = groups
+        self._recent = recent
+
+    async def page(self, *, start: str, limit: int) -> tuple[list[RecentGroup], str | None]:
+        """A page of at most MOST groups, latest first, and the key at which the next one starts.
+
+        Groups that never came to be are left out, so a page may be short. Raises InputError for a start outside of the
+        listing, StorageUnavailable, ServiceUnavailable when too many lists are read.
+        """
+        first = page_start(start, keys.CREATED_GROUPS)
+        if limit == 0:
+            return [], None
+        created, resume = await self._recent.page(first, min(limit, MOST))
+        found = await self._lookups.each(self._find, created)
+        return [group for group in found if group is not None], resume
+
+    async def _find(self, created: CreatedGroup) -> RecentGroup | None:
+        header, is_single = await self._groups.header_and_whether_single(created.task_group_id)
+        if header is None or header.listed != created.key:
+            return None
+        return RecentGroup(created=created, header=header, is_single=is_single)

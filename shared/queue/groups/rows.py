@@ -1,0 +1,203 @@
+"""Rows of the Groups table as read and written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
+from datetime import datetime
+from enum import Enum
+from typing import Any, cast
+
+from shared.base.dates import format_date, parse_date
+from shared.base.frozen import dataclass
+from shared.queue.tasks.codec import PackedDefinition, packed_in
+from shared.queue.tasks.rules import State
+from shared.store import keys
+from shared.store.interface import MAX_OPERATIONS, Row, Value
+
+FINAL = "final"
+STATE = "state"
+OPENED = "opened"
+"""Properties of a member row, each with a generation behind it."""
+_SINCE = "since"
+_SHOWN = 3
+"""Generations whose properties a range of member rows is read with. Later ones show by the marks of these."""
+HEADER_COLUMNS = ("schedulerId", "expires", "sealed", "due", "listed", "swept")
+STATE_COLUMNS = (
+    *(f"{STATE}{generation:04d}" for generation in range(_SHOWN)),
+    *(f"{OPENED}{generation:04d}" for generation in range(1, _SHOWN + 1)),
+)
+"""What tells whether the task of a member row is resolved."""
+FINAL_COLUMNS = (
+    *(f"{FINAL}{generation:04d}" for generation in range(_SHOWN)),
+    *(f"{OPENED}{generation:04d}" for generation in range(1, _SHOWN + 1)),
+)
+"""What shows the status of its last resolution."""
+EDGES_WITH_MEMBER = MAX_OPERATIONS - 4
+"""Edges that fit into the transaction that adds a member, beside the rows of its group and its own."""
+MOST_GUARDED = EDGES_WITH_MEMBER // 2
+"""Edges that fit with a guard each."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """A group's header as read."""
+
+    task_group_id: str
+    scheduler_id: str
+    expires: datetime
+    sealed: datetime | None
+    due: str
+    """Task and generation whose resolution has yet to be checked for being the group's last; "" when none."""
+    listed: str
+    """The key of its row in the list of groups; "" for a group that was created before there was one."""
+    is_swept: bool
+    """Whether its tasks are deleted by a sweep of the group: those of a group that was created before there were sweeps
+    have rows of their own in the Expiry table."""
+    etag: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Active:
+    """An active row as read."""
+
+    task_id: str
+    generation: int
+    etag: str
+    written: datetime
+    """When it was last written or rewritten: also by a call whose task waits for this one."""
+    since: datetime
+    """When a call last wrote it for its own task: since then the task counts as unresolved."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Edges:
+    """What a new task waits for in its own group, as its edges are written with its member row."""
+
+    required: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()
+    """Those of them whose active rows must be there: none of them has been settled, so each will find its edge."""
+
+    @classmethod
+    def of(cls, dependent: str, required: Sequence[str], satisfied: Collection[str]) -> Edges:
+        """Edges with guards for those that are not satisfied yet, if all fit into one transaction."""
+        guards = [task_id for task_id in required if task_id != dependent and task_id not in satisfied]
+        fit = len(required) + len(guards) <= EDGES_WITH_MEMBER and len(guards) <= MOST_GUARDED
+        return cls(required=tuple(required), guards=tuple(guards) if fit else ())
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """Those that go with the member row."""
+        return self.required[:EDGES_WITH_MEMBER]
+
+    @property
+    def rest(self) -> tuple[str, ...]:
+        """Those that follow it."""
+        return self.required[EDGES_WITH_MEMBER:]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Member:
+    """A member row as read."""
+
+    task_id: str
+    definition: PackedDefinition | None
+    """None when it is large, or when it may be that of a call that did not create the task."""
+    final: dict[str, Any] | None
+    """The status of the task's last resolution; None when it was never resolved, or has been opened again since."""
+    etag: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Joined:
+    """The ETags of the rows that a task has added to its group, to roll them back with."""
+
+    member: str
+    active: str
+    edges: Mapping[str, str] = field(default_factory=dict)
+    """The ETags of the edges that were written with them, by their keys."""
+
+
+def decode_group(row: Row) -> Group:
+    """A header row."""
+    sealed = str(row.values["sealed"])
+    return Group(
+        task_group_id=row.partition,
+        scheduler_id=str(row.values["schedulerId"]),
+        expires=parse_date(str(row.values["expires"])),
+        sealed=parse_date(sealed) if sealed else None,
+        due=str(row.values["due"]),
+        listed=str(row.values.get("listed", "")),
+        is_swept=bool(row.values.get("swept", False)),
+        etag=row.etag,
+    )
+
+
+def decode_active(row: Row) -> Active:
+    """An active row."""
+    _, task_id, generation = row.key.split("~")
+    return Active(
+        task_id=task_id,
+        generation=int(generation),
+        etag=row.etag,
+        written=row.timestamp,
+        since=parse_date(str(row.values[_SINCE])),
+    )
+
+
+def active_values(now: datetime) -> dict[str, Value]:
+    """Properties of an active row that a call writes for its own task."""
+    return {_SINCE: format_date(now)}
+
+
+def decode_member(row: Row) -> Member:
+    """A member row."""
+    packed = row.values.get("definition")
+    return Member(
+        task_id=keys.task_of(row.key),
+        definition=packed_in(row, cast("bytes", packed)) if packed else None,
+        final=final_status(row),
+        etag=row.etag,
+    )
+
+
+def final_status(row: Row) -> dict[str, Any] | None:
+    """The status of the last resolution of a member row's task; None when it was never resolved, or has been opened
+    again since. While there is one the task has no active row that counts."""
+    opened = max(_generations(row, OPENED), default=0)
+    final = row.values.get(f"{FINAL}{opened:04d}")
+    return json.loads(str(final)) if final else None
+
+
+def was_created(row: Row) -> bool:
+    """Whether a member row shows that its task was committed: it was resolved, or opened again."""
+    return any(_generations(row, prefix) for prefix in (STATE, FINAL, OPENED))
+
+
+class Unsettled(Enum):
+    """What a member row says of a task of which it gives no state."""
+
+    OPEN = "open"
+    """No resolution of the task has been settled: its handler is to come, and will read the edges after this."""
+    UNKNOWN = "unknown"
+    """There is no such row, or the task may have been opened again: its status row decides."""
+
+
+def settled_state(row: Row | None) -> State | Unsettled:
+    """The state in which a member's task is resolved, as its row shows it.
+
+    A rerun marks the generation in the row that it may be about to commit, and marks and states stay: so a state above
+    which there is no mark is that of the task at the time at which the row was read.
+    """
+    if row is None:
+        return Unsettled.UNKNOWN
+    states, opened = _generations(row, STATE), max(_generations(row, OPENED), default=0)
+    if not states:
+        return Unsettled.UNKNOWN if opened else Unsettled.OPEN
+    settled = max(states)
+    return Unsettled.UNKNOWN if opened > settled else State(str(row.values[f"{STATE}{settled:04d}"]))
+
+
+def _generations(row: Row, prefix: str) -> list[int]:
+    return [int(name.removeprefix(prefix)) for name in row.values if name.startswith(prefix)]

@@ -1,0 +1,163 @@
+"""Which tasks of a group need not be read to list it: their status is known, and rows vouch for it (design 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+from datetime import datetime, timedelta
+
+from shared.base import remembered
+from shared.base.concurrency import OneByOne, in_waves
+from shared.base.frozen import dataclass
+from shared.base.memo import Memo
+from shared.base.protocol import LATEST_COMMIT, STORAGE_CLOCK_SKEW
+from shared.queue.groups.rows import Member
+from shared.queue.groups.store import GroupStore
+from shared.queue.pools.index import PoolVouchers, Vouchers
+from shared.queue.tasks.known import FRESH, VOUCHED_FOR, Known, KnownStatuses, Moment
+from shared.queue.tasks.rules import State, Task
+from shared.runtime import Runtime
+
+FEW = 8
+"""Up to how many tasks of a pool on a page are read one by one."""
+TASKS_A_PAGE = 4
+"""A page of the pool's index is read only if it saves at least this many task reads."""
+POOLS_AT_ONCE = 8
+SCHEDULED_BEFORE_SEEN = LATEST_COMMIT + 2 * STORAGE_CLOCK_SKEW + timedelta(seconds=30)
+"""A task that was unscheduled when it was seen is not scheduled as of an earlier time than this before.
+
+The time is decided before the commit, up to `LATEST_COMMIT`, by another clock.
+"""
+ROWS_A_PAGE = 1000
+REMEMBERED = timedelta(minutes=1)
+"""How long the next reading of a pool's index starts where the last one did, if that costs little."""
+
+
+@dataclass(eq=False)
+class _Pool:
+    readings: OneByOne = field(default_factory=OneByOne)
+    latest: Vouchers | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemberPage:
+    """A page of member rows, and what its reading was."""
+
+    task_group_id: str
+    start: str
+    limit: int
+    begun: Moment
+    members: Sequence[Member]
+
+
+_Candidates = list[tuple[Member, Known, Task]]
+
+
+class GroupStatuses:
+    """Vouches for statuses, by as few requests as possible."""
+
+    def __init__(self, groups: GroupStore, vouchers: PoolVouchers, known: KnownStatuses, runtime: Runtime) -> None:
+        self._groups = groups
+        self._vouchers = vouchers
+        self._known = known
+        self._now = runtime.now
+        self._pools: Memo[str, _Pool] = Memo(remembered.VOUCHERS)
+
+    def begin(self) -> Moment:
+        """To be called before a page of members is read."""
+        return self._known.begin()
+
+    async def of(self, page: MemberPage) -> dict[str, Task]:
+        """Tasks of the page whose status, as of a second ago at the earliest, needs no read.
+
+        They lack what only calls on the task need. Raises StorageUnavailable.
+        """
+        found: dict[str, Task] = {}
+        candidates: dict[str, _Candidates] = {}
+        seen, now = self._known.begin(), self._now()
+        for member in page.members:
+            if member.final is not None and member.definition is not None:
+                continue
+            self._known.saw_member(member.task_id, member.etag, seen)
+            known = self._known.get(member.task_id)
+            if known is None or known.task is None or known.since is None:
+                continue
+            task, age = known.task, now - known.since.at
+            if task.task_group_id != page.task_group_id:
+                continue
+            if age <= FRESH:
+                found[task.task_id] = task
+            elif age <= VOUCHED_FOR and task.state in _VOUCHED and known.is_member(member.etag):
+                candidates.setdefault(task.task_queue_id, []).append((member, known, task))
+
+        many = [(pool, tasks) for pool, tasks in candidates.items() if len(tasks) >= FEW]
+        read = await in_waves(POOLS_AT_ONCE, lambda each: self._read(*each), many)
+        unscheduled: dict[str, tuple[Known, Task]] = {}
+        latest = 0
+        for (_, tasks), vouchers in zip(many, read, strict=True):
+            for _, known, task in tasks:
+                if task.state is State.PENDING:
+                    if self._is_pending(known, task, vouchers):
+                        found[task.task_id] = task
+                elif vouchers.indexed is not None and task.task_id not in vouchers.indexed:
+                    unscheduled[task.task_id] = known, task
+                    latest = max(latest, vouchers.seen.order)
+        found |= await self._unscheduled(page, unscheduled, latest)
+        return found
+
+    def _is_pending(self, known: Known, task: Task, vouchers: Vouchers) -> bool:
+        etag = vouchers.pending.get((task.task_id, task.last_run_id))
+        if etag is None:
+            return False
+        self._known.saw_pending(task.task_id, task.last_run_id, etag, vouchers.seen)
+        return known.is_pending(task.last_run_id, etag)
+
+    async def _unscheduled(
+        self, page: MemberPage, tasks: dict[str, tuple[Known, Task]], latest: int
+    ) -> dict[str, Task]:
+        """Those of the tasks without an index row that were not resolved since, either.
+
+        The row of a run that was resolved is removed after the member row has changed. So that has to be looked at
+        after the index, once more if it was read before.
+        """
+        if not tasks or page.begun.order > latest:
+            return {task_id: task for task_id, (_, task) in tasks.items()}
+        etags = await self._groups.member_etags(page.task_group_id, page.start, page.limit)
+        return {task_id: task for task_id, (known, task) in tasks.items() if known.is_member(etags.get(task_id, ""))}
+
+    async def _read(self, task_queue_id: str, tasks: _Candidates) -> Vouchers:
+        """The pool's index, by one reader at a time, as of a second ago at the earliest."""
+        with_claimed = any(task.state is State.UNSCHEDULED for _, _, task in tasks)
+        since = min(_since(known, task) for _, known, task in tasks)
+        pool = self._pools.get(task_queue_id)
+        if pool is None:
+            pool = self._pools[task_queue_id] = _Pool()
+
+        async def read() -> Vouchers:
+            earliest, latest = since, pool.latest
+            most = max(1, len(tasks) // TASKS_A_PAGE)
+            if latest is not None and self._now() - latest.begun.at <= REMEMBERED:
+                if self._serves(latest, since, with_claimed=with_claimed):
+                    return latest
+                if latest.is_complete and len(latest.pending) < most * ROWS_A_PAGE:
+                    earliest = min(since, latest.since)  # so that pages of a group, read in turn, share one reading
+            pool.latest = await self._vouchers.read(task_queue_id, earliest, most, with_claimed=with_claimed)
+            return pool.latest
+
+        return await pool.readings.run(read)
+
+    def _serves(self, latest: Vouchers, since: datetime, *, with_claimed: bool) -> bool:
+        if self._now() - latest.begun.at > FRESH or latest.since > since:
+            return False
+        return latest.is_complete and (latest.indexed is not None or not with_claimed)
+
+
+_VOUCHED = frozenset({State.PENDING, State.UNSCHEDULED})
+
+
+def _since(known: Known, task: Task) -> datetime:
+    """No index row of the task is of an earlier time."""
+    if task.state is State.PENDING:
+        return task.last_run.scheduled
+    assert known.since is not None, "its status was seen"
+    return known.since.at - SCHEDULED_BEFORE_SEEN

@@ -1,0 +1,238 @@
+"""The directory of task queues and provisioners that were seen or declared, so that no listing scans (contract 8).
+
+A task queue's row stands from its first band on, for the reconciler; it is listed while it is seen, until it expires.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from shared.base import remembered
+from shared.base.concurrency import together
+from shared.base.dates import format_date, parse_date
+from shared.base.errors import ServiceUnavailable
+from shared.base.frozen import dataclass
+from shared.base.memo import Memo
+from shared.base.retrying import LOST_RACE_FOR_DIRECTORY
+from shared.queue.tasks.codec import compact
+from shared.runtime import Runtime, attempts
+from shared.store import keys
+from shared.store.expiring import ExpiryStore, is_over
+from shared.store.interface import Create, Delete, Merge, Operation, Replace, Row, Storage, TransactionRefused, Value
+
+REFRESHED_EVERY = timedelta(minutes=5)
+"""A row that is seen again is written this often at most, whatever sees it: what it says is so old at the most."""
+DECLARED_LIFE = timedelta(days=5)
+"""How long something is listed that was declared without an expiration (contract 8)."""
+
+
+class Kind(StrEnum):
+    """What a row is about: the partition of the directory, and the kind of its expiry row."""
+
+    TASK_QUEUE = keys.POOL
+    PROVISIONER = keys.PROVISIONER
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """A task queue or a provisioner, by its id."""
+
+    name: str
+    expires: datetime
+    last_active: datetime
+    stability: str = "experimental"
+    description: str = ""
+    actions: tuple[dict[str, Any], ...] = ()
+    """Of a provisioner, for old clients: as they were declared."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Declaration:
+    """What somebody says of a task queue or a provisioner; None leaves it as it is."""
+
+    expires: datetime | None = None
+    stability: str | None = None
+    description: str | None = None
+    actions: tuple[dict[str, Any], ...] | None = None
+
+
+class DirectoryStore:
+    """Reads and writes the directory. Expirations only ever move forward."""
+
+    def __init__(self, storage: Storage, expiry: ExpiryStore, runtime: Runtime) -> None:
+        self._tables = storage.tables
+        self._expiry = expiry
+        self._now = runtime.now
+        self._runtime = runtime
+        self._fresh: Memo[tuple[Kind, str], tuple[datetime, datetime]] = Memo(remembered.DIRECTORY)
+        """When this process knew each row to have been written last, and its expiration."""
+
+    async def seen(self, task_queue_id: str, life: timedelta) -> None:
+        """Notes that a task queue is in use, to be listed for so long, with its provisioner. Raises StorageUnavailable.
+
+        No request when this process knows of a refresh in the last minutes.
+        """
+        expires = self._now() + life
+        await together(
+            self._refresh(Kind.TASK_QUEUE, task_queue_id, expires, expires - REFRESHED_EVERY),
+            self._refresh(Kind.PROVISIONER, task_queue_id.split("/", 1)[0], expires, expires - REFRESHED_EVERY),
+        )
+
+    async def lasts(self, task_queue_id: str, expires: datetime) -> None:
+        """Notes that a task queue is in use, to be listed until then at least, with its provisioner.
+
+        Where others write it, too, some minutes are added: the workers of a pool that start together do not write one
+        after the other. Raises StorageUnavailable, ServiceUnavailable.
+        """
+        await together(
+            self._refresh(Kind.TASK_QUEUE, task_queue_id, expires, expires),
+            self._refresh(Kind.PROVISIONER, task_queue_id.split("/", 1)[0], expires, expires),
+        )
+
+    async def declare(self, kind: Kind, name: str, declaration: Declaration) -> Entry:
+        """Makes or changes an entry, and returns it. Raises StorageUnavailable, ServiceUnavailable."""
+
+        def change(before: Entry | None) -> Entry:
+            now = self._now()
+            after = before or Entry(name=name, expires=declaration.expires or now + DECLARED_LIFE, last_active=now)
+            return replace(
+                after,
+                expires=max(after.expires, declaration.expires or after.expires),
+                last_active=now,
+                stability=declaration.stability or after.stability,
+                description=after.description if declaration.description is None else declaration.description,
+                actions=after.actions if declaration.actions is None else declaration.actions,
+            )
+
+        return await self._write(kind, name, change)
+
+    async def entry(self, kind: Kind, name: str) -> Entry | None:
+        """One entry, unless it has expired. Raises StorageUnavailable."""
+        row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
+        return None if row is None else self._unexpired(row)
+
+    async def page(self, kind: Kind, start: str, end: str, limit: int) -> tuple[list[Entry], str | None]:
+        """A page of entries that have not expired in the order of their ids, and where the next one starts."""
+        page = await self._tables.query(keys.DIRECTORY, kind, start=start, end=end, limit=limit)
+        entries = [entry for row in page.rows if (entry := self._unexpired(row)) is not None]
+        return entries, page.resume
+
+    async def known(self, start: str, limit: int) -> tuple[list[tuple[str, Entry | None]], str | None]:
+        """A page of all task queues that ever had a task or a worker, each with its entry if that is listed, and where
+        the next page starts."""
+        page = await self._tables.query(keys.DIRECTORY, Kind.TASK_QUEUE, start=start, end=keys.LISTED[1], limit=limit)
+        return [(str(row.values[_NAME[Kind.TASK_QUEUE]]), self._unexpired(row)) for row in page.rows], page.resume
+
+    async def expire(self, kind: Kind, name: str) -> datetime | None:
+        """Removes an entry that has expired; returns when to look again, None if never. Raises StorageUnavailable.
+
+        The row of a task queue stays: its pool may still hold work for the reconciler.
+        """
+        row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
+        entry = None if row is None else _decode(row)
+        if row is None or entry is None:
+            return None
+        if not is_over(entry.expires, self._now()):
+            return entry.expires
+        operation: Operation = Delete(row.key, row.etag)
+        if kind is Kind.TASK_QUEUE:
+            operation = Replace(row.key, {_NAME[kind]: name}, row.etag)
+        try:
+            await self._tables.transact(keys.DIRECTORY, kind, [operation])
+        except TransactionRefused:
+            return self._now()  # it has just been seen
+        return None
+
+    async def _refresh(self, kind: Kind, name: str, expires: datetime, enough: datetime) -> None:
+        """Notes an entry as seen, to expire then; nothing changes if it was seen just now and lasts long enough."""
+
+        def is_fresh(written: datetime, until: datetime) -> bool:
+            return self._now() - written < REFRESHED_EVERY and until >= enough
+
+        until = expires
+
+        def change(before: Entry | None) -> Entry | None:
+            nonlocal until
+            now = self._now()
+            wanted, until = until, expires + REFRESHED_EVERY if expires < _NO_SPARE else expires  # for a second try
+            if before is None:
+                return Entry(name=name, expires=wanted, last_active=now)
+            if is_fresh(before.last_active, before.expires):
+                return None
+            return replace(before, expires=max(before.expires, wanted), last_active=now)
+
+        known = self._fresh.get((kind, name))
+        if known is None or not is_fresh(*known):
+            await self._write(kind, name, change)
+
+    async def _write(self, kind: Kind, name: str, change: Callable[[Entry | None], Entry | None]) -> Entry:
+        """What `change` makes of the entry, again when somebody else has written it; None leaves it as it is."""
+        async for _ in attempts(self._runtime, LOST_RACE_FOR_DIRECTORY):
+            row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
+            before = None if row is None else _decode(row)
+            after = change(before)
+            if after is None:
+                assert before is not None, "only what is there can be left as it is"
+                return self._remembered(kind, before)
+            if before is None:
+                due = max(after.expires, self._now())
+                await self._expiry.write(due, kind, tuple(name.split("/")), {})
+            values = _encode(kind, after)
+            operation = Create(keys.listed(name), values) if row is None else Merge(row.key, values, row.etag)
+            try:
+                await self._tables.transact(keys.DIRECTORY, kind, [operation])
+            except TransactionRefused:
+                continue
+            return self._remembered(kind, after)
+        raise ServiceUnavailable(f"{name} is contended; send the call again")
+
+    def _remembered(self, kind: Kind, entry: Entry) -> Entry:
+        self._fresh[(kind, entry.name)] = (entry.last_active, entry.expires)
+        return entry
+
+    def _unexpired(self, row: Row) -> Entry | None:
+        entry = _decode(row)
+        return entry if entry is not None and entry.expires > self._now() else None
+
+
+_NO_SPARE = datetime(9999, 1, 1, tzinfo=UTC)
+"""An expiration beyond this is never."""
+_NAME = {Kind.TASK_QUEUE: "taskQueueId", Kind.PROVISIONER: "provisionerId"}
+MOST_ACTIONS = 30_000
+"""Characters of a provisioner's actions as JSON: a property holds 32,768."""
+
+
+def packed_actions(actions: Sequence[dict[str, Any]]) -> str:
+    """A provisioner's actions as they are stored."""
+    return compact(list(actions)).decode()
+
+
+def _encode(kind: Kind, entry: Entry) -> dict[str, Value]:
+    return {
+        _NAME[kind]: entry.name,
+        "expires": format_date(entry.expires),
+        "lastDateActive": format_date(entry.last_active),
+        "stability": entry.stability,
+        "description": entry.description,
+        "actions": packed_actions(entry.actions),
+    }
+
+
+def _decode(row: Row) -> Entry | None:
+    """The entry; None for a pool that has not been seen, or has expired."""
+    values = row.values
+    if "expires" not in values:
+        return None
+    return Entry(
+        name=str(values[_NAME[Kind(row.partition)]]),
+        expires=parse_date(str(values["expires"])),
+        last_active=parse_date(str(values["lastDateActive"])),
+        stability=str(values["stability"]),
+        description=str(values["description"]),
+        actions=tuple(json.loads(str(values["actions"]))),
+    )

@@ -1,0 +1,225 @@
+"""Endpoints on provisioners and worker types, the older names of groups of task queues (contract 2.1, 8)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from shared.api.endpoint import PAGING, Call, Endpoint
+from shared.api.validation import limit_of, start_of
+from shared.base.concurrency import both
+from shared.base.dates import parse_date
+from shared.base.errors import InputError
+from shared.base.types import TASK_QUEUE_PATTERN
+from shared.queue.pools.directory import Declaration, Entry
+from shared.queue.pools.endpoints import described, ids_of, page_of
+from shared.queue.pools.models import (
+    ListProvisionersResponse,
+    ListWorkerTypesResponse,
+    ProvisionerResponse,
+    UpdateProvisionerRequest,
+    UpdateWorkerTypeRequest,
+    WorkerTypeResponse,
+)
+from shared.queue.services import PoolServices
+
+_TASK_QUEUE = re.compile(TASK_QUEUE_PATTERN.removesuffix("$"))
+
+
+async def list_provisioners(services: PoolServices, call: Call) -> Mapping[str, Any]:
+    """listProvisioners."""
+    page = await services.directory.provisioners(start=start_of(call.query), limit=limit_of(call.query))
+    return page_of("provisioners", page, _provisioner)
+
+
+async def get_provisioner(services: PoolServices, call: Call) -> Mapping[str, Any]:
+    """getProvisioner."""
+    return _provisioner(await services.directory.provisioner(call.params["provisionerId"]))
+
+
+async def declare_provisioner(services: PoolServices, call: Call) -> Mapping[str, Any]:
+    """declareProvisioner."""
+    declaration = await declared(call, call.payload(UpdateProvisionerRequest))
+    return _provisioner(await services.directory.declare_provisioner(call.params["provisionerId"], declaration))
+
+
+async def list_worker_types(services: PoolServices, call: Call) -> Mapping[str, Any]:
+    """listWorkerTypes."""
+    page = await services.directory.worker_types(
+        call.params["provisionerId"], start=start_of(call.query), limit=limit_of(call.query)
+    )
+    return page_of("workerTypes", page, _worker_type)
+
+
+async def get_worker_type(services: PoolServices, call: Call) -> Mapping[str, Any]:
+    """getWorkerType."""
+    entry, actions = await both(
+        services.directory.task_queue(task_queue_of(call.params)),
+        services.directory.actions(call.params["provisionerId"], "worker-type"),
+    )
+    return _worker_type(entry) | with_actions(actions)
+
+
+async def declare_worker_type(services: PoolServices, call: Call) -> Mapping[str, Any]:
+    """declareWorkerType."""
+    declaration = await declared(call, call.payload(UpdateWorkerTypeRequest))
+    task_queue_id = new_task_queue_of(call.params)
+    return _worker_type(await services.directory.declare_task_queue(task_queue_id, declaration))
+
+
+async def declared(call: Call, request: BaseModel) -> Declaration:
+    """What a request declares, authorised property by property.
+
+    Raises InputError for nothing: that needs no scope, and it must not make anything.
+    """
+    properties = request.model_dump(exclude_none=True)
+    await call.authorise({"properties": sorted(properties)})
+    if not properties:
+        raise InputError("at least one property must be declared")
+    expires = properties.get("expires")
+    return Declaration(
+        expires=None if expires is None else parse_date(expires),
+        stability=properties.get("stability"),
+        description=properties.get("description"),
+        actions=tuple(properties["actions"]) if "actions" in properties else None,
+    )
+
+
+def task_queue_of(params: Mapping[str, str]) -> str:
+    """The task queue that a provisioner and a worker type name."""
+    return f"{params['provisionerId']}/{params['workerType']}"
+
+
+def new_task_queue_of(params: Mapping[str, str]) -> str:
+    """The same where it may have to be made: a URL allows more than a worker type may be called (trap 29).
+
+    Raises InputError.
+    """
+    task_queue_id = task_queue_of(params)
+    if not _TASK_QUEUE.fullmatch(task_queue_id):
+        raise InputError(f"{params['workerType']!r} cannot be a worker type: it must match {TASK_QUEUE_PATTERN}")
+    return task_queue_id
+
+
+def with_actions(actions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Declared actions, where there are any: today's clients and schemas do not know of them."""
+    return {"actions": list(actions)} if actions else {}
+
+
+def _provisioner(entry: Entry) -> dict[str, Any]:
+    return {"provisionerId": entry.name, **described(entry)} | with_actions(entry.actions)
+
+
+def _worker_type(entry: Entry) -> dict[str, Any]:
+    return {**ids_of(entry.name), **described(entry)}
+
+
+_METADATA = "Worker Metadata"
+
+ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
+    Endpoint(
+        name="listProvisioners",
+        method="GET",
+        route="/provisioners",
+        handler=list_provisioners,
+        title="Get a list of all active provisioners",
+        description="Lists the provisioners that have a task queue in use, a page at a time.",
+        category=_METADATA,
+        scopes="queue:list-provisioners",
+        query=PAGING,
+        output=ListProvisionersResponse,
+        output_schema="list-provisioners-response",
+        stability="deprecated",
+    ),
+    Endpoint(
+        name="getProvisioner",
+        method="GET",
+        route="/provisioners/<provisionerId>",
+        handler=get_provisioner,
+        title="Get an active provisioner",
+        description="Returns a provisioner: when it expires, and when one of its task queues was last used.",
+        category=_METADATA,
+        scopes="queue:get-provisioner:<provisionerId>",
+        output=ProvisionerResponse,
+        output_schema="provisioner-response",
+        stability="deprecated",
+    ),
+    Endpoint(
+        name="declareProvisioner",
+        method="PUT",
+        route="/provisioners/<provisionerId>",
+        handler=declare_provisioner,
+        title="Update a provisioner",
+        description="Declares a provisioner, or changes what was declared. Each property needs a scope of its own. "
+        "Its expiration only moves forward. Kept for clients from before 2021.",
+        category=_METADATA,
+        scopes={
+            "AllOf": [
+                {
+                    "for": "property",
+                    "in": "properties",
+                    "each": "queue:declare-provisioner:<provisionerId>#<property>",
+                }
+            ]
+        },
+        input=UpdateProvisionerRequest,
+        input_schema="update-provisioner-request",
+        output=ProvisionerResponse,
+        output_schema="provisioner-response",
+        stability="deprecated",
+    ),
+    Endpoint(
+        name="listWorkerTypes",
+        method="GET",
+        route="/provisioners/<provisionerId>/worker-types",
+        handler=list_worker_types,
+        title="Get a list of all active worker-types",
+        description="Lists the task queues of a provisioner that are in use, a page at a time.",
+        category=_METADATA,
+        scopes="queue:list-worker-types:<provisionerId>",
+        query=PAGING,
+        output=ListWorkerTypesResponse,
+        output_schema="list-workertypes-response",
+        stability="deprecated",
+    ),
+    Endpoint(
+        name="getWorkerType",
+        method="GET",
+        route="/provisioners/<provisionerId>/worker-types/<workerType>",
+        handler=get_worker_type,
+        title="Get a worker-type",
+        description="Returns a worker type of a provisioner, as getTaskQueue.",
+        category=_METADATA,
+        scopes="queue:get-worker-type:<provisionerId>/<workerType>",
+        output=WorkerTypeResponse,
+        output_schema="workertype-response",
+        stability="deprecated",
+    ),
+    Endpoint(
+        name="declareWorkerType",
+        method="PUT",
+        route="/provisioners/<provisionerId>/worker-types/<workerType>",
+        handler=declare_worker_type,
+        title="Update a worker-type",
+        description="Declares a worker type, or changes what was declared. Each property needs a scope of its own. "
+        "Its expiration only moves forward. Kept for clients from before 2021.",
+        category=_METADATA,
+        scopes={
+            "AllOf": [
+                {
+                    "for": "property",
+                    "in": "properties",
+                    "each": "queue:declare-worker-type:<provisionerId>/<workerType>#<property>",
+                }
+            ]
+        },
+        input=UpdateWorkerTypeRequest,
+        input_schema="update-workertype-request",
+        output=WorkerTypeResponse,
+        output_schema="workertype-response",
+        stability="deprecated",
+    ),
+)

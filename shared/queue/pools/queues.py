@@ -1,0 +1,280 @@
+"""The queues of a pool, and its header: which bands are in use, and when anybody last used them (design 3).
+
+Queues of a pool that was not used for a while are deleted, and made again with the next use. No message is lost:
+
+* A call that uses a pool's queues has read its header within the last hour, and one that reads "last used more
+  than a day ago" says first that it is used now, by the header's ETag.
+* Queues are deleted only after the header was replaced, by its ETag, while it said "not used for days". So no call has
+  put a message since, or will put one that relies on what was read before.
+* From then on the header says since when they are being deleted. For two minutes no call makes them again: Azure
+  refuses to for about 40 s, and a delete that is under way could meet the new queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from shared.base import remembered
+from shared.base.concurrency import together
+from shared.base.dates import format_date, parse_date
+from shared.base.memo import Memo
+from shared.base.priority import PRIORITIES, Priority
+from shared.queue.tasks.messages import pending_queue
+from shared.runtime import Runtime
+from shared.store import keys
+from shared.store.interface import (
+    Create,
+    Delete,
+    Merge,
+    Operation,
+    Replace,
+    Row,
+    Storage,
+    StorageUnavailable,
+    TransactionRefused,
+    Value,
+)
+from shared.store.partitions import delete_together
+
+NOTED_EVERY = timedelta(days=1)
+"""How often a process notes in the pool's header that the pool is in use."""
+DELETED_WITHIN = timedelta(minutes=2)
+"""From the mark in the header on: deleting stops after half of this, and creating is refused for all of it."""
+WAIT_FOR_DELETION = 20
+"""Seconds that a call waits for it before it reports that storage is not available."""
+LOOK_AGAIN = timedelta(days=1)
+
+
+class PoolQueues:
+    """Makes and deletes queues, and knows which bands a pool uses."""
+
+    def __init__(self, storage: Storage, runtime: Runtime) -> None:
+        self._tables = storage.tables
+        self._queues = storage.queues
+        self._now = runtime.now
+        self._sleep = runtime.sleep
+        self._made: Memo[tuple[str, Priority], bool] = Memo(remembered.BAND_QUEUES, self._now)
+        """Bands whose queues exist, and when the header last said so."""
+        self._all_made: Memo[str, bool] = Memo(remembered.ALL_QUEUES, self._now)
+        self._making: dict[tuple[str, Priority], asyncio.Future[None]] = {}
+        self._bands: Memo[str, tuple[Priority, ...]] = Memo(remembered.BANDS, self._now)
+
+    async def ensure_band(self, task_queue_id: str, priority: Priority) -> None:
+        """Makes sure that the band's queue exists and that pollers know of it.
+
+        No request while this process knows, which it does for an hour. Raises StorageUnavailable.
+        """
+        band = (task_queue_id, priority)
+        while band not in self._made:
+            making = self._making.get(band)
+            if making is not None:
+                await asyncio.wait([making])  # another call is at it; if it fails, this one tries
+                continue
+            making = asyncio.ensure_future(self._make_band(task_queue_id, priority))
+            self._making[band] = making
+            try:
+                await making
+            finally:
+                del self._making[band]
+
+    async def _make_band(self, task_queue_id: str, priority: Priority) -> None:
+        read = self._now()
+        header = await self._used(task_queue_id)
+        if header is None or priority not in _bands(header):
+            await self._queues.create(pending_queue(task_queue_id, priority))
+            # In this order: a band that is known is never listed again.
+            await self._list_pool(task_queue_id, header, read)
+            await self.note(task_queue_id, {_column(priority): True, _USED: format_date(read)})
+            self._bands.pop(task_queue_id)
+        self._made.put((task_queue_id, priority), True, read=read)
+
+    async def ensure_queues(self, task_queue_id: str) -> None:
+        """Makes sure that the queues of all bands exist, for those who poll them by signed URLs.
+
+        One request an hour in a process. What the service itself polls does not change. Raises StorageUnavailable.
+        """
+        if task_queue_id in self._all_made:
+            return
+        read = self._now()
+        header = await self._used(task_queue_id)
+        if header is None or not header.values.get(_QUEUES_MADE):
+            await together(*(self._queues.create(pending_queue(task_queue_id, band)) for band in PRIORITIES))
+            await self._list_pool(task_queue_id, header, read)
+            await self.note(task_queue_id, {_QUEUES_MADE: True, _USED: format_date(read)})
+        self._all_made.put(task_queue_id, True, read=read)
+
+    async def bands(self, task_queue_id: str) -> tuple[Priority, ...]:
+        """The bands in use, highest first; up to 10 s old. Raises StorageUnavailable."""
+        known = self._bands.get(task_queue_id)
+        if known is not None:
+            return known
+        read = self._now()
+        header = await self._header(task_queue_id)
+        if header is not None and not _is_retired(header):
+            header = await self._used(task_queue_id, header)
+        found = () if header is None else _bands(header)
+        self._bands.put(task_queue_id, found, read=read)
+        for band in found:
+            self._made.put((task_queue_id, band), True, read=read)
+        return found
+
+    async def checked_to(self, task_queue_id: str) -> str:
+        """Where the last check of the pool's index ended; "" at its end. Raises StorageUnavailable."""
+        header = await self._header(task_queue_id)
+        return "" if header is None else str(header.values.get(_CHECKED_TO, ""))
+
+    async def note_checked(self, task_queue_id: str, to: str) -> None:
+        """Keeps where a check of the pool's index has ended. Raises StorageUnavailable."""
+        await self.note(task_queue_id, {_CHECKED_TO: to})
+
+    async def note(self, task_queue_id: str, values: Mapping[str, Value]) -> None:
+        """Adds to the pool's header. Raises StorageUnavailable."""
+        partition, values = keys.pool(task_queue_id), {"taskQueueId": task_queue_id, **values}
+        for operation in (Merge(keys.POOL, values), Create(keys.POOL, values), Merge(keys.POOL, values)):
+            try:
+                await self._tables.transact(keys.POOLS, partition, [operation])
+            except TransactionRefused:
+                continue
+            return
+
+    async def retire(self, task_queue_id: str, unused_for: timedelta) -> datetime:
+        """Deletes the queues of a pool that was unused for that time and has no pending or running run.
+
+        Returns when to look again: a day later, the rows that say so go, too. A deletion that was interrupted is taken
+        up again. Raises StorageUnavailable.
+        """
+        began = self._now()
+        header = await self._header(task_queue_id)
+        if header is None:
+            await self._unlist(task_queue_id)
+            return began + LOOK_AGAIN
+        marked, used = _moment(header, _DELETING), _moment(header, _USED) or header.timestamp
+        if header.values.get(_DELETED):
+            if marked is not None and began - marked < LOOK_AGAIN:
+                return marked + LOOK_AGAIN
+            if await self._forget(header):
+                await self._unlist(task_queue_id)
+            return began + LOOK_AGAIN
+        if marked is not None and began - marked < DELETED_WITHIN:
+            return marked + DELETED_WITHIN
+        if marked is None and began - used < unused_for:
+            return used + unused_for
+        if await self._has_runs(task_queue_id):
+            return began + LOOK_AGAIN
+        mark: dict[str, Value] = {"taskQueueId": task_queue_id, _DELETING: format_date(began), _DELETED: False}
+        etag = await self._change(task_queue_id, Replace(keys.POOL, mark, header.etag))
+        if etag is None:
+            return began  # somebody uses it
+        for band in PRIORITIES:
+            if self._now() - began > DELETED_WITHIN / 2:
+                return began + DELETED_WITHIN
+            await self._queues.drop(pending_queue(task_queue_id, band))
+        await self._change(task_queue_id, Merge(keys.POOL, {_DELETED: True}, etag))
+        return began + LOOK_AGAIN
+
+    async def _forget(self, header: Row) -> bool:
+        """Deletes the rows that a pool has one of; False if somebody has used it since its header was read.
+
+        No call relies on them any more: they have said for a day that the queues are gone.
+        """
+        returned = await self._tables.get(keys.POOLS, header.partition, keys.RETURNED)
+        return await delete_together(self._tables, keys.POOLS, [header] if returned is None else [header, returned])
+
+    async def _unlist(self, task_queue_id: str) -> None:
+        """Removes the pool's row from the directory, unless it is listed there: there is nothing for the reconciler.
+
+        Who uses the pool writes the header first, then the row. So if the header, read after the row, says that the
+        pool is not in use, either the row has changed by its deletion, or it is made again after that.
+        """
+        key = keys.listed(task_queue_id)
+        row = await self._tables.get(keys.DIRECTORY, keys.POOL, key)
+        header = await self._header(task_queue_id)
+        if row is None or "expires" in row.values or (header is not None and not header.values.get(_DELETED)):
+            return
+        if await self._has_runs(task_queue_id):
+            return
+        try:
+            await self._tables.transact(keys.DIRECTORY, keys.POOL, [Delete(key, row.etag)])
+        except TransactionRefused:
+            return
+
+    async def _has_runs(self, task_queue_id: str) -> bool:
+        start, end = keys.CLAIMED_AND_PENDING
+        rows = await self._tables.query(keys.POOLS, keys.pool(task_queue_id), start=start, end=end, limit=1, select=())
+        return bool(rows.rows)
+
+    async def _used(self, task_queue_id: str, header: Row | None = None) -> Row | None:
+        """The header, after it was noted there that the pool is in use; None for a new pool.
+
+        Raises StorageUnavailable while its queues are being deleted.
+        """
+        waited = 0
+        while True:
+            header = header or await self._header(task_queue_id)
+            if header is None:
+                return None
+            now = self._now()
+            marked = _moment(header, _DELETING)
+            if marked is not None and now - marked < DELETED_WITHIN:
+                if waited >= WAIT_FOR_DELETION:
+                    raise StorageUnavailable(f"the queues of {task_queue_id} are being deleted")
+                await self._sleep(1)
+                waited += 1
+            elif marked is None and now - (_moment(header, _USED) or header.timestamp) < NOTED_EVERY:
+                return header
+            else:
+                noted = Merge(keys.POOL, {_USED: format_date(now), _DELETING: "", _DELETED: False}, header.etag)
+                await self._change(task_queue_id, noted)  # then, or if that was refused, read again
+            header = None
+
+    async def _header(self, task_queue_id: str) -> Row | None:
+        return await self._tables.get(keys.POOLS, keys.pool(task_queue_id), keys.POOL)
+
+    async def _change(self, task_queue_id: str, operation: Operation) -> str | None:
+        """The header's new ETag; None when somebody else has changed it."""
+        try:
+            return (await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [operation]))[0]
+        except TransactionRefused:
+            return None
+
+    async def _list_pool(self, task_queue_id: str, header: Row | None, used: datetime) -> None:
+        """One row a pool in the directory, so that the reconciler finds it without a scan.
+
+        The header comes first, and a row that is there is rewritten: it may be about to be removed (`_unlist`).
+        Listings leave the row out until the pool has been seen (`directory`).
+        """
+        if header is None:
+            await self.note(task_queue_id, {_USED: format_date(used)})
+        key, values = keys.listed(task_queue_id), {"taskQueueId": task_queue_id}
+        for operation in (Create(key, values), Merge(key, {}), Create(key, values)):
+            try:
+                await self._tables.transact(keys.DIRECTORY, keys.POOL, [operation])
+            except TransactionRefused:
+                continue
+            return
+
+
+_QUEUES_MADE = "queuesMade"
+_CHECKED_TO = "checkedTo"
+_USED = "used"
+_DELETING = "deleting"
+_DELETED = "deleted"
+
+
+def _bands(header: Row) -> tuple[Priority, ...]:
+    return tuple(band for band in PRIORITIES if header.values.get(_column(band)))
+
+
+def _is_retired(header: Row) -> bool:
+    return bool(header.values.get(_DELETING))
+
+
+def _moment(header: Row, name: str) -> datetime | None:
+    text = header.values.get(name)
+    return parse_date(str(text)) if text else None
+
+
+def _column(priority: Priority) -> str:
+    return "uses_" + priority.replace("-", "_")

@@ -1,0 +1,273 @@
+"""Writes the index rows of a pool's pending and running runs (design 3, contract 9). index.py reads them.
+
+Projections only: callers act by the task's status row. A run may have more than one row for a moment,
+and a row may have outlived its task: readers remove duplicates and look at the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import cast
+
+from shared.base.concurrency import together
+from shared.base.dates import format_date, parse_date
+from shared.base.errors import ServiceError
+from shared.base.frozen import dataclass
+from shared.base.priority import Priority
+from shared.queue.pools.queues import PoolQueues
+from shared.queue.tasks.effects import ChangePoolRows, PoolRow, ReturnRow
+from shared.queue.tasks.known import KnownStatuses
+from shared.queue.tasks.rules import State
+from shared.runtime import Runtime
+from shared.store import keys
+from shared.store.interface import (
+    MAX_OPERATIONS,
+    Create,
+    Delete,
+    Merge,
+    Operation,
+    Row,
+    Storage,
+    TransactionRefused,
+    Upsert,
+    Value,
+)
+from shared.store.partitions import END
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IndexRow:
+    """The index row of a pending or running run as read."""
+
+    task_id: str
+    run_id: int
+    scheduled: datetime
+    priority: Priority
+    deadline: datetime
+    key: str
+    etag: str
+    written: datetime
+
+
+class ClaimRowTaken(ServiceError):
+    """Another call claims the run in the same millisecond: the index row by that name is the one of its claim."""
+
+    def __init__(self, row: PoolRow) -> None:
+        super().__init__(row.task_id)
+        self.run = row.task_id, row.run_id
+
+
+class PoolStore:
+    """Reads and changes the index rows of pools."""
+
+    def __init__(self, storage: Storage, runtime: Runtime, known: KnownStatuses) -> None:
+        """`known` learns the ETags of index rows of pending runs that are written."""
+        self._tables = storage.tables
+        self._known = known
+        self.queues = PoolQueues(storage, runtime)
+
+    async def add_pending(self, task_queue_id: str, row: PoolRow) -> str | None:
+        """Indexes a pending run. The ETag if the row is new, None if it existed already: rewritten."""
+        partition, key, values = keys.pool(task_queue_id), keys.pending(row), _values(row)
+        returned = [_RETURNED] if row.run_id else []
+        try:
+            etag = (await self._tables.transact(keys.POOLS, partition, [Create(key, values), *returned]))[0]
+        except TransactionRefused:
+            await self._tables.transact(keys.POOLS, partition, [Upsert(key, values), *returned])
+            return None
+        self._known.saw_pending(row.task_id, row.run_id, etag)
+        return etag
+
+    async def add_pending_together(self, task_queue_id: str, rows: Sequence[PoolRow]) -> list[str | None]:
+        """As `add_pending`, for first runs of one pool: a transaction for each hundred, or one by one where one of them
+        exists."""
+        assert not any(row.run_id for row in rows), "none of them may have been claimed before"
+        etags: list[str | None] = []
+        for start in range(0, len(rows), MAX_OPERATIONS):
+            some = rows[start : start + MAX_OPERATIONS]
+            creations = [Create(keys.pending(row), _values(row)) for row in some]
+            try:
+                created = await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), creations)
+            except TransactionRefused:
+                etags += await together(*(self.add_pending(task_queue_id, row) for row in some))
+                continue
+            for row, etag in zip(some, created, strict=True):
+                self._known.saw_pending(row.task_id, row.run_id, etag)
+            etags += created
+        return etags
+
+    async def remove(self, task_queue_id: str, row: PoolRow, etag: str) -> None:
+        """Removes a row that was written, if no call has rewritten it since."""
+        try:
+            await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Delete(_key(row), etag)])
+        except TransactionRefused:
+            return
+
+    async def pending(
+        self, task_queue_id: str, limit: int, start: str | None = None
+    ) -> tuple[list[IndexRow], str | None]:
+        """A page of the rows of pending runs, first scheduled first, and where the next page starts."""
+        page = await self._tables.query(
+            keys.POOLS,
+            keys.pool(task_queue_id),
+            start=start or keys.PENDING[0],
+            end=keys.PENDING[1],
+            limit=limit,
+            select=_COLUMNS,
+        )
+        return [_decode(row) for row in page.rows], page.resume
+
+    async def claimed(self, task_queue_id: str, limit: int) -> list[IndexRow]:
+        """The rows of the running runs that were claimed first."""
+        start, end = keys.CLAIMED
+        page = await self._tables.query(
+            keys.POOLS, keys.pool(task_queue_id), start=start, end=end, limit=limit, select=_COLUMNS
+        )
+        return [_decode(row) for row in page.rows]
+
+    async def rewrite(self, task_queue_id: str, row: IndexRow) -> None:
+        """Notes that the message of a pending run was put again: the time of its row is that of its message."""
+        try:
+            await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Merge(row.key, {})])
+        except TransactionRefused:
+            return
+
+    async def remove_read(self, task_queue_id: str, row: IndexRow) -> None:
+        """Removes a row that was read, if no call has rewritten it since."""
+        try:
+            await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Delete(row.key, row.etag)])
+        except TransactionRefused:
+            return
+
+    async def give_back(self, row: ReturnRow) -> None:
+        """Puts the row of a pending run in the place of that of a claim which came to nothing. Where that is not there,
+        the claim has not removed the pending run's, or another call has put it back; or it is that of another claim.
+        """
+        key = keys.claimed(row.claimed)
+        found = await self._tables.get(keys.POOLS, keys.pool(row.task_queue_id), key)
+        if found is None or not _is_of_claim(found, row.claimed):
+            return
+        operations: list[Operation] = [Delete(key, found.etag)]
+        if row.pending is not None:
+            operations += [Upsert(keys.pending(row.pending), _values(row.pending)), _RETURNED]
+        try:
+            await self._tables.transact(keys.POOLS, keys.pool(row.task_queue_id), operations)
+        except TransactionRefused:
+            return
+
+    async def known(self, start: str | None, limit: int, end: str = "") -> tuple[list[str], str | None]:
+        """A page of all pools' taskQueueIds, up to the key `end` if that is given, and where the next one starts."""
+        page = await self._tables.query(keys.DIRECTORY, keys.POOL, start=start or "", end=end or END, limit=limit)
+        return [str(row.values["taskQueueId"]) for row in page.rows], page.resume
+
+    async def next_to_check(self) -> str:
+        """Where in the directory the next check of all pools begins; "" at its beginning."""
+        row = await self._tables.get(keys.DIRECTORY, keys.CHECKED, keys.CHECKED)
+        return "" if row is None else str(row.values["next"])
+
+    async def checked(self) -> datetime | None:
+        """When a check of all pools has noted last how far it is, by the storage's clock."""
+        row = await self._tables.get(keys.DIRECTORY, keys.CHECKED, keys.CHECKED)
+        return None if row is None else row.timestamp
+
+    async def note_next_to_check(self, following: str) -> None:
+        """Keeps where the next check of all pools begins."""
+        await self._tables.transact(keys.DIRECTORY, keys.CHECKED, [Upsert(keys.CHECKED, {"next": following})])
+
+    async def set_priority(
+        self, task_queue_id: str, row: PoolRow, priority: Priority, etag: str | None = None
+    ) -> str | None:
+        """Notes another band in the row of a pending run; with `etag`, only while it is unchanged.
+
+        The row's new ETag, None if there is no such row.
+        """
+        return await self._set_priority(task_queue_id, keys.pending(row), priority, etag)
+
+    async def correct_priority(self, task_queue_id: str, row: IndexRow, priority: Priority) -> None:
+        """Writes the band of the run's message into a row that was read, if no call has rewritten it since."""
+        await self._set_priority(task_queue_id, row.key, priority, row.etag)
+
+    async def _set_priority(self, task_queue_id: str, key: str, priority: Priority, etag: str | None) -> str | None:
+        operation = Merge(key, {"priority": priority}, etag)
+        try:
+            return (await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [operation]))[0]
+        except TransactionRefused:
+            return None
+
+    async def change(
+        self, changes: Sequence[ChangePoolRows], task_queue_id: str, worker: Sequence[Operation] = ()
+    ) -> str:
+        """Replaces rows of one pool in one transaction, with an operation on a worker's row if given: then returns
+        that row's ETag. The row of a claim replaces none but its own, of which the answer was lost.
+
+        Without the rows to remove that are not there: a row too many, which a late request may leave, is one that
+        readers see through and the reconciler removes. Raises ClaimRowTaken; TransactionRefused only for the worker's
+        row.
+        """
+        partition = keys.pool(task_queue_id)
+        removals = [_key(row) for change in changes for row in change.remove]
+        additions = [row for change in changes for row in change.add]
+        own: set[PoolRow] = set()
+        while True:
+            operations: list[Operation] = [Delete(key) for key in removals]
+            for row in additions:
+                replaces, key, values = row.state is State.PENDING or row in own, _key(row), _values(row)
+                operations.append(Upsert(key, values) if replaces else Create(key, values))
+            if any(row.state is State.PENDING for row in additions):
+                operations.append(_RETURNED)
+            operations += worker
+            if not operations:
+                return ""
+            try:
+                return (await self._tables.transact(keys.POOLS, partition, operations))[-1]
+            except TransactionRefused as refused:
+                if refused.index >= len(removals) + len(additions):
+                    raise
+                if refused.index < len(removals):
+                    del removals[refused.index]
+                    continue
+                row = additions[refused.index - len(removals)]
+                found = await self._tables.get(keys.POOLS, partition, _key(row))
+                if found is not None and not _is_of_claim(found, row):
+                    raise ClaimRowTaken(row) from refused
+                own.add(row)
+
+
+_COLUMNS = ("scheduled", "priority", "deadline")
+_RETURNED = Upsert(keys.RETURNED, {})
+"""Beside each index row of a run that may have been claimed before: see `PoolVouchers`."""
+
+
+def _values(row: PoolRow) -> dict[str, Value]:
+    values: dict[str, Value] = {
+        "priority": row.priority,
+        "scheduled": format_date(row.scheduled),
+        "deadline": format_date(row.deadline),
+    }
+    if row.started is not None:
+        values |= {"workerGroup": row.worker_group, "workerId": row.worker_id, "claimId": row.claim_id}
+    return values
+
+
+def _is_of_claim(found: Row, claimed: PoolRow) -> bool:
+    """Whether the row by the name of a claim is its own."""
+    return not claimed.claim_id or found.values.get("claimId") == claimed.claim_id
+
+
+def _decode(row: Row) -> IndexRow:
+    _, _, task_id, run_id = row.key.split("~")
+    return IndexRow(
+        task_id=task_id,
+        run_id=int(run_id),
+        scheduled=parse_date(str(row.values["scheduled"])),
+        priority=cast("Priority", row.values["priority"]),
+        deadline=parse_date(str(row.values["deadline"])),
+        key=row.key,
+        etag=row.etag,
+        written=row.timestamp,
+    )
+
+
+def _key(row: PoolRow) -> str:
+    return keys.pending(row) if row.state is State.PENDING else keys.claimed(row)

@@ -1,0 +1,237 @@
+"""The states of task queues: what waits and runs, and those in which nothing takes what waits (contract 9).
+
+Task queues in which tasks wait and nothing takes them, by rows that workers' calls write anyway (contract 9).
+
+All task queues with what waits and runs in them, those included that no worker has ever asked (contract 2.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Literal
+
+from shared.base import remembered
+from shared.base.concurrency import both, in_waves
+from shared.base.frozen import dataclass
+from shared.base.memo import Memo
+from shared.queue.groups.listing import Lookups, page_start
+from shared.queue.pools.directory import REFRESHED_EVERY, DirectoryStore, Entry, Kind
+from shared.queue.pools.index import PoolSnapshot, PoolSnapshots
+from shared.queue.pools.load import HOURS, Figures, HistoryStore
+from shared.queue.pools.worker_rows import WorkerCounts, WorkerStore
+from shared.store import keys
+
+Reason = Literal["no-worker", "not-asked", "quarantined"]
+
+ASKED_LATELY = REFRESHED_EVERY + timedelta(minutes=1)
+"""A worker that keeps asking for work is noted at least this often: a wait in claimWork ends within the minute."""
+GRACE = timedelta(minutes=2)
+"""How long a run may wait before workers count as missing: those that poll with signed URLs are seen only when they
+take one, and one that is being started needs a moment."""
+LOOKED_AT = 10
+"""Task queues that a verdict on the deployment looks at: those in which a run has waited longest."""
+_WORKERS = 100
+_WIDTH = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stall:
+    """A task queue whose pending runs nothing takes."""
+
+    task_queue_id: str
+    reason: Reason
+    """No worker is known; none has asked for work or renewed a claim lately; all that are known are in quarantine."""
+    pending: int
+    waited: timedelta
+    """How long its oldest run has waited."""
+    silent: timedelta
+    """How long no worker has been seen, known to REFRESHED_EVERY; nothing where none is known."""
+
+    @property
+    def message(self) -> str:
+        """What is wrong, for people."""
+        tasks = f"{self.pending:,} pending task{'' if self.pending == 1 else 's'}"
+        return (
+            f"No worker takes the tasks of task queue {self.task_queue_id}: {self._why}. "
+            f"{tasks}, the oldest for {_minutes(self.waited)}."
+        )
+
+    @property
+    def brief(self) -> str:
+        """The same as one of several."""
+        return f"{self.task_queue_id} ({self.pending:,} pending, the oldest for {_minutes(self.waited)}; {self._why})"
+
+    @property
+    def _why(self) -> str:
+        if self.reason == "no-worker":
+            return "none is known"
+        if self.reason == "quarantined":
+            return "all that are known are in quarantine"
+        return f"none has asked for work or renewed a claim for {_minutes(self.silent)}"
+
+
+class Stalls:
+    """Finds them. All methods raise StorageUnavailable."""
+
+    def __init__(
+        self,
+        directory: DirectoryStore,
+        workers: WorkerStore,
+        snapshots: PoolSnapshots,
+        history: HistoryStore,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._directory = directory
+        self._workers = workers
+        self._snapshots = snapshots
+        self._history = history
+        self._now = now
+
+    async def of(self, task_queue_id: str, snapshot: PoolSnapshot) -> Stall | None:
+        """Whether a task queue with this index is stalled. No request unless tasks wait and none runs."""
+        if not _waits_alone(snapshot):
+            return None
+        entry = await self._directory.entry(Kind.TASK_QUEUE, task_queue_id)
+        return await self.of_entry(task_queue_id, snapshot, entry)
+
+    async def of_entry(self, task_queue_id: str, snapshot: PoolSnapshot, entry: Entry | None) -> Stall | None:
+        """As `of`, for one whose entry in the directory is known, None if it is not listed."""
+        if not _waits_alone(snapshot) or snapshot.oldest is None:
+            return None
+        now = self._now()
+        waited = now - snapshot.oldest
+        silent = timedelta() if entry is None else now - entry.last_active
+        reason: Reason = "no-worker"
+        if entry is not None:
+            if waited < GRACE:
+                return None
+            reason = "not-asked"
+            if silent < ASKED_LATELY:
+                if not await self._all_quarantined(task_queue_id, now):
+                    return None
+                reason = "quarantined"
+        return Stall(
+            task_queue_id=task_queue_id,
+            reason=reason,
+            pending=snapshot.counts.pending,
+            waited=waited,
+            silent=silent,
+        )
+
+    async def known(self) -> list[Stall]:
+        """Those in the deployment that have been so for GRACE, longest first: of the task queues in which the last
+        sample of the history has tasks that wait and none that run, so up to five minutes late."""
+        sample = await self._history.last("minutes")
+        if sample is None:
+            return []
+        waiting = {name: at.oldest for name, at in sample.queues.items() if at.pending and not at.claimed}
+        looked_at = sorted(waiting, key=lambda name: (-waiting[name], name))[:LOOKED_AT]
+        found = await in_waves(_WIDTH, self._now_of, looked_at)
+        stalls = [stall for stall in found if stall is not None and stall.waited >= GRACE]
+        return sorted(stalls, key=lambda stall: (-stall.waited, stall.task_queue_id))
+
+    async def _now_of(self, task_queue_id: str) -> Stall | None:
+        return await self.of(task_queue_id, await self._snapshots.of_pool(task_queue_id))
+
+    async def _all_quarantined(self, task_queue_id: str, now: datetime) -> bool:
+        """Whether workers are known, and none of them may be given a run."""
+        records, resume = await self._workers.page(task_queue_id, keys.WORKERS[0], _WORKERS)
+        alive = [record for record in records if record.expires > now or record.is_quarantined(now)]
+        return resume is None and bool(alive) and all(record.is_quarantined(now) for record in alive)
+
+
+def _waits_alone(snapshot: PoolSnapshot) -> bool:
+    """Tasks wait and none runs. A claim that holds has been made or renewed by a worker within its time."""
+    counts = snapshot.counts
+    return counts.pending > 0 and counts.claimed == 0
+
+
+def _minutes(time: timedelta) -> str:
+    hours, minutes = divmod(int(time.total_seconds()) // 60, 60)
+    if hours >= 48:
+        return f"{hours // 24} days"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min" if minutes else "less than a minute"
+
+
+MOST = 100
+"""Task queues on a page: each costs a read of its index, and one of its workers now and then."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskQueueState:
+    """A task queue as it is now."""
+
+    task_queue_id: str
+    entry: Entry | None
+    """None if no worker has asked it for work lately, and nobody has declared it."""
+    snapshot: PoolSnapshot
+    stall: Stall | None
+    """Why nothing takes what waits in it; None if something does, or nothing waits."""
+    workers: WorkerCounts
+    waits: Figures
+    """How long the runs had waited that were started in the last hour."""
+
+
+class TaskQueueStates:
+    """Lists task queues."""
+
+    def __init__(
+        self,
+        directory: DirectoryStore,
+        snapshots: PoolSnapshots,
+        stalls: Stalls,
+        workers: WorkerStore,
+        history: HistoryStore,
+        lookups: Lookups,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._directory = directory
+        self._lookups = lookups
+        self._snapshots = snapshots
+        self._stalls = stalls
+        self._workers = workers
+        self._history = history
+        self._now = now
+        self._counted: Memo[str, WorkerCounts] = Memo(remembered.WORKER_COUNTS, now)
+        self._waits: Memo[str, Mapping[str, Figures]] = Memo(remembered.WAITS, now)
+
+    async def page(self, *, start: str, limit: int) -> tuple[list[TaskQueueState], str | None]:
+        """A page of at most MOST task queues in the order of their ids, and the key at which the next one starts.
+
+        Those that are neither in use nor hold a task are left out, so a page may be short. Raises InputError for a
+        start outside of the listing, StorageUnavailable, ServiceUnavailable when too many lists are read.
+        """
+        first = page_start(start, keys.LISTED)
+        if limit == 0:
+            return [], None
+        (known, resume), waits = await both(
+            self._directory.known(first, min(limit, MOST)), self._waits.read("", self._waited)
+        )
+        found = await self._lookups.each(lambda queue: self._state(*queue, waits), known)
+        return [state for state in found if state.entry is not None or state.snapshot.rows], resume
+
+    async def _state(self, task_queue_id: str, entry: Entry | None, waits: Mapping[str, Figures]) -> TaskQueueState:
+        snapshot, workers = await both(
+            self._snapshots.of_pool(task_queue_id),
+            self._counted.read(task_queue_id, lambda: self._workers.counted(task_queue_id)),
+        )
+        return TaskQueueState(
+            task_queue_id=task_queue_id,
+            entry=entry,
+            snapshot=snapshot,
+            stall=await self._stalls.of_entry(task_queue_id, snapshot, entry),
+            workers=workers,
+            waits=waits.get(task_queue_id, Figures()),
+        )
+
+    async def _waited(self) -> Mapping[str, Figures]:
+        """By the samples of the last hour, task queue by task queue."""
+        now = self._now()
+        found: dict[str, Figures] = {}
+        for sample in await self._history.whole("minutes", now - HOURS, now):
+            for name, figures in sample.queues.items():
+                found.setdefault(name, Figures()).count(figures)
+        return found

@@ -1,0 +1,200 @@
+"""Pools: what waits and runs in them, exact as of now (contract 9), and their declarations (contract 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from shared.base.concurrency import both, together
+from shared.base.errors import InputError, ResourceNotFound
+from shared.base.frozen import dataclass
+from shared.queue.groups.listing import Lookups, Pages, page_start
+from shared.queue.pools.directory import MOST_ACTIONS, Declaration, DirectoryStore, Entry, Kind, packed_actions
+from shared.queue.pools.index import Counts, Indexed, PoolIndex, PoolSnapshot, PoolSnapshots, is_row_of, key_of
+from shared.queue.pools.states import Stall, Stalls
+from shared.queue.tasks.definition import Json
+from shared.queue.tasks.definitions import Share
+from shared.queue.tasks.effects import row_of
+from shared.queue.tasks.executor import Stores
+from shared.queue.tasks.rows import Found, Loaded
+from shared.queue.tasks.rules import State
+from shared.store import keys
+
+JUDGED = 32
+"""The number of claimed runs up to which the tasks themselves are read to count them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedRun:
+    """A pending or running run, and its task as it is now."""
+
+    loaded: Loaded
+    run_id: int
+
+    @property
+    def definition(self) -> Json:
+        return self.loaded.definition.at_priority(self.loaded.task.priority)
+
+
+class PoolViews:
+    """Reads pools. An unknown pool is an empty one."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        pages: Pages,
+        lookups: Lookups,
+        index: PoolIndex,
+        snapshots: PoolSnapshots,
+        stalls: Stalls,
+    ) -> None:
+        self._stores = stores
+        self._pages = pages
+        self._lookups = lookups
+        self._index = index
+        self._snapshots = snapshots
+        self._stalls = stalls
+        self._now = stores.runtime.now
+
+    async def pending_count(self, task_queue_id: str) -> int:
+        """From the index rows alone: one request per thousand. Raises StorageUnavailable."""
+        return (await self._snapshots.of_pool(task_queue_id)).counts.pending
+
+    async def counts(self, task_queue_id: str) -> Counts:
+        """As `counts_of_many`, for one. Raises StorageUnavailable."""
+        (counts,) = await self._counts([task_queue_id], [await self._snapshots.of_pool(task_queue_id)])
+        return counts
+
+    async def load(self, task_queue_id: str) -> tuple[Counts, Stall | None]:
+        """As `counts`, and whether nothing takes what waits. Raises StorageUnavailable."""
+        snapshot = await self._snapshots.of_pool(task_queue_id)
+        (counts,), stall = await both(
+            self._counts([task_queue_id], [snapshot]), self._stalls.of(task_queue_id, snapshot)
+        )
+        return counts, stall
+
+    async def counts_of_many(self, task_queue_ids: Sequence[str]) -> list[tuple[str, Counts]]:
+        """From the index rows, in the order given; of a large pool as of a second ago. Raises StorageUnavailable.
+
+        The row of a run that was reported goes a second or two later. Where few are claimed, that is seen, so their
+        tasks are asked; in a crowd it is not, and they may be many. Raises ServiceUnavailable when too many lists are
+        read.
+        """
+        found = await self._lookups.each(self._snapshots.of_pool, task_queue_ids)
+        return list(zip(task_queue_ids, await self._counts(task_queue_ids, found), strict=True))
+
+    async def _counts(self, task_queue_ids: Sequence[str], found: Sequence[PoolSnapshot]) -> list[Counts]:
+        if sum(len(snapshot.claimed) for snapshot in found) > JUDGED:
+            return [snapshot.counts for snapshot in found]
+        judged = zip(task_queue_ids, found, strict=True)
+        return await together(*(self._judged(pool, snapshot) for pool, snapshot in judged))
+
+    async def _judged(self, task_queue_id: str, snapshot: PoolSnapshot) -> Counts:
+        held = await together(*(self._is_held(task_queue_id, *run) for run in snapshot.claimed))
+        return replace(snapshot.counts, claimed=sum(held))
+
+    async def _is_held(self, task_queue_id: str, task_id: str, run_id: int) -> bool:
+        task = await self._stores.tasks.status(task_id)
+        if task is None or task.state is not State.RUNNING or run_id != task.last_run_id:
+            return False
+        if task.task_queue_id != task_queue_id:
+            return False
+        until = task.last_run.taken_until
+        return until is not None and until > self._now()
+
+    async def pending(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[ListedRun], str | None]:
+        """A page of the pending runs, first scheduled first. Raises InputError, NoRoom, StorageUnavailable."""
+        return await self._list("pending", task_queue_id, page_start(start, keys.PENDING), limit)
+
+    async def claimed(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[ListedRun], str | None]:
+        """A page of the running runs, first claimed first. Raises InputError, NoRoom, StorageUnavailable."""
+        return await self._list("claimed", task_queue_id, page_start(start, keys.CLAIMED), limit)
+
+    async def _list(
+        self, kind: Literal["pending", "claimed"], task_queue_id: str, start: str, limit: int
+    ) -> tuple[list[ListedRun], str | None]:
+        if limit == 0:
+            return [], None
+        wanted = State.PENDING if kind == "pending" else State.RUNNING
+        rows, resume = await self._index.page(kind, task_queue_id, start, limit)
+        runs, rest = await self._pages.fill(rows, lambda row: self._find(task_queue_id, row, wanted), self._run)
+        return runs, resume if rest is None else key_of(kind, rows[rest])
+
+    async def _find(self, task_queue_id: str, row: Indexed, wanted: State) -> tuple[Found, int] | None:
+        """The status row decides, so that what an index row has outlived is not shown, nor a task of another pool: the
+        caller is authorised for this one alone."""
+        found = await self._stores.tasks.find(row.task_id)
+        if found is None or row.run_id != found.task.last_run_id:
+            return None
+        task = found.task
+        if task.task_queue_id != task_queue_id:
+            return None
+        if task.state is not wanted or not is_row_of(row, row_of(task, row.run_id)):
+            return None
+        if wanted is State.PENDING and task.deadline <= self._now():
+            return None
+        return found, row.run_id
+
+    async def _run(self, found: tuple[Found, int], share: Share) -> ListedRun | None:
+        loaded = await self._stores.tasks.unpacked(found[0], share)
+        return None if loaded is None else ListedRun(loaded=loaded, run_id=found[1])
+
+
+Page = tuple[list[Entry], str | None]
+"""Entries in the order of their ids, and the key at which the next page starts."""
+
+
+class Directory:
+    """What is listed: whatever was seen or declared, and has not expired. All raise StorageUnavailable."""
+
+    def __init__(self, store: DirectoryStore) -> None:
+        self._store = store
+
+    async def task_queue(self, task_queue_id: str) -> Entry:
+        """One task queue. Raises ResourceNotFound."""
+        return await self._known(Kind.TASK_QUEUE, task_queue_id)
+
+    async def provisioner(self, provisioner_id: str) -> Entry:
+        """One provisioner. Raises ResourceNotFound."""
+        return await self._known(Kind.PROVISIONER, provisioner_id)
+
+    async def actions(self, provisioner_id: str, context: str) -> list[dict[str, str]]:
+        """The actions of a context that were declared with the provisioner."""
+        entry = await self._store.entry(Kind.PROVISIONER, provisioner_id)
+        return [] if entry is None else [action for action in entry.actions if action["context"] == context]
+
+    async def task_queues(self, *, start: str, limit: int) -> Page:
+        """A page of all task queues. Raises InputError."""
+        return await self._page(Kind.TASK_QUEUE, keys.LISTED, start, limit)
+
+    async def worker_types(self, provisioner_id: str, *, start: str, limit: int) -> Page:
+        """A page of the task queues of a provisioner. Raises InputError."""
+        return await self._page(Kind.TASK_QUEUE, keys.of_provisioner(provisioner_id), start, limit)
+
+    async def provisioners(self, *, start: str, limit: int) -> Page:
+        """A page of all provisioners. Raises InputError."""
+        return await self._page(Kind.PROVISIONER, keys.LISTED, start, limit)
+
+    async def declare_task_queue(self, task_queue_id: str, declaration: Declaration) -> Entry:
+        """Makes or changes a task queue; its provisioner is listed as long as it is. Raises ServiceUnavailable."""
+        entry = await self._store.declare(Kind.TASK_QUEUE, task_queue_id, declaration)
+        provisioner_id = task_queue_id.split("/", 1)[0]
+        await self._store.declare(Kind.PROVISIONER, provisioner_id, Declaration(expires=entry.expires))
+        return entry
+
+    async def declare_provisioner(self, provisioner_id: str, declaration: Declaration) -> Entry:
+        """Makes or changes a provisioner. Raises InputError for too much to be stored, ServiceUnavailable."""
+        if len(packed_actions(declaration.actions or ())) > MOST_ACTIONS:
+            raise InputError(f"the actions must not have more than {MOST_ACTIONS} characters as JSON")
+        return await self._store.declare(Kind.PROVISIONER, provisioner_id, declaration)
+
+    async def _known(self, kind: Kind, name: str) -> Entry:
+        entry = await self._store.entry(kind, name)
+        if entry is None:
+            raise ResourceNotFound(f"{name} is not known")
+        return entry
+
+    async def _page(self, kind: Kind, within: tuple[str, str], start: str, limit: int) -> Page:
+        first = page_start(start, within)
+        return ([], None) if limit == 0 else await self._store.page(kind, first, within[1], limit)

@@ -1,0 +1,291 @@
+"""Endpoints on workers: models, rows and handlers (contract 2.1, 2.3, 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import StringConstraints
+
+from shared.api.endpoint import PAGING, Call, Endpoint
+from shared.api.validation import continued, limit_of, start_of
+from shared.auth import audit
+from shared.auth.audit import NOBODY
+from shared.base.concurrency import both
+from shared.base.dates import format_date, parse_date
+from shared.base.types import Closed, Date, Id, ProvisionerId, RunId, SlugId, TaskQueueId, Unique, WorkerType, optional
+from shared.queue.claims.rules import Worker
+from shared.queue.pools.models import Action
+from shared.queue.pools.provisioner_endpoints import declared, new_task_queue_of, task_queue_of, with_actions
+from shared.queue.pools.worker_rows import WorkerRecord
+from shared.queue.pools.workers import KnownWorker
+from shared.queue.services import PoolServices
+
+
+class TaskRun(Closed):
+    """A run of a task."""
+
+    taskId: SlugId
+    runId: RunId
+
+
+class QuarantineDetails(Closed):
+    """Who set which end of a quarantine, when and why."""
+
+    clientId: str
+    updatedAt: Date
+    quarantineUntil: Date
+    quarantineInfo: str
+
+
+class WorkerResponse(Closed):
+    """A worker. Recent tasks and quarantines: oldest first. `actions` only where some were declared."""
+
+    provisionerId: ProvisionerId
+    workerType: WorkerType
+    taskQueueId: TaskQueueId = optional()
+    workerGroup: Id
+    workerId: Id
+    recentTasks: list[TaskRun]
+    expires: Date
+    firstClaim: Date
+    lastDateActive: Date = optional()
+    quarantineUntil: Date = optional()
+    quarantineDetails: list[QuarantineDetails] = optional()
+    actions: list[Action] = optional()
+
+
+class ListedWorker(Closed):
+    """A worker in a listing. `quarantineUntil` only while it is in the future."""
+
+    workerGroup: Id
+    workerId: Id
+    firstClaim: Date
+    lastDateActive: Date = optional()
+    latestTask: TaskRun = optional()
+    quarantineUntil: Date = optional()
+
+
+class ListWorkersResponse(Closed):
+    """A page of workers."""
+
+    workers: Unique[ListedWorker]
+    continuationToken: str = optional()
+
+
+class QuarantineWorkerRequest(Closed):
+    """Until when a worker gets no work (in the past: from now on it does), and why."""
+
+    quarantineUntil: Date
+    quarantineInfo: Annotated[str, StringConstraints(max_length=4000)] = optional()
+
+
+class UpdateWorkerRequest(Closed):
+    """Until when a worker is known, at least."""
+
+    expires: Date
+
+
+class WorkerRemovedResponse(Closed):
+    """The runs that ended now. With a token there are more: call again with it."""
+
+    tasks: list[TaskRun]
+    continuationToken: str = optional()
+
+
+NO_REASON = "[unspecified]"
+
+
+async def list_workers(services: PoolServices, call: Call) -> Mapping[str, Any]:
+    """listWorkers: the filter is applied to the page (contract 8)."""
+    now = services.runtime.now()
+    records, resume = await services.workers.page(
+        task_queue_of(call.params), start=start_of(call.query), limit=limit_of(call.query)
+    )
+    if "quarantined" in call.query:
+        wanted = call.query["quarantined"] == "true"
+        records = [record for record in records if (record.quarantine_until >= now) == wanted]
+    return {"workers": [_listed(record, now) for record in records], **continued(resume)}
+
+
+async def get_worker(services: PoolServices, call: Call) -> Mapping[str, Any]:
+    """getWorker."""
+    worker, actions = await both(
+        services.workers.get(task_queue_of(call.params), _named(call)),
+        services.directory.actions(call.params["provisionerId"], "worker"),
+    )
+    return _shown(worker) | with_actions(actions)
+
+
+async def quarantine_worker(services: PoolServices, call: Call) -> Mapping[str, Any]:
+    """quarantineWorker."""
+    request = call.payload(QuarantineWorkerRequest)
+    caller = await call.caller()
+    until, named = parse_date(request.quarantineUntil), _named(call)
+    action = "quarantined" if until > services.runtime.now() else "released"
+    subject = audit.worker(task_queue_of(call.params), named.worker_group, named.worker_id)
+    async with services.audit.entry(subject, action, caller.client_id, f"until {format_date(until)}") as entry:
+        await entry.begin()
+        worker = await services.workers.quarantine(
+            task_queue_of(call.params),
+            named,
+            until,
+            client_id=caller.client_id or NOBODY,
+            info=NO_REASON if request.quarantineInfo is None else request.quarantineInfo,
+            entry=entry,
+        )
+    return _shown(worker)
+
+
+async def declare_worker(services: PoolServices, call: Call) -> Mapping[str, Any]:
+    """declareWorker."""
+    request = call.payload(UpdateWorkerRequest)
+    await declared(call, request)
+    return _shown(
+        await services.workers.declare(new_task_queue_of(call.params), _named(call), parse_date(request.expires))
+    )
+
+
+async def worker_removed(services: PoolServices, call: Call) -> Mapping[str, Any]:
+    """workerRemoved."""
+    runs, resume = await services.workers.removed(task_queue_of(call.params), _named(call), start=start_of(call.query))
+    return {"tasks": [_run(*run) for run in runs], **continued(resume)}
+
+
+def _named(call: Call) -> Worker:
+    return Worker(worker_group=call.params["workerGroup"], worker_id=call.params["workerId"])
+
+
+def _listed(record: WorkerRecord, now: datetime) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "workerGroup": record.worker_group,
+        "workerId": record.worker_id,
+        "firstClaim": format_date(record.first_claim),
+        "lastDateActive": format_date(record.last_active),
+    }
+    if record.recent_tasks:
+        shown["latestTask"] = _run(*record.recent_tasks[-1])
+    if record.is_quarantined(now):
+        shown["quarantineUntil"] = format_date(record.quarantine_until)
+    return shown
+
+
+def _shown(worker: KnownWorker) -> dict[str, Any]:
+    record = worker.record
+    provisioner_id, worker_type = record.task_queue_id.split("/", 1)
+    shown: dict[str, Any] = {
+        "provisionerId": provisioner_id,
+        "workerType": worker_type,
+        "taskQueueId": record.task_queue_id,
+        "workerGroup": record.worker_group,
+        "workerId": record.worker_id,
+        "recentTasks": [_run(*run) for run in record.recent_tasks],
+        "expires": format_date(record.expires),
+        "firstClaim": format_date(record.first_claim),
+        "lastDateActive": format_date(record.last_active),
+        "quarantineUntil": format_date(record.quarantine_until),
+    }
+    if worker.history:
+        shown["quarantineDetails"] = [
+            {
+                "clientId": entry.client_id,
+                "updatedAt": format_date(entry.updated),
+                "quarantineUntil": format_date(entry.until),
+                "quarantineInfo": entry.info,
+            }
+            for entry in worker.history
+        ]
+    return shown
+
+
+def _run(task_id: str, run_id: int) -> dict[str, Any]:
+    return {"taskId": task_id, "runId": run_id}
+
+
+_METADATA = "Worker Metadata"
+_WORKER = "<provisionerId>/<workerType>/<workerGroup>/<workerId>"
+_ROUTE = "/provisioners/<provisionerId>/worker-types/<workerType>/workers"
+
+ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
+    Endpoint(
+        name="listWorkers",
+        method="GET",
+        route=_ROUTE,
+        handler=list_workers,
+        title="Get a list of all active workers of a workerType",
+        description="Lists the workers of a worker type, a page at a time; with `quarantined` only those that are in "
+        "quarantine, or those that are not. The filter is applied to pages, so one may be short or empty while there "
+        "are more.",
+        category=_METADATA,
+        scopes="queue:list-workers:<provisionerId>/<workerType>",
+        query={**PAGING, "quarantined": r"^(true|false)$"},
+        output=ListWorkersResponse,
+        output_schema="list-workers-response",
+        stability="deprecated",
+    ),
+    Endpoint(
+        name="getWorker",
+        method="GET",
+        route=f"{_ROUTE}/<workerGroup>/<workerId>",
+        handler=get_worker,
+        title="Get a worker from worker-type",
+        description="Returns a worker: when it was first seen and when it expires, its latest tasks and its "
+        "quarantines.",
+        category=_METADATA,
+        scopes=f"queue:get-worker:{_WORKER}",
+        output=WorkerResponse,
+        output_schema="worker-response",
+        stability="deprecated",
+    ),
+    Endpoint(
+        name="quarantineWorker",
+        method="PUT",
+        route=f"{_ROUTE}/<workerGroup>/<workerId>",
+        handler=quarantine_worker,
+        title="Quarantine a worker",
+        description="Gives a worker no work until a time; a time in the past ends its quarantine. The worker keeps "
+        "its present claims.",
+        category=_METADATA,
+        scopes=f"queue:quarantine-worker:{_WORKER}",
+        input=QuarantineWorkerRequest,
+        input_schema="quarantine-worker-request",
+        output=WorkerResponse,
+        output_schema="worker-response",
+        stability="experimental",
+    ),
+    Endpoint(
+        name="workerRemoved",
+        method="POST",
+        route=f"{_ROUTE}/<workerGroup>/<workerId>/removed",
+        handler=worker_removed,
+        title="Report that a worker is gone",
+        description="For programs that start and end machines: every run that the worker has claimed is resolved as "
+        "`worker-shutdown` now, and retried while retries are left. Not part of the public API.",
+        category=_METADATA,
+        scopes=f"queue:worker-removed:{_WORKER}",
+        query={"continuationToken": PAGING["continuationToken"]},
+        output=WorkerRemovedResponse,
+        output_schema="worker-removed-response",
+        stability="experimental",
+    ),
+    Endpoint(
+        name="declareWorker",
+        method="PUT",
+        route="/provisioners/<provisionerId>/worker-types/<workerType>/<workerGroup>/<workerId>",
+        handler=declare_worker,
+        title="Declare a worker",
+        description="Registers a worker, with its worker type and provisioner, until a time at least.",
+        category=_METADATA,
+        scopes={
+            "AllOf": [
+                {"for": "property", "in": "properties", "each": f"queue:declare-worker:{_WORKER}#<property>"},
+            ]
+        },
+        input=UpdateWorkerRequest,
+        input_schema="update-worker-request",
+        output=WorkerResponse,
+        output_schema="worker-response",
+        stability="experimental",
+    ),
+)

@@ -1,0 +1,299 @@
+"""Worker rows in their pool's partition, with the history of their quarantines (contract 8, design 3)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from shared.base import remembered
+from shared.base.dates import format_date, parse_date
+from shared.base.frozen import dataclass
+from shared.base.memo import Memo
+from shared.queue.tasks.codec import compact
+from shared.runtime import Runtime
+from shared.store import keys
+from shared.store.interface import (
+    MAX_OPERATIONS,
+    Create,
+    Delete,
+    Merge,
+    Operation,
+    Replace,
+    Row,
+    Storage,
+    TransactionRefused,
+    Value,
+)
+from shared.store.partitions import rows_of
+
+QUARANTINE_STALE = timedelta(seconds=30)
+"""How old a process's knowledge of a quarantine may be (design 2.8)."""
+SEEN_EVERY = timedelta(minutes=30)
+"""A worker that claims nothing is written this often at most (contract 8)."""
+LIFE = timedelta(days=1)
+"""How long a worker is remembered after it was seen."""
+RECENT_TASKS = 20
+NEVER_QUARANTINED = timedelta(days=3650)
+"""A new worker's quarantine ended this long ago (contract 8)."""
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+HISTORY = 50
+"""The latest entries of a quarantine history are shown."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerRecord:
+    """What is known of a worker. `etag` is empty for one that has no row yet."""
+
+    task_queue_id: str
+    worker_group: str
+    worker_id: str
+    first_claim: datetime
+    last_active: datetime
+    expires: datetime
+    quarantine_until: datetime
+    recent_tasks: tuple[tuple[str, int], ...] = ()
+    """taskId and runId of the last claims, oldest first."""
+    waits_from: datetime = LONG_AGO
+    """Calls that began earlier get no run any more: the worker has begun a newer wait, or was removed."""
+    waits_in: str = ""
+    """The process of that newer wait, which ends older ones of its own by itself; empty after a removal."""
+    etag: str = ""
+
+    def is_quarantined(self, now: datetime) -> bool:
+        return self.quarantine_until > now
+
+    def admits(self, began: datetime, process: str, now: datetime) -> bool:
+        """Whether a run may be handed to the worker in a call that began then, in that process."""
+        is_latest = began > self.waits_from or (process == self.waits_in and process != "")
+        return is_latest and not self.is_quarantined(now)
+
+    def claimed(self, tasks: Sequence[tuple[str, int]], now: datetime) -> WorkerRecord:
+        """The record of a worker that was seen now and has claimed these runs; none is noted twice."""
+        new = [task for task in tasks if task not in self.recent_tasks]
+        return replace(
+            self,
+            last_active=now,
+            expires=max(self.expires, now + LIFE),
+            recent_tasks=(*self.recent_tasks, *new)[-RECENT_TASKS:],
+        )
+
+    def waiting(self, began: datetime, process: str) -> WorkerRecord:
+        """The record of a worker that has begun a wait then, in that process; unchanged if a newer one is known."""
+        return replace(self, waits_from=began, waits_in=process) if began > self.waits_from else self
+
+    def removed(self, now: datetime) -> WorkerRecord:
+        """The record of a worker that is gone: no call that has begun by now gets a run."""
+        return replace(self, waits_from=max(now, self.waits_from), waits_in="")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerCounts:
+    """How many workers of a pool have not expired or are in quarantine, and how many of them are in quarantine."""
+
+    known: int
+    quarantined: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quarantine:
+    """An entry of the history: who set which end, when and why."""
+
+    client_id: str
+    updated: datetime
+    until: datetime
+    info: str
+    entry_id: str
+    """Chosen by the call that set it, so that it knows its own entry."""
+
+    def repeats(self, last: Quarantine) -> bool:
+        """Whether it says what the one before it has said."""
+        return (self.client_id, self.until, self.info) == (last.client_id, last.until, last.info)
+
+
+class WorkerStore:
+    """Reads worker rows, remembered for a short while, and writes them."""
+
+    def __init__(self, storage: Storage, runtime: Runtime) -> None:
+        self._tables = storage.tables
+        self._now = runtime.now
+        self._known: Memo[tuple[str, str, str], WorkerRecord] = Memo(remembered.WORKERS, self._now)
+
+    async def known(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord:
+        """The worker, as it is or as it would be written first; up to 30 s old."""
+        known = self._known.get((task_queue_id, worker_group, worker_id))
+        if known is not None:
+            return known
+        return await self.read(task_queue_id, worker_group, worker_id)
+
+    async def read(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord:
+        """As `known`, but as it is now: one request."""
+        record = await self.existing(task_queue_id, worker_group, worker_id)
+        if record is None:
+            now = self._now()
+            record = WorkerRecord(
+                task_queue_id=task_queue_id,
+                worker_group=worker_group,
+                worker_id=worker_id,
+                first_claim=now,
+                last_active=now,
+                expires=now + LIFE,
+                quarantine_until=now - NEVER_QUARANTINED,
+            )
+            self._remember(record)
+        return record
+
+    async def existing(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord | None:
+        """The worker as it is now, None if it has no row: one request."""
+        row = await self._tables.get(keys.POOLS, keys.pool(task_queue_id), keys.worker(worker_group, worker_id))
+        if row is None:
+            return None
+        record = _decode(row)
+        self._remember(record)
+        return record
+
+    async def page(self, task_queue_id: str, start: str, limit: int) -> tuple[list[WorkerRecord], str | None]:
+        """A page of a pool's workers, expired ones included, and where the next one starts."""
+        page = await self._tables.query(
+            keys.POOLS, keys.pool(task_queue_id), start=start, end=keys.WORKERS[1], limit=limit
+        )
+        return [_decode(row) for row in page.rows], page.resume
+
+    async def counted(self, task_queue_id: str) -> WorkerCounts:
+        """How many workers of a pool are known by now: of the first thousand."""
+        page = await self._tables.query(
+            keys.POOLS, keys.pool(task_queue_id), start=keys.WORKERS[0], end=keys.WORKERS[1], select=_COUNTED
+        )
+        now = self._now()
+        alive = quarantined = 0
+        for row in page.rows:
+            expires, until = (parse_date(str(row.values[name])) for name in _COUNTED)
+            alive += expires > now or until > now
+            quarantined += until > now
+        return WorkerCounts(known=alive, quarantined=quarantined)
+
+    def latest(self, record: WorkerRecord) -> WorkerRecord:
+        """What this process knows of the worker by now, which may be newer: no request."""
+        known = self._known.peek((record.task_queue_id, record.worker_group, record.worker_id))
+        return record if known is None else known
+
+    def was_seen(self, task_queue_id: str, worker_group: str, worker_id: str) -> bool:
+        """Whether this process knows that the worker was written as seen not long ago: no request."""
+        known = self._known.peek((task_queue_id, worker_group, worker_id))
+        return known is not None and not self.is_due(known)
+
+    def is_due(self, record: WorkerRecord) -> bool:
+        """Whether a worker that has claimed nothing should be written as seen."""
+        return not record.etag or self._now() - record.last_active >= SEEN_EVERY
+
+    def write(self, record: WorkerRecord) -> Operation:
+        """The operation that writes the worker, on condition that no one has written it since it was read."""
+        key = keys.worker(record.worker_group, record.worker_id)
+        values = _encode(record)
+        return Replace(key, values, record.etag) if record.etag else Create(key, values)
+
+    def written(self, record: WorkerRecord, etag: str) -> None:
+        """Remembers what was written."""
+        self._remember(replace(record, etag=etag))
+
+    async def put(self, record: WorkerRecord) -> WorkerRecord:
+        """Writes a worker. Raises TransactionRefused when it has changed since it was read."""
+        etags = await self._tables.transact(keys.POOLS, keys.pool(record.task_queue_id), [self.write(record)])
+        self.written(record, etags[0])
+        return replace(record, etag=etags[0])
+
+    async def quarantine(self, record: WorkerRecord, entry: Quarantine) -> WorkerRecord:
+        """Writes a worker with an entry of its history. Raises TransactionRefused when it has changed since."""
+        key = keys.quarantine(record.worker_group, record.worker_id, entry.updated, entry.entry_id)
+        etags = await self._tables.transact(
+            keys.POOLS, keys.pool(record.task_queue_id), [self.write(record), Create(key, _encode_entry(entry))]
+        )
+        self.written(record, etags[0])
+        return replace(record, etag=etags[0])
+
+    async def history(self, task_queue_id: str, worker_group: str, worker_id: str) -> list[Quarantine]:
+        """The latest entries of a worker's history, oldest first: one request."""
+        start, end = keys.quarantines(worker_group, worker_id)
+        page = await self._tables.query(keys.POOLS, keys.pool(task_queue_id), start=start, end=end, limit=HISTORY)
+        return [_decode_entry(row) for row in reversed(page.rows)]
+
+    async def remove(self, record: WorkerRecord) -> bool:
+        """Removes a worker with its history, unless it has been written since: False."""
+        partition, key = keys.pool(record.task_queue_id), keys.worker(record.worker_group, record.worker_id)
+        history, etag = await self._history_keys(record), record.etag
+        room = MAX_OPERATIONS - 1
+        try:
+            while len(history) > room:
+                operations: list[Operation] = [Merge(key, {}, etag), *(Delete(entry) for entry in history[-room:])]
+                etag = (await self._tables.transact(keys.POOLS, partition, operations))[0]
+                del history[-room:]
+            operations = [Delete(key, etag), *(Delete(entry) for entry in history)]
+            await self._tables.transact(keys.POOLS, partition, operations)
+        except TransactionRefused:
+            return False
+        return True
+
+    async def _history_keys(self, record: WorkerRecord) -> list[str]:
+        start, end = keys.quarantines(record.worker_group, record.worker_id)
+        pool = keys.pool(record.task_queue_id)
+        pages = rows_of(self._tables, keys.POOLS, pool, start=start, end=end, select=())
+        return [row.key async for page in pages for row in page]
+
+    def _remember(self, record: WorkerRecord) -> None:
+        self._known[(record.task_queue_id, record.worker_group, record.worker_id)] = record
+
+
+_COUNTED = ("expires", "quarantineUntil")
+
+
+def _encode(record: WorkerRecord) -> dict[str, Value]:
+    return {
+        "taskQueueId": record.task_queue_id,
+        "workerGroup": record.worker_group,
+        "workerId": record.worker_id,
+        "firstClaim": format_date(record.first_claim),
+        "lastDateActive": format_date(record.last_active),
+        "expires": format_date(record.expires),
+        "quarantineUntil": format_date(record.quarantine_until),
+        "waitsFrom": format_date(record.waits_from),
+        "waitsIn": record.waits_in,
+        "recentTasks": compact([list(task) for task in record.recent_tasks]).decode(),
+    }
+
+
+def _encode_entry(entry: Quarantine) -> dict[str, Value]:
+    return {
+        "clientId": entry.client_id,
+        "updatedAt": format_date(entry.updated),
+        "quarantineUntil": format_date(entry.until),
+        "quarantineInfo": entry.info,
+    }
+
+
+def _decode_entry(row: Row) -> Quarantine:
+    values = row.values
+    return Quarantine(
+        client_id=str(values["clientId"]),
+        updated=parse_date(str(values["updatedAt"])),
+        until=parse_date(str(values["quarantineUntil"])),
+        info=str(values["quarantineInfo"]),
+        entry_id=row.key.rsplit("~", 1)[1],
+    )
+
+
+def _decode(row: Row) -> WorkerRecord:
+    values = row.values
+    return WorkerRecord(
+        task_queue_id=str(values["taskQueueId"]),
+        worker_group=str(values["workerGroup"]),
+        worker_id=str(values["workerId"]),
+        first_claim=parse_date(str(values["firstClaim"])),
+        last_active=parse_date(str(values["lastDateActive"])),
+        expires=parse_date(str(values["expires"])),
+        quarantine_until=parse_date(str(values["quarantineUntil"])),
+        waits_from=parse_date(str(values.get("waitsFrom", format_date(LONG_AGO)))),
+        waits_in=str(values.get("waitsIn", "")),
+        recent_tasks=tuple((task_id, run_id) for task_id, run_id in json.loads(str(values["recentTasks"]))),
+        etag=row.etag,
+    )

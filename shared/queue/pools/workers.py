@@ -1,0 +1,344 @@
+"""The registry of workers: noting who asks for work, reading, declaring, quarantine, removal (contract 8).
+
+A worker's row also says which of its calls may still be given a run: it is written in the transaction of every claim,
+on condition that no one has written it since, so that a quarantine, a removal or a newer wait is always noticed there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import field, replace
+from datetime import datetime, timedelta
+
+from shared.auth.audit import Entry, note
+from shared.base.concurrency import both, in_waves
+from shared.base.errors import ResourceNotFound, ServiceUnavailable
+from shared.base.frozen import dataclass
+from shared.queue.claims.rules import Worker, worker_removed
+from shared.queue.groups.listing import page_start
+from shared.queue.pools.directory import DirectoryStore, Kind
+from shared.queue.pools.index import PoolIndex
+from shared.queue.pools.rows import PoolStore
+from shared.queue.pools.worker_rows import LIFE, Quarantine, WorkerRecord, WorkerStore
+from shared.queue.tasks.effects import ChangePoolRows, Decision, NoDecision
+from shared.queue.tasks.executor import Executor, Stores
+from shared.queue.tasks.rows import Loaded
+from shared.queue.tasks.rules import Task
+from shared.runtime import attempts
+from shared.store import keys
+from shared.store.expiring import ExpiryStore
+from shared.store.interface import TransactionRefused
+from shared.store.partitions import PageReader
+
+LIFE_BY_CLAIM_TASK = timedelta(days=5)
+"""How long a task queue is listed after claimTask."""
+
+
+@dataclass(eq=False, kw_only=True)
+class WorkRequest:
+    """A call of a worker that asks for work."""
+
+    began: datetime
+    waits: bool
+    """Whether it waits until there is work: then a newer wait of the same worker ends it."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when no client waits for its answer any more: nothing may be handed out in it."""
+
+
+class Presence:
+    """Notes workers and task queues, with no request while this process knows that it was done not long ago."""
+
+    def __init__(self, stores: Stores, workers: WorkerStore, directory: DirectoryStore, expiry: ExpiryStore) -> None:
+        self._pools: PoolStore = stores.pools
+        self._now = stores.runtime.now
+        self._workers = workers
+        self._directory = directory
+        self._expiry = expiry
+        self._runtime = stores.runtime
+        self._process = stores.runtime.slugid()
+
+    async def arrived(self, task_queue_id: str, worker: Worker) -> WorkerRecord:
+        """Notes the task queue of a worker that asks for work; returns what is known of the worker, up to 30 s old.
+
+        Raises StorageUnavailable.
+        """
+        record, _ = await both(
+            self._workers.known(task_queue_id, worker.worker_group, worker.worker_id),
+            self._directory.seen(task_queue_id, LIFE),
+        )
+        return record
+
+    async def named_a_task(self, task_queue_id: str, worker: Worker) -> WorkerRecord:
+        """As `arrived`, for a worker that claims a task by its id: then only the task queue counts as seen."""
+        record, _ = await both(
+            self._workers.known(task_queue_id, worker.worker_group, worker.worker_id),
+            self._directory.seen(task_queue_id, LIFE_BY_CLAIM_TASK),
+        )
+        return record
+
+    async def still_works(self, task: Task) -> None:
+        """Notes the worker of the last run, which has renewed its claim. Raises StorageUnavailable."""
+        run = task.last_run
+        who = task.task_queue_id, run.worker_group or "", run.worker_id or ""
+        await self._directory.seen(task.task_queue_id, LIFE)
+        if not self._workers.was_seen(*who):
+            await self.seen(await self._workers.read(*who))
+
+    async def seen(self, record: WorkerRecord) -> None:
+        """Notes a worker that has claimed nothing now. Raises StorageUnavailable."""
+        async for attempt in attempts(self._runtime):
+            if attempt:
+                record = await self.read_again(record)
+            if not self._workers.is_due(record) or await self._write(record.claimed([], self._now()), []):
+                return
+
+    async def waits(self, record: WorkerRecord, work_request: WorkRequest) -> None:
+        """Notes that a worker has begun to wait here, so that its older waits in other processes get no run any more.
+
+        No request when the row says so already. Raises StorageUnavailable.
+        """
+        async for attempt in attempts(self._runtime):
+            if attempt:
+                record = await self.read_again(record)
+            if record.etag and (record.waits_in == self._process or record.waits_from >= work_request.began):
+                return
+            updated = record.waiting(work_request.began, self._process)
+            if await self._write(updated, []):
+                return
+
+    def latest(self, record: WorkerRecord) -> WorkerRecord:
+        """What this process knows of the worker by now: no request."""
+        return self._workers.latest(record)
+
+    async def read_again(self, record: WorkerRecord) -> WorkerRecord:
+        """The worker as it is now. Raises StorageUnavailable."""
+        return await self._workers.read(record.task_queue_id, record.worker_group, record.worker_id)
+
+    def is_noted(self, record: WorkerRecord) -> bool:
+        """Whether the worker's last wait that is known was in this process."""
+        return record.waits_in == self._process
+
+    async def claimed(
+        self,
+        record: WorkerRecord,
+        work_request: WorkRequest,
+        tasks: Sequence[tuple[str, int]],
+        rows: Sequence[ChangePoolRows],
+    ) -> bool:
+        """Writes the row of a worker that is to be given these runs with their index rows, in one transaction.
+
+        False when it must not be given them: it has been quarantined or removed, or waits elsewhere by now. A row that
+        somebody else has written is read again and judged again; where that happens too often, the worker may not have
+        been judged by its latest state.
+        Raises StorageUnavailable.
+        """
+        async for attempt in attempts(self._runtime):
+            if attempt:
+                record = await self.read_again(record)
+            if work_request.ended.is_set() or not record.admits(work_request.began, self._process, self._now()):
+                return False
+            updated = record.claimed(tasks, self._now())
+            if work_request.waits:
+                updated = updated.waiting(work_request.began, self._process)
+            if await self._write(updated, rows):
+                return True
+        return False
+
+    async def _write(self, record: WorkerRecord, rows: Sequence[ChangePoolRows]) -> bool:
+        """Whether no one has written the worker's row since it was read."""
+        if not record.etag:
+            await self._expiry.worker(record.task_queue_id, record.worker_group, record.worker_id, record.expires)
+        try:
+            etag = await self._pools.change(rows, record.task_queue_id, [self._workers.write(record)])
+        except TransactionRefused:
+            return False
+        self._workers.written(record, etag)
+        return True
+
+
+WIDTH = 32
+"""Runs of a removed worker that are resolved at a time."""
+REMOVAL_SECONDS = 15.0
+"""Time budget of one call, in seconds; a repeat of the call continues."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownWorker:
+    """A worker with the history of its quarantines, oldest first."""
+
+    record: WorkerRecord
+    history: list[Quarantine]
+
+
+class Workers:
+    """What is known of workers, and what operators and provisioners do to them."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        executor: Executor,
+        workers: WorkerStore,
+        directory: DirectoryStore,
+        index: PoolIndex,
+        expiry: ExpiryStore,
+    ) -> None:
+        self._executor = executor
+        self._workers = workers
+        self._directory = directory
+        self._index = index
+        self._expiry = expiry
+        self._runtime = stores.runtime
+
+    async def get(self, task_queue_id: str, worker: Worker) -> KnownWorker:
+        """One worker that has not expired, or is quarantined, of a task queue that is listed.
+
+        Raises ResourceNotFound, StorageUnavailable.
+        """
+        (record, history), entry = await both(
+            self._with_history(task_queue_id, worker), self._directory.entry(Kind.TASK_QUEUE, task_queue_id)
+        )
+        if record is None or entry is None or not self._is_shown(record):
+            raise _unknown(task_queue_id, worker)
+        return KnownWorker(record=record, history=history)
+
+    async def page(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[WorkerRecord], str | None]:
+        """A page of workers that have not expired, or are quarantined, and where the next one starts.
+
+        Raises InputError, StorageUnavailable.
+        """
+        first = page_start(start, keys.WORKERS)
+        if limit == 0:
+            return [], None
+        records, resume = await self._workers.page(task_queue_id, first, limit)
+        return [record for record in records if self._is_shown(record)], resume
+
+    async def quarantine(
+        self,
+        task_queue_id: str,
+        worker: Worker,
+        until: datetime,
+        *,
+        client_id: str,
+        info: str,
+        entry: Entry | None = None,
+    ) -> KnownWorker:
+        """Gives a worker no work until then; a time in the past lifts its quarantine. What was set is kept as history.
+
+        Raises ResourceNotFound, ServiceUnavailable, StorageUnavailable.
+        """
+        now = self._runtime.now()
+        quarantine = Quarantine(
+            client_id=client_id, updated=now, until=until, info=info, entry_id=self._runtime.slugid()
+        )
+        async for _ in attempts(self._runtime):
+            record, history = await self._with_history(task_queue_id, worker)
+            if record is None:
+                raise _unknown(task_queue_id, worker)
+            if any(each.entry_id == quarantine.entry_id for each in history):
+                note(entry, True)
+                return KnownWorker(record=record, history=history)  # the answer to our own write was lost
+            note(entry, None)
+            changed = replace(record, quarantine_until=until, expires=max(record.expires, now + LIFE))
+            try:
+                written = await self._workers.quarantine(changed, quarantine)
+            except TransactionRefused:
+                continue
+            note(entry, not history or not quarantine.repeats(history[-1]))
+            return KnownWorker(record=written, history=[*history, quarantine])
+        raise ServiceUnavailable("the worker is contended; send the call again")
+
+    async def declare(self, task_queue_id: str, worker: Worker, expires: datetime) -> KnownWorker:
+        """Makes or extends a worker, its task queue and its provisioner, until that time at least.
+
+        Raises ServiceUnavailable, StorageUnavailable.
+        """
+        await self._directory.lasts(task_queue_id, expires)
+        async for _ in attempts(self._runtime):
+            read = await self._workers.read(task_queue_id, worker.worker_group, worker.worker_id)
+            now = self._runtime.now()
+            until = max(expires, read.expires) if read.etag else expires
+            record = replace(read, expires=until, last_active=now)
+            if not read.etag:
+                due = max(until, now)
+                await self._expiry.worker(task_queue_id, worker.worker_group, worker.worker_id, due)
+            try:
+                written = await self._workers.put(record)
+            except TransactionRefused:
+                continue
+            history = await self._workers.history(task_queue_id, worker.worker_group, worker.worker_id)
+            return KnownWorker(record=written, history=history)
+        raise ServiceUnavailable("the worker is contended; send the call again")
+
+    async def removed(
+        self, task_queue_id: str, worker: Worker, *, start: str
+    ) -> tuple[list[tuple[str, int]], str | None]:
+        """Ends every run of a worker that is gone for good as `worker-shutdown`: now, not at takenUntil.
+
+        Returns task and run of those that ended now, and where to go on when the call's time was not enough.
+        Raises InputError, ServiceUnavailable, StorageUnavailable: a repeat goes on.
+        """
+        until = self._runtime.now() + timedelta(seconds=REMOVAL_SECONDS)
+        await self._mark_removed(task_queue_id, worker)
+        ended: list[tuple[str, int]] = []
+        first = page_start(start, keys.CLAIMED)
+        pages = PageReader(
+            lambda at: self._index.held(task_queue_id, worker.worker_group, worker.worker_id, at or first)
+        )
+        async for held in pages:
+            runs = list(dict.fromkeys((row.task_id, row.run_id) for row in held))
+            outcomes = await in_waves(WIDTH, lambda run: self._end(task_queue_id, *run, worker), runs)
+            ended.extend(run for run, has_ended in zip(runs, outcomes, strict=True) if has_ended)
+            if self._runtime.now() >= until:
+                break
+        return ended, pages.resume
+
+    async def _mark_removed(self, task_queue_id: str, worker: Worker) -> None:
+        """From now on no call of the worker that has begun already writes rows of claims: all that are, or may yet be,
+        committed have theirs."""
+        async for _ in attempts(self._runtime):
+            record = await self._workers.read(task_queue_id, worker.worker_group, worker.worker_id)
+            now = self._runtime.now()
+            if not record.etag:
+                # It may be claiming for the first time. It is not shown, and goes again with its expiry row.
+                record = replace(record, expires=now)
+                await self._expiry.worker(task_queue_id, worker.worker_group, worker.worker_id, now)
+            try:
+                await self._workers.put(record.removed(now))
+            except TransactionRefused:
+                continue
+            return
+        raise ServiceUnavailable("the worker is contended; send the call again")
+
+    async def _end(self, task_queue_id: str, task_id: str, run_id: int, worker: Worker) -> bool:
+        """Whether the run was ended by this call, which is authorised for workers of this pool alone."""
+        ended = False
+        spare_hint_id = self._runtime.slugid()
+
+        def decide(read: Loaded, now: datetime) -> Decision:
+            nonlocal ended
+            if read.task.task_queue_id != task_queue_id:
+                raise NoDecision(f"task {task_id} is not of task queue {task_queue_id}")
+            decision = worker_removed(read.task, run_id, worker, now, spare_hint_id)
+            ended = decision.task is not None and decision.task is not read.task
+            return decision
+
+        try:
+            await self._executor.run(task_id, decide)
+        except (NoDecision, ResourceNotFound):
+            return False
+        return ended
+
+    async def _with_history(self, task_queue_id: str, worker: Worker) -> tuple[WorkerRecord | None, list[Quarantine]]:
+        return await both(
+            self._workers.existing(task_queue_id, worker.worker_group, worker.worker_id),
+            self._workers.history(task_queue_id, worker.worker_group, worker.worker_id),
+        )
+
+    def _is_shown(self, record: WorkerRecord) -> bool:
+        now = self._runtime.now()
+        return record.expires > now or record.is_quarantined(now)
+
+
+def _unknown(task_queue_id: str, worker: Worker) -> ResourceNotFound:
+    return ResourceNotFound(f"task queue {task_queue_id} has no worker {worker.worker_group}/{worker.worker_id}")

@@ -1,0 +1,252 @@
+"""Commits on what this process has committed last, without a read, where that is worth while (design 2.8).
+
+Whether it is worth while to commit on what this process has committed last, without a read (design 2.8).
+
+Write ahead: what a state needs is written before it commits, and rolled back if the call is refused (design 2.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from shared.base.concurrency import together
+from shared.base.errors import ServiceUnavailable
+from shared.base.frozen import dataclass
+from shared.base.protocol import LATEST_COMMIT, RESOLVED_DELAY
+from shared.queue.groups.store import GroupStore
+from shared.queue.pools.rows import PoolStore
+from shared.queue.tasks.effects import (
+    AddActive,
+    AddPendingRow,
+    Ahead,
+    HoldPending,
+    MoveClaim,
+    PoolRow,
+    PutClaim,
+    PutDeadline,
+    PutPending,
+    PutResolved,
+    SetRowPriority,
+    TakeLease,
+)
+from shared.queue.tasks.messages import Messages
+from shared.queue.tasks.rules import MessageHandle, Task
+from shared.runtime import Runtime
+from shared.store.interface import ReceiptLost
+
+_WEIGHT = 1 / 16
+"""Of the latest one among all first tries: the last few dozen decide."""
+_ENOUGH = 0.75
+"""A first try that fails costs up to three requests, and one that succeeds saves one."""
+
+
+class FirstTries:
+    """The share of tasks that nobody else has committed since this process did.
+
+    It is high while one process serves a task's worker from the claim on, and low where many processes share the calls.
+    """
+
+    def __init__(self) -> None:
+        self._share = 1.0
+
+    @property
+    def are_worth_it(self) -> bool:
+        """Whether enough of the latest have succeeded, or would have."""
+        return self._share >= _ENOUGH
+
+    def note(self, *, succeeds: bool) -> None:
+        """Notes how a first try ended, or what a read shows: how it would have ended."""
+        self._share += (succeeds - self._share) * _WEIGHT
+
+
+AddRow = Callable[[str, PoolRow], Awaitable[str | None]]
+"""Indexes a pending run in its pool, as `PoolStore.add_pending` does."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Written:
+    handle: MessageHandle | None = None
+    hint_id: str | None = None
+    roll_back: Callable[[], Awaitable[None]] | None = None
+    """Undoes the write; None when this call did not make the row or message, so that it is not its to remove."""
+
+
+class WriteAhead:
+    """What one call has written ahead so far. An effect that is asked for again is not written again."""
+
+    def __init__(
+        self,
+        messages: Messages,
+        pools: PoolStore,
+        groups: GroupStore,
+        runtime: Runtime,
+        add_row: AddRow,
+        resolved_in: timedelta = RESOLVED_DELAY,
+    ) -> None:
+        """`resolved_in` is how long a resolved message is hidden."""
+        self._messages = messages
+        self._pools = pools
+        self._groups = groups
+        self._add_row = add_row
+        self._resolved_in = resolved_in
+        self._now = runtime.now
+        self._first: datetime | None = None
+        self._written: dict[Ahead, _Written] = {}
+
+    async def ensure(self, effects: Sequence[Ahead], *, replaces_lost: bool = True) -> None:
+        """Writes, in parallel, those that are not written yet.
+
+        A message of the task that somebody else holds is replaced by a new one, if that is wanted. Raises ReceiptLost
+        when it is not, or when a message that is to become a lease is not held any more; StorageUnavailable.
+        """
+        missing = [effect for effect in effects if effect not in self._written]
+        if missing:
+            self.begin()
+        await together(*(self._write(effect, replaces_lost) for effect in missing))
+
+    def begin(self) -> None:
+        """Starts the time within which the commit must follow: something is being written ahead."""
+        self._first = self._first or self._now()
+
+    def refuse_late_commit(self) -> None:
+        """Raises ServiceUnavailable when the commit would come too late for those who read what is ahead."""
+        if self._first is not None and self._now() - self._first > LATEST_COMMIT:
+            raise ServiceUnavailable("the call took too long; send it again")
+
+    def in_force(self, task: Task, effects: Sequence[Ahead]) -> Task:
+        """The task with the handles and the hintId of the messages that were written for it."""
+        for effect in effects:
+            written = self._written[effect]
+            match effect:
+                case PutPending() | HoldPending() | TakeLease():
+                    handles = replace(task.handles, pending=written.handle)
+                    task = replace(task, handles=handles, hint_id=written.hint_id or task.hint_id)
+                case PutClaim() | MoveClaim():
+                    task = replace(task, handles=replace(task.handles, claim=written.handle))
+                case PutDeadline():
+                    task = replace(task, handles=replace(task.handles, deadline=written.handle))
+                case PutResolved() | AddPendingRow() | SetRowPriority() | AddActive():
+                    pass  # the status row names none of them
+                case _:
+                    assert_never(effect)
+        return task
+
+    def handle(self, effect: Ahead) -> MessageHandle | None:
+        """The message that an effect put or moved; None if it was not written."""
+        written = self._written.get(effect)
+        return None if written is None else written.handle
+
+    def existed_before(self, effect: Ahead) -> bool:
+        """Whether what the effect writes existed already, written by another call: it was only rewritten."""
+        written = self._written.get(effect)
+        return written is not None and written.roll_back is None
+
+    def leave(self) -> None:
+        """Leaves all that is written so far: the outcome of the commit that needs it is unknown."""
+        self._written.clear()
+
+    async def withdraw(self, keep: Sequence[Ahead] = ()) -> None:
+        """Rolls back what this call alone has written ahead, but for what is to be kept."""
+        orphans = [effect for effect in self._written if effect not in keep]
+        undone = [self._written.pop(effect).roll_back for effect in orphans]
+        await together(*(roll_back() for roll_back in undone if roll_back is not None))
+
+    async def _write(self, effect: Ahead, replaces_lost: bool) -> None:
+        self._written[effect] = await self._carry_out(effect, replaces_lost)
+
+    async def _carry_out(self, effect: Ahead, replaces_lost: bool) -> _Written:
+        match effect:
+            case PutPending():
+                return await self._put_pending(effect, effect.hint_id)
+            case HoldPending():
+                return await self._hold_pending(effect, replaces_lost)
+            case TakeLease():
+                return _Written(handle=await self._move(effect, effect.handle), hint_id=effect.hint_id)
+            case PutClaim():
+                return await self._put_claim(effect)
+            case MoveClaim():
+                return await self._move_claim(effect, replaces_lost)
+            case PutDeadline():
+                handle = await self._messages.put_deadline(
+                    effect.task_id, effect.task_group_id, effect.scheduler_id, effect.deadline
+                )
+                return self._new(handle)
+            case PutResolved():
+                return self._new(await self._messages.put_resolved(effect.task_id, effect.run_id, self._resolved_in))
+            case AddPendingRow():
+                return await self._add_pending_row(effect)
+            case SetRowPriority():
+                return await self._set_row_priority(effect)
+            case AddActive():
+                return await self._add_active(effect)
+            case _:
+                assert_never(effect)
+
+    def _new(self, handle: MessageHandle, hint_id: str | None = None) -> _Written:
+        return _Written(handle=handle, hint_id=hint_id, roll_back=lambda: self._messages.remove(handle))
+
+    async def _put_pending(self, effect: PutPending | HoldPending, hint_id: str) -> _Written:
+        await self._pools.queues.ensure_band(effect.task_queue_id, effect.priority)
+        handle = await self._messages.put_pending(
+            effect.task_queue_id, effect.priority, effect.task_id, effect.run_id, hint_id, effect.visible
+        )
+        return self._new(handle, hint_id)
+
+    async def _hold_pending(self, effect: HoldPending, replaces_lost: bool) -> _Written:
+        if effect.handle is not None:
+            try:
+                return _Written(handle=await self._move(effect, effect.handle))
+            except ReceiptLost:
+                if not replaces_lost:
+                    raise
+                # Somebody else holds the message: from the commit on, it is the new one that counts
+        return await self._put_pending(effect, effect.spare_hint_id)
+
+    async def _move(self, effect: HoldPending | TakeLease, handle: MessageHandle) -> MessageHandle:
+        return await self._messages.move_pending(
+            handle, effect.task_queue_id, effect.task_id, effect.run_id, effect.hint_id, effect.visible
+        )
+
+    async def _move_claim(self, effect: MoveClaim, replaces_lost: bool) -> _Written:
+        if effect.handle is not None:
+            try:
+                return _Written(handle=await self._messages.move_claim(effect.handle, effect.taken_until))
+            except ReceiptLost:
+                if not replaces_lost:
+                    raise
+                # It has just fired: its handler finds a later takenUntil, and the new one replaces it
+        return await self._put_claim(effect)
+
+    async def _put_claim(self, effect: PutClaim | MoveClaim) -> _Written:
+        handle = await self._messages.put_claim(
+            effect.task_id, effect.run_id, effect.taken_until, started=effect.started
+        )
+        return self._new(handle)
+
+    async def _add_pending_row(self, effect: AddPendingRow) -> _Written:
+        etag = await self._add_row(effect.task_queue_id, effect.row)
+        if etag is None:
+            return _Written()
+        return _Written(roll_back=lambda: self._pools.remove(effect.task_queue_id, effect.row, etag))
+
+    async def _set_row_priority(self, effect: SetRowPriority) -> _Written:
+        pool, row = effect.task_queue_id, effect.row
+        etag = await self._pools.set_priority(pool, row, effect.priority)
+        if etag is None:
+            return _Written()
+
+        async def roll_back() -> None:
+            await self._pools.set_priority(pool, row, row.priority, etag)
+
+        return _Written(roll_back=roll_back)
+
+    async def _add_active(self, effect: AddActive) -> _Written:
+        etag = await self._groups.add_active(effect.task_group_id, effect.task_id, effect.generation)
+        if etag is None:
+            return _Written()
+        return _Written(
+            roll_back=lambda: self._groups.remove_active(effect.task_group_id, effect.task_id, effect.generation, etag)
+        )

@@ -1,0 +1,139 @@
+"""Endpoints on many tasks at once: models, rows and handlers (contract 2.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import Field
+
+from shared.api.endpoint import PAGING, Call, Endpoint
+from shared.api.validation import MOST, OF_LOOKUPS, limit_of, start_of, token_of
+from shared.base.errors import InputError
+from shared.base.frozen import dataclass
+from shared.base.types import SLUGID_PATTERN, Closed, Unique, optional
+from shared.queue.services import GroupServices
+from shared.queue.tasks.models import TaskResponse, TaskStatus
+
+
+class TasksRequest(Closed):
+    """Which tasks."""
+
+    taskIds: list[str] = Field(default=[])
+
+
+class NamedTask(Closed):
+    """A task with its id."""
+
+    taskId: str
+    task: TaskResponse
+
+
+class TasksResponse(Closed):
+    """The tasks that exist, in no promised order."""
+
+    tasks: Unique[NamedTask]
+    continuationToken: str = optional()
+
+
+class NamedStatus(Closed):
+    """A status with its task's id."""
+
+    taskId: str
+    status: TaskStatus
+
+
+class TasksStatusesResponse(Closed):
+    """The statuses of the tasks that exist, in no promised order."""
+
+    statuses: Unique[NamedStatus]
+    continuationToken: str = optional()
+
+
+_SLUGID = re.compile(SLUGID_PATTERN.removesuffix("$"))
+
+
+async def tasks(services: GroupServices, call: Call) -> Mapping[str, Any]:
+    """Definitions of many tasks."""
+    page = await _ids(call, MOST)
+    found, rest = await services.batches.definitions(page.valid)
+    shown = [{"taskId": each.definition.task_id, "task": each.task} for each in found]
+    return {"tasks": shown, **page.next(rest)}
+
+
+async def statuses(services: GroupServices, call: Call) -> Mapping[str, Any]:
+    """Statuses of many tasks."""
+    page = await _ids(call, OF_LOOKUPS)
+    found = await services.batches.statuses(page.valid)
+    return {"statuses": [{"taskId": task_id, "status": status} for task_id, status in found], **page.next()}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Ids:
+    """A page of a list of ids."""
+
+    task_ids: Sequence[str]
+    """The whole list."""
+    start: int
+    end: int
+
+    @property
+    def valid(self) -> list[str]:
+        """Those on the page that can be ids at all."""
+        return [task_id for task_id in self.task_ids[self.start : self.end] if _SLUGID.fullmatch(task_id)]
+
+    def next(self, rest: str | None = None) -> Mapping[str, str]:
+        """The token of the next page, which starts after this one, or with the id that the page had no room for."""
+        end = self.end if rest is None else self.task_ids.index(rest, self.start)
+        return {"continuationToken": token_of(str(end))} if self.start < end < len(self.task_ids) else {}
+
+
+async def _ids(call: Call, default: int) -> _Ids:
+    """The page of ids that is asked for, of `default` ids unless the caller says more; the whole list is authorised.
+
+    Raises InputError for a token that is not a position in the list.
+    """
+    task_ids = call.payload(TasksRequest).taskIds
+    await call.authorise({"taskIds": task_ids})
+    position = start_of(call.query) or "0"
+    if not (position.isascii() and position.isdigit() and len(position) < 10):
+        raise InputError("invalid continuationToken")
+    start = int(position)
+    return _Ids(task_ids=task_ids, start=start, end=start + limit_of(call.query, default))
+
+
+ENDPOINTS: tuple[Endpoint[GroupServices], ...] = (
+    Endpoint(
+        name="tasks",
+        method="POST",
+        route="/tasks",
+        handler=tasks,
+        title="Get Multiple Task Definitions",
+        description="Returns the definitions of those of the given tasks that exist.",
+        category="Tasks",
+        scopes={"AllOf": [{"for": "taskId", "in": "taskIds", "each": "queue:get-task:<taskId>"}]},
+        query=PAGING,
+        input=TasksRequest,
+        input_schema="tasks-request",
+        output=TasksResponse,
+        output_schema="tasks-response",
+        stability="experimental",
+    ),
+    Endpoint(
+        name="statuses",
+        method="POST",
+        route="/tasks/status",
+        handler=statuses,
+        title="Get multiple task statuses",
+        description="Returns the statuses of those of the given tasks that exist.",
+        category="Tasks",
+        scopes={"AllOf": [{"for": "taskId", "in": "taskIds", "each": "queue:status:<taskId>"}]},
+        query=PAGING,
+        input=TasksRequest,
+        input_schema="tasks-request",
+        output=TasksStatusesResponse,
+        output_schema="tasks-statuses-response",
+        stability="experimental",
+    ),
+)

@@ -1,0 +1,264 @@
+"""Domain values to table properties and back. Columns stay readable for an operator in a storage browser."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from shared.base.dates import format_date, parse_date
+from shared.base.frozen import dataclass
+from shared.base.jsontext import memory_of, write
+from shared.base.priority import Priority
+from shared.queue.tasks.definition import Definition
+from shared.queue.tasks.rules import Created, MessageHandle, MessageHandles, PriorityChange, Resolved, Run, State, Task
+from shared.store.interface import Row, StorageUnavailable, Value
+
+SCHEMA = 1
+"""Version of the columns that this code writes, kept in each row so that old and new code can run side by side."""
+READABLE = frozenset({1})
+"""Versions that it reads. A new version is read one release before it is written (docs/operations.md)."""
+
+_CHUNK = 60_000
+"""Bytes of a packed definition per property; a property holds 64 KiB."""
+_BESIDE_ABOVE = 128 * 1024
+"""Bytes of JSON beyond which (de)compressing would hold up other calls; zlib lets them go on in another thread."""
+_UNPACKED_BESIDE_ABOVE = 512 * 1024
+"""The same of memory that a packed definition will take."""
+_QUICK = 2
+"""zlib's level for large definitions: a few per cent larger than by default, three times as fast."""
+MEMORY = "memory"
+"""Property with the approximate number of bytes that a definition takes in memory."""
+_UNPACKED = 8
+"""Bytes in memory for a packed one, of rows that do not tell: they were written before it was noted."""
+_SPILL_ABOVE = 480_000
+"""Bytes of a packed definition beyond which it goes to a blob; an entity holds 1 MiB, emulators count base64."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackedDefinition:
+    """A definition as stored: compressed JSON, in the row or in a blob."""
+
+    content: bytes
+    spilled_to: str | None
+    memory: int
+    """About how many bytes the definition takes in memory."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the content."""
+        if self.spilled_to is not None:
+            return self.spilled_to.rpartition("/")[2]
+        return hashlib.sha256(self.content).hexdigest()[:32]
+
+
+async def pack_definition(definition: Definition) -> PackedDefinition:
+    """Compresses a definition, a large one beside the event loop; what does not fit into a row is spilled under a path
+    that names its content."""
+    text = write(definition.body)
+    if len(text) <= _BESIDE_ABOVE:
+        content = zlib.compress(text, 6)
+    else:
+        content = await asyncio.to_thread(zlib.compress, text, _QUICK)
+    packed = PackedDefinition(content=content, spilled_to=None, memory=memory_of(text))
+    if len(content) <= _SPILL_ABOVE:
+        return packed
+    return replace(packed, spilled_to=f"{definition.task_id}/{packed.fingerprint}")
+
+
+async def unpacked_text(packed: PackedDefinition) -> bytes:
+    """The JSON text of a definition; what may be large is decompressed beside the event loop."""
+    if packed.memory <= _UNPACKED_BESIDE_ABOVE:
+        return zlib.decompress(packed.content)
+    return await asyncio.to_thread(zlib.decompress, packed.content)
+
+
+def split_definition(packed: PackedDefinition) -> dict[str, Value]:
+    """Properties of the definition row."""
+    row: dict[str, Value] = {"schema": SCHEMA, MEMORY: packed.memory}
+    if packed.spilled_to is not None:
+        return {**row, "blob": packed.spilled_to}
+    for index, at in enumerate(range(0, len(packed.content), _CHUNK)):
+        row[f"part{index:02d}"] = packed.content[at : at + _CHUNK]
+    return row
+
+
+def check_schema(row: Row) -> None:
+    """Raises StorageUnavailable for a row that newer code has written: so a process that is about to be replaced lets
+    calls and messages be tried again, by the process that comes after it, instead of misreading the row."""
+    schema = row.values.get("schema", SCHEMA)
+    if schema not in READABLE:
+        raise StorageUnavailable(f"a row has schema {schema!r}, which this version cannot read")
+
+
+def decode_definition(row: Row) -> PackedDefinition:
+    """The definition row; the content of a spilled one is still in its blob. Raises StorageUnavailable."""
+    check_schema(row)
+    if "blob" in row.values:
+        memory = cast("int", row.values.get(MEMORY, _UNPACKED * _SPILL_ABOVE))
+        return PackedDefinition(content=b"", spilled_to=str(row.values["blob"]), memory=memory)
+    parts = sorted(name for name in row.values if name.startswith("part"))
+    return packed_in(row, b"".join(cast("bytes", row.values[name]) for name in parts))
+
+
+def packed_in(row: Row, content: bytes) -> PackedDefinition:
+    """A packed definition of which a row has all."""
+    memory = cast("int", row.values.get(MEMORY, _UNPACKED * len(content)))
+    return PackedDefinition(content=content, spilled_to=None, memory=memory)
+
+
+TASK_COLUMNS = (
+    "schema",
+    "state",
+    "taskQueueId",
+    "schedulerId",
+    "projectId",
+    "taskGroupId",
+    "priority",
+    "prioritised",
+    "priorityChange",
+    "retries",
+    "retriesLeft",
+    "deadline",
+    "expires",
+    "dependencies",
+    "satisfied",
+    "runs",
+    "generation",
+    "sequence",
+    "hintId",
+    "tickets",
+    "fingerprint",
+    "operations",
+)
+"""Properties of the status row, for queries that read it beside other rows."""
+
+
+def encode_task(task: Task) -> dict[str, Value]:
+    """Properties of the status row."""
+    return {
+        "schema": SCHEMA,
+        "state": task.state.value,
+        "taskQueueId": task.task_queue_id,
+        "schedulerId": task.scheduler_id,
+        "projectId": task.project_id,
+        "taskGroupId": task.task_group_id,
+        "priority": task.priority,
+        "prioritised": "" if task.prioritised is None else format_date(task.prioritised),
+        "priorityChange": _encode_priority_change(task.priority_change),
+        "retries": task.retries,
+        "retriesLeft": task.retries_left,
+        "deadline": format_date(task.deadline),
+        "expires": format_date(task.expires),
+        "dependencies": task.dependencies,
+        "satisfied": task.satisfied.to_bytes((task.dependencies + 7) // 8, "little"),
+        "runs": compact([_encode_run(run) for run in task.runs]).decode(),
+        "generation": task.generation,
+        "sequence": task.sequence,
+        "hintId": task.hint_id,
+        "tickets": compact(_encode_handles(task.handles)).decode(),
+        "fingerprint": task.fingerprint,
+        "operations": " ".join(task.operations),
+    }
+
+
+def decode_task(row: Row) -> Task:
+    """The status row. Raises StorageUnavailable."""
+    check_schema(row)
+    values = row.values
+    return Task(
+        task_id=row.partition,
+        task_queue_id=str(values["taskQueueId"]),
+        scheduler_id=str(values["schedulerId"]),
+        project_id=str(values["projectId"]),
+        task_group_id=str(values["taskGroupId"]),
+        priority=cast("Priority", values["priority"]),
+        prioritised=parse_date(str(values["prioritised"])) if values["prioritised"] else None,
+        priority_change=_decode_priority_change(str(values.get("priorityChange", ""))),
+        retries=cast("int", values["retries"]),
+        retries_left=cast("int", values["retriesLeft"]),
+        deadline=parse_date(str(values["deadline"])),
+        expires=parse_date(str(values["expires"])),
+        dependencies=cast("int", values["dependencies"]),
+        satisfied=int.from_bytes(cast("bytes", values["satisfied"]), "little"),
+        runs=tuple(_decode_run(run) for run in json.loads(str(values["runs"]))),
+        generation=cast("int", values["generation"]),
+        sequence=cast("int", values["sequence"]),
+        hint_id=str(values["hintId"]),
+        handles=_decode_handles(json.loads(str(values["tickets"]))),
+        fingerprint=str(values["fingerprint"]),
+        operations=tuple(str(values["operations"]).split()),
+    )
+
+
+def compact(value: Any) -> bytes:
+    """JSON without spaces, in UTF-8."""
+    return write(value)
+
+
+def _encode_priority_change(change: PriorityChange | None) -> str:
+    return "" if change is None else f"{change.sequence} {format_date(change.at)} {change.old}"
+
+
+def _decode_priority_change(text: str) -> PriorityChange | None:
+    if not text:
+        return None
+    sequence, at, old = text.split(" ")
+    return PriorityChange(old=cast("Priority", old), at=parse_date(at), sequence=int(sequence))
+
+
+_RUN_DATES = ("takenUntil", "started", "resolved")
+
+
+def _encode_run(run: Run) -> dict[str, Any]:
+    stored = run.as_json(0)
+    del stored["runId"]
+    stored["generation"] = run.generation
+    if run.by_claim_task:
+        stored["byClaimTask"] = True
+    if run.unfinished:
+        stored["unfinished"] = list(run.unfinished)
+    return stored
+
+
+def _decode_run(stored: Mapping[str, Any]) -> Run:
+    dates = {name: parse_date(stored[name]) for name in _RUN_DATES if name in stored}
+    reason = stored.get("reasonResolved")
+    return Run(
+        state=State(stored["state"]),
+        reason_created=Created(stored["reasonCreated"]),
+        scheduled=parse_date(stored["scheduled"]),
+        generation=stored["generation"],
+        worker_group=stored.get("workerGroup"),
+        worker_id=stored.get("workerId"),
+        taken_until=dates.get("takenUntil"),
+        started=dates.get("started"),
+        reason_resolved=None if reason is None else Resolved(reason),
+        resolved=dates.get("resolved"),
+        by_claim_task=stored.get("byClaimTask", False),
+        unfinished=tuple(stored.get("unfinished", ())),
+    )
+
+
+_HANDLES = ("pending", "claim", "deadline")
+
+
+def _encode_handles(handles: MessageHandles) -> dict[str, list[str]]:
+    found = {name: getattr(handles, name) for name in _HANDLES}
+    return {
+        name: [handle.queue, handle.message_id, handle.pop_receipt]
+        for name, handle in found.items()
+        if handle is not None
+    }
+
+
+def _decode_handles(stored: Mapping[str, list[str]]) -> MessageHandles:
+    handles = {
+        name: MessageHandle(queue=queue, message_id=message_id, pop_receipt=pop_receipt)
+        for name, (queue, message_id, pop_receipt) in stored.items()
+    }
+    return MessageHandles(**handles)

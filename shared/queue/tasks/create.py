@@ -1,0 +1,272 @@
+"""createTask and defineTask (design 5, 6, contract 2.4, 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from shared.base.concurrency import both, in_waves, together
+from shared.base.errors import ApiError, InputError
+from shared.queue.groups.members import NO_EDGES, MemberExists
+from shared.queue.groups.membership import Membership
+from shared.queue.groups.rows import Edges
+from shared.queue.tasks import definition as creation
+from shared.queue.tasks.ahead import WriteAhead
+from shared.queue.tasks.codec import PackedDefinition, pack_definition
+from shared.queue.tasks.definition import (
+    MOST_NAMED,
+    Definition,
+    check_definition,
+    initial_task,
+    refuse_dependencies,
+    refuse_other_definition,
+    satisfied_by,
+    with_first_run,
+)
+from shared.queue.tasks.effects import AddPendingRow, ChangePoolRows
+from shared.queue.tasks.executor import Executor, Stores
+from shared.queue.tasks.rows import CommitInDoubt, Loaded, TaskExists
+from shared.queue.tasks.rules import State, Task
+from shared.store.expiring import ExpiryStore
+
+EDGES_AT_A_TIME = 64
+"""How many dependencies are read, and how many of other groups are written, in parallel."""
+
+
+@dataclass
+class _Attempt:
+    """One call of createTask: what it makes, and what it has to roll back if it is refused."""
+
+    definition: Definition
+    packed: PackedDefinition
+    task: Task
+    ahead: WriteAhead
+    now: datetime
+    groups: dict[str, str] = field(default_factory=dict)
+    """The groups of the dependencies that exist."""
+    found: dict[str, Task | None] = field(default_factory=dict)
+    """Dependencies whose status rows were read, as they were then."""
+    states: dict[str, State] = field(default_factory=dict)
+    """The states of dependencies, as they were at some time during the call."""
+    roll_back: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    is_guarded: bool = False
+    """No dependency of the group was settled when the edges out of all of them were written."""
+    member_existed: bool = False
+    """A call before this one has added the member: its task may exist, or its commit be under way."""
+
+    def note(self, task_id: str, task: Task | None) -> None:
+        """Notes a dependency that was read. What satisfied once during the call is satisfied for good."""
+        self.found[task_id] = task
+        if task is not None:
+            self.groups[task_id] = task.task_group_id
+            if not self.is_satisfied(task_id):
+                self.states[task_id] = task.state
+
+    def is_satisfied(self, task_id: str) -> bool:
+        """Whether a dependency counts already."""
+        state = self.states.get(task_id)
+        return state is not None and bool(satisfied_by(self.definition, {task_id: state}))
+
+    @property
+    def edges(self) -> Edges:
+        """The edges of the group; that of a task which waits for itself is one of them."""
+        own, group = self.definition.task_id, self.definition.task_group_id
+        required = [each for each in self.definition.dependencies if each == own or self.groups[each] == group]
+        return Edges.of(own, required, [each for each in required if self.is_satisfied(each)])
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """Dependencies of other groups."""
+        return [each for each, group in self.groups.items() if group != self.definition.task_group_id]
+
+    async def withdraw(self) -> None:
+        """Rolls back what this call alone has written ahead: as many edges at a time as were written."""
+        await both(self.ahead.withdraw(), in_waves(EDGES_AT_A_TIME, lambda undo: undo(), self.roll_back))
+
+
+class CreateTask:
+    """Accepts a new task: everything that it needs is ahead of the one commit that makes it exist."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        executor: Executor,
+        membership: Membership,
+        expiry: ExpiryStore,
+        max_deadline: timedelta,
+    ) -> None:
+        self._stores = stores
+        self._executor = executor
+        self._membership = membership
+        self._expiry = expiry
+        self._max_deadline = max_deadline
+
+    async def __call__(self, definition: Definition) -> Task:
+        """Creates the task, or finds it created with an equal definition; returns its present status.
+
+        Raises InputError, RequestConflict, ServiceUnavailable, StorageUnavailable.
+        """
+        runtime = self._stores.runtime
+        now = runtime.now()
+        check_definition(definition, now, self._max_deadline)
+        task = initial_task(definition)
+        if not definition.dependencies:
+            task = with_first_run(task, now, runtime.slugid())
+        packed = await pack_definition(definition)
+        attempt = _Attempt(definition, packed, task, self._stores.write_ahead(), now)
+        try:
+            return await self._create(attempt)
+        except CommitInDoubt:
+            raise  # the task may exist, and need all that was put
+        except ApiError:
+            await attempt.withdraw()
+            raise
+
+    async def _create(self, attempt: _Attempt) -> Task:
+        """Dependencies that this process does not know are read before any edge is written; when all are known, nothing
+        is read ahead of the commit."""
+        definition = attempt.definition
+        attempt.ahead.begin()
+        unknown = self._recall(attempt)
+        beside: tuple[Awaitable[None], ...] = (
+            attempt.ahead.ensure(creation.create(attempt.task, attempt.now).ahead),
+            self._spill(attempt),
+        )
+        if unknown:
+            await together(*beside, self._look_up(attempt, unknown))
+            beside = ()
+            try:
+                refuse_dependencies(definition, attempt.found)
+            except InputError as refusal:
+                await self._join(attempt, NO_EDGES)
+                return await self._refused(attempt, refusal)
+        await together(self._join(attempt, attempt.edges), *beside, self._link_elsewhere(attempt))
+        if attempt.member_existed:
+            existing = await self._stores.tasks.load(definition.task_id)
+            if existing is not None:
+                return await self._found(attempt, existing)
+            await self._membership.rewrite(definition, attempt.packed, attempt.now, attempt.edges)
+        if not attempt.is_guarded:
+            await self._look_at_group(attempt)
+        try:
+            refuse_dependencies(definition, attempt.found)
+        except InputError as refusal:
+            return await self._refused(attempt, refusal)
+        return await self._commit(attempt)
+
+    def _recall(self, attempt: _Attempt) -> list[str]:
+        """Notes the groups of the dependencies that this process knows; returns the others."""
+        unknown = []
+        for task_id in attempt.definition.dependencies:
+            group = self._stores.known.group_of(task_id, attempt.now, attempt.definition.deadline)
+            if group is not None:
+                attempt.groups[task_id] = group
+            elif task_id != attempt.definition.task_id:
+                unknown.append(task_id)
+        attempt.groups.pop(attempt.definition.task_id, None)
+        return unknown
+
+    async def _look_up(self, attempt: _Attempt, task_ids: Iterable[str]) -> None:
+        """Reads dependencies. It ends when as many are missing as a refusal names."""
+        missing = 0
+
+        async def look(task_id: str) -> None:
+            nonlocal missing
+            if missing < MOST_NAMED:
+                await self._read(attempt, task_id)
+                missing += attempt.found[task_id] is None
+
+        await in_waves(EDGES_AT_A_TIME, look, task_ids)
+
+    async def _read(self, attempt: _Attempt, task_id: str) -> None:
+        task = await self._stores.tasks.status(task_id)
+        attempt.note(task_id, task)
+        if task is not None:
+            self._stores.known.note(task)
+
+    async def _refused(self, attempt: _Attempt, refusal: InputError) -> Task:
+        """Refuses dependencies, unless the task exists: then that decides (contract 2.4)."""
+        existing = await self._stores.tasks.load(attempt.definition.task_id)
+        if existing is not None:
+            return await self._found(attempt, existing)
+        raise refusal
+
+    async def _join(self, attempt: _Attempt, edges: Edges) -> None:
+        try:
+            place = await self._membership.join(attempt.definition, attempt.packed, edges)
+        except MemberExists:
+            attempt.member_existed = True
+        else:
+            attempt.roll_back.append(place.leave)
+            attempt.is_guarded = place.is_guarded
+
+    async def _spill(self, attempt: _Attempt) -> None:
+        """A definition that does not fit into a row. Another call may rely on the same blob, so it stays whatever
+        becomes of this one, until it expires."""
+        path = attempt.packed.spilled_to
+        if path is not None:
+            await self._expiry.definition(attempt.definition.task_id, path, attempt.definition.expires)
+            await self._stores.tasks.definitions.spill(path, attempt.packed.content)
+
+    async def _link_elsewhere(self, attempt: _Attempt) -> None:
+        """Writes the edges out of tasks of other groups."""
+        await in_waves(EDGES_AT_A_TIME, lambda required: self._link(attempt, required), attempt.elsewhere)
+
+    async def _link(self, attempt: _Attempt, required: str) -> None:
+        """Writes one edge, then reads the task: what resolves after the read finds the edge (design 5)."""
+        dependent = attempt.definition.task_id
+        etag = await self._stores.tasks.edges.rewrite(required, dependent)
+        if etag is not None:
+            attempt.roll_back.append(lambda: self._stores.tasks.edges.remove(required, dependent, etag))
+        if not attempt.is_satisfied(required):
+            await self._read(attempt, required)
+
+    async def _look_at_group(self, attempt: _Attempt) -> None:
+        """Writes the edges that are left, and then sees what the group's member rows say of the dependencies.
+
+        One that is not settled there is open: its handler will settle it, and read the edges afterwards (design 5).
+        """
+        definition, edges = attempt.definition, attempt.edges
+        await self._stores.edges.add(definition.task_group_id, definition.task_id, edges.rest)
+        waiting = [each for each in edges.required if each != definition.task_id and not attempt.is_satisfied(each)]
+        states = await self._stores.edges.member_states(definition.task_group_id, waiting)
+        attempt.states |= states.resolved
+        await in_waves(EDGES_AT_A_TIME, lambda task_id: self._read(attempt, task_id), states.unknown)
+
+    async def _commit(self, attempt: _Attempt) -> Task:
+        """Dependencies that are satisfied already count; a task that waits for nothing gets its first run."""
+        definition, runtime = attempt.definition, self._stores.runtime
+        task = replace(attempt.task, satisfied=satisfied_by(definition, attempt.states))
+        if definition.dependencies and task.is_free:
+            task = with_first_run(task, runtime.now(), runtime.slugid())
+        attempt.task = task
+        decision = creation.create(task, runtime.now())
+        try:
+            created = await self._executor.create(decision, definition, attempt.packed, attempt.ahead)
+        except TaskExists as exists:
+            return await self._found(attempt, exists.existing)
+        self._stores.known.note(created.task)
+        return created.task
+
+    async def _found(self, attempt: _Attempt, existing: Loaded) -> Task:
+        """The task is there already: if it is the same one, announce it again and roll back what this call put."""
+        self._stores.known.note(existing.task)
+        await self._drop_shared_row(attempt, existing.task)
+        refuse_other_definition(attempt.definition, existing.definition, existing.task)
+        now = self._stores.runtime.now()
+        await self._executor.follow_up(existing, creation.create_again(existing.task, now))
+        await attempt.ahead.withdraw()
+        return existing.task
+
+    async def _drop_shared_row(self, attempt: _Attempt, existing: Task) -> None:
+        """Deletes the pending row if nobody owns it: the task was finally created by a call at another time.
+
+        Calls in the same millisecond use the same row key.
+        """
+        for effect in creation.create(attempt.task, attempt.now).ahead:
+            if isinstance(effect, AddPendingRow) and attempt.ahead.existed_before(effect):
+                if existing.runs and existing.runs[0].scheduled == effect.row.scheduled:
+                    return
+                orphan = ChangePoolRows(task_queue_id=effect.task_queue_id, remove=(effect.row,))
+                await self._stores.pools.change([orphan], effect.task_queue_id)

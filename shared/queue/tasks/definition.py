@@ -1,0 +1,245 @@
+"""A task's definition: immutable from its creation on (contract 3).
+
+Rules for a new task: dates, and dependencies as they are found (contract 3.3, 3.5, 3.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, cast
+
+from shared.base.dates import format_date, parse_date
+from shared.base.errors import InputError, RequestConflict
+from shared.base.frozen import dataclass
+from shared.base.jsontext import in_javascript
+from shared.base.priority import Priority
+from shared.base.protocol import CLIENT_CLOCK_SKEW
+from shared.queue.events import rules as announcements
+from shared.queue.events.rules import check_routes
+from shared.queue.tasks.effects import AddPendingRow, Ahead, Decision, row_of
+from shared.queue.tasks.rules import Created, Run, State, Task
+from shared.queue.tasks.transitions import put_deadline, put_pending
+
+Json = Mapping[str, Any]
+"""A JSON object as parsed."""
+
+
+class Requires(StrEnum):
+    """Which ends of its dependencies satisfy a task."""
+
+    ALL_COMPLETED = "all-completed"
+    ALL_RESOLVED = "all-resolved"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What createTask was given, with every default filled in and every date normalised (contract 3.1).
+
+    `body` is the object that the `task` endpoint returns, except that its priority is the one at creation.
+    """
+
+    task_id: str
+    body: Json
+
+    @cached_property
+    def task_queue_id(self) -> str:
+        return str(self.body["taskQueueId"])
+
+    @property
+    def scheduler_id(self) -> str:
+        return str(self.body["schedulerId"])
+
+    @property
+    def project_id(self) -> str:
+        return str(self.body["projectId"])
+
+    @property
+    def task_group_id(self) -> str:
+        return str(self.body["taskGroupId"])
+
+    @cached_property
+    def dependencies(self) -> tuple[str, ...]:
+        return tuple(self.body["dependencies"])
+
+    @cached_property
+    def dependency_index(self) -> Mapping[str, int]:
+        """Position of each dependency: the bit that stands for it in the satisfied set."""
+        return {task_id: index for index, task_id in enumerate(self.dependencies)}
+
+    @property
+    def requires_completed(self) -> bool:
+        """Whether only completed dependencies satisfy (`all-completed`), or resolved ones as well."""
+        return bool(self.body["requires"] == Requires.ALL_COMPLETED)
+
+    @property
+    def routes(self) -> tuple[str, ...]:
+        return tuple(self.body["routes"])
+
+    @property
+    def priority(self) -> Priority:
+        return cast("Priority", self.body["priority"])
+
+    @property
+    def retries(self) -> int:
+        return int(self.body["retries"])
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        return tuple(self.body["scopes"])
+
+    @property
+    def tags(self) -> Json:
+        return cast("Json", self.body["tags"])
+
+    @cached_property
+    def created(self) -> datetime:
+        return parse_date(self.body["created"])
+
+    @cached_property
+    def deadline(self) -> datetime:
+        return parse_date(self.body["deadline"])
+
+    @cached_property
+    def expires(self) -> datetime:
+        return parse_date(self.body["expires"])
+
+    def at_priority(self, priority: Priority) -> Json:
+        """The definition as it reads after priority changes."""
+        return self.body if priority == self.priority else {**self.body, "priority": priority}
+
+
+def same_json(left: Any, right: Any) -> bool:
+    """Deep equality of JSON values (contract 3.5): numbers as JavaScript's, none equal to a boolean (trap 24)."""
+    if isinstance(left, dict):
+        if not isinstance(right, dict) or left.keys() != right.keys():
+            return False
+        return all(same_json(value, right[name]) for name, value in left.items())
+    if isinstance(left, list):
+        return isinstance(right, list) and len(left) == len(right) and all(map(same_json, left, right))
+    if left == right:
+        return isinstance(left, bool) == isinstance(right, bool)
+    # Definitions that older versions stored have numbers as they were sent.
+    return _is_number(left) and _is_number(right) and bool(in_javascript(left) == in_javascript(right))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+LATEST_EXPIRES = datetime(9999, 12, 1, tzinfo=UTC)
+"""What comes after a task (its group, its cleaning up) must still have a date."""
+MAX_DEPENDENCIES = 10_000
+MOST_NAMED = 100
+"""Dependencies that one refusal names."""
+
+
+def check_definition(definition: Definition, now: datetime, max_deadline: timedelta) -> None:
+    """The semantic rules that need no storage. Raises InputError."""
+    if not now - CLIENT_CLOCK_SKEW <= definition.created <= now + CLIENT_CLOCK_SKEW:
+        raise InputError(f"`created` must be within 15 minutes of the present time, {format_date(now)}")
+    if definition.created > definition.deadline:
+        raise InputError("`deadline` must not be before `created`")
+    if definition.deadline < now:
+        raise InputError("`deadline` must be in the future")
+    if definition.deadline > now + max_deadline + CLIENT_CLOCK_SKEW:
+        raise InputError(f"`deadline` must be at most {max_deadline.days} days in the future")
+    if definition.expires > LATEST_EXPIRES:
+        raise InputError(f"`expires` must not be after {format_date(LATEST_EXPIRES)}")
+    if definition.expires < definition.deadline:
+        raise InputError("`expires` must not be before `deadline`")
+    if len(definition.dependencies) > MAX_DEPENDENCIES:
+        raise InputError(
+            f"`dependencies` names {len(definition.dependencies)} tasks; at most {MAX_DEPENDENCIES} are allowed"
+        )
+    for scope in definition.scopes:
+        if scope.endswith("**"):
+            raise InputError(f"scope {scope!r} must not end with two stars")
+    try:
+        check_routes(definition.routes)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def initial_task(definition: Definition) -> Task:
+    """The task before its first run."""
+    return Task(
+        task_id=definition.task_id,
+        task_queue_id=definition.task_queue_id,
+        scheduler_id=definition.scheduler_id,
+        project_id=definition.project_id,
+        task_group_id=definition.task_group_id,
+        priority=definition.priority,
+        retries=definition.retries,
+        retries_left=definition.retries,
+        deadline=definition.deadline,
+        expires=definition.expires,
+        dependencies=len(definition.dependencies),
+    )
+
+
+def with_first_run(task: Task, now: datetime, hint_id: str) -> Task:
+    """The task with its run 0 pending."""
+    run = Run(state=State.PENDING, reason_created=Created.SCHEDULED, scheduled=now, generation=task.generation)
+    return replace(task.with_run(0, run), hint_id=hint_id)
+
+
+def refuse_dependencies(definition: Definition, found: Mapping[str, Task | None]) -> None:
+    """Raises InputError for dependencies that are missing, and for those that expire before this task's deadline.
+
+    `found` has the dependencies that were read, or as many missing ones as a refusal names.
+    """
+    missing = [task_id for task_id, required in found.items() if required is None]
+    if missing:
+        raise InputError(f"`dependencies` names tasks that do not exist: {', '.join(missing[:MOST_NAMED])}")
+    early = [
+        task_id
+        for task_id, required in found.items()
+        if required is not None and required.expires < definition.deadline
+    ]
+    if early:
+        raise InputError(f"`dependencies` names tasks that expire before the deadline: {', '.join(early[:MOST_NAMED])}")
+
+
+def satisfied_by(definition: Definition, states: Mapping[str, State]) -> int:
+    """The dependencies, as a bitmap, that are satisfied by tasks in these states (contract 6)."""
+    satisfied = 0
+    for task_id, state in states.items():
+        index = definition.dependency_index.get(task_id)
+        if index is not None and satisfies(definition, state):
+            satisfied |= 1 << index
+    return satisfied
+
+
+def create(task: Task, now: datetime) -> Decision:
+    """createTask: what the new task needs ahead of its commit, and what is announced of it."""
+    ahead: tuple[Ahead, ...] = (put_deadline(task),)
+    if task.runs:
+        row = AddPendingRow(task_queue_id=task.task_queue_id, row=row_of(task, 0))
+        ahead = (*ahead, put_pending(task, 0), row)
+    return replace(create_again(task, now), task=task, ahead=ahead)
+
+
+def create_again(task: Task, now: datetime) -> Decision:
+    """createTask of a task that exists: it is announced once more."""
+    pending = announcements.pending_again(task, 0, now) if task.runs else ()
+    return Decision(task=None, events=(announcements.defined(task), *pending))
+
+
+def satisfies(dependent: Definition, state: State) -> bool:
+    """Whether a required task in that state unblocks the dependent (contract 6)."""
+    return state is State.COMPLETED or (state.is_resolved and not dependent.requires_completed)
+
+
+def refuse_other_definition(wanted: Definition, existing: Definition, task: Task) -> None:
+    """createTask again is fine for an equal definition (contract 3.5). Raises RequestConflict.
+
+    A task whose priority was changed has another definition.
+    """
+    stored = existing.at_priority(task.priority)
+    if not same_json(wanted.body, stored):
+        names = sorted(name for name in wanted.body if not same_json(wanted.body[name], stored.get(name)))
+        raise RequestConflict(f"task {wanted.task_id} exists with another definition; these differ: {', '.join(names)}")

@@ -1,0 +1,291 @@
+"""Definitions: how they are stored and read, and those that a process remembers (design 3, 2.8).
+
+Reads definitions from their stored form: unpacked, from a blob if they did not fit into the row (design 3).
+
+Definitions in memory: those that are kept for later calls, and room for the large ones of all calls.
+
+Definitions never change, so a process may keep them (design 2.8), for as long as their task can be there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import datetime
+from weakref import finalize
+
+from shared.base.errors import ServiceUnavailable
+from shared.base.frozen import dataclass
+from shared.base.jsontext import memory_of, read_back
+from shared.queue.tasks.codec import PackedDefinition, unpacked_text
+from shared.queue.tasks.definition import Definition
+from shared.queue.tasks.rules import Task
+from shared.store import keys
+from shared.store.interface import BlobMissing, Blobs
+
+
+class DefinitionReader:
+    """Unpacks definitions, and keeps those that later calls are likely to ask for."""
+
+    def __init__(self, blobs: Blobs, cache: DefinitionCache, status: Callable[[str], Awaitable[Task | None]]) -> None:
+        """`status` reads a task's status row: without one, the task was deleted."""
+        self._blobs = blobs
+        self._cache = cache
+        self._status = status
+
+    def share(self, most: float = math.inf) -> Share:
+        """Bytes of memory that one call may take for the definitions that it has at a time."""
+        return Share(self._cache.room, most)
+
+    async def spill(self, path: str, content: bytes) -> None:
+        """Writes a definition that does not fit into a row to its blob, ahead of the commit."""
+        await self._blobs.upload(keys.DEFINITIONS, path, content, content_type="application/zlib")
+
+    async def unpack(
+        self, task_id: str, packed: PackedDefinition, share: Share | None = None, *, keep: bool = True
+    ) -> Definition | None:
+        """A definition as stored, which is kept for later calls if `keep`.
+
+        None for a task that was deleted between the reads of its row and its blob. Raises NoRoom.
+        """
+        share = share or self.share()
+        if packed.memory < LARGE:
+            share.count(packed.memory)
+            return await self._read(task_id, packed, keep=keep)
+        room, peak = self._cache.room, 2 * packed.memory
+        await share.take(packed.memory, peak)
+        try:
+            kept = self._cache.get(task_id)  # another call may have read it while this one waited
+            if kept is not None and kept.fingerprint == packed.fingerprint:
+                room.free(peak)
+                return kept.definition
+            definition = await self._read(task_id, packed, keep=keep)
+        except BaseException:
+            room.free(peak)
+            raise
+        if definition is None:
+            room.free(peak)
+        else:
+            room.free(peak - packed.memory)
+            room.free_with(definition, packed.memory)
+        return definition
+
+    def keep(self, definition: Definition, packed: PackedDefinition) -> None:
+        """Keeps the definition of a new task, whose claim may follow at once, if there is room for it."""
+        if packed.memory >= LARGE:
+            if not self._cache.room.try_take(packed.memory):
+                return
+            self._cache.room.free_with(definition, packed.memory)
+        self._cache.put(definition, packed.fingerprint, packed.memory)
+
+    async def _read(self, task_id: str, packed: PackedDefinition, *, keep: bool) -> Definition | None:
+        content = packed
+        if packed.spilled_to is not None:
+            try:
+                content = replace(packed, content=await self._blobs.download(keys.DEFINITIONS, packed.spilled_to))
+            except BlobMissing:
+                if await self._status(task_id) is None:
+                    return None
+                raise
+        text = await unpacked_text(content)
+        definition = Definition(task_id=task_id, body=read_back(text))
+        if keep:
+            self._cache.put(definition, packed.fingerprint, memory_of(text))
+        return definition
+
+
+LARGE = 64 * 1024
+"""Bytes of memory: definitions from this size on count against the limit, smaller ones never wait."""
+MOST_IN_USE = 64 * 1024 * 1024
+"""Bytes for the large definitions that calls under way use, besides those that are kept for later ones."""
+MOST_IN_ANSWER = 16 * 1024 * 1024
+"""Bytes for the definitions of one answer, if it has more than one."""
+LONGEST_WAIT_FOR_ROOM = 5.0
+"""Seconds that a call waits for room, while it has none."""
+
+
+class NoRoom(ServiceUnavailable):
+    """There is no room for a definition now: the process uses as many as it can, or the call as many as it may."""
+
+    def __init__(self) -> None:
+        super().__init__("this process has as many large task definitions in memory as it can; send the call again")
+
+
+class Room:
+    """Bytes of memory for the large definitions of a process, in use or kept.
+
+    What is taken for a definition is free again when nothing refers to it any more. So no call gives back what it uses,
+    and none uses what it has given back.
+    """
+
+    def __init__(self, size: int, make_room: Callable[[], bool]) -> None:
+        """`make_room` forgets a definition that is kept; it returns whether there was one."""
+        self._size = size
+        self._make_room = make_room
+        self._taken = 0
+        # Objects may end in the middle of anything and in any thread; what they free is counted by the next call.
+        self._freed: deque[int] = deque()
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def taken(self) -> int:
+        """Bytes that are taken now."""
+        while self._freed:
+            self._taken -= self._freed.popleft()
+        return self._taken
+
+    def try_take(self, size: int) -> bool:
+        """Takes that many bytes if they are free and no call waits for them. One that is larger than all the room may
+        have it to itself."""
+        return not self._waiting and self._fits(size)
+
+    async def take(self, size: int) -> None:
+        """As `try_take`, and waits for its turn. Raises NoRoom when that takes too long."""
+        if self.try_take(size):
+            return
+        self._loop = asyncio.get_running_loop()
+        turn = self._loop.create_future()
+        self._waiting.append((size, turn))
+        try:
+            await asyncio.wait_for(turn, LONGEST_WAIT_FOR_ROOM)
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                self.free(size)
+            self._serve()
+            if isinstance(error, TimeoutError):
+                raise NoRoom from None
+            raise
+
+    def free(self, size: int) -> None:
+        """Gives back that many bytes. May be called at any time, from any thread."""
+        self._freed.append(size)
+        if self._waiting and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._serve)
+
+    def free_with(self, definition: Definition, size: int) -> None:
+        """Frees that many bytes when a definition is garbage-collected."""
+        finalize(definition, self.free, size).atexit = False
+
+    def _serve(self) -> None:
+        """Gives those who wait what they wait for, in the order in which they came."""
+        while self._waiting:
+            size, turn = self._waiting[0]
+            if not turn.done():
+                if not self._fits(size):
+                    return
+                turn.set_result(None)
+            self._waiting.popleft()
+
+    def _fits(self, size: int) -> bool:
+        while self.taken and self.taken + size > self._size:
+            if not self._make_room():
+                return False
+        self._taken += size
+        return True
+
+
+class Share:
+    """What one call may take for the definitions that it has in memory at a time."""
+
+    def __init__(self, room: Room, most: float = math.inf) -> None:
+        """`most` bytes, or one definition if it alone has more."""
+        self._room = room
+        self._most = most
+        self._used = 0
+
+    def count(self, memory: int) -> None:
+        """Counts a definition of that size that needs no room, as it is small or kept. Raises NoRoom."""
+        if self._used and self._used + memory > self._most:
+            raise NoRoom
+        self._used += memory
+
+    async def take(self, memory: int, peak: int) -> None:
+        """Takes `peak` bytes of the room to read a definition that will then have `memory` bytes.
+
+        Only the first definition is waited for: two calls that both wait for more would wait for each other. Raises
+        NoRoom.
+        """
+        is_first = not self._used
+        self.count(memory)
+        try:
+            if is_first:
+                await self._room.take(peak)
+            elif not self._room.try_take(peak):
+                raise NoRoom
+        except BaseException:
+            self._used -= memory
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """A definition, and the fingerprint by which a status row names it."""
+
+    definition: Definition
+    fingerprint: str
+    memory: int
+    """About how many bytes the definition takes."""
+
+
+class DefinitionCache:
+    """The definitions used last, up to a total weight: about the bytes of memory that they take.
+
+    An id may be used again once its task has expired and was deleted. So a definition is of no use after its
+    expiration, which is half an hour before the expiry job may delete the task; and who has read the task's status
+    row compares the fingerprint.
+    """
+
+    room: Room
+    """For all large definitions of the process; those that are kept go when calls need their room."""
+
+    def __init__(self, capacity: int, now: Callable[[], datetime]) -> None:
+        self._capacity = capacity
+        self._now = now
+        self._entries: OrderedDict[str, Cached] = OrderedDict()
+        self._large: OrderedDict[str, None] = OrderedDict()
+        self._weight = 0
+        self.room = Room(capacity + MOST_IN_USE, self._forget_large)
+
+    def get(self, task_id: str) -> Cached | None:
+        """The definition of a task that has not expired."""
+        entry = self._entries.get(task_id)
+        if entry is None:
+            return None
+        if entry.definition.expires <= self._now():
+            self.forget(task_id)
+            return None
+        self._entries.move_to_end(task_id)
+        if task_id in self._large:
+            self._large.move_to_end(task_id)
+        return entry
+
+    def put(self, definition: Definition, fingerprint: str, weight: int) -> None:
+        """Remembers a definition, and forgets those that were not used for longest if it gets too much.
+
+        A large one has taken its room before.
+        """
+        self.forget(definition.task_id)
+        self._entries[definition.task_id] = Cached(definition, fingerprint, weight)
+        self._weight += weight
+        if weight >= LARGE:
+            self._large[definition.task_id] = None
+        while self._weight > self._capacity and self._entries:
+            self.forget(next(iter(self._entries)))
+
+    def forget(self, task_id: str) -> None:
+        """Drops the definition of a task that is gone, or is another one by now."""
+        entry = self._entries.pop(task_id, None)
+        self._large.pop(task_id, None)
+        if entry is not None:
+            self._weight -= entry.memory
+
+    def _forget_large(self) -> bool:
+        """Forgets the large definition that was not used for longest; whether there was one."""
+        if self._large:
+            self.forget(next(iter(self._large)))
+            return True
+        return False

@@ -1,0 +1,201 @@
+"""Satisfies dependents: the bits of one dependent that come together are committed together (design 5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Self, TypeVar
+
+from shared.base.concurrency import together
+from shared.base.errors import ResourceNotFound
+from shared.queue.pools.rows import PoolStore
+from shared.queue.tasks import transitions
+from shared.queue.tasks.definition import satisfied_by
+from shared.queue.tasks.effects import AddPendingRow, Decision, NoDecision, PoolRow
+from shared.queue.tasks.executor import Executor, Stores
+from shared.queue.tasks.rows import Loaded
+from shared.queue.tasks.rules import State
+
+T = TypeVar("T")
+
+TRIED_FOR = timedelta(seconds=20)
+"""How long a lost race is tried again: the message has been received, and to put it again costs more."""
+
+
+class _NotListed(NoDecision):
+    """The dependent's definition lists none of the tasks: their edges do not count."""
+
+
+class PendingRows:
+    """Index rows of the runs that dependents of one page get, written together: they wait for each other."""
+
+    def __init__(self, pools: PoolStore) -> None:
+        self._pools = pools
+        self._expected = 0
+        self._waiting: dict[str, list[tuple[PoolRow, asyncio.Future[str | None]]]] = defaultdict(list)
+        self._writes: set[asyncio.Task[None]] = set()
+
+    def expect(self) -> RowToCome:
+        """Lets the others wait for one more dependent, which may get a run."""
+        self._expected += 1
+        return RowToCome(self)
+
+    async def add(self, task_queue_id: str, row: PoolRow) -> str | None:
+        """As `PoolStore.add_pending`, with the rows of all dependents that are being looked at."""
+        written: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._waiting[task_queue_id].append((row, written))
+        self.one_less()
+        return await written
+
+    async def add_alone(self, task_queue_id: str, row: PoolRow) -> str | None:
+        """Writes a row that comes after the others."""
+        return await self._pools.add_pending(task_queue_id, row)
+
+    def one_less(self) -> None:
+        """Writes what is there, when nothing more is to come."""
+        self._expected -= 1
+        if self._expected == 0 and self._waiting:
+            writing = asyncio.create_task(self._write(self._waiting))
+            self._waiting = defaultdict(list)
+            self._writes.add(writing)
+            writing.add_done_callback(self._writes.discard)
+
+    async def _write(self, by_pool: dict[str, list[tuple[PoolRow, asyncio.Future[str | None]]]]) -> None:
+        await together(*(self._write_pool(*each) for each in by_pool.items()))
+
+    async def _write_pool(self, task_queue_id: str, rows: list[tuple[PoolRow, asyncio.Future[str | None]]]) -> None:
+        futures = [written for _, written in rows]
+        try:
+            etags = await self._pools.add_pending_together(task_queue_id, [row for row, _ in rows])
+        except BaseException as error:
+            _fail(futures, error)
+        else:
+            for written, etag in zip(futures, etags, strict=True):
+                _answer(written, etag)
+
+
+class RowToCome:
+    """A dependent whose row the others wait for, until it is known whether there is one. A context manager."""
+
+    def __init__(self, rows: PendingRows) -> None:
+        self._rows = rows
+        self._is_open = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.none()
+
+    def none(self) -> None:
+        """Lets the others go on without this row: there is none, or it takes too long."""
+        if self._is_open:
+            self._is_open = False
+            self._rows.one_less()
+
+    async def add(self, task_queue_id: str, row: PoolRow) -> str | None:
+        """See `PendingRows.add`."""
+        if not self._is_open:
+            return await self._rows.add_alone(task_queue_id, row)
+        self._is_open = False
+        return await self._rows.add(task_queue_id, row)
+
+
+@dataclass(eq=False, slots=True)
+class _Bit:
+    required: str
+    state: State
+    row: RowToCome
+    exists: asyncio.Future[bool] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Dependents:
+    """Commits bits: one commit at a time for each dependent in this process. What comes meanwhile joins the next one.
+
+    Any number of required tasks may be resolved at about the same time, and each commit of the dependent makes all the
+    others lose their race. The first bit is never delayed.
+    """
+
+    def __init__(self, stores: Stores, executor: Executor) -> None:
+        self._stores = stores
+        self._executor = executor
+        self._queues: dict[str, list[_Bit]] = {}
+        self._rounds: set[asyncio.Task[None]] = set()
+
+    async def satisfy(self, dependent: str, required: str, state: State, row: RowToCome) -> bool:
+        """Notes with a dependent that a required task was resolved in that state, and waits until that is committed.
+
+        Returns whether there is such a dependent. Raises ServiceUnavailable, StorageUnavailable.
+        """
+        bit = _Bit(required, state, row)
+        queue = self._queues.get(dependent)
+        if queue is None:
+            self._queues[dependent] = [bit]
+            rounds = asyncio.create_task(self._commit_all(dependent))
+            self._rounds.add(rounds)
+            rounds.add_done_callback(self._rounds.discard)
+        else:
+            queue.append(bit)
+            row.none()
+        return await bit.exists
+
+    async def _commit_all(self, dependent: str) -> None:
+        """Round after round, until nothing is left."""
+        queue = self._queues[dependent]
+        while queue:
+            taken: list[_Bit] = []
+            try:
+                await self._commit(dependent, queue, taken)
+            except _NotListed:
+                _answer_all(taken, exists=True)
+            except ResourceNotFound:
+                _answer_all([*taken, *queue], exists=False)
+                queue.clear()
+            except BaseException as error:
+                _fail([bit.exists for bit in (*taken, *queue)], error)
+                queue.clear()
+            else:
+                _answer_all(taken, exists=True)
+        del self._queues[dependent]
+
+    async def _commit(self, dependent: str, queue: list[_Bit], taken: list[_Bit]) -> None:
+        """One round. Every attempt drains the queue; the next round starts from the row that this one committed."""
+        row, hint_id = queue[0].row, self._stores.runtime.slugid()
+
+        def decide(read: Loaded, now: datetime) -> Decision:
+            taken.extend(queue)
+            queue.clear()
+            satisfied = 0
+            for bit in taken:
+                satisfied |= satisfied_by(read.definition, {bit.required: bit.state})
+            if not satisfied:
+                raise _NotListed
+            decision = transitions.satisfy(read.task, now, hint_id, satisfied)
+            if not any(isinstance(effect, AddPendingRow) for effect in decision.ahead):
+                row.none()
+            return decision
+
+        ahead = self._stores.write_ahead(row.add)
+        await self._executor.run_unread(dependent, decide, ahead=ahead, at_least=TRIED_FOR)
+
+
+def _answer_all(bits: list[_Bit], *, exists: bool) -> None:
+    for bit in bits:
+        _answer(bit.exists, exists)
+
+
+def _answer(future: asyncio.Future[T], result: T) -> None:
+    """Unless the one who waited was cancelled."""
+    if not future.done():
+        future.set_result(result)
+
+
+def _fail(futures: list[asyncio.Future[T]], error: BaseException) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_exception(error)

@@ -1,0 +1,181 @@
+"""What is due: claim and deadline messages (design 4, 5), and events that could not be sent (design 2.5).
+
+Each handler may run twice; the second run finds it done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from shared.base.errors import ResourceNotFound, ServiceError
+from shared.base.protocol import ORPHAN_AFTER
+from shared.base.retrying import UNSENT_EVENTS
+from shared.queue.claims import ends as claim_ends
+from shared.queue.claims.ends import NotExpired
+from shared.queue.events import rules as announcements
+from shared.queue.events.failures import Breaker, EventsUnavailable
+from shared.queue.events.rules import Event, Exchange, TaskEvent
+from shared.queue.groups.check import GroupCheck
+from shared.queue.tasks import transitions
+from shared.queue.tasks.effects import Decision, NoDecision
+from shared.queue.tasks.executor import Executor, Stores
+from shared.queue.tasks.rows import Loaded
+from shared.queue.tasks.rules import Resolved
+from shared.telemetry.instruments import EVENTS_LOST
+
+log = logging.getLogger("taskcluster.events")
+
+LOOK_AGAIN = 30.0
+"""Seconds until such a message is looked at again."""
+
+
+class _NotDue(NoDecision):
+    def __init__(self, deadline: datetime | None) -> None:
+        super().__init__(str(deadline))
+        self.deadline = deadline
+
+
+class Timers:
+    """Handlers of the claim and deadline messages."""
+
+    def __init__(self, stores: Stores, executor: Executor, group_check: GroupCheck, deadline_delay: timedelta) -> None:
+        self._stores = stores
+        self._executor = executor
+        self._group_check = group_check
+        self._deadline_delay = deadline_delay
+
+    async def claim_due(self, task_id: str, run_id: int, put: datetime, started: datetime | None = None) -> None:
+        """Handles a claim message: ends the claim, if the status row says that takenUntil has passed, and looks after
+        the index row of one that came to nothing. `started` is None in messages of older versions of the app.
+
+        Raises StorageUnavailable.
+        """
+        spare_hint_id = self._stores.runtime.slugid()
+        try:
+            await self._executor.run(
+                task_id, lambda read, now: claim_ends.expire(read.task, run_id, put, now, spare_hint_id, started)
+            )
+        except ResourceNotFound:
+            return
+        except NotExpired as early:
+            if early.again is not None:
+                await self._stores.messages.put_claim(task_id, run_id, early.again, put, started=started)
+
+    async def deadline_due(self, task_id: str, task_group_id: str, scheduler_id: str, put: datetime) -> None:
+        """Handles a deadline message: resolves the task, or puts the message again while the deadline is ahead.
+
+        A message of a call that died, or was refused, may name a task that does not exist in that group: then the
+        group may have been waiting for it. Raises StorageUnavailable.
+        """
+        messages = self._stores.messages
+        now = self._stores.runtime.now()
+
+        def at_deadline(read: Loaded, now: datetime) -> Decision:
+            if read.task.task_group_id != task_group_id:
+                raise ResourceNotFound(f"task {task_id} is not of group {task_group_id}")
+            return self._at_deadline(read, now)
+
+        try:
+            await self._executor.run(task_id, at_deadline)
+        except ResourceNotFound:
+            if now - put < ORPHAN_AFTER:
+                again = now + timedelta(seconds=LOOK_AGAIN) - self._deadline_delay
+                await messages.put_deadline(task_id, task_group_id, scheduler_id, again, put)
+            else:
+                await self._group_check.check(task_group_id)
+        except _NotDue as early:
+            if early.deadline is not None:
+                await messages.put_deadline(task_id, task_group_id, scheduler_id, early.deadline, put)
+
+    def _at_deadline(self, read: Loaded, now: datetime) -> Decision:
+        task = read.task
+        if task.is_resolved:
+            decision = transitions.resolved_again(task, task.last_run_id, now)
+            was_ours = task.last_run.reason_resolved is Resolved.DEADLINE_EXCEEDED
+            return decision if was_ours else Decision(task=None, ahead=decision.ahead)
+        if task.deadline + self._deadline_delay > now:
+            raise _NotDue(task.deadline)
+        return transitions.end(task, Resolved.DEADLINE_EXCEEDED, now)
+
+
+SPREAD = 5.0
+"""Seconds over which the pointers of one pause come back."""
+
+
+class Postponed(ServiceError):
+    """The event's topic cannot be reached: not tried, or tried in vain. To be tried again after `delay` seconds."""
+
+    def __init__(self, delay: float) -> None:
+        super().__init__(f"for {delay:.0f} s")
+        self.delay = delay
+
+
+class _Outage:
+    """A topic that could not be reached, as this process has seen it."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        began = now()
+
+        def elapsed() -> float:
+            return (now() - began).total_seconds()
+
+        self.breaker = Breaker(elapsed, retries=UNSENT_EVENTS)
+        self.attempt = asyncio.Lock()
+
+
+class Redelivery:
+    """Sends what pointers in the `events` queue stand for.
+
+    While a topic cannot be reached all its pointers back off as one: after a pause a single one of them is tried, and
+    its outcome decides for the others. A pointer that meets the pause costs no request but the one that puts it back.
+    """
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._outages: dict[Exchange, _Outage] = {}
+
+    async def event_due(self, event: Event) -> None:
+        """Renders and publishes the event as of then. One of a claim that was given back is dropped. So is one of a
+        task that was deleted, also if its id is used again: it is lost, logged and counted.
+
+        Raises Postponed, StorageUnavailable; ValueError for an event that cannot have happened to its task.
+        """
+        outage = self._outages.get(event.exchange)
+        if outage is None:
+            await self._attempt(event)
+            return
+        self._refuse_during_pause(outage)
+        async with outage.attempt:
+            self._refuse_during_pause(outage)
+            with outage.breaker.attempt():
+                await self._attempt(event)
+
+    def _refuse_during_pause(self, outage: _Outage) -> None:
+        if left := outage.breaker.pause_left:
+            raise Postponed(self._delay(left))
+
+    async def _attempt(self, event: Event) -> None:
+        loaded = None
+        if isinstance(event, TaskEvent):
+            loaded = await self._stores.tasks.load(event.task_id)
+            if loaded is None or event.life not in ("", loaded.task.life):
+                text = "an event of %s is lost: its task was deleted while the topic could not be reached"
+                fields = {"action": "event_lost", "taskId": event.task_id, "runId": event.run_id}
+                self._stores.runtime.meter.add(EVENTS_LOST)
+                log.error(text, event.exchange.value, extra=fields)
+                return
+            if announcements.is_undone(event, loaded.task):
+                return
+        try:
+            await self._stores.announcer.publish(event, loaded)
+        except EventsUnavailable as failure:
+            outage = self._outages.setdefault(event.exchange, _Outage(self._stores.runtime.now))
+            outage.breaker.failed()
+            raise Postponed(self._delay(outage.breaker.pause_left)) from failure
+        self._outages.pop(event.exchange, None)
+
+    def _delay(self, left: float) -> float:
+        return left + self._stores.runtime.jitter() * SPREAD

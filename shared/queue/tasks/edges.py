@@ -1,0 +1,153 @@
+"""Edges from a required task to its dependents: in its partition, and in its group (design 3, 5).
+
+Edges in the partition of the task that others wait for, and the uploads beside them (design 3).
+
+Edges between tasks of one group, and what its member rows say of the tasks that a new one waits for (design 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from shared.base.concurrency import in_waves
+from shared.base.frozen import dataclass
+from shared.queue.artifacts.rows import Waiting, decode_waiting
+from shared.queue.groups.rows import STATE_COLUMNS, Unsettled, settled_state
+from shared.queue.tasks.rules import State
+from shared.store import keys
+from shared.store.interface import MAX_OPERATIONS, Create, Delete, Row, Storage, TransactionRefused, Upsert
+from shared.store.partitions import PageReader, rows_of
+
+
+class TaskEdges:
+    """Reads and writes edges of the Tasks table; those between tasks of one group are GroupEdges."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._tables = storage.tables
+
+    async def rewrite(self, required: str, dependent: str) -> str | None:
+        """Writes the edge "required unblocks dependent". The ETag if it is new, None if it existed: rewritten."""
+        key = keys.dependent(dependent)
+        try:
+            return (await self._tables.transact(keys.TASKS, required, [Create(key, {})]))[0]
+        except TransactionRefused:
+            await self._tables.transact(keys.TASKS, required, [Upsert(key, {})])
+            return None
+
+    async def remove(self, required: str, dependent: str, etag: str) -> None:
+        """Removes an edge if it is still as it was written or read."""
+        try:
+            await self._tables.transact(keys.TASKS, required, [Delete(keys.dependent(dependent), etag)])
+        except TransactionRefused:
+            return
+
+    async def page(self, required: str, *, start: str | None = None, limit: int) -> tuple[list[Row], str | None]:
+        """A page of edges out of a task in the order of taskId, and where the next one starts."""
+        first, last = keys.DEPENDENTS
+        return await self._range(required, start or first, last, limit)
+
+    async def page_with_uploads(
+        self, required: str, *, start: str | None = None, end: str | None = None, limit: int
+    ) -> tuple[list[Row], list[Waiting], str | None]:
+        """As `page`; after the last edge come the uploads that wait for their commit. `end` is not part of it."""
+        first, last = keys.EDGES_AND_UPLOADS
+        rows, resume = await self._range(required, start or first, end or last, limit)
+        uploads = [decode_waiting(row) for row in rows if row.key.startswith(keys.IS_UPLOAD)]
+        return rows[: len(rows) - len(uploads)], uploads, resume
+
+    async def _range(self, task_id: str, start: str, end: str, limit: int) -> tuple[list[Row], str | None]:
+        page = await self._tables.query(keys.TASKS, task_id, start=start, end=end, limit=limit)
+        return list(page.rows), page.resume
+
+
+_TRANSACTIONS = 8
+"""Transactions of edges sent side by side: all of them go to one partition."""
+_READS = 64
+"""Member rows read by themselves, side by side; more are read by range."""
+_WORTHWHILE = 16
+"""Rows that a page of a range must bring to be better than as many reads."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemberStates:
+    """What the member rows of a group say of some of its tasks."""
+
+    resolved: Mapping[str, State]
+    unknown: Sequence[str]
+    """Of these the status row decides."""
+
+
+class GroupEdges:
+    """Reads and writes edges in the partition of their group."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._tables = storage.tables
+
+    async def add(self, task_group_id: str, dependent: str, required: Sequence[str]) -> None:
+        """Writes edges that did not fit into the transaction of the member row, which has come before."""
+
+        async def write(some: Sequence[str]) -> None:
+            edges = [Upsert(keys.unblocks(task_id, dependent), {}) for task_id in some]
+            await self._tables.transact(keys.GROUPS, task_group_id, edges)
+
+        starts = range(0, len(required), MAX_OPERATIONS)
+        await in_waves(_TRANSACTIONS, write, [required[start : start + MAX_OPERATIONS] for start in starts])
+
+    async def page(
+        self, task_group_id: str, required: str, *, start: str | None = None, end: str | None = None, limit: int
+    ) -> tuple[list[Row], str | None]:
+        """A page of the edges out of a task in the order of taskId, and where the next one starts. `end` is not part
+        of it."""
+        first, last = keys.unblocked(required)
+        page = await self._tables.query(
+            keys.GROUPS, task_group_id, start=start or first, end=end or last, limit=limit, select=()
+        )
+        return list(page.rows), page.resume
+
+    def out_of(self, task_group_id: str, task_ids: Sequence[str]) -> PageReader[Row]:
+        """The edges out of these tasks, with those of others that lie between them."""
+        ranges = [keys.unblocked(task_id) for task_id in sorted(task_ids)]
+
+        async def read(start: str | None) -> tuple[Sequence[Row], str | None]:
+            page = await self._tables.query(
+                keys.GROUPS, task_group_id, start=start or ranges[0][0], end=ranges[-1][1], select=()
+            )
+            if page.resume is None:
+                return page.rows, None
+            following = next(first for first, end in ranges if end > page.resume)
+            return page.rows, max(page.resume, following)
+
+        return PageReader(read)
+
+    async def remove(self, task_group_id: str, edge: str, etag: str) -> None:
+        """Removes an edge if it is still as it was read."""
+        try:
+            await self._tables.transact(keys.GROUPS, task_group_id, [Delete(edge, etag)])
+        except TransactionRefused:
+            return
+
+    async def member_states(self, task_group_id: str, task_ids: Sequence[str]) -> MemberStates:
+        """What the member rows of these tasks say. An edge that counts on it must have been written before."""
+        remaining = sorted(task_ids)
+        rows: dict[str, Row | None] = {}
+        if len(remaining) > _READS:
+            start, end = keys.member(remaining[0]), f"{keys.member(remaining[-1])} "
+            pages = rows_of(self._tables, keys.GROUPS, task_group_id, start=start, end=end, select=STATE_COLUMNS)
+            async for page in pages:
+                members = {row.key: row for row in page}
+                passed = [each for each in remaining if pages.resume is None or keys.member(each) < pages.resume]
+                rows |= {each: members.get(keys.member(each)) for each in passed}
+                remaining = remaining[len(passed) :]
+                if len(passed) < _WORTHWHILE or len(remaining) <= _READS:
+                    break
+                pages.skip_to(keys.member(remaining[0]))
+
+        async def read(task_id: str) -> None:
+            rows[task_id] = await self._tables.get(keys.GROUPS, task_group_id, keys.member(task_id))
+
+        await in_waves(_READS, read, remaining)
+        states = {task_id: settled_state(row) for task_id, row in rows.items()}
+        return MemberStates(
+            resolved={task_id: state for task_id, state in states.items() if isinstance(state, State)},
+            unknown=[task_id for task_id, state in states.items() if state is Unsettled.UNKNOWN],
+        )

@@ -1,0 +1,249 @@
+"""What a transition asks for besides the commit of the status row. Data only; the executor carries it out (design 5).
+
+Write-ahead effects are put before the commit, the others follow it (design 2.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from datetime import datetime
+
+from shared.base.errors import ApiError, ServiceError
+from shared.base.frozen import dataclass
+from shared.base.priority import Priority
+from shared.queue.events.rules import TaskEvent
+from shared.queue.tasks.rules import MessageHandle, Run, State, Task
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutPending:
+    """A new pending message for a run. `visible` in the future makes it the lease of a claim; None means at once."""
+
+    task_queue_id: str
+    priority: Priority
+    task_id: str
+    run_id: int
+    hint_id: str
+    visible: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HoldPending:
+    """Move the pending message to `visible`, as one for `run_id`; None means at once.
+
+    When somebody else holds it, a new one with `spare_hint_id` takes its place.
+    """
+
+    handle: MessageHandle | None
+    task_queue_id: str
+    priority: Priority
+    task_id: str
+    run_id: int
+    hint_id: str
+    spare_hint_id: str
+    visible: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TakeLease:
+    """Hide the received message until takenUntil, as the one of the run after the claimed one.
+
+    If another process has received the message since, this claim is given up, and that process claims the run.
+    """
+
+    handle: MessageHandle = field(compare=False)
+    task_queue_id: str
+    task_id: str
+    run_id: int
+    hint_id: str
+    visible: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutClaim:
+    """A claim message, visible at takenUntil. With `started` it names the index row of its claim."""
+
+    task_id: str
+    run_id: int
+    taken_until: datetime
+    started: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MoveClaim:
+    """Move the claim message to a later takenUntil, or put a new one when it is lost."""
+
+    handle: MessageHandle | None
+    task_id: str
+    run_id: int
+    taken_until: datetime
+    started: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutDeadline:
+    """A deadline message, visible at deadline + delay."""
+
+    task_id: str
+    task_group_id: str
+    scheduler_id: str
+    deadline: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutResolved:
+    """A resolved message of a run."""
+
+    task_id: str
+    run_id: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolRow:
+    """Index row of a pending or running run in its pool's partition."""
+
+    state: State
+    scheduled: datetime
+    started: datetime | None = None
+    task_id: str
+    run_id: int
+    priority: Priority
+    deadline: datetime
+    """Of the task: a pending run past it does not count any more."""
+    worker_group: str = ""
+    worker_id: str = ""
+    claim_id: str = ""
+    """Of one claim alone; empty where any that is named by the other properties is meant."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AddPendingRow:
+    """Index a pending run in its pool."""
+
+    task_queue_id: str
+    row: PoolRow
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SetRowPriority:
+    """Note another band in the index row of a pending run."""
+
+    task_queue_id: str
+    row: PoolRow
+    """As it was, with the old priority."""
+    priority: Priority
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AddActive:
+    """Count the task as unresolved in its group, in this generation."""
+
+    task_group_id: str
+    task_id: str
+    generation: int
+
+
+Ahead = (
+    PutPending
+    | HoldPending
+    | TakeLease
+    | PutClaim
+    | MoveClaim
+    | PutDeadline
+    | PutResolved
+    | AddPendingRow
+    | SetRowPriority
+    | AddActive
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RemoveMessage:
+    """Remove a message; that it is gone or held by somebody is as good."""
+
+    handle: MessageHandle
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShowPending:
+    """Make the lease visible, at once or at that time, as the message of a run that is pending now; when it is held, it
+    appears by itself later."""
+
+    handle: MessageHandle
+    task_queue_id: str
+    task_id: str
+    run_id: int
+    hint_id: str
+    visible: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangePoolRows:
+    """Replace index rows of a pool. A row to remove may be missing."""
+
+    task_queue_id: str
+    remove: tuple[PoolRow, ...] = ()
+    add: tuple[PoolRow, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReturnRow:
+    """The index row of a claim that came to nothing gives way to that of the pending run, if one is pending: in one
+    transaction or, where the claim has no row, not at all."""
+
+    task_queue_id: str
+    claimed: PoolRow
+    pending: PoolRow | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RewriteMember:
+    """Change the ETag of the task's row in its group: no other row shows a listing that the status has changed."""
+
+    task_group_id: str
+    task_id: str
+
+
+After = RemoveMessage | ShowPending | ChangePoolRows | ReturnRow | RewriteMember
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """The outcome of a transition. `task` is the state to commit; None when nothing changes (an idempotent repeat)."""
+
+    task: Task | None
+    ahead: tuple[Ahead, ...] = ()
+    after: tuple[tuple[After, ...], ...] = ()
+    """Steps: what is in one runs in parallel, and each starts when the one before is done."""
+    events: tuple[TaskEvent, ...] = field(default=())
+    refusal: ApiError | None = None
+    """Raised when all is done: the call is refused, but what it finds done may have yet to be announced."""
+
+
+class NoDecision(ServiceError):
+    """A transition finds that it is not its turn; nothing changes."""
+
+
+def row_of(task: Task, run_id: int) -> PoolRow:
+    """The index row that a run of the task has, or had last."""
+    run: Run = task.runs[run_id]
+    if run.started is None:
+        return PoolRow(
+            state=State.PENDING,
+            scheduled=run.scheduled,
+            task_id=task.task_id,
+            run_id=run_id,
+            priority=task.priority,
+            deadline=task.deadline,
+        )
+    return PoolRow(
+        state=State.RUNNING,
+        scheduled=run.scheduled,
+        started=run.started,
+        task_id=task.task_id,
+        run_id=run_id,
+        priority=task.priority,
+        deadline=task.deadline,
+        worker_group=run.worker_group or "",
+        worker_id=run.worker_id or "",
+    )

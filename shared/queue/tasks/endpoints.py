@@ -1,0 +1,337 @@
+"""Endpoints that define, read and move tasks: rows and handlers (contract 2.1, 2.2, 3.1, 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from shared.api.endpoint import Call, Endpoint
+from shared.api.scopes import Params
+from shared.auth import audit
+from shared.auth.audit import Entry
+from shared.base.dates import a_year_after, format_date, parse_date
+from shared.base.errors import InputError
+from shared.base.priority import PRIORITIES, at_least
+from shared.queue.services import TaskServices
+from shared.queue.tasks.definition import Definition
+from shared.queue.tasks.models import ChangeTaskPriorityRequest, CreateTaskRequest, TaskResponse, TaskStatusResponse
+from shared.queue.tasks.rows import Loaded
+
+
+def complete_definition(task_id: str, request: CreateTaskRequest) -> Definition:
+    """The definition with every field filled in. Raises InputError for a task queue that contradicts itself."""
+    body: dict[str, Any] = request.model_dump(mode="json", exclude={"payload", "extra"})
+    # These may hold very much: they are passed on as they are.
+    body |= {"payload": request.payload, "extra": request.extra}
+    task_queue_id = _task_queue_id(request)
+    provisioner_id, worker_type = task_queue_id.split("/", 1)
+    body |= {"taskQueueId": task_queue_id, "provisionerId": provisioner_id, "workerType": worker_type}
+    body["taskGroupId"] = request.taskGroupId or task_id
+    body["expires"] = request.expires or _default_expires(request.deadline)
+    return Definition(task_id=task_id, body=body)
+
+
+def _task_queue_id(request: CreateTaskRequest) -> str:
+    joined = f"{request.provisionerId}/{request.workerType}" if request.provisionerId and request.workerType else None
+    task_queue_id = request.taskQueueId or joined
+    if task_queue_id is None:
+        raise InputError("either `taskQueueId`, or `provisionerId` and `workerType` must be given")
+    if joined is not None and joined != task_queue_id:
+        raise InputError("`taskQueueId` must be `provisionerId`/`workerType`")
+    return task_queue_id
+
+
+def _default_expires(deadline: str) -> str:
+    try:
+        return format_date(a_year_after(parse_date(deadline)))
+    except ValueError:
+        raise InputError("`deadline` is too far in the future") from None
+
+
+async def task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+    """The definition."""
+    return await services.lifecycle.definition(call.params["taskId"])
+
+
+async def status(services: TaskServices, call: Call) -> Mapping[str, Any]:
+    """The status."""
+    found = await services.lifecycle.status(call.params["taskId"])
+    return {"status": found.as_json()}
+
+
+async def create_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+    """createTask: the definition has to be complete before it can be authorised."""
+    definition = complete_definition(call.params["taskId"], call.payload(CreateTaskRequest))
+    await call.authorise(_definition_params(definition))
+    created = await services.create_task(definition)
+    return {"status": created.as_json()}
+
+
+async def define_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+    """defineTask: as createTask, of a task that waits for itself."""
+    task_id = call.params["taskId"]
+    definition = complete_definition(task_id, call.payload(CreateTaskRequest))
+    if task_id not in definition.dependencies:
+        body = {**definition.body, "dependencies": [task_id, *definition.dependencies]}
+        definition = Definition(task_id=task_id, body=body)
+    await call.authorise(_definition_params(definition))
+    created = await services.create_task(definition)
+    return {"status": created.as_json()}
+
+
+async def schedule_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+    """scheduleTask."""
+    read = await _authorised(services, call)
+    async with _noted(services, call, read, "scheduled") as entry:
+        return {"status": (await services.lifecycle.schedule(read, entry)).as_json()}
+
+
+async def rerun_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+    """rerunTask."""
+    read = await _authorised(services, call)
+    async with _noted(services, call, read, "rerun") as entry:
+        return {"status": (await services.lifecycle.rerun(read, entry)).as_json()}
+
+
+async def cancel_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+    """cancelTask."""
+    read = await _authorised(services, call)
+    async with _noted(services, call, read, "canceled") as entry:
+        return {"status": (await services.lifecycle.cancel(read, entry)).as_json()}
+
+
+async def change_task_priority(services: TaskServices, call: Call) -> Mapping[str, Any]:
+    """changeTaskPriority."""
+    read = await _authorised(services, call)
+    priority = call.payload(ChangeTaskPriorityRequest).newPriority
+    async with _noted(services, call, read, "priority changed", f"to {priority}") as entry:
+        return {"status": (await services.lifecycle.change_priority(read, priority, entry)).as_json()}
+
+
+async def _authorised(services: TaskServices, call: Call) -> Loaded:
+    """The task that the call is about; its stored properties decide who may make it (contract 1.5, H)."""
+    read = await services.lifecycle.known(call.params["taskId"])
+    await call.authorise(
+        {
+            "schedulerId": read.task.scheduler_id,
+            "taskGroupId": read.task.task_group_id,
+            "projectId": read.task.project_id,
+            "taskQueueId": read.task.task_queue_id,
+        }
+    )
+    return read
+
+
+@asynccontextmanager
+async def _noted(
+    services: TaskServices, call: Call, read: Loaded, action: str, detail: str = ""
+) -> AsyncIterator[Entry]:
+    subject = audit.task(read.task.task_id, read.task.task_group_id)
+    async with services.audit.entry(subject, action, (await call.caller()).client_id, detail) as entry:
+        await entry.begin()
+        yield entry
+
+
+def _definition_params(definition: Definition) -> Params:
+    provisioner_id, worker_type = definition.task_queue_id.split("/", 1)
+    return {
+        "scopes": definition.scopes,
+        "routes": definition.routes,
+        "projectId": definition.project_id,
+        "schedulerId": definition.scheduler_id,
+        "taskGroupId": definition.task_group_id,
+        "priorities": at_least(definition.priority),
+        "isLowest": definition.priority == PRIORITIES[-1],
+        "provisionerId": provisioner_id,
+        "workerType": worker_type,
+    }
+
+
+CREATION_SCOPES = {
+    "AllOf": [
+        {"for": "scope", "in": "scopes", "each": "<scope>"},
+        {"for": "route", "in": "routes", "each": "queue:route:<route>"},
+        "queue:create-task:project:<projectId>",
+        "queue:scheduler-id:<schedulerId>",
+        {
+            "AnyOf": [
+                {
+                    "for": "priority",
+                    "in": "priorities",
+                    "each": "queue:create-task:<priority>:<provisionerId>/<workerType>",
+                }
+            ]
+        },
+    ]
+}
+
+DEFINITION_SCOPES = {
+    "AllOf": [
+        {"for": "scope", "in": "scopes", "each": "<scope>"},
+        {"for": "route", "in": "routes", "each": "queue:route:<route>"},
+        {
+            "AnyOf": [
+                {
+                    "AllOf": [
+                        "queue:scheduler-id:<schedulerId>",
+                        {
+                            "AnyOf": [
+                                {
+                                    "for": "priority",
+                                    "in": "priorities",
+                                    "each": "queue:create-task:<priority>:<provisionerId>/<workerType>",
+                                }
+                            ]
+                        },
+                    ]
+                },
+                {
+                    "if": "isLowest",
+                    "then": {
+                        "AnyOf": [
+                            "queue:define-task:<provisionerId>/<workerType>",
+                            "queue:create-task:<provisionerId>/<workerType>",
+                            {
+                                "AllOf": [
+                                    "queue:define-task:<provisionerId>/<workerType>",
+                                    "queue:task-group-id:<schedulerId>/<taskGroupId>",
+                                ]
+                            },
+                        ]
+                    },
+                },
+            ]
+        },
+    ]
+}
+"""As defineTask asked for them until 2020 (contract 2.2)."""
+
+
+def _moving(verb: str) -> dict[str, object]:
+    """What schedule, rerun and cancel need: the same three branches."""
+    return {
+        "AnyOf": [
+            f"queue:{verb}-task:<schedulerId>/<taskGroupId>/<taskId>",
+            f"queue:{verb}-task-in-project:<projectId>",
+            {"AllOf": [f"queue:{verb}-task", "assume:scheduler-id:<schedulerId>/<taskGroupId>"]},
+        ]
+    }
+
+
+ENDPOINTS: tuple[Endpoint[TaskServices], ...] = (
+    Endpoint(
+        name="task",
+        method="GET",
+        route="/task/<taskId>",
+        handler=task,
+        title="Get Task Definition",
+        description="Returns the definition of a task, as it was created, with every default filled in.",
+        category="Tasks",
+        scopes="queue:get-task:<taskId>",
+        output=TaskResponse,
+        output_schema="task",
+    ),
+    Endpoint(
+        name="status",
+        method="GET",
+        route="/task/<taskId>/status",
+        handler=status,
+        title="Get task status",
+        description="Returns the status of a task: its state and its runs.",
+        category="Tasks",
+        scopes="queue:status:<taskId>",
+        output=TaskStatusResponse,
+        output_schema="task-status-response",
+    ),
+    Endpoint(
+        name="createTask",
+        method="PUT",
+        route="/task/<taskId>",
+        handler=create_task,
+        title="Create New Task",
+        description="Creates a task; it is scheduled as soon as its dependencies are satisfied. The same request "
+        "may be sent again: for an equal definition the present status is returned, another definition "
+        "is a conflict.",
+        category="Tasks",
+        scopes=CREATION_SCOPES,
+        input=CreateTaskRequest,
+        input_schema="create-task-request",
+        output=TaskStatusResponse,
+        output_schema="task-status-response",
+    ),
+    Endpoint(
+        name="scheduleTask",
+        method="POST",
+        route="/task/<taskId>/schedule",
+        handler=schedule_task,
+        title="Schedule Defined Task",
+        description="Schedules an unscheduled task, whatever its dependencies. A task with runs is not changed.",
+        category="Tasks",
+        scopes=_moving("schedule"),
+        output=TaskStatusResponse,
+        output_schema="task-status-response",
+    ),
+    Endpoint(
+        name="rerunTask",
+        method="POST",
+        route="/task/<taskId>/rerun",
+        handler=rerun_task,
+        title="Rerun a Resolved Task",
+        description="Gives a resolved or unscheduled task another run and its full number of retries. A pending or "
+        "running task is not changed.",
+        category="Tasks",
+        scopes=_moving("rerun"),
+        output=TaskStatusResponse,
+        output_schema="task-status-response",
+    ),
+    Endpoint(
+        name="cancelTask",
+        method="POST",
+        route="/task/<taskId>/cancel",
+        handler=cancel_task,
+        title="Cancel Task",
+        description="Resolves an unresolved task as `exception` with reason `canceled`. A resolved task is not "
+        "changed.",
+        category="Tasks",
+        scopes=_moving("cancel"),
+        output=TaskStatusResponse,
+        output_schema="task-status-response",
+    ),
+    Endpoint(
+        name="changeTaskPriority",
+        method="POST",
+        route="/task/<taskId>/priority",
+        handler=change_task_priority,
+        title="Change Task Priority",
+        description="Changes the priority of a task that has not been resolved yet.",
+        category="Tasks",
+        scopes={
+            "AnyOf": [
+                "queue:change-task-priority:<taskId>",
+                "queue:change-task-priority-in-queue:<taskQueueId>",
+            ]
+        },
+        input=ChangeTaskPriorityRequest,
+        input_schema="change-task-priority-request",
+        output=TaskStatusResponse,
+        output_schema="task-status-response",
+        stability="experimental",
+    ),
+    Endpoint(
+        name="defineTask",
+        method="POST",
+        route="/task/<taskId>/define",
+        handler=define_task,
+        title="Define Task",
+        description="Creates a task that waits for itself, and so stays unscheduled until it is scheduled by a call. "
+        "Kept for clients from before 2020; use createTask with a dependency on the task itself.",
+        category="Tasks",
+        scopes=DEFINITION_SCOPES,
+        input=CreateTaskRequest,
+        input_schema="create-task-request",
+        output=TaskStatusResponse,
+        output_schema="task-status-response",
+        stability="deprecated",
+    ),
+)

@@ -1,0 +1,328 @@
+"""Carries decisions out in the one order that is crash-safe: ahead, commit, after, announce (design 2, 5).
+
+What was written ahead is rolled back only when the commit is known not to have happened. A commit without an answer, or
+in doubt, leaves it: if the commit did not happen, readers recognise the orphans.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import field
+from datetime import datetime, timedelta
+from typing import Protocol, assert_never
+
+from shared.base.concurrency import both, together
+from shared.base.errors import ApiError, ResourceNotFound, ServiceUnavailable
+from shared.base.frozen import dataclass
+from shared.base.protocol import RESOLVED_DELAY
+from shared.queue.events.announcer import Announcer
+from shared.queue.groups.store import GroupStore
+from shared.queue.pools.rows import PoolStore
+from shared.queue.tasks.ahead import AddRow, FirstTries, WriteAhead
+from shared.queue.tasks.codec import PackedDefinition
+from shared.queue.tasks.definition import Definition
+from shared.queue.tasks.edges import GroupEdges
+from shared.queue.tasks.effects import (
+    After,
+    Ahead,
+    ChangePoolRows,
+    Decision,
+    NoDecision,
+    RemoveMessage,
+    ReturnRow,
+    RewriteMember,
+    ShowPending,
+)
+from shared.queue.tasks.known import KnownTasks
+from shared.queue.tasks.messages import Messages
+from shared.queue.tasks.rows import CommitInDoubt, CommitLost, Loaded, TaskStore
+from shared.queue.tasks.rules import Resolved, Run, State, Task
+from shared.runtime import Runtime, attempts
+from shared.store.interface import ReceiptLost
+from shared.telemetry.instruments import COMPLETED, EXCEPTION, FAILED, TIMER_LATENESS, WAITING
+from shared.telemetry.meter import Meter
+
+log = logging.getLogger("taskcluster.tasks")
+
+
+def note_transition(meter: Meter, before: Task | None, after: Task) -> None:
+    """To be called once for each commit; `before` is the task that it was decided on, None for a new one."""
+    for run_id, run in enumerate(after.runs):
+        known = before is not None and run_id <= before.last_run_id
+        was = before.runs[run_id].state if before is not None and known else State.UNSCHEDULED
+        if run.state is was:
+            continue
+        reason = run.reason_resolved.value if run.reason_resolved else run.reason_created.value
+        log.info(
+            "run %d of task %s is %s: %s",
+            run_id,
+            after.task_id,
+            run.state.value,
+            reason,
+            extra={
+                "action": f"run_{run.state.value}",
+                "taskId": after.task_id,
+                "runId": run_id,
+                "taskQueueId": after.task_queue_id,
+                "reason": reason,
+            },
+        )
+        if run.state.is_resolved:
+            _count(meter, after, run)
+        elif run.state is State.RUNNING and run.started is not None:
+            waited = (run.started - run.scheduled).total_seconds()
+            meter.record(WAITING, waited, *after.task_queue_id.split("/", 1))
+
+
+def _count(meter: Meter, task: Task, run: Run) -> None:
+    assert run.reason_resolved is not None, "a resolved run has a reason"
+    provisioner_id, worker_type = task.task_queue_id.split("/", 1)
+    if run.state is State.COMPLETED:
+        meter.add(COMPLETED, provisioner_id, worker_type)
+        return
+    counter = FAILED if run.state is State.FAILED else EXCEPTION
+    meter.add(counter, provisioner_id, worker_type, run.reason_resolved.value)
+    if run.resolved is None:
+        return
+    if run.reason_resolved is Resolved.CLAIM_EXPIRED and run.taken_until is not None:
+        meter.record(TIMER_LATENESS, (run.resolved - run.taken_until).total_seconds(), "claim")
+    elif run.reason_resolved is Resolved.DEADLINE_EXCEEDED:
+        meter.record(TIMER_LATENESS, (run.resolved - task.deadline).total_seconds(), "deadline")
+
+
+Decide = Callable[[Loaded, datetime], Decision]
+"""A transition applied to a task as read. Raises ApiError to refuse."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stores:
+    """What use-cases read and write."""
+
+    tasks: TaskStore
+    groups: GroupStore
+    edges: GroupEdges
+    """Between tasks of one group; those between groups are in `tasks`."""
+    pools: PoolStore
+    messages: Messages
+    announcer: Announcer
+    runtime: Runtime
+    known: KnownTasks = field(default_factory=KnownTasks)
+
+    def write_ahead(self, add_row: AddRow | None = None, resolved_in: timedelta = RESOLVED_DELAY) -> WriteAhead:
+        """An empty account of what a call writes ahead; `add_row` indexes pending runs together with others."""
+        add_row = add_row or self.pools.add_pending
+        return WriteAhead(self.messages, self.pools, self.groups, self.runtime, add_row, resolved_in)
+
+
+class Follower(Protocol):
+    """Follows up resolutions that were committed, as `usecases.following` does."""
+
+    def delay(self) -> timedelta:
+        """How long the resolved message is hidden meanwhile."""
+        ...
+
+    def begin(self, task: Task, effects: Sequence[Ahead], ahead: WriteAhead) -> None:
+        """Begins with what was committed, if it is a resolution; nobody waits for it."""
+        ...
+
+
+class Executor:
+    """Runs one transition of one task."""
+
+    def __init__(self, stores: Stores, follower: Follower | None = None) -> None:
+        """Without a follower, resolutions are left to their messages."""
+        self._stores = stores
+        self._follower = follower
+        self._runtime = stores.runtime
+        self._first_tries = FirstTries()
+
+    def write_ahead(self) -> WriteAhead:
+        """An empty account of what a call writes ahead."""
+        if self._follower is None:
+            return self._stores.write_ahead()
+        return self._stores.write_ahead(resolved_in=self._follower.delay())
+
+    async def run(self, task_id: str, decide: Decide, *, beside_read: Sequence[Ahead] = ()) -> Loaded:
+        """Reads the task, decides, and carries the decision out; returns the task as it is then.
+
+        `beside_read` is what every outcome but a refusal needs, put while the task is being read.
+        Raises ResourceNotFound, what `decide` raises, ServiceUnavailable, StorageUnavailable.
+        """
+        ahead = self.write_ahead()
+        read, _ = await both(self._stores.tasks.load(task_id), ahead.ensure(beside_read))
+        if read is None:
+            await ahead.withdraw()
+            raise ResourceNotFound(f"task {task_id} does not exist")
+        return await self.carry_out(read, decide, ahead)
+
+    async def run_unread(
+        self,
+        task_id: str,
+        decide: Decide,
+        *,
+        beside_read: Sequence[Ahead] = (),
+        ahead: WriteAhead | None = None,
+        at_least: timedelta = timedelta(0),
+    ) -> Loaded:
+        """As `run`, but first tries to commit on the task as this process has committed it last (design 2.8).
+
+        Only for calls that are authorised by what never changes, and whose repeat is recognised: where the outcome of
+        the first try is in doubt, the call is decided again, as if it had been sent again.
+        """
+        ahead = ahead or self.write_ahead()
+        last = self._stores.tasks.last_committed(task_id)
+        read: Loaded | None = None
+        if last is not None and self._first_tries.are_worth_it:
+            try:
+                done = await self._try_unread(last, decide, ahead)
+            except CommitLost as lost:
+                read = lost.latest
+            except CommitInDoubt:
+                ahead.leave()
+            else:
+                if done is not None:
+                    self._first_tries.note(succeeds=True)
+                    return await self._finish(*done, ahead)
+        if read is None:
+            read, _ = await both(self._stores.tasks.load(task_id), ahead.ensure(beside_read))
+        if last is not None:
+            self._first_tries.note(succeeds=read is not None and read.etag == last.etag)
+        if read is None:
+            await ahead.withdraw()
+            raise ResourceNotFound(f"task {task_id} does not exist")
+        return await self.carry_out(read, decide, ahead, at_least=at_least)
+
+    async def _try_unread(self, last: Loaded, decide: Decide, ahead: WriteAhead) -> tuple[Loaded, Decision] | None:
+        """Commits what is decided on a task that may have changed; None where only a read can tell what to answer.
+
+        That is a refusal, that nothing is to be changed, and that somebody else holds a message.
+        Raises CommitLost, CommitInDoubt, ServiceUnavailable, StorageUnavailable.
+        """
+        try:
+            decision = decide(last, self._runtime.now())
+        except (ApiError, NoDecision):
+            return None
+        if decision.task is None:
+            return None
+        try:
+            await ahead.ensure(decision.ahead, replaces_lost=False)
+        except ReceiptLost:
+            return None
+        committed = await self._commit(last, decision, ahead)
+        await self._note(last, decision, ahead)
+        return committed, decision
+
+    async def carry_out(
+        self, read: Loaded, decide: Decide, ahead: WriteAhead, *, at_least: timedelta = timedelta(0)
+    ) -> Loaded:
+        """As `run`, for a task that was read already. Lost races are tried again for `at_least` so long."""
+        return await self._finish(*await self.commit(read, decide, ahead, at_least=at_least), ahead)
+
+    async def _finish(self, committed: Loaded, decision: Decision, ahead: WriteAhead) -> Loaded:
+        await self.follow_up(committed, decision)
+        if self._follower is not None:
+            self._follower.begin(committed.task, decision.ahead, ahead)
+        if decision.refusal is not None:
+            raise decision.refusal
+        return committed
+
+    async def commit(
+        self, read: Loaded, decide: Decide, ahead: WriteAhead, *, at_least: timedelta = timedelta(0)
+    ) -> tuple[Loaded, Decision]:
+        """Decides and commits, again when a race is lost; what is ahead of a refused call is rolled back.
+
+        Returns the task as this commit has left it. Raises what `decide` raises, ReceiptLost, ResourceNotFound,
+        ServiceUnavailable, StorageUnavailable.
+        """
+        async for attempt in attempts(self._runtime, at_least=at_least):
+            if attempt:
+                latest = await self._stores.tasks.load_again(read)
+                if latest is None:
+                    await ahead.withdraw()
+                    raise ResourceNotFound(f"task {read.task.task_id} does not exist")
+                read = latest
+            try:
+                decision = decide(read, self._runtime.now())
+                await ahead.ensure(decision.ahead)
+            except (ApiError, NoDecision, ReceiptLost):
+                await ahead.withdraw()
+                raise
+            try:
+                committed = await self._commit(read, decision, ahead)
+            except CommitLost:
+                continue
+            await self._note(read, decision, ahead)
+            return committed, decision
+        await ahead.withdraw()
+        raise ServiceUnavailable(f"task {read.task.task_id} is contended; send the call again")
+
+    async def commit_once(self, read: Loaded, decision: Decision, ahead: WriteAhead) -> Loaded:
+        """Commits what was decided on a task as read; what is ahead of a lost race stays.
+
+        Raises CommitLost, CommitInDoubt, ServiceUnavailable, StorageUnavailable.
+        """
+        committed = await self._commit(read, decision, ahead)
+        await self._note(read, decision, ahead)
+        return committed
+
+    async def create(
+        self, decision: Decision, definition: Definition, packed: PackedDefinition, ahead: WriteAhead
+    ) -> Loaded:
+        """Carries out the decision to create a task: there is nothing to read, and a lost race is for the caller.
+
+        Raises TaskExists, CommitInDoubt, ServiceUnavailable, StorageUnavailable.
+        """
+        assert decision.task is not None, "a task is created"
+        await ahead.ensure(decision.ahead)
+        ahead.refuse_late_commit()
+        task = ahead.in_force(decision.task, decision.ahead)
+        created = await self._stores.tasks.create(definition, packed, task)
+        note_transition(self._runtime.meter, None, task)
+        await self.follow_up(created, decision)
+        return created
+
+    async def follow_up(self, committed: Loaded, decision: Decision) -> None:
+        """Everything after the commit; the events go out beside the first step, before any later one."""
+        first, *later = decision.after or ((),)
+        announced = self._stores.announcer.announce(decision.events, committed)
+        await together(announced, *(self._carry_out(effect) for effect in first))
+        for step in later:
+            await together(*(self._carry_out(effect) for effect in step))
+
+    async def _commit(self, read: Loaded, decision: Decision, ahead: WriteAhead) -> Loaded:
+        if decision.task is None:
+            return read
+        ahead.refuse_late_commit()
+        return await self._stores.tasks.commit(read, ahead.in_force(decision.task, decision.ahead))
+
+    async def _note(self, read: Loaded, decision: Decision, ahead: WriteAhead) -> None:
+        """After a commit: counts it, and rolls back what an earlier attempt alone has needed."""
+        if decision.task is not None:
+            note_transition(self._runtime.meter, read.task, decision.task)
+            if decision.task.is_resolved:
+                self._stores.known.note(decision.task)
+        await ahead.withdraw(keep=decision.ahead)
+
+    async def _carry_out(self, effect: After) -> None:
+        match effect:
+            case RemoveMessage():
+                await self._stores.messages.remove(effect.handle)
+            case ShowPending():
+                await self._show_pending(effect)
+            case ChangePoolRows():
+                await self._stores.pools.change([effect], effect.task_queue_id)
+            case ReturnRow():
+                await self._stores.pools.give_back(effect)
+            case RewriteMember():
+                await self._stores.groups.rewrite_member(effect.task_group_id, effect.task_id)
+            case _:
+                assert_never(effect)
+
+    async def _show_pending(self, effect: ShowPending) -> None:
+        try:
+            await self._stores.messages.move_pending(
+                effect.handle, effect.task_queue_id, effect.task_id, effect.run_id, effect.hint_id, effect.visible
+            )
+        except ReceiptLost:
+            return  # the call that holds the lease lets it go, or it becomes visible at takenUntil

@@ -1,0 +1,89 @@
+"""Follows a resolution up in the process that has committed it, with its message as the backup (design 5)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+
+from shared.base.errors import ServiceUnavailable
+from shared.base.protocol import FOLLOWED_DELAY, RESOLVED_DELAY
+from shared.queue.tasks.ahead import WriteAhead
+from shared.queue.tasks.effects import Ahead, PutResolved
+from shared.queue.tasks.executor import Stores
+from shared.queue.tasks.internal_messages import ResolvedMessage
+from shared.queue.tasks.resolution import Resolution
+from shared.queue.tasks.rules import MessageHandle, Task
+from shared.store.interface import StorageUnavailable
+
+log = logging.getLogger("taskcluster.resolution")
+
+_WAITING = 8
+"""How many resolutions may wait for each one that is under way."""
+_LEFT = {"action": "resolution_left"}
+
+
+class Following:
+    """Does the work of a resolved message right after the call that has committed, and then removes the message.
+
+    Nobody waits for it, and the platform does not know of it: it may end the process, or stop it for a while. So it is
+    no more than a handler that came early: whatever it leaves undone, the message has done. No more than `at_once` go
+    on at a time; those that would wait for too long are left to their messages.
+    """
+
+    def __init__(self, resolution: Resolution, stores: Stores, at_once: int) -> None:
+        """`at_once` may be 0: then all is left to the messages."""
+        self._resolution = resolution
+        self._stores = stores
+        self._most = at_once * (1 + _WAITING)
+        self._places = asyncio.Semaphore(at_once)
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def delay(self) -> timedelta:
+        """How long the message of a resolution that is about to be committed is hidden."""
+        return FOLLOWED_DELAY if len(self._under_way) < self._most else RESOLVED_DELAY
+
+    def begin(self, task: Task, effects: Sequence[Ahead], ahead: WriteAhead) -> None:
+        """Follows up what was committed, if it is a resolution and there is room. Returns at once."""
+        if not task.is_resolved or len(self._under_way) >= self._most:
+            return
+        for effect in effects:
+            if isinstance(effect, PutResolved) and (handle := ahead.handle(effect)) is not None:
+                message = ResolvedMessage(task_id=effect.task_id, run_id=effect.run_id, put=self._stores.runtime.now())
+                following = asyncio.create_task(self._follow(message, handle))
+                self._under_way.add(following)
+                following.add_done_callback(self._under_way.discard)
+
+    async def _follow(self, message: ResolvedMessage, handle: MessageHandle) -> None:
+        async with self._places:
+            if self._stores.runtime.now() - message.put > FOLLOWED_DELAY / 2:
+                return
+            fields: dict[str, str | int] = {"taskId": message.task_id, "runId": message.run_id}
+            with self._stores.runtime.tracer.span("resolved", "internal", fields) as span:
+                is_done = await self._is_done(message, handle)
+                span.note({"outcome": "done" if is_done else "left"})
+
+    async def _is_done(self, message: ResolvedMessage, handle: MessageHandle) -> bool:
+        """False where it is left to the message."""
+        try:
+            await self._resolution.resolved_due(message)
+            await self._stores.messages.remove(handle)
+        except (StorageUnavailable, ServiceUnavailable) as failure:
+            reason = type(failure).__name__
+            log.warning("the resolution of task %s is left to its message: %s", message.task_id, reason, extra=_LEFT)
+            return False
+        except Exception:
+            log.exception("the resolution of task %s is left to its message", message.task_id, extra=_LEFT)
+            return False
+        return True
+
+    async def finish(self, seconds: float) -> None:
+        """Waits until nothing is under way, up to `seconds`; what is left is cancelled, and done by its message."""
+        if not self._under_way:
+            return
+        _, left = await asyncio.wait(self._under_way, timeout=seconds)
+        for each in left:
+            each.cancel()
+        if left:
+            await asyncio.wait(left)

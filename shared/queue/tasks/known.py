@@ -1,0 +1,196 @@
+"""What a process knows of tasks without reading them: the status that it saw last, and the rows that vouch for it.
+
+Of an unresolved task that it has committed last it knows all, so that the next commit needs no read (design 2.8).
+
+A status may be shown again for a second after it was seen. That of a task that is neither running nor resolved may be
+shown for longer, as long as rows that a range query brings along are unchanged (design 11): the member row in the
+group, and for a pending run the index row in its pool. Each row's ETag is kept with a
+sequence number: a row proves that a status is current only if the row was read first.
+
+What a process remembers of tasks that exist, so that createTask need not read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field, replace
+from datetime import datetime, timedelta
+
+from shared.base import remembered
+from shared.base.frozen import dataclass
+from shared.base.memo import Memo
+from shared.queue.tasks.rules import MessageHandles, Task
+
+FRESH = timedelta(seconds=1)
+"""How long a status that was seen may be shown without another look."""
+VOUCHED_FOR = timedelta(minutes=5)
+"""How long it may be shown while the rows that vouch for it are unchanged; then the task is read again.
+
+It bounds what a call can leave behind that died between its commit and the rows that follow it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When something was begun: its place in the order of what this process did, and the time."""
+
+    order: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    etag: str = ""
+    order: int = 0
+
+
+_NEVER = _Seen()
+
+
+@dataclass(eq=False, slots=True)
+class Known:
+    """What is known of one task."""
+
+    task: Task | None = None
+    """As last seen, without what only the task's own calls need; None when only its rows were seen."""
+    since: Moment | None = None
+    """When the read that showed it, or the commit that made it, was sent."""
+    member: _Seen = _NEVER
+    pending: dict[int, _Seen] = field(default_factory=dict)
+    """The index row of a pending run, by runId; only the latest."""
+
+    def is_member(self, etag: str) -> bool:
+        """Whether the member row has not changed since before the status was seen, if this is its ETag now."""
+        return self.since is not None and self.member.etag == etag and self.member.order < self.since.order
+
+    def is_pending(self, run_id: int, etag: str) -> bool:
+        """The same of the index row of a pending run."""
+        seen = self.pending.get(run_id, _NEVER)
+        return self.since is not None and seen.etag == etag and seen.order < self.since.order
+
+
+class KnownStatuses:
+    """Statuses that calls of this process have read or committed, in bounded memory."""
+
+    def __init__(self, now: Callable[[], datetime], capacity: int = remembered.STATUSES.capacity) -> None:
+        self._now = now
+        self._order = 0
+        most_committed = min(capacity, remembered.COMMITTED.capacity)
+        self._known: Memo[str, Known] = Memo(replace(remembered.STATUSES, capacity=capacity))
+        self._committed: Memo[str, tuple[Task, str]] = Memo(replace(remembered.COMMITTED, capacity=most_committed))
+
+    def begin(self) -> Moment:
+        """A new moment: before a read or a commit is sent, or after a row was seen."""
+        self._order += 1
+        return Moment(self._order, self._now())
+
+    def get(self, task_id: str) -> Known | None:
+        """What is known of a task, if anything."""
+        return self._known.get(task_id)
+
+    def saw(self, task: Task, since: Moment) -> None:
+        """Notes a status that a read begun then has shown, or a commit sent then has made."""
+        known = self._entry(task.task_id)
+        if known.task is not None and known.since is not None and not _supersedes(task, since, known.task, known.since):
+            return
+        committed = self._committed.get(task.task_id)
+        if committed is not None and _version(committed[0]) != _version(task):
+            self._committed.pop(task.task_id)
+        known.task = replace(task, handles=_NO_HANDLES, operations=(), hint_id="")
+        known.since = since
+
+    def made(self, task: Task, etag: str, since: Moment) -> None:
+        """Notes a status that a commit sent then has made, and the ETag of its row; "" if others have followed."""
+        self.saw(task, since)
+        known = self._entry(task.task_id).task
+        if etag and not task.is_resolved and known is not None and _version(known) == _version(task):
+            self._committed[task.task_id] = task, etag
+
+    def committed(self, task_id: str) -> tuple[Task, str] | None:
+        """An unresolved task with its ETag, as this process has committed it, if it has seen nothing later."""
+        return self._committed.get(task_id)
+
+    def forget(self, task_id: str) -> None:
+        """Drops a status: a commit is under way, whose outcome may remain unknown, or the task is gone."""
+        self._committed.pop(task_id)
+        known = self._known.get(task_id)
+        if known is not None:
+            known.task = known.since = None
+
+    def saw_member(self, task_id: str, etag: str, seen: Moment | None = None) -> None:
+        """Notes the ETag of the member row, which a read has shown or a write has made before `seen` (now if None)."""
+        known = self._entry(task_id)
+        known.member = _later(known.member, etag, seen or self.begin())
+
+    def saw_pending(self, task_id: str, run_id: int, etag: str, seen: Moment | None = None) -> None:
+        """Notes the ETag of the index row of a pending run, as `saw_member`."""
+        known = self._entry(task_id)
+        known.pending = {run_id: _later(known.pending.get(run_id, _NEVER), etag, seen or self.begin())}
+
+    def _entry(self, task_id: str) -> Known:
+        known = self._known.get(task_id) or Known()
+        self._known[task_id] = known
+        return known
+
+
+_NO_HANDLES = MessageHandles()
+
+
+def _version(task: Task) -> tuple[str, int]:
+    """Which commit has made a status, of which life of the task."""
+    return task.fingerprint, task.sequence
+
+
+def _later(before: _Seen, etag: str, seen: Moment) -> _Seen:
+    """A row that has still the same ETag was seen first when it was first seen; an older sight changes nothing."""
+    return before if before.etag == etag or before.order > seen.order else _Seen(etag, seen.order)
+
+
+def _supersedes(task: Task, since: Moment, known: Task, known_since: Moment) -> bool:
+    """Whether a status is newer than the one that is known, or as new and seen later.
+
+    An id may be used again after its task has expired: then the numbers of commits start again.
+    """
+    if task.fingerprint != known.fingerprint or since.at - known_since.at > VOUCHED_FOR:
+        return since.order > known_since.order
+    return (task.sequence, since.order) > (known.sequence, known_since.order)
+
+
+SETTLED_BY = timedelta(minutes=1)
+"""How long it usually takes until a task's rows in its group show its resolution; until then its status row is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    task_group_id: str
+    expires: datetime
+    resolved: datetime | None
+
+
+class KnownTasks:
+    """Tasks with their groups. Neither a task's group nor its expiration ever changes, and no task goes before that.
+
+    An id may be used again after its task has expired: so what is remembered is good for a caller that needs the task
+    until then, and says nothing to any other.
+    """
+
+    def __init__(self) -> None:
+        self._known: Memo[str, _Known] = Memo(remembered.DEPENDENCIES)
+
+    def note(self, task: Task) -> None:
+        """Notes that a task exists, and whether it is resolved."""
+        resolved = task.last_run.resolved if task.is_resolved else None
+        known = _Known(task.task_group_id, task.expires, resolved)
+        if self._known.get(task.task_id) != known:
+            self._known[task.task_id] = known
+
+    def group_of(self, task_id: str, now: datetime, until: datetime) -> str | None:
+        """The group of a task that exists until then; None where that is not known.
+
+        Nor is it said of a task that this process has just seen resolved: a client that has seen it may expect a task
+        which waits for that one alone to be pending at once.
+        """
+        known = self._known.get(task_id)
+        if known is None or known.expires < until:
+            return None
+        return None if known.resolved is not None and now - known.resolved < SETTLED_BY else known.task_group_id

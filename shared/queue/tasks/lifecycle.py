@@ -1,0 +1,89 @@
+"""Calls that move one task: schedule, cancel, rerun, report (contract 2.4, 4)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from shared.auth.audit import Entry, note
+from shared.base.errors import ResourceNotFound
+from shared.base.priority import Priority
+from shared.queue.tasks import transitions
+from shared.queue.tasks.definition import Json
+from shared.queue.tasks.effects import Decision, PutResolved
+from shared.queue.tasks.executor import Decide, Executor, Stores
+from shared.queue.tasks.rows import Loaded
+from shared.queue.tasks.rules import Resolved, Task
+
+
+class Lifecycle:
+    """Each method returns the task as it is after the call. All raise ResourceNotFound, RequestConflict,
+    ServiceUnavailable, StorageUnavailable."""
+
+    def __init__(self, stores: Stores, executor: Executor) -> None:
+        self._stores = stores
+        self._executor = executor
+
+    async def status(self, task_id: str) -> Task:
+        """The status row as it is."""
+        task = await self._stores.tasks.status(task_id)
+        if task is None:
+            raise ResourceNotFound(f"task {task_id} does not exist")
+        return task
+
+    async def definition(self, task_id: str) -> Json:
+        """The definition, with the priority that the task has by now."""
+        loaded = await self._stores.tasks.known(task_id)
+        return loaded.definition.at_priority(loaded.task.priority)
+
+    async def known(self, task_id: str) -> Loaded:
+        """A task to authorise a call on and then to move. Raises ResourceNotFound."""
+        return await self._stores.tasks.known(task_id)
+
+    async def schedule(self, read: Loaded, entry: Entry | None = None) -> Task:
+        """scheduleTask."""
+        hint_id = self._stores.runtime.slugid()
+        return await self._move(read, lambda read, now: transitions.schedule(read.task, now, hint_id), entry)
+
+    async def cancel(self, read: Loaded, entry: Entry | None = None) -> Task:
+        """cancelTask."""
+        return await self._move(read, lambda read, now: transitions.cancel(read.task, now), entry)
+
+    async def rerun(self, read: Loaded, entry: Entry | None = None) -> Task:
+        """rerunTask."""
+        hint_id = self._stores.runtime.slugid()
+        return await self._move(read, lambda read, now: transitions.rerun(read.task, now, hint_id), entry)
+
+    async def change_priority(self, read: Loaded, priority: Priority, entry: Entry | None = None) -> Task:
+        """changeTaskPriority."""
+        hint_id = self._stores.runtime.slugid()
+        return await self._move(
+            read, lambda read, now: transitions.change_priority(read.task, priority, now, hint_id), entry
+        )
+
+    async def _move(self, read: Loaded, decide: Decide, entry: Entry | None) -> Task:
+        def deciding(read: Loaded, now: datetime) -> Decision:
+            note(entry, False)
+            decision = decide(read, now)
+            note(entry, decision.task is not None)
+            return decision
+
+        moved = await self._executor.carry_out(read, deciding, self._executor.write_ahead())
+        return moved.task
+
+    async def report(self, task_id: str, run_id: int, resolution: Resolved) -> Task:
+        """reportCompleted, reportFailed: the resolved message is put while the task is being read, if it is."""
+        loaded = await self._executor.run_unread(
+            task_id,
+            lambda read, now: transitions.report(read.task, run_id, resolution, now),
+            beside_read=(PutResolved(task_id=task_id, run_id=run_id),),
+        )
+        return loaded.task
+
+    async def report_exception(self, task_id: str, run_id: int, reason: Resolved) -> Task:
+        """reportException."""
+        spare_hint_id = self._stores.runtime.slugid()
+        loaded = await self._executor.run_unread(
+            task_id,
+            lambda read, now: transitions.report_exception(read.task, run_id, reason, now, spare_hint_id),
+        )
+        return loaded.task

@@ -1,0 +1,295 @@
+"""Messages in Azure queues: names, visibility, the bodies of pending messages (design 3)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from shared.base.dates import format_date
+from shared.base.frozen import dataclass
+from shared.base.priority import PRIORITIES, Priority
+from shared.base.protocol import LONGEST_TIMER, RESOLVED_DELAY
+from shared.queue.claims.ends import UndeliveredClaim
+from shared.queue.tasks.internal_messages import (
+    Body,
+    ClaimBody,
+    DeadlineBody,
+    EventBody,
+    GroupJobBody,
+    MalformedMessage,
+    ResolvedMessage,
+    decode_body,
+    encode_body,
+)
+from shared.queue.tasks.rules import MessageHandle, Task
+from shared.runtime import Runtime
+from shared.store.interface import Message, Receipt, ReceiptLost, Storage, StorageUnavailable
+from shared.store.limits import MAX_MESSAGE
+from shared.telemetry.instruments import EVENTS_DEFERRED, POISONED
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PendingMessage:
+    """A message of a pending queue. `run_id` is a hint only: the status row decides."""
+
+    task_id: str
+    run_id: int
+    hint_id: str
+    handle: MessageHandle
+    inserted: datetime
+    dequeue_count: int
+
+
+def pending_queue(task_queue_id: str, priority: Priority) -> str:
+    """The queue of a pool's band: hashed, since ids do not fit the rules for queue names; 1 is the highest."""
+    digest = hashlib.sha256(task_queue_id.encode()).digest()[:15]
+    name = base64.b32encode(digest).decode().lower()
+    return f"pending-{name}-{PRIORITIES.index(priority) + 1}"
+
+
+def poison_queue(queue: str) -> str:
+    """Where messages of an internal queue go that cannot be handled: the Functions host's own name for it."""
+    return f"{queue}-poison"
+
+
+class Signer:
+    """Signs what a pending message says, so that a worker cannot name another task (design 4).
+
+    The first key signs; all of them verify, so that keys can be rotated.
+    """
+
+    def __init__(self, signing_keys: Sequence[str]) -> None:
+        self._keys = [key.encode() for key in signing_keys]
+
+    def sign(self, task_queue_id: str, task_id: str, run_id: int, hint_id: str) -> str:
+        return self._signature(self._keys[0], task_queue_id, task_id, run_id, hint_id)
+
+    def verifies(self, signature: str, task_queue_id: str, task_id: str, run_id: int, hint_id: str) -> bool:
+        given = signature.encode(errors="replace")
+        expected = [self._signature(key, task_queue_id, task_id, run_id, hint_id).encode() for key in self._keys]
+        return any(hmac.compare_digest(given, each) for each in expected)
+
+    @staticmethod
+    def _signature(key: bytes, task_queue_id: str, task_id: str, run_id: int, hint_id: str) -> str:
+        text = "\n".join(("pending", task_queue_id, task_id, str(run_id), hint_id))
+        return base64.b64encode(hmac.digest(key, text.encode(errors="replace"), "sha256")).decode()
+
+
+class Messages:
+    """Puts, moves and removes the messages that the service knows of."""
+
+    def __init__(self, storage: Storage, runtime: Runtime, signer: Signer, deadline_delay: timedelta) -> None:
+        self._queues = storage.queues
+        self._now = runtime.now
+        self._meter = runtime.meter
+        self._signer = signer
+        self._deadline_delay = deadline_delay
+
+    async def put_pending(
+        self,
+        task_queue_id: str,
+        priority: Priority,
+        task_id: str,
+        run_id: int,
+        hint_id: str,
+        visible: datetime | None,
+    ) -> MessageHandle:
+        """Puts a pending message, to be seen at once or as a lease."""
+        queue = pending_queue(task_queue_id, priority)
+        text = self._pending_text(queue, task_queue_id, task_id, run_id, hint_id)
+        return _handle(queue, await self._queues.put(queue, text, visible_in=self._delay(visible)))
+
+    async def move_pending(
+        self,
+        handle: MessageHandle,
+        task_queue_id: str,
+        task_id: str,
+        run_id: int,
+        hint_id: str,
+        visible: datetime | None,
+    ) -> MessageHandle:
+        """Moves a pending message in time and to another run. Raises ReceiptLost."""
+        text = self._pending_text(handle.queue, task_queue_id, task_id, run_id, hint_id)
+        return await self._move(handle, visible, text)
+
+    async def delay_pending(self, handle: MessageHandle, seconds: float) -> None:
+        """Shows a pending message again after that many seconds, unless another worker has it by now."""
+        try:
+            await self._queues.update(handle.queue, _receipt(handle), visible_in=seconds)
+        except ReceiptLost:
+            return
+
+    async def poll(
+        self, task_queue_id: str, priority: Priority, *, count: int, hidden_for: float
+    ) -> list[PendingMessage]:
+        """Takes up to `count` pending messages of a band; what this service did not write is removed."""
+        queue = pending_queue(task_queue_id, priority)
+        taken = await self._queues.get(queue, count=count, hidden_for=hidden_for)
+        messages: list[PendingMessage] = []
+        for message in taken:
+            try:
+                messages.append(self.read_pending(task_queue_id, message))
+            except MalformedMessage:
+                with suppress(StorageUnavailable):  # it comes up again; the others have been received
+                    await self.remove(_handle(queue, message.receipt))
+        return messages
+
+    async def head(self, task_queue_id: str, priority: Priority) -> datetime | None:
+        """When the first visible message of a band was put; None when nothing is visible."""
+        found = await self._queues.peek(pending_queue(task_queue_id, priority))
+        return found[0].inserted if found else None
+
+    async def visible(self, task_queue_id: str, priority: Priority, count: int) -> int:
+        """How many messages of a band are visible, as far as `count`; they stay so."""
+        return len(await self._queues.peek(pending_queue(task_queue_id, priority), count=count))
+
+    def read_pending(self, task_queue_id: str, message: Message) -> PendingMessage:
+        """A pending message of that pool, its signature verified. Raises MalformedMessage.
+
+        The band is not signed: who names another one names a queue in which the message's receipt is worth nothing.
+        """
+        body = decode_body(message.text)
+        task_id, run_id, hint_id, signature, priority = (body.get(name) for name in _PENDING_FIELDS)
+        if not (
+            isinstance(task_id, str)
+            and isinstance(run_id, int)
+            and isinstance(hint_id, str)
+            and isinstance(signature, str)
+            and priority in PRIORITIES
+            and self._signer.verifies(signature, task_queue_id, task_id, run_id, hint_id)
+        ):
+            raise MalformedMessage("not signed by this service for this pool")
+        return PendingMessage(
+            task_id=task_id,
+            run_id=run_id,
+            hint_id=hint_id,
+            handle=_handle(pending_queue(task_queue_id, priority), message.receipt),
+            inserted=message.inserted,
+            dequeue_count=message.dequeue_count,
+        )
+
+    async def put_claim(
+        self,
+        task_id: str,
+        run_id: int,
+        taken_until: datetime,
+        put: datetime | None = None,
+        *,
+        started: datetime | None,
+    ) -> MessageHandle:
+        """Puts a claim message, visible at takenUntil. `put` says when it was first put, `started` names the claim's
+        index row."""
+        body = ClaimBody(
+            taskId=task_id,
+            runId=run_id,
+            put=format_date(put or self._now()),
+            started=None if started is None else format_date(started),
+        )
+        return await self._put(body, self._delay(taken_until))
+
+    async def put_undelivered(self, claim: UndeliveredClaim, visible: datetime) -> MessageHandle:
+        """Puts a message that asks for the return of a claim that no worker has received."""
+        return await self._put(ClaimBody.returning(claim, self._now()), self._delay(visible))
+
+    async def move_claim(self, handle: MessageHandle, taken_until: datetime) -> MessageHandle:
+        """Moves a claim message to another takenUntil. Raises ReceiptLost."""
+        return await self._move(handle, taken_until, None)
+
+    async def put_deadline(
+        self, task_id: str, task_group_id: str, scheduler_id: str, deadline: datetime, put: datetime | None = None
+    ) -> MessageHandle:
+        """Puts a deadline message, visible some time after the deadline, or earlier if that is over 7 days away."""
+        body = DeadlineBody(
+            taskId=task_id,
+            taskGroupId=task_group_id,
+            schedulerId=scheduler_id,
+            put=format_date(put or self._now()),
+        )
+        return await self._put(body, self._delay(deadline + self._deadline_delay))
+
+    async def put_lost_deadline(self, task: Task) -> MessageHandle:
+        """Puts the deadline message of a task once more that should have had it long ago."""
+        return await self.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline)
+
+    async def put_resolved(self, task_id: str, run_id: int, visible_in: timedelta = RESOLVED_DELAY) -> MessageHandle:
+        """Puts a resolved message, ahead of its commit."""
+        message = ResolvedMessage(task_id=task_id, run_id=run_id, put=self._now())
+        return await self.put_resolved_again(message, visible_in.total_seconds())
+
+    async def put_resolved_again(self, message: ResolvedMessage, visible_in: float) -> MessageHandle:
+        """Puts what is left of a resolved message's work, visible after that many seconds."""
+        return await self._put(message.body(), visible_in)
+
+    async def put_pointer(self, pointer: str) -> MessageHandle:
+        """Puts a pointer to an event that could not be sent."""
+        self._meter.add(EVENTS_DEFERRED)
+        return await self._put(EventBody(pointer=pointer), 0)
+
+    async def put_group_job(self, body: GroupJobBody, delay: float) -> MessageHandle:
+        """Puts a job on a whole task group."""
+        return await self._put(body, delay)
+
+    async def put_again(self, body: Body, delay: float) -> MessageHandle:
+        """Puts a message of an internal queue once more, to be seen after a delay in seconds."""
+        return await self._put(body, delay)
+
+    async def poison(self, queue: str, text: str) -> None:
+        """Puts a message that cannot be handled into its poison queue, cut to what fits.
+
+        One that this service did not write may have become longer: the bytes that are no UTF-8 are replaced by longer
+        ones before the function sees them.
+        """
+        self._meter.add(POISONED, queue)
+        content = text.encode()[: MAX_MESSAGE // 4 * 3]
+        await self._queues.put(poison_queue(queue), base64.b64encode(content).decode())
+
+    async def remove(self, handle: MessageHandle) -> None:
+        """Removes a message; when it is gone or another call holds it, its reader will recognise it as an orphan."""
+        try:
+            await self._queues.delete(handle.queue, _receipt(handle))
+        except ReceiptLost:
+            return
+
+    async def _put(self, body: Body, delay: float) -> MessageHandle:
+        return _handle(body.queue, await self._queues.put(body.queue, body.text(), visible_in=delay))
+
+    async def _move(self, handle: MessageHandle, visible: datetime | None, text: str | None) -> MessageHandle:
+        receipt = await self._queues.update(handle.queue, _receipt(handle), visible_in=self._delay(visible), text=text)
+        return _handle(handle.queue, receipt)
+
+    def _pending_text(self, queue: str, task_queue_id: str, task_id: str, run_id: int, hint_id: str) -> str:
+        body = {
+            "taskId": task_id,
+            "runId": run_id,
+            "hintId": hint_id,
+            "signature": self._signer.sign(task_queue_id, task_id, run_id, hint_id),
+            "priority": _priority_of(queue),
+        }
+        return encode_body(body)
+
+    def _delay(self, visible: datetime | None) -> float:
+        """Seconds from now, within what a queue allows."""
+        if visible is None:
+            return 0
+        return min(max((visible - self._now()).total_seconds(), 0), LONGEST_TIMER.total_seconds())
+
+
+_PENDING_FIELDS = ("taskId", "runId", "hintId", "signature", "priority")
+
+
+def _priority_of(queue: str) -> Priority:
+    """The band of a pending queue: so that a message which a worker hands in says where it lies."""
+    return PRIORITIES[int(queue.rsplit("-", 1)[1]) - 1]
+
+
+def _handle(queue: str, receipt: Receipt) -> MessageHandle:
+    return MessageHandle(queue=queue, message_id=receipt.message_id, pop_receipt=receipt.pop_receipt)
+
+
+def _receipt(handle: MessageHandle) -> Receipt:
+    """Of a handle only id and pop receipt are sent."""
+    return Receipt(message_id=handle.message_id, pop_receipt=handle.pop_receipt, visible=datetime.min)

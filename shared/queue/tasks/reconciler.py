@@ -1,0 +1,229 @@
+"""Restores what a pool's index says should be there (design 4).
+
+A worker that holds a poll URL can hide messages for a week, or delete them; calls that died leave index rows behind.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
+
+from shared.base import remembered
+from shared.base.concurrency import in_waves
+from shared.base.errors import ResourceNotFound
+from shared.base.memo import Memo
+from shared.base.priority import Priority
+from shared.base.protocol import MESSAGE_LOST_AFTER, ORPHAN_AFTER, OVERDUE
+from shared.queue.pools.rows import IndexRow
+from shared.queue.tasks import transitions
+from shared.queue.tasks.effects import NoDecision
+from shared.queue.tasks.executor import Executor, Stores
+from shared.queue.tasks.rules import State
+from shared.store.interface import StorageUnavailable
+from shared.store.partitions import PageReader
+
+log = logging.getLogger("taskcluster.reconciler")
+
+MIN_ROW_AGE = timedelta(minutes=1)
+"""Rows younger than this are not checked: their call may be under way."""
+UNUSED_FOR = timedelta(days=30)
+"""How long a pool without tasks must be unused until its queues are deleted; the next use creates them again."""
+ROWS = 1000
+"""Index rows that one request reads."""
+PAGES = 10
+"""Pages of a pool that one check of all pools reads: the oldest rows, then on from where the last check ended."""
+LONGEST_RUN = 240.0
+"""Seconds that a check of all pools takes, about. The timer comes every five minutes."""
+POOLS = 50
+"""Pools of the directory that are read, and checked, before it is noted where to go on."""
+WIDTH = 8
+
+
+class Reconciler:
+    """Compares index rows with what is visible in the bands, and both with the status rows."""
+
+    def __init__(self, stores: Stores, executor: Executor) -> None:
+        self._stores = stores
+        self._executor = executor
+        self._now = stores.runtime.now
+        self._checked: Memo[str, bool] = Memo(remembered.CHECKED, self._now)
+        self._in_use_until: Memo[str, datetime] = Memo(remembered.IN_USE)
+        self._claimed_checked: Memo[str, bool] = Memo(remembered.CLAIMED_CHECKED, self._now)
+        self._next: str | None = None
+        """Where in the directory the next run begins; None: it is noted in storage."""
+
+    async def after_empty_poll(self, task_queue_id: str) -> None:
+        """Somebody waited in vain: a check of the oldest rows, unless there was one within the last minute.
+
+        Raises StorageUnavailable.
+        """
+        if task_queue_id not in self._checked:
+            self._checked[task_queue_id] = True
+            await self._check_rows(task_queue_id, (await self._stores.pools.pending(task_queue_id, ROWS))[0])
+
+    async def check_all(self, seconds: float = LONGEST_RUN) -> int:
+        """Every pool of the directory, for about that many seconds; returns how many rows were looked into.
+
+        The next run goes on from there. If the process dies, it begins with the pools that were being checked; if it
+        dies of them again, the one after that begins behind them. What fails for one pool costs no other its check.
+        Raises StorageUnavailable when the directory cannot be read.
+        """
+        until = self._now() + timedelta(seconds=seconds)
+        first = await self._first_pool()
+        looked_into = 0
+        is_begun = False
+        for start, end in ((first, ""), ("", first)) if first else (("", ""),):
+            pages = PageReader(partial(self._stores.pools.known, limit=POOLS, end=end), start)
+            async for pools in pages:
+                if not is_begun:
+                    await self._note_next(pages.resume or "")
+                is_begun = True
+                looked_into += sum(await in_waves(WIDTH, self._check_logging_failures, pools))
+                await self._note_next(pages.resume or "")
+                if self._now() >= until:
+                    return looked_into
+        return looked_into
+
+    async def _first_pool(self) -> str:
+        """Where a run begins: asked once, as a process knows where its own runs have ended."""
+        if self._next is None:
+            self._next = await self._stores.pools.next_to_check()
+        return self._next
+
+    async def _note_next(self, following: str) -> None:
+        if following != self._next:
+            await self._stores.pools.note_next_to_check(following)
+            self._next = following
+
+    async def _check_logging_failures(self, task_queue_id: str) -> int:
+        try:
+            return await self.check_pool(task_queue_id)
+        except StorageUnavailable as failure:
+            log.warning("pool %s was not checked: %s", task_queue_id, failure, extra={"action": "pool_not_checked"})
+        except Exception:
+            log.exception("pool %s was not checked", task_queue_id, extra={"action": "pool_not_checked"})
+        return 0
+
+    async def check_pool(self, task_queue_id: str) -> int:
+        """One pool; returns how many rows were looked into: none, unless there is evidence that a message is lost.
+
+        Bounded work: the oldest page of rows each time, and where there are more, some pages from where the last check
+        ended, so that every row has its turn. Raises StorageUnavailable.
+        """
+        pools = self._stores.pools
+        looked_into = await self._check_claimed(task_queue_id)
+        rows, resume = await pools.pending(task_queue_id, ROWS)
+        if not rows:
+            await self._retire(task_queue_id)
+        looked_into += await self._check_rows(task_queue_id, rows)
+        if resume is None:
+            return looked_into
+        start = max(await pools.queues.checked_to(task_queue_id), resume)
+        pages = PageReader(lambda at: pools.pending(task_queue_id, ROWS, at), start)
+        left = PAGES - 1
+        async for more in pages:
+            looked_into += await self._check_rows(task_queue_id, more)
+            left -= 1
+            if left == 0:
+                break
+        await pools.queues.note_checked(task_queue_id, pages.resume or "")
+        return looked_into
+
+    async def _retire(self, task_queue_id: str) -> None:
+        until = self._in_use_until.get(task_queue_id)
+        if until is None or until <= self._now():
+            self._in_use_until[task_queue_id] = await self._stores.pools.queues.retire(task_queue_id, UNUSED_FOR)
+
+    async def _check_claimed(self, task_queue_id: str) -> int:
+        """Removes what slow calls, and calls that died, have left of claims; returns how many rows were looked into.
+
+        The rows of the oldest claims are enough: all those before a row that was left over go at their own deadlines.
+        """
+        if task_queue_id in self._claimed_checked:
+            return 0
+        rows = await self._stores.pools.claimed(task_queue_id, ROWS)
+        self._claimed_checked[task_queue_id] = True
+        overdue = [row for row in rows if self._is_overdue(row)]
+        await in_waves(WIDTH, lambda row: self._repair_logging_failures(task_queue_id, row), overdue)
+        return len(overdue)
+
+    def _is_overdue(self, row: IndexRow) -> bool:
+        return self._now() - row.deadline > OVERDUE
+
+    async def _check_rows(self, task_queue_id: str, rows: Sequence[IndexRow]) -> int:
+        """Rows in the order in which their runs were scheduled. A band's messages are taken in about that order, too.
+
+        A row is written again when its message is put again, so that its age is that of its message.
+        """
+        bands: dict[Priority, list[IndexRow]] = defaultdict(list)
+        suspects: list[IndexRow] = []
+        for row in rows:
+            if self._is_overdue(row):
+                suspects.append(row)
+            elif self._now() - _latest(row) > MIN_ROW_AGE:
+                bands[row.priority].append(row)
+        for priority, waiting in bands.items():
+            head = await self._stores.messages.head(task_queue_id, priority)
+            suspects.extend(row for row in waiting if head is None or head - _latest(row) > MESSAGE_LOST_AFTER)
+        await in_waves(WIDTH, lambda row: self._repair_logging_failures(task_queue_id, row), suspects)
+        return len(suspects)
+
+    async def _repair_logging_failures(self, task_queue_id: str, row: IndexRow) -> None:
+        """A row that cannot be repaired does not keep others from it."""
+        try:
+            check = self._remove_overdue if self._is_overdue(row) else self._repair
+            await check(task_queue_id, row)
+        except StorageUnavailable as failure:
+            log.warning("task %s was not reconciled: %s", row.task_id, failure, extra={"action": "not_reconciled"})
+        except Exception:
+            log.exception("task %s was not reconciled", row.task_id, extra={"action": "not_reconciled"})
+
+    async def _repair(self, task_queue_id: str, row: IndexRow) -> None:
+        """The status row decides: a new message, or the row goes.
+
+        If the task belongs to another pool, the row is an orphan of a call that was refused, or died. Moved on with
+        that task, the row would let callers who are authorised for this pool alone see the task, and end its run.
+        """
+        loaded = await self._stores.tasks.load(row.task_id)
+        if loaded is not None and loaded.task.task_queue_id != task_queue_id:
+            loaded = None
+        if loaded is None or row.run_id > loaded.task.last_run_id:
+            if self._now() - row.written > ORPHAN_AFTER:
+                await self._stores.pools.remove_read(task_queue_id, row)
+            return
+        task, run = loaded.task, loaded.task.runs[row.run_id]
+        if run.state is State.PENDING and run.scheduled == row.scheduled:
+            if row.priority == task.priority:
+                await self._renew(task_queue_id, row)
+            else:
+                # A change of priority died, or met another one: the message was looked for in the wrong band.
+                await self._stores.pools.correct_priority(task_queue_id, row, task.priority)
+            return
+        await self._stores.pools.remove_read(task_queue_id, row)
+
+    async def _remove_overdue(self, task_queue_id: str, row: IndexRow) -> None:
+        """A row this long after the deadline is left over, unless its task is not resolved: then that one has lost its
+        deadline message."""
+        task = await self._stores.tasks.status(row.task_id)
+        if task is None or task.is_resolved or task.task_queue_id != task_queue_id:
+            await self._stores.pools.remove_read(task_queue_id, row)
+        else:
+            await self._stores.messages.put_lost_deadline(task)
+
+    async def _renew(self, task_queue_id: str, row: IndexRow) -> None:
+        hint_id = self._stores.runtime.slugid()
+        try:
+            await self._executor.run(
+                row.task_id, lambda read, now: transitions.renew_message(read.task, row.run_id, hint_id)
+            )
+        except (NoDecision, ResourceNotFound):
+            return  # it has moved on since it was read
+        await self._stores.pools.rewrite(task_queue_id, row)
+
+
+def _latest(row: IndexRow) -> datetime:
+    """When the message of the row's run was put, as far as is known."""
+    return max(row.scheduled, row.written)

@@ -1,0 +1,343 @@
+"""Resolved messages: dependents, group, index rows, the deadline message, uploads (design 5)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Protocol
+
+from shared.base.concurrency import in_waves, together
+from shared.base.protocol import ORPHAN_AFTER
+from shared.base.retrying import MISSING_DEPENDENT, UNCOMMITTED_RESOLUTION
+from shared.queue.artifacts.rows import Waiting
+from shared.queue.artifacts.uploads import Uploads
+from shared.queue.events import rules as announcements
+from shared.queue.groups.check import GroupCheck
+from shared.queue.groups.store import due_of
+from shared.queue.tasks.definition import Definition
+from shared.queue.tasks.dependents import Dependents, PendingRows
+from shared.queue.tasks.effects import ChangePoolRows, row_of
+from shared.queue.tasks.executor import Stores
+from shared.queue.tasks.internal_messages import ResolvedMessage, WaitingEdges
+from shared.queue.tasks.rows import Loaded, Surroundings
+from shared.queue.tasks.rules import RETRY_OF, Created, Run, State, Task
+from shared.store import keys
+from shared.store.interface import Row
+from shared.telemetry.instruments import FAN_OUT_LAG
+
+log = logging.getLogger("taskcluster.resolution")
+
+PAGE = 100
+"""Edges and uploads in one message's work, side by side; the next page is a message of its own, put before this one is
+done."""
+
+
+@dataclass
+class _Page:
+    """The work of one message, and how far it goes."""
+
+    read: Loaded
+    run: Run
+    message: ResolvedMessage
+    is_continued: bool = False
+    """Whether a message that was put by now has what follows."""
+
+    def __post_init__(self) -> None:
+        self.end = self.message.end
+        self.group_end = self.message.group_end
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no other message has more of it."""
+        return self.end is None and self.group_end is None
+
+
+class TaskIndex(Protocol):
+    """Where tasks are found by what they built."""
+
+    async def task_completed(self, definition: Definition, resolved: datetime) -> None:
+        """Indexes a task by its routes. May be repeated. Raises StorageUnavailable, ServiceUnavailable."""
+        ...
+
+
+class Resolution:
+    """Carries a task's resolution to everybody who waits for it. Every step may be repeated."""
+
+    def __init__(
+        self, stores: Stores, dependents: Dependents, group_check: GroupCheck, uploads: Uploads, index: TaskIndex
+    ) -> None:
+        self._stores = stores
+        self._dependents = dependents
+        self._group_check = group_check
+        self._uploads = uploads
+        self._index = index
+
+    async def resolved_due(self, message: ResolvedMessage) -> None:
+        """Handles one message.
+
+        The edges of other groups and the uploads are read in one request with the status row, or after it, and the
+        edges of the group after its rows show the resolution: never earlier. A call that adds an edge looks at the
+        same rows afterwards, so one of the two sees the other (design 5).
+        Raises StorageUnavailable, ServiceUnavailable: then it is to be handled again.
+        """
+        is_whole = message.start is None and message.waiting is None and not message.group_only
+        at_once = await self._stores.tasks.surroundings(message.task_id, PAGE) if is_whole else None
+        read = await self._stores.tasks.load(message.task_id) if at_once is None else at_once.loaded
+        if read is None:
+            return
+        run = self._run(read.task, message.run_id)
+        if run is None:
+            await self._wait_for_commit(message)
+        elif _was_retried(read.task, message.run_id):
+            return
+        elif message.waiting is not None:
+            await self._look_again(read, run, message, message.waiting)
+        elif message.group_only:
+            await self._check_group(read.task, message, run)
+        else:
+            await self._page(_Page(read, run, message), at_once)
+
+    async def _page(self, page: _Page, at_once: Surroundings | None) -> None:
+        """A page of edges and uploads, with the message of the next page ahead of it; the first one settles the task.
+
+        A page that fails is put again, as a message that ends where the next page starts. If it was tried again as
+        it is, every try would lead to the next page once more, and every try of that one to the page after it.
+        """
+        try:
+            left = await together(*self._work(page, at_once))
+        except Exception:
+            if not page.is_continued:
+                raise
+            log.warning(
+                "a page of task %s is tried again",
+                page.message.task_id,
+                extra={"action": "page_left"},
+                exc_info=True,
+            )
+            this_page = replace(
+                page.message, end=page.end, group_end=page.group_end, delay=UNCOMMITTED_RESOLUTION.first
+            )
+            await self._stores.messages.put_resolved_again(this_page, UNCOMMITTED_RESOLUTION.first)
+            return
+        if page.message.start is None and page.is_last and not any(left):
+            await self._remove_deadline(page.read.task, page.run.generation)
+        if page.run.resolved is not None:
+            runtime = self._stores.runtime
+            runtime.meter.record(FAN_OUT_LAG, (runtime.now() - page.run.resolved).total_seconds())
+
+    def _work(self, page: _Page, at_once: Surroundings | None) -> list[Awaitable[bool]]:
+        """What a page asks for. Each part returns whether other messages have work left.
+
+        The deadline message is the timer behind all of this, so it goes last, and only where no other message has work
+        left that may still fail for good: at the deadline it has everything done once more.
+        """
+        if page.message.start is not None:
+            in_group = page.message.start.startswith(keys.UNBLOCKS)
+            return [self._inside(page) if in_group else self._outside(page, None)]
+        return [
+            self._outside(page, at_once),
+            self._settle(page),
+            self._add_to_index(page.read, page.run),
+            self._announce(page.read, page.message),
+        ]
+
+    async def _outside(self, page: _Page, at_once: Surroundings | None) -> bool:
+        """Edges in the task's partition, of other groups, and uploads."""
+        message, task = page.message, page.read.task
+        if at_once is not None and message.end is None:
+            edges, uploads, rest = at_once.edges, at_once.uploads, None
+        else:
+            edges, uploads, rest = await self._stores.tasks.edges.page_with_uploads(
+                task.task_id, start=message.start, end=message.end, limit=PAGE
+            )
+        if rest is not None:
+            await self._go_on(page, rest, message.end)
+            page.end = rest
+        left = await together(self._fan_out(page, edges, in_group=False), self._commit(task, uploads))
+        return any(left)
+
+    async def _inside(self, page: _Page) -> bool:
+        """Edges in the task's group."""
+        message, task = page.message, page.read.task
+        end = message.group_end if message.start is None else message.end
+        edges, rest = await self._stores.edges.page(
+            task.task_group_id, task.task_id, start=message.start, end=end, limit=PAGE
+        )
+        if rest is not None:
+            await self._go_on(page, rest, end)
+            if message.start is None:
+                page.group_end = rest
+            else:
+                page.end = rest
+        return await self._fan_out(page, edges, in_group=True)
+
+    async def _go_on(self, page: _Page, start: str, end: str | None) -> None:
+        await self._put(page.message, visible_in=0, start=start, end=end)
+        page.is_continued = True
+
+    @staticmethod
+    def _run(task: Task, run_id: int) -> Run | None:
+        """The run if it is resolved."""
+        if run_id > task.last_run_id or not task.runs[run_id].state.is_resolved:
+            return None
+        return task.runs[run_id]
+
+    async def _wait_for_commit(self, message: ResolvedMessage) -> None:
+        if self._stores.runtime.now() - message.put < ORPHAN_AFTER:
+            await self._put(message, visible_in=message.delay, delay=UNCOMMITTED_RESOLUTION.after(message.delay))
+
+    async def _put(
+        self,
+        message: ResolvedMessage,
+        *,
+        visible_in: float,
+        delay: float = UNCOMMITTED_RESOLUTION.first,
+        start: str | None = None,
+        end: str | None = None,
+        waiting: WaitingEdges | None = None,
+        group_only: bool = False,
+    ) -> None:
+        left = ResolvedMessage(
+            task_id=message.task_id,
+            run_id=message.run_id,
+            put=message.put,
+            start=start,
+            end=end,
+            waiting=waiting,
+            group_only=group_only,
+            delay=delay,
+        )
+        await self._stores.messages.put_resolved_again(left, visible_in)
+
+    async def _fan_out(self, page: _Page, edges: Sequence[Row], *, in_group: bool) -> bool:
+        """Satisfies the dependents of a page; whether one of them has yet to come."""
+        rows = PendingRows(self._stores.pools)
+
+        async def follow(edge: Row) -> Row | None:
+            dependent = keys.dependent_of(edge.key)
+            if await self._follow(page, dependent, rows):
+                return None
+            if self._stores.runtime.now() - edge.timestamp < ORPHAN_AFTER:
+                return edge
+            await self._remove_edge(page.read.task, dependent, edge.etag, in_group=in_group)
+            return None
+
+        young = [edge for edge in await in_waves(PAGE, follow, edges) if edge is not None]
+        if not young:
+            return False
+        waiting = WaitingEdges(
+            etags={keys.dependent_of(edge.key): edge.etag for edge in young},
+            written=max(edge.timestamp for edge in young),
+            in_group=in_group,
+        )
+        await self._put(
+            page.message, visible_in=MISSING_DEPENDENT.pause(0), delay=MISSING_DEPENDENT.pause(1), waiting=waiting
+        )
+        return True
+
+    async def _look_again(self, read: Loaded, run: Run, message: ResolvedMessage, waiting: WaitingEdges) -> None:
+        """The edges that had no dependent yet. What was rewritten since was rewritten by a call that has seen the
+        resolution, or will."""
+        page, rows = _Page(read, run, message), PendingRows(self._stores.pools)
+
+        async def follow(dependent: str) -> str | None:
+            return None if await self._follow(page, dependent, rows) else dependent
+
+        missing = [each for each in await in_waves(PAGE, follow, waiting.etags) if each is not None]
+        if not missing:
+            return
+        left = (ORPHAN_AFTER - (self._stores.runtime.now() - waiting.written)).total_seconds()
+        if left > 0:
+            await self._put(
+                message,
+                visible_in=min(message.delay, left + 1),
+                delay=MISSING_DEPENDENT.after(message.delay),
+                waiting=replace(waiting, etags={dependent: waiting.etags[dependent] for dependent in missing}),
+            )
+            return
+
+        async def remove(dependent: str) -> None:
+            await self._remove_edge(read.task, dependent, waiting.etags[dependent], in_group=waiting.in_group)
+
+        await in_waves(PAGE, remove, missing)
+
+    async def _remove_edge(self, task: Task, dependent: str, etag: str, *, in_group: bool) -> None:
+        if in_group:
+            await self._stores.edges.remove(task.task_group_id, keys.unblocks(task.task_id, dependent), etag)
+        else:
+            await self._stores.tasks.edges.remove(task.task_id, dependent, etag)
+
+    async def _follow(self, page: _Page, dependent: str, rows: PendingRows) -> bool:
+        """Satisfies a dependent; whether there is one."""
+        required = page.read.task.task_id
+        if dependent == required:
+            return True
+        with rows.expect() as row:
+            return await self._dependents.satisfy(dependent, required, page.run.state, row)
+
+    async def _commit(self, task: Task, uploads: Sequence[Waiting]) -> bool:
+        """What workers have put straight into storage becomes the blobs of their artifacts, run by run.
+
+        No other message has a part of it.
+        """
+        over = [upload for upload in uploads if self._run(task, upload.run_id) is not None]
+        await self._uploads.commit(task.task_id, over)
+        return False
+
+    async def _add_to_index(self, read: Loaded, run: Run) -> bool:
+        """A task that has completed is indexed by its routes. No other message has a part of it."""
+        if run.state is State.COMPLETED and run.resolved is not None:
+            await self._index.task_completed(read.definition, run.resolved)
+        return False
+
+    async def _announce(self, read: Loaded, message: ResolvedMessage) -> bool:
+        """Announces the resolution in place of a call that died, or was stopped, after its commit; before it the latest
+        change of the priority, since no later call would."""
+        now = self._stores.runtime.now()
+        events = (
+            *announcements.priority_changed_again(read.task, now),
+            *announcements.resolved_again(read.task, message.run_id, now),
+        )
+        await self._stores.announcer.announce_again(events, read)
+        return False
+
+    async def _settle(self, page: _Page) -> bool:
+        """Clears what belonged to the unresolved task; then its group's edges are followed, and its group checked.
+
+        Returns whether another message has some of that left.
+        """
+        # The member row first: until it has the final status, an index row shows a listing that the task has moved.
+        task = page.read.task
+        header = await self._stores.groups.settle(task, page.run)
+        left = await together(
+            self._inside(page),
+            self._remove_rows(task, page.message.run_id),
+            self._check_group(task, page.message, page.run, header),
+        )
+        return any(left)
+
+    async def _check_group(self, task: Task, message: ResolvedMessage, run: Run, header: str | None = None) -> bool:
+        again = await self._group_check.check(task.task_group_id, due_of(task, run.generation), header)
+        if again is None:
+            return False
+        await self._put(message, visible_in=again, group_only=True)
+        return True
+
+    async def _remove_rows(self, task: Task, run_id: int) -> bool:
+        if task.runs[run_id].reason_created is not Created.EXCEPTION:
+            rows = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),))
+            await self._stores.pools.change([rows], task.task_queue_id)
+        return False
+
+    async def _remove_deadline(self, task: Task, generation: int) -> None:
+        """Only while the task, as read, is still resolved: a rerun has put a deadline message of its own."""
+        handle = task.handles.deadline
+        if handle is not None and task.is_resolved and task.generation == generation:
+            await self._stores.messages.remove(handle)
+
+
+def _was_retried(task: Task, run_id: int) -> bool:
+    """Whether the run was followed by its retry: then it resolved only itself, not the task."""
+    return run_id < task.last_run_id and task.runs[run_id + 1].reason_created in RETRY_OF.values()

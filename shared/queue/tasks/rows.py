@@ -1,0 +1,334 @@
+"""The Tasks table: definitions, status rows and their guards (design 3).
+
+Definitions never change, so a process may keep them (design 2.8), for as long as their task can be there. A status that
+is kept serves only to commit the next one on condition that the row is still the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from shared.base.errors import ResourceNotFound, ServiceError, ServiceUnavailable
+from shared.base.frozen import dataclass
+from shared.queue.artifacts.rows import WAITING_COLUMNS, Waiting, decode_waiting
+from shared.queue.tasks.codec import (
+    TASK_COLUMNS,
+    PackedDefinition,
+    decode_definition,
+    decode_task,
+    encode_task,
+    split_definition,
+)
+from shared.queue.tasks.definition import Definition
+from shared.queue.tasks.definitions import DefinitionCache, DefinitionReader, Share
+from shared.queue.tasks.edges import TaskEdges
+from shared.queue.tasks.known import KnownStatuses
+from shared.queue.tasks.rules import State, Task
+from shared.store import keys
+from shared.store.interface import Create, Delete, Operation, Refusal, Replace, Row, Storage, TransactionRefused
+from shared.store.keys import IS_UPLOAD
+from shared.store.partitions import rows_of
+
+_ROWS_OF_A_TASK = 3
+"""Definition, guard, status."""
+_SURROUNDINGS = (*TASK_COLUMNS, *WAITING_COLUMNS)
+"""All but the content of the definition."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loaded:
+    """A task as read: what the next commit is conditional on, and what never changes about it."""
+
+    task: Task
+    etag: str
+    definition: Definition
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """A task as read, whose definition is not unpacked yet unless it was kept."""
+
+    task: Task
+    etag: str
+    definition: Definition | PackedDefinition
+    memory: int
+    """About how many bytes the definition takes in memory."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """A task with its edges and uploads, all as of one moment."""
+
+    loaded: Loaded
+    edges: Sequence[Row]
+    uploads: Sequence[Waiting]
+
+
+class CommitLost(ServiceError):
+    """Another call has committed since the task was read, and the row proves that this commit did not happen.
+
+    Decide again, on `latest` or on what is read later.
+    """
+
+    def __init__(self, latest: Loaded) -> None:
+        super().__init__(latest.task.task_id)
+        self.latest = latest
+
+
+class CommitInDoubt(ServiceUnavailable):
+    """The answer to a commit was lost, and the row does not show any more whether it happened.
+
+    What the commit needed must stay: if it did not happen, the readers of what is left recognise it as an orphan.
+    """
+
+
+class TaskExists(ServiceError):
+    """createTask met a task of that id, which another call has created."""
+
+    def __init__(self, existing: Loaded) -> None:
+        super().__init__(existing.task.task_id)
+        self.existing = existing
+
+
+class TaskStore:
+    """Reads and commits tasks. One commit is one entity-group transaction: the status row with its guards.
+
+    Every commit leaves an id in the row. When a commit is refused, its first try may have been applied and its answer
+    lost, so that the refusal is of the SDK's second try; and others may have committed since. The ids tell.
+    """
+
+    def __init__(
+        self, storage: Storage, cache: DefinitionCache, new_id: Callable[[], str], known: KnownStatuses
+    ) -> None:
+        """`new_id` makes an id that no other commit has; `known` learns each status that is read or committed."""
+        self._tables = storage.tables
+        self.definitions = DefinitionReader(storage.blobs, cache, self.status)
+        self.edges = TaskEdges(storage)
+        self._cache = cache
+        self._new_id = new_id
+        self._known = known
+
+    async def load(self, task_id: str, share: Share | None = None) -> Loaded | None:
+        """The task with its definition: one request (one more for a spilled definition that is not cached).
+
+        Of a call that has several definitions in memory, `share` is what they may take. Raises NoRoom.
+        """
+        found = await self.find(task_id)
+        return None if found is None else await self.unpacked(found, share)
+
+    async def load_again(self, loaded: Loaded) -> Loaded | None:
+        """A task that may have changed since it was read; its definition is not read again."""
+        task_id = loaded.task.task_id
+        read = await self._status(task_id)
+        if read is None:
+            return None
+        task, etag = read
+        if task.fingerprint != loaded.task.fingerprint:
+            return await self.load(task_id)
+        return Loaded(task=task, etag=etag, definition=loaded.definition)
+
+    def last_committed(self, task_id: str, share: Share | None = None) -> Loaded | None:
+        """An unresolved task as this process has committed it last, if it is kept: no request.
+
+        Others may have followed. So nothing is to be decided by it but a commit, which is conditional on its ETag.
+        Its definition counts as part of `share`. Raises NoRoom.
+        """
+        committed, cached = self._known.committed(task_id), self._cache.get(task_id)
+        if committed is None or cached is None:
+            return None
+        task, etag = committed
+        if cached.fingerprint != task.fingerprint:
+            return None
+        if share is not None:
+            share.count(cached.memory)
+        return Loaded(task=task, etag=etag, definition=cached.definition)
+
+    async def find(self, task_id: str) -> Found | None:
+        """The task with its definition as it is stored or kept: one request."""
+        cached = self._cache.get(task_id)
+        if cached is not None:
+            read = await self._status(task_id)
+            if read is not None and read[0].fingerprint == cached.fingerprint:
+                return Found(task=read[0], etag=read[1], definition=cached.definition, memory=cached.memory)
+            self._cache.forget(task_id)
+            if read is None:
+                return None
+        since = self._known.begin()
+        start, end = keys.TASK_ROWS
+        rows: dict[str, Row] = {}
+        async for page in rows_of(self._tables, keys.TASKS, task_id, start=start, end=end):
+            rows |= {row.key: row for row in page}
+        status, definition = rows.get(keys.TASK_STATUS), rows.get(keys.TASK_DEFINITION)
+        if status is None or definition is None:
+            self._known.forget(task_id)
+            return None
+        packed, task = decode_definition(definition), decode_task(status)
+        self._known.saw(task, since)
+        return Found(task=task, etag=status.etag, definition=packed, memory=packed.memory)
+
+    def as_known(self, task: Task, packed: PackedDefinition | None) -> Found | None:
+        """A task whose status is known, if its definition is kept, or is the packed one that another row has."""
+        cached = self._cache.get(task.task_id)
+        if cached is not None and cached.fingerprint == task.fingerprint:
+            return Found(task=task, etag="", definition=cached.definition, memory=cached.memory)
+        if packed is not None and packed.fingerprint == task.fingerprint:
+            return Found(task=task, etag="", definition=packed, memory=packed.memory)
+        return None
+
+    async def unpacked(self, found: Found, share: Share | None = None) -> Loaded | None:
+        """The same with its definition: one request if it was spilled. None for a task that was deleted meanwhile.
+
+        Raises NoRoom.
+        """
+        definition: Definition | None
+        if isinstance(found.definition, Definition):
+            definition = found.definition
+            if share is not None:
+                share.count(found.memory)
+        else:
+            definition = await self.definitions.unpack(found.task.task_id, found.definition, share)
+        return None if definition is None else Loaded(task=found.task, etag=found.etag, definition=definition)
+
+    async def known(self, task_id: str) -> Loaded:
+        """As `load`. Raises ResourceNotFound."""
+        loaded = await self.load(task_id)
+        if loaded is None:
+            raise ResourceNotFound(f"task {task_id} does not exist")
+        return loaded
+
+    async def status(self, task_id: str) -> Task | None:
+        """The status row alone: one point read."""
+        read = await self._status(task_id)
+        return None if read is None else read[0]
+
+    async def _status(self, task_id: str) -> tuple[Task, str] | None:
+        """The status row and its ETag."""
+        since = self._known.begin()
+        row = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
+        if row is None:
+            self._known.forget(task_id)
+            return None
+        task = decode_task(row)
+        self._known.saw(task, since)
+        return task, row.etag
+
+    async def definition(self, task_id: str) -> Definition | None:
+        """The definition: no request when cached."""
+        cached = self._cache.get(task_id)
+        if cached is not None:
+            return cached.definition
+        row = await self._tables.get(keys.TASKS, task_id, keys.TASK_DEFINITION)
+        return None if row is None else await self.definitions.unpack(task_id, decode_definition(row))
+
+    async def create(self, definition: Definition, packed: PackedDefinition, task: Task) -> Loaded:
+        """Commits a new task.
+
+        Returns the task as this commit has left it; `etag` is empty if others have followed already.
+
+        Raises TaskExists when another call has created it, CommitInDoubt, StorageUnavailable (in doubt as well).
+        """
+        task = replace(task.after_commit(None, self._new_id()), fingerprint=packed.fingerprint)
+        operations: list[Operation] = [
+            Create(keys.TASK_STATUS, encode_task(task)),
+            Create(keys.TASK_DEFINITION, split_definition(packed)),
+        ]
+        if not task.is_resolved:
+            operations.append(Create(keys.TASK_OPEN, {}))
+        since = self._known.begin()
+        try:
+            etags = await self._tables.transact(keys.TASKS, task.task_id, operations)
+        except TransactionRefused as refused:
+            if refused.refusal is not Refusal.EXISTS:
+                raise
+            latest = await self._latest(task)
+            if not latest.task.includes(task):
+                raise TaskExists(latest) from refused
+            etags = [latest.etag if latest.task.sequence == task.sequence else ""]
+        self._known.made(task, etags[0], since)
+        self.definitions.keep(definition, packed)
+        return Loaded(task=task, etag=etags[0], definition=definition)
+
+    async def commit(self, loaded: Loaded, task: Task, beside: Sequence[Operation] = ()) -> Loaded:
+        """Commits the next state of a task that was read, and with it `beside`, on other rows.
+
+        Returns the task as this commit has left it, even if others have followed: `etag` is then a stale one.
+        Raises CommitLost, CommitInDoubt, StorageUnavailable (in doubt as well).
+        """
+        before = loaded.task
+        committed = task.after_commit(before, self._new_id())
+        operations: list[Operation] = [Replace(keys.TASK_STATUS, encode_task(committed), loaded.etag)]
+        guards = _guards(before, committed)
+        operations += [*guards, *beside]
+        since = self._known.begin()
+        self._known.forget(task.task_id)
+        try:
+            etags = await self._tables.transact(keys.TASKS, task.task_id, operations)
+        except TransactionRefused as refused:
+            if 0 < refused.index <= len(guards):
+                raise
+            latest = await self._latest(committed)
+            if not latest.task.includes(committed):
+                raise CommitLost(latest) from refused
+            etags = [latest.etag if latest.task.sequence == committed.sequence else ""]
+        self._known.made(committed, etags[0], since)
+        return Loaded(task=committed, etag=etags[0] or loaded.etag, definition=loaded.definition)
+
+    async def _latest(self, attempt: Task) -> Loaded:
+        """The task after a commit was refused. Raises CommitInDoubt when the row does not tell whether it happened."""
+        latest = await self.load(attempt.task_id)
+        if latest is None or latest.task.includes(attempt) is None:
+            raise CommitInDoubt(f"task {attempt.task_id} has changed too often meanwhile; send the call again")
+        return latest
+
+    async def surroundings(self, task_id: str, limit: int) -> Surroundings | None:
+        """The task with up to `limit` edges and uploads, of one moment: one request, as far as they fit into it.
+
+        None where there are more of them, or no such task. A page that ends before the status row proves nothing.
+        """
+        start, end = keys.EDGES_TO_STATUS
+        cached = self._cache.get(task_id)
+        select = None if cached is None else _SURROUNDINGS
+        since = self._known.begin()
+        page = await self._tables.query(
+            keys.TASKS, task_id, start=start, end=end, limit=limit + _ROWS_OF_A_TASK, select=select
+        )
+        rows = {row.key: row for row in page.rows}
+        status, definition = rows.pop(keys.TASK_STATUS, None), rows.pop(keys.TASK_DEFINITION, None)
+        rows.pop(keys.TASK_OPEN, None)
+        if status is None or definition is None or len(rows) > limit:
+            return None
+        task = decode_task(status)
+        self._known.saw(task, since)
+        loaded: Loaded | None
+        if cached is None:
+            packed = decode_definition(definition)
+            found = Found(task=task, etag=status.etag, definition=packed, memory=packed.memory)
+            loaded = await self.unpacked(found)
+        elif cached.fingerprint == task.fingerprint:
+            loaded = Loaded(task=task, etag=status.etag, definition=cached.definition)
+        else:
+            self._cache.forget(task_id)
+            return None
+        if loaded is None:
+            return None
+        uploads = [decode_waiting(row) for row in rows.values() if row.key.startswith(IS_UPLOAD)]
+        edges = [row for row in rows.values() if not row.key.startswith(IS_UPLOAD)]
+        return Surroundings(loaded=loaded, edges=edges, uploads=uploads)
+
+
+def _guards(before: Task, after: Task) -> list[Operation]:
+    """Guard rows that follow from the change of state (design 3)."""
+    operations: list[Operation] = []
+    if after.is_resolved and not before.is_resolved:
+        operations.append(Delete(keys.TASK_OPEN))
+    if before.is_resolved and not after.is_resolved:
+        operations.append(Create(keys.TASK_OPEN, {}))
+    for run_id, run in enumerate(after.runs):
+        was_running = run_id < len(before.runs) and before.runs[run_id].state is State.RUNNING
+        is_running = run.state is State.RUNNING
+        if was_running and not is_running:
+            operations.append(Delete(keys.upload(run_id)))
+        if is_running and not was_running:
+            operations.append(Create(keys.upload(run_id), {}))
+    return operations

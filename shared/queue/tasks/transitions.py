@@ -1,0 +1,366 @@
+"""The state machine (contract 4), as pure functions: (task, command, now) to a decision, or an ApiError.
+
+A repeat that changes nothing still yields the effects that repair and re-announce (design 5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from shared.base.errors import RequestConflict, ResourceNotFound
+from shared.base.priority import Priority
+from shared.queue.events import rules as announcements
+from shared.queue.tasks.effects import (
+    AddActive,
+    AddPendingRow,
+    After,
+    Ahead,
+    ChangePoolRows,
+    Decision,
+    HoldPending,
+    NoDecision,
+    PutDeadline,
+    PutPending,
+    PutResolved,
+    RemoveMessage,
+    RewriteMember,
+    SetRowPriority,
+    ShowPending,
+    row_of,
+)
+from shared.queue.tasks.rules import (
+    MAX_RUNS,
+    RETRY_OF,
+    Created,
+    MessageHandle,
+    MessageHandles,
+    PriorityChange,
+    Resolved,
+    Run,
+    State,
+    Task,
+)
+
+
+def schedule(task: Task, now: datetime, hint_id: str) -> Decision:
+    """scheduleTask: an unscheduled task gets its first run, whatever its dependencies (contract 2.4, 4.2)."""
+    refuse_after_deadline(task, now)
+    return make_pending(task, now, hint_id)
+
+
+def satisfy(task: Task, now: datetime, hint_id: str, dependencies: int) -> Decision:
+    """Dependencies, as a bitmap, are satisfied; the last one schedules the task if it has no run yet (contract 6)."""
+    satisfied = replace(task, satisfied=task.satisfied | dependencies)
+    if task.runs:
+        return make_pending(task, now, hint_id)
+    if task.deadline <= now:
+        return Decision(task=None)
+    if satisfied.is_free:
+        return make_pending(satisfied, now, hint_id)
+    return Decision(task=None if satisfied == task else satisfied)
+
+
+def make_pending(task: Task, now: datetime, hint_id: str) -> Decision:
+    """The first run of an unscheduled task. A repeat only announces it again."""
+    if task.runs:
+        return Decision(task=None, events=announcements.pending_again(task, 0, now))
+    run = Run(state=State.PENDING, reason_created=Created.SCHEDULED, scheduled=now, generation=task.generation)
+    after = replace(task.with_run(0, run), hint_id=hint_id)
+    return Decision(
+        task=after,
+        ahead=(put_pending(after, 0), AddPendingRow(task_queue_id=task.task_queue_id, row=row_of(after, 0))),
+        events=(announcements.pending(after, 0),),
+    )
+
+
+def report(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Decision:
+    """reportCompleted, reportFailed (contract 4.4)."""
+    run = known_run(task, run_id)
+    if run_id != task.last_run_id:
+        raise RequestConflict(f"run {run_id} of task {task.task_id} is not the last one")
+    if run.reason_resolved is resolution:
+        return resolved_again(task, run_id, now)
+    if run.state is not State.RUNNING:
+        raise RequestConflict(f"run {run_id} of task {task.task_id} is {run.state.value}, not running")
+    if resolution is Resolved.COMPLETED and run.unfinished:
+        raise RequestConflict(f"run {run_id} of task {task.task_id} has `blob` artifacts that are not complete")
+    return resolve(task, run_id, resolution, now)
+
+
+def report_exception(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_id: str) -> Decision:
+    """reportException: retried for some reasons while retries are left, else final (contract 4.3, 4.4)."""
+    run = known_run(task, run_id)
+    if run.reason_resolved is reason and run_id >= task.last_run_id - 1:
+        return resolved_again(task, run_id, now)
+    if run_id != task.last_run_id or run.state is not State.RUNNING:
+        raise RequestConflict(f"run {run_id} of task {task.task_id} is {run.state.value}, not running as the last run")
+    return interrupt(task, run_id, reason, now, spare_hint_id)
+
+
+def interrupt(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_id: str) -> Decision:
+    """The running last run ends as an exception: retried where the reason allows it and a retry is left."""
+    if reason in RETRY_OF and task.retries_left > 0:
+        return _retry(task, run_id, reason, now, spare_hint_id)
+    return resolve(task, run_id, reason, now)
+
+
+def _retry(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_id: str) -> Decision:
+    """The run is resolved and the next one pending, in one commit. The lease becomes the new run's message.
+
+    The index rows move after the commit, before the lease is shown: a call that claims the run finds its row.
+    The claim message goes last: until then it is the timer that repairs the rows (its handler audits), so the row of
+    the new run need not be written ahead in a request of its own.
+    """
+    after = with_retry(task, run_id, reason, now)
+    ahead: tuple[Ahead, ...] = ()
+    show: tuple[After, ...] = ()
+    if task.handles.pending is None:
+        ahead = (hold_pending(task, run_id + 1, spare_hint_id, None),)
+    else:
+        show = (
+            ShowPending(
+                handle=task.handles.pending,
+                task_queue_id=task.task_queue_id,
+                task_id=task.task_id,
+                run_id=run_id + 1,
+                hint_id=task.hint_id,
+            ),
+        )
+    return Decision(
+        task=replace(after, handles=replace(task.handles, claim=None)),
+        ahead=ahead,
+        after=((move_rows(after, run_id),), (*show, *remove(task.handles.claim))),
+        events=(announcements.exception(after, run_id), announcements.pending(after, run_id + 1)),
+    )
+
+
+def with_retry(task: Task, run_id: int, reason: Resolved, now: datetime) -> Task:
+    """The task after its run was resolved for a reason that allows a retry, with the retry run pending."""
+    resolved = ended(task.runs[run_id], reason, now)
+    retry = Run(state=State.PENDING, reason_created=RETRY_OF[reason], scheduled=now, generation=task.generation)
+    after = task.with_run(run_id, resolved).with_run(run_id + 1, retry)
+    return replace(after, retries_left=task.retries_left - 1)
+
+
+def ended(run: Run, reason: Resolved, now: datetime) -> Run:
+    """The run resolved. What only a running run needs to remember goes, so that the row of many runs stays small."""
+    return replace(run, state=reason.state, reason_resolved=reason, resolved=now, unfinished=())
+
+
+def move_rows(task: Task, run_id: int) -> ChangePoolRows:
+    """The index row of a run that was retried gives way to the retry run's."""
+    return ChangePoolRows(
+        task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),), add=(row_of(task, run_id + 1),)
+    )
+
+
+def resolve(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Decision:
+    """The last run is resolved, and the task with it; messages of the run are removed after the commit."""
+    after = task.with_run(run_id, ended(task.runs[run_id], resolution, now))
+    after = replace(after, handles=MessageHandles(deadline=task.handles.deadline))
+    return Decision(
+        task=after,
+        ahead=(PutResolved(task_id=task.task_id, run_id=run_id),),
+        after=(remove(task.handles.claim, task.handles.pending),),
+        events=(announcements.resolved(after, run_id),),
+    )
+
+
+def resolved_again(task: Task, run_id: int, now: datetime) -> Decision:
+    """A resolution that was reported before: announced again, as it was then, with the run that came of it."""
+    is_last = run_id == task.last_run_id
+    return Decision(
+        task=None,
+        ahead=(PutResolved(task_id=task.task_id, run_id=run_id),) if is_last else (),
+        events=(
+            announcements.resolved(task, run_id),
+            *(() if is_last else announcements.pending_again(task, run_id + 1, now)),
+        ),
+    )
+
+
+def cancel(task: Task, now: datetime) -> Decision:
+    """cancelTask: whatever is not resolved becomes exception/canceled (contract 2.4, 4.2)."""
+    refuse_after_deadline(task, now)
+    if task.is_resolved:
+        if task.last_run.reason_resolved is Resolved.CANCELED:
+            again = resolved_again(task, task.last_run_id, now)
+            return replace(again, after=((rewrite_member(task),),))  # the first call may have died before it did
+        return Decision(task=None)
+    return end(task, Resolved.CANCELED, now)
+
+
+def end(task: Task, reason: Resolved, now: datetime) -> Decision:
+    """Ends an unresolved task without a retry: canceled, or deadline-exceeded. An unscheduled one gets its run 0.
+
+    A process that has seen the task unscheduled may have missed its index row, which goes here: so a task that had to
+    wait shows the change in its member row, whatever state it is in.
+    """
+    run_id = max(task.last_run_id, 0)
+    rows: tuple[After, ...] = (rewrite_member(task),) if task.dependencies or not task.runs else ()
+    if not task.runs:
+        run = Run(state=State.EXCEPTION, reason_created=Created.EXCEPTION, scheduled=now, generation=task.generation)
+        decision = resolve(task.with_run(0, run), 0, reason, now)
+    else:
+        decision = resolve(task, run_id, reason, now)
+        rows += (ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),)),)
+    removals = decision.after[0]
+    return replace(decision, after=((*removals, *rows),))
+
+
+def rerun(task: Task, now: datetime, hint_id: str) -> Decision:
+    """rerunTask: a next run with reasonCreated `rerun` and fresh retries (contract 4.2).
+
+    A resolved task is opened again, as its next generation: its active row and its deadline message come ahead.
+    """
+    refuse_after_deadline(task, now)
+    if task.state in {State.PENDING, State.RUNNING}:
+        return Decision(task=None, events=announcements.pending_again(task, task.last_run_id, now))
+    run_id = task.last_run_id + 1
+    if run_id >= MAX_RUNS:
+        raise RequestConflict(f"task {task.task_id} has {len(task.runs)} runs already; {MAX_RUNS} is the limit")
+    generation = task.generation + task.is_resolved
+    run = Run(state=State.PENDING, reason_created=Created.RERUN, scheduled=now, generation=generation)
+    after = replace(
+        task.with_run(run_id, run),
+        generation=generation,
+        retries_left=min(task.retries, MAX_RUNS - (run_id + 1)),
+        hint_id=hint_id,
+    )
+    opened = (put_deadline(task), add_active(after)) if task.is_resolved else ()
+    return Decision(
+        task=after,
+        ahead=(
+            put_pending(after, run_id),
+            AddPendingRow(task_queue_id=task.task_queue_id, row=row_of(after, run_id)),
+            *opened,
+        ),
+        events=(announcements.pending(after, run_id),),
+    )
+
+
+def renew_message(task: Task, run_id: int, hint_id: str) -> Decision:
+    """A pending run whose message somebody hides, or has deleted, gets a new one that counts from now on.
+
+    Raises NoDecision when the run is not pending any more.
+    """
+    if run_id != task.last_run_id or task.state is not State.PENDING:
+        raise NoDecision(f"run {run_id} of task {task.task_id} is not pending")
+    after = replace(task, hint_id=hint_id)
+    return Decision(task=after, ahead=(put_pending(after, run_id),), after=(remove(task.handles.pending),))
+
+
+def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str) -> Decision:
+    """changeTaskPriority: a pending run's message moves to the new band; a running one's stays (contract 2.4).
+
+    Not for a task that was ever resolved, nor without a change: that is refused, and the change announced again, since
+    this may be the repeat of a call that died before it did.
+    """
+    refuse_after_deadline(task, now)
+    if task.is_resolved or task.generation > 0:
+        raise RequestConflict(f"task {task.task_id} has been resolved")
+    again = announcements.priority_changed_again(task, now)
+    if task.priority == priority:
+        refusal = RequestConflict(f"task {task.task_id} has priority {priority} already")
+        return Decision(task=None, events=again, refusal=refusal)
+    change = PriorityChange(old=task.priority, at=now, sequence=task.sequence)
+    after = replace(task, priority=priority, prioritised=_asked_last(task, now), priority_change=change)
+    events = (*again, announcements.priority_changed(after, change))
+    if task.state is State.RUNNING:
+        return Decision(task=after, events=events)
+    rewritten = rewrite_member(task)
+    if task.state is State.UNSCHEDULED:
+        return Decision(task=after, after=((rewritten,),), events=events)
+    after = replace(after, hint_id=hint_id)
+    moved = SetRowPriority(task_queue_id=task.task_queue_id, row=row_of(task, task.last_run_id), priority=priority)
+    return Decision(
+        task=after,
+        ahead=(put_pending(after, task.last_run_id), moved),
+        after=((*remove(task.handles.pending), rewritten),),
+        events=events,
+    )
+
+
+def _asked_last(task: Task, now: datetime) -> datetime:
+    """When a change was asked for that has seen the task: after what the task notes, by a clock that may be ahead."""
+    return now if task.prioritised is None else max(now, task.prioritised + timedelta(milliseconds=1))
+
+
+def set_priority(task: Task, priority: Priority, asked: datetime, now: datetime, hint_id: str) -> Decision:
+    """changeTaskGroupPriority, asked for at that time: as `change_priority`.
+
+    Several such calls may come to a task in any order, and the latest one decides. So the task notes when it was asked
+    for, also where it has the priority already.
+    """
+    if task.priority != priority:
+        decision = change_priority(task, priority, now, hint_id)
+        assert decision.task is not None, "another priority is a change"
+        return replace(decision, task=replace(decision.task, prioritised=asked))
+    again = announcements.priority_changed_again(task, now)
+    if task.is_resolved or task.generation > 0 or task.deadline <= now or task.prioritised == asked:
+        return Decision(task=None, events=again)
+    return Decision(task=replace(task, prioritised=asked), events=again)
+
+
+def hold_pending(task: Task, run_id: int, spare_hint_id: str, visible: datetime | None) -> HoldPending:
+    """Move the task's pending message, as one for `run_id`."""
+    return HoldPending(
+        handle=task.handles.pending,
+        task_queue_id=task.task_queue_id,
+        priority=task.priority,
+        task_id=task.task_id,
+        run_id=run_id,
+        hint_id=task.hint_id,
+        spare_hint_id=spare_hint_id,
+        visible=visible,
+    )
+
+
+def put_pending(task: Task, run_id: int) -> PutPending:
+    """A pending message for a run of the task, under the task's hintId."""
+    return PutPending(
+        task_queue_id=task.task_queue_id,
+        priority=task.priority,
+        task_id=task.task_id,
+        run_id=run_id,
+        hint_id=task.hint_id,
+    )
+
+
+def put_deadline(task: Task) -> PutDeadline:
+    """The task's deadline message."""
+    return PutDeadline(
+        task_id=task.task_id,
+        task_group_id=task.task_group_id,
+        scheduler_id=task.scheduler_id,
+        deadline=task.deadline,
+    )
+
+
+def add_active(task: Task) -> AddActive:
+    """The task's active row in its group, of its generation."""
+    return AddActive(task_group_id=task.task_group_id, task_id=task.task_id, generation=task.generation)
+
+
+def rewrite_member(task: Task) -> RewriteMember:
+    """Tells listings of the group that the status of a task that is not running has changed (design 11)."""
+    return RewriteMember(task_group_id=task.task_group_id, task_id=task.task_id)
+
+
+def remove(*handles: MessageHandle | None) -> tuple[After, ...]:
+    """Removals of those messages that there are."""
+    return tuple(RemoveMessage(handle=handle) for handle in handles if handle is not None)
+
+
+def known_run(task: Task, run_id: int) -> Run:
+    """The run of that number. Raises ResourceNotFound."""
+    if run_id > task.last_run_id:
+        raise ResourceNotFound(f"task {task.task_id} has no run {run_id}")
+    return task.runs[run_id]
+
+
+def refuse_after_deadline(task: Task, now: datetime) -> None:
+    """Raises RequestConflict at or after the deadline (contract 4.4)."""
+    if task.deadline <= now:
+        raise RequestConflict(f"the deadline of task {task.task_id} has passed")

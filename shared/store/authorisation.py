@@ -1,0 +1,151 @@
+"""Authorisation of hot requests: a signature with the account's key, or an identity's token (`wire.Authorisation`).
+
+The signatures are those of "Authorize with Shared Key" in the storage services' REST reference: tables sign little,
+queues all headers that they have in common with blobs.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import random
+import re
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Self
+from urllib.parse import unquote
+
+from azure.core.credentials import AccessToken, AccessTokenInfo, AzureNamedKeyCredential, TokenRequestOptions
+from azure.core.credentials_async import AsyncSupportsTokenInfo, AsyncTokenCredential
+
+from shared.base.concurrency import OneByOne
+from shared.base.frozen import dataclass
+from shared.store.wire import Answer, Authorisation, Request
+
+TOKEN_SCOPE = "https://storage.azure.com/.default"  # noqa: S105 - a scope, not a secret
+_EARLY_SECONDS = 300
+"""A token that is valid for less is replaced, where it does not say by itself when."""
+_JITTER_SECONDS = 60
+"""Not all processes ask for a new one at the same moment."""
+_CLAIMS = re.compile(r'\bclaims="([^"]+)"')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Authorisations:
+    """One for each service that hot requests go to."""
+
+    table: Authorisation
+    queue: Authorisation
+
+    @classmethod
+    def of(cls, credential: AzureNamedKeyCredential | AsyncTokenCredential) -> Self:
+        """By an account's key, or by tokens, which both services take."""
+        if isinstance(credential, AzureNamedKeyCredential):
+            return cls(table=TableKey(credential), queue=QueueKey(credential))
+        bearer = Bearer(credential)
+        return cls(table=bearer, queue=bearer)
+
+
+class TableKey:
+    """Signs requests to tables by the account's key."""
+
+    def __init__(self, credential: AzureNamedKeyCredential) -> None:
+        self._credential = credential
+
+    async def authorise(self, request: Request) -> None:
+        """Sign what a table request signs: method, type, date, resource."""
+        account, key = self._credential.named_key
+        headers = request.headers
+        words = (request.method, "", headers.get("Content-Type", ""), headers["x-ms-date"], f"/{account}{request.path}")
+        headers["Authorization"] = _shared_key(account, key, "\n".join(words))
+
+    async def renewed(self, answer: Answer) -> bool:
+        """The same key gives the same answer."""
+        return False
+
+
+class QueueKey:
+    """Signs requests to queues by the account's key."""
+
+    def __init__(self, credential: AzureNamedKeyCredential) -> None:
+        self._credential = credential
+
+    async def authorise(self, request: Request) -> None:
+        """Sign what a queue request signs: method, length, type, the headers of Azure, resource and query."""
+        account, key = self._credential.named_key
+        headers = request.headers
+        ours = sorted((name, value) for name, value in headers.items() if name.startswith("x-ms-"))
+        options = sorted(request.query.split("&")) if request.query else []
+        words = (
+            *(request.method, "", "", str(len(request.content) or ""), "", headers.get("Content-Type", "")),
+            *("", "", "", "", "", ""),  # date, four conditions, range: not used
+            *(f"{name}:{value}" for name, value in ours),
+            f"/{account}{request.path}",
+            *(f"{name}:{unquote(value)}" for name, _, value in (option.partition("=") for option in options)),
+        )
+        headers["Authorization"] = _shared_key(account, key, "\n".join(words))
+
+    async def renewed(self, answer: Answer) -> bool:
+        """The same key gives the same answer."""
+        return False
+
+
+class Bearer:
+    """Tokens of an identity, each kept until shortly before its end."""
+
+    def __init__(self, credential: AsyncTokenCredential, jitter: Callable[[], float] = random.random) -> None:
+        """`jitter` gives numbers in [0, 1)."""
+        self._credential = credential
+        self._jitter = jitter
+        self._renewals = OneByOne()
+        self._token: AccessToken | AccessTokenInfo | None = None
+        self._renew_at = 0.0
+
+    async def authorise(self, request: Request) -> None:
+        """Add the token. Raises ValueError for a service that does not speak TLS: anyone who listens could use it."""
+        if not request.endpoint.origin.startswith("https://"):
+            raise ValueError("a token is sent over HTTPS only")
+        if self._is_due():
+            await self._renewals.run(self._renew_if_due)
+        assert self._token is not None, "it was just asked for"
+        request.headers["Authorization"] = f"Bearer {self._token.token}"
+
+    async def renewed(self, answer: Answer) -> bool:
+        """Forget the token; ask for one with other claims if the answer demands that (continuous access evaluation)."""
+        self._token = None
+        challenge = answer.headers.get("WWW-Authenticate", "")
+        claims = _CLAIMS.search(challenge)
+        if claims is None or 'error="insufficient_claims"' not in challenge:
+            return False
+        wanted = base64.urlsafe_b64decode(claims[1] + "=" * (-len(claims[1]) % 4)).decode()
+        await self._renewals.run(lambda: self._renew(wanted))
+        return True
+
+    def _is_due(self) -> bool:
+        return self._token is None or time.time() >= self._renew_at
+
+    async def _renew_if_due(self) -> None:
+        if self._is_due():
+            await self._renew(None)
+
+    async def _renew(self, claims: str | None) -> None:
+        token = self._token = await self._ask(claims)
+        renew_at = getattr(token, "refresh_on", None) or token.expires_on - _EARLY_SECONDS
+        self._renew_at = min(renew_at + _JITTER_SECONDS * self._jitter(), token.expires_on)
+
+    async def _ask(self, claims: str | None) -> AccessToken | AccessTokenInfo:
+        if isinstance(self._credential, AsyncSupportsTokenInfo):
+            options: TokenRequestOptions = {"claims": claims} if claims else {}
+            return await self._credential.get_token_info(TOKEN_SCOPE, options=options)
+        return await self._credential.get_token(TOKEN_SCOPE, claims=claims)
+
+
+def _shared_key(account: str, key: str, text: str) -> str:
+    signature = hmac.digest(_decoded(key), text.encode(), "sha256")
+    return f"SharedKey {account}:{base64.b64encode(signature).decode()}"
+
+
+@lru_cache(maxsize=4)
+def _decoded(key: str) -> bytes:
+    return base64.b64decode(key)

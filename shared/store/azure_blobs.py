@@ -1,0 +1,293 @@
+"""Azure Blob Storage behind `interface.Blobs`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from azure.core import MatchConditions
+
+from shared.store import limits
+from shared.store.interface import BlobMissing, BlobProperties
+from shared.store.refusals import REFUSALS
+from shared.store.wire import Patience, Refused, unavailable
+
+if TYPE_CHECKING:  # loaded with the first blob: it takes a tenth of a second
+    from azure.storage.blob import ContentSettings
+    from azure.storage.blob.aio import BlobClient, ContainerClient
+
+
+log = logging.getLogger("taskcluster.storage")
+
+_NO_CONTAINER = "ContainerNotFound"
+_LEASED = "LeaseIdMissing"
+_LEASES_BROKEN = 3
+"""How often a request breaks a lease: a client that holds a URL for uploads may take another one at once."""
+_BLOCK_BLOB = "BlockBlob"
+T = TypeVar("T")
+
+
+class _Block(Enum):
+    """Which blocks a commit takes. The SDK compares with these words, and its own enumeration has none of them."""
+
+    LATEST = "latest"
+    UNCOMMITTED = "uncommitted"
+
+
+class AzureBlobs:
+    """Containers of one account. A container that does not exist yet is made by the first write."""
+
+    def __init__(
+        self,
+        open_blob: Callable[[str, str], BlobClient],
+        open_container: Callable[[str], ContainerClient],
+        patience: Patience,
+    ) -> None:
+        self._open_blob = open_blob
+        self._open_container = open_container
+        self._patience = patience
+        self._made: set[str] = set()
+
+    async def ensure(self, container: str) -> None:
+        """Make the container if it does not exist; no request once this process knows. Raises StorageUnavailable."""
+        if container not in self._made:
+            await self._make(container)
+            self._made.add(container)
+
+    async def upload(
+        self,
+        container: str,
+        path: str,
+        content: bytes,
+        *,
+        content_type: str,
+        content_encoding: str = "",
+        content_disposition: str = "",
+        only_new: bool = False,
+    ) -> bool:
+        """See `interface.Blobs.upload`."""
+        try:
+            await self._write(
+                container,
+                lambda: self._open_blob(container, path).upload_blob(
+                    content,
+                    _BLOCK_BLOB,
+                    len(content),
+                    overwrite=not only_new,
+                    content_settings=_settings(content_type, content_encoding, content_disposition),
+                    error_map=REFUSALS,
+                    time_allowed=self._transfer(len(content)),
+                ),
+            )
+        except Refused as answer:
+            if only_new and answer.code == "BlobAlreadyExists":
+                return False
+            raise
+        return True
+
+    async def download(self, container: str, path: str, *, start: int = 0, limit: int | None = None) -> bytes:
+        """See `interface.Blobs.download`. The bytes as stored: a content encoding is not undone."""
+        if limit is not None and limit < 1:
+            raise ValueError(f"a limit of {limit} bytes")
+        try:
+            with unavailable():
+                stream = await self._open_blob(container, path).download_blob(
+                    offset=None if limit is None and not start else start,
+                    length=limit,
+                    decompress=False,
+                    error_map=REFUSALS,
+                )
+                return await stream.readall()
+        except Refused as answer:
+            if answer.code == "InvalidRange":  # asked for what is after the blob's end
+                return b""
+            if answer.status in {404, 409}:  # 409: archived, or encrypted with a key that is not ours
+                raise BlobMissing(path) from None
+            raise
+
+    async def properties(self, container: str, path: str) -> BlobProperties | None:
+        """See `interface.Blobs.properties`. Raises StorageUnavailable."""
+        try:
+            with unavailable():
+                found = await self._open_blob(container, path).get_blob_properties(error_map=REFUSALS)
+        except Refused as answer:
+            if answer.status in {404, 409}:  # 409: encrypted with a key that is not ours
+                return None
+            raise
+        if found.blob_type != _BLOCK_BLOB:
+            return None
+        return BlobProperties(
+            length=found.size,
+            content_type=found.content_settings.content_type or "",
+            content_encoding=found.content_settings.content_encoding or "",
+            content_disposition=found.content_settings.content_disposition or "",
+            etag=found.etag,
+        )
+
+    async def put_block(self, container: str, path: str, block_id: str, content: bytes) -> None:
+        """See `interface.Blobs.put_block`. `block_id` is the id before base64; all of a blob are equally long.
+
+        Raises ValueError when they are not.
+        """
+        limits.check_block_id(block_id)
+        try:
+            await self._write(
+                container,
+                lambda: self._open_blob(container, path).stage_block(
+                    block_id, content, len(content), error_map=REFUSALS, time_allowed=self._transfer(len(content))
+                ),
+            )
+        except Refused as answer:
+            if answer.code == "InvalidBlobOrBlock":
+                raise ValueError("the ids of a blob's blocks are not equally long") from None
+            raise
+
+    async def commit_blocks(
+        self,
+        container: str,
+        path: str,
+        block_ids: Sequence[str],
+        *,
+        content_type: str,
+        content_encoding: str,
+        content_disposition: str = "",
+        only_new: bool = False,
+    ) -> bool:
+        """See `interface.Blobs.commit_blocks`."""
+        from azure.storage.blob import BlobBlock
+
+        for block_id in block_ids:
+            limits.check_block_id(block_id)
+        state: Any = _Block.UNCOMMITTED if only_new else _Block.LATEST
+        settings = _settings(content_type, content_encoding, content_disposition)
+        try:
+            await self._write(
+                container,
+                lambda: self._despite_leases(
+                    container,
+                    path,
+                    lambda blob: blob.commit_block_list(
+                        [BlobBlock(block_id, state) for block_id in block_ids],
+                        content_settings=settings,
+                        error_map=REFUSALS,
+                    ),
+                ),
+            )
+        except Refused as answer:
+            if answer.code == "InvalidBlockList":
+                return False
+            if answer.status in {409, 412}:  # another type of blob, archived, leased again and again, being copied to
+                log.warning("blocks of %s cannot be committed: %s", path, answer, extra={"action": "upload_spoiled"})
+                return False
+            raise
+        return True
+
+    async def set_headers(
+        self,
+        container: str,
+        path: str,
+        *,
+        content_type: str,
+        content_encoding: str,
+        content_disposition: str = "",
+        etag: str | None = None,
+    ) -> bool:
+        """See `interface.Blobs.set_headers`."""
+        settings = _settings(content_type, content_encoding, content_disposition)
+        only: dict[str, Any] = {"etag": etag, "match_condition": MatchConditions.IfNotModified} if etag else {}
+        try:
+            await self._despite_leases(
+                container, path, lambda blob: blob.set_http_headers(settings, error_map=REFUSALS, **only)
+            )
+        except Refused as answer:
+            if answer.status in {404, 409, 412}:
+                return False
+            raise
+        return True
+
+    async def delete(self, container: str, path: str) -> None:
+        """See `interface.Blobs.delete`."""
+        try:
+            await self._despite_leases(
+                container, path, lambda blob: blob.delete_blob(delete_snapshots="include", error_map=REFUSALS)
+            )
+        except Refused as answer:
+            if answer.status != 404:
+                raise
+
+    async def list_paths(self, container: str, prefix: str, *, limit: int = 1000) -> list[str]:
+        """See `interface.Blobs.list_paths`. Further pages are read until there are `limit` paths or no more."""
+        limits.check_page(limit)
+        pages = (
+            self._open_container(container)
+            .list_blob_names(name_starts_with=prefix, results_per_page=limit, error_map=REFUSALS)
+            .by_page()
+        )
+        paths: list[str] = []
+        try:
+            with unavailable():
+                async for page in pages:
+                    paths += [path async for path in page]
+                    if len(paths) >= limit:
+                        break
+        except Refused as answer:
+            if answer.status != 404:
+                raise
+        return list(islice(paths, limit))
+
+    async def _despite_leases(self, container: str, path: str, send: Callable[[BlobClient], Awaitable[T]]) -> T:
+        """Send a write to a blob that others may write to as well; a lease of theirs is broken."""
+        from azure.storage.blob.aio import BlobLeaseClient
+
+        blob = self._open_blob(container, path)
+        for _ in range(_LEASES_BROKEN):
+            try:
+                with unavailable():
+                    return await send(blob)
+            except Refused as answer:
+                if answer.code != _LEASED:
+                    raise
+            try:
+                with unavailable():
+                    await BlobLeaseClient(blob).break_lease(lease_break_period=0, error_map=REFUSALS)
+            except Refused as answer:
+                log.warning("a lease on %s cannot be broken: %s", path, answer, extra={"action": "lease_kept"})
+        with unavailable():
+            return await send(blob)
+
+    async def _write(self, container: str, send: Callable[[], Awaitable[T]]) -> T:
+        """Send a write; when the container is missing, make it and send again."""
+        try:
+            with unavailable():
+                return await send()
+        except Refused as answer:
+            if answer.code != _NO_CONTAINER:
+                raise
+        await self._make(container)
+        with unavailable():
+            return await send()
+
+    async def _make(self, container: str) -> None:
+        try:
+            with unavailable():
+                await self._open_container(container).create_container(error_map=REFUSALS)
+        except Refused as answer:
+            if answer.code != "ContainerAlreadyExists":
+                raise
+
+    def _transfer(self, length: int) -> float:
+        """Seconds that a request with a body of that size may take."""
+        return self._patience.total + length / self._patience.bytes_per_second
+
+
+def _settings(content_type: str, content_encoding: str, content_disposition: str) -> ContentSettings:
+    from azure.storage.blob import ContentSettings
+
+    return ContentSettings(
+        content_type=content_type,
+        content_encoding=content_encoding or None,
+        content_disposition=content_disposition or None,
+    )

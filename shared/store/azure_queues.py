@@ -1,0 +1,268 @@
+"""Azure Queues behind `interface.Queues`.
+
+Requests to put, take, move and remove messages, and what their answers say.
+
+The form is that of the Queue service's REST reference: bodies are XML, receipts are headers where nothing else is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+from xml.etree.ElementTree import Element, ParseError, fromstring  # of answers that the account's own service sends
+from xml.sax.saxutils import escape
+
+from azure.core.exceptions import ResourceExistsError
+
+from shared.store import limits
+from shared.store.counting import Kind
+from shared.store.interface import Message, Receipt, ReceiptLost, StorageUnavailable
+from shared.store.refusals import REFUSALS
+from shared.store.wire import IN_PATH, IN_QUERY, USER_AGENT, Answer, Endpoint, Refused, Request, Wire, unavailable
+
+if TYPE_CHECKING:
+    from azure.storage.queue.aio import QueueClient
+
+
+_NO_QUEUE = "QueueNotFound"
+_BEING_DELETED = "QueueBeingDeleted"
+_GONE = frozenset({_NO_QUEUE, _BEING_DELETED})
+_LOST = frozenset({"MessageNotFound", "PopReceiptMismatch", *_GONE})
+
+
+class AzureQueues:
+    """Queues of one account."""
+
+    def __init__(
+        self, wire: Wire, endpoint: Endpoint, name: Callable[[str], str], open_client: Callable[[str], QueueClient]
+    ) -> None:
+        """`name` gives a queue's name in the account, `open_client` the SDK's client of that name, for what is rare."""
+        self._wire = wire
+        self._endpoint = endpoint
+        self._name = name
+        self._open_client = open_client
+
+    async def create(self, queue: str) -> None:
+        """Make the queue if it does not exist. Raises StorageUnavailable."""
+        await _make(self._client(queue))
+
+    async def drop(self, queue: str) -> None:
+        """See `interface.Queues.drop`."""
+        try:
+            with unavailable():
+                await self._client(queue).delete_queue(error_map=REFUSALS)
+        except Refused as answer:
+            if answer.code not in _GONE:
+                raise
+
+    async def put(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
+        """See `interface.Queues.put`."""
+        limits.check_text(text)
+        delay = limits.whole_delay(visible_in)
+        request = put(self._endpoint, self._name(queue), text, delay)
+        try:
+            return read_put(await self._wire.send(request))
+        except Refused as answer:
+            if answer.code not in _GONE:
+                raise
+        await _make(self._client(queue))
+        return read_put(await self._wire.send(request))
+
+    async def get(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
+        """See `interface.Queues.get`. Messages are hidden for a second at least."""
+        limits.check_count(count)
+        seconds = max(1, limits.whole_delay(hidden_for))
+        request = get(self._endpoint, self._name(queue), count, seconds)
+        try:
+            return read_messages(await self._wire.send(request))
+        except Refused as answer:
+            if answer.code not in _GONE:
+                raise
+        return []
+
+    async def peek(self, queue: str, *, count: int = 1) -> list[Message]:
+        """See `interface.Queues.peek`. A peeked message's `receipt.visible` is the time of its insertion."""
+        limits.check_count(count)
+        request = peek(self._endpoint, self._name(queue), count)
+        try:
+            return read_peeked(await self._wire.send(request))
+        except Refused as answer:
+            if answer.code not in _GONE:
+                raise
+        return []
+
+    async def length(self, queue: str) -> int:
+        """See `interface.Queues.length`."""
+        try:
+            with unavailable():
+                found = await self._client(queue).get_queue_properties(error_map=REFUSALS)
+        except Refused as answer:
+            if answer.code not in _GONE:
+                raise
+            return 0
+        return found.approximate_message_count or 0
+
+    async def update(self, queue: str, receipt: Receipt, *, visible_in: float, text: str | None = None) -> Receipt:
+        """See `interface.Queues.update`."""
+        if text is not None:
+            limits.check_text(text)
+        delay = limits.whole_delay(visible_in)
+        answer = await self._hold(update(self._endpoint, self._name(queue), receipt, text, delay))
+        return read_update(answer, receipt)
+
+    async def delete(self, queue: str, receipt: Receipt) -> None:
+        """See `interface.Queues.delete`."""
+        await self._hold(delete(self._endpoint, self._name(queue), receipt))
+
+    async def _hold(self, request: Request) -> Answer:
+        """The answer to a request that needs the message's latest receipt."""
+        try:
+            return await self._wire.send(request)
+        except Refused as answer:
+            if answer.code in _LOST:
+                raise ReceiptLost(answer.code) from None
+            raise
+
+    def _client(self, queue: str) -> QueueClient:
+        return self._open_client(self._name(queue))
+
+
+async def _make(client: QueueClient) -> None:
+    try:
+        with unavailable(), suppress(ResourceExistsError):  # what the SDK makes of 204: it exists just so
+            await client.create_queue(error_map=REFUSALS)
+    except Refused as answer:
+        if answer.code == _BEING_DELETED:
+            raise StorageUnavailable(answer.code) from None
+        if answer.code != "QueueAlreadyExists":
+            raise
+
+
+VERSION = "2024-11-04"
+"""Of the Queue service's protocol."""
+_FOREVER = -1
+_DECLARATION = "<?xml version='1.0' encoding='utf-8'?>\n"
+_COMMON = {"Accept": "application/xml", "User-Agent": USER_AGENT, "x-ms-version": VERSION}
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def put(endpoint: Endpoint, queue: str, text: str, delay: int) -> Request:
+    """Adds a message, to be seen after `delay` seconds."""
+    query = f"visibilitytimeout={delay}&messagettl={_FOREVER}"
+    return Request(Kind.QUEUE_PUT, "POST", endpoint, f"/{queue}/messages", *_with_text(text), query=query)
+
+
+def get(endpoint: Endpoint, queue: str, count: int, hidden_for: int) -> Request:
+    """Receives messages, and hides them for that many seconds."""
+    query = f"numofmessages={count}&visibilitytimeout={hidden_for}"
+    return Request(Kind.QUEUE_GET, "GET", endpoint, f"/{queue}/messages", dict(_COMMON), query=query)
+
+
+def peek(endpoint: Endpoint, queue: str, count: int) -> Request:
+    """Looks at messages without taking them."""
+    query = f"peekonly=true&numofmessages={count}"
+    return Request(Kind.QUEUE_PEEK, "GET", endpoint, f"/{queue}/messages", dict(_COMMON), query=query)
+
+
+def update(endpoint: Endpoint, queue: str, receipt: Receipt, text: str | None, delay: int) -> Request:
+    """Moves a message, with a new text if there is one."""
+    query = f"popreceipt={quote(receipt.pop_receipt, safe=IN_QUERY)}&visibilitytimeout={delay}"
+    resource = f"/{queue}/messages/{quote(receipt.message_id, safe=IN_PATH)}"
+    headers, content = (dict(_COMMON), b"") if text is None else _with_text(text)
+    return Request(Kind.QUEUE_UPDATE, "PUT", endpoint, resource, headers, content, query=query)
+
+
+def delete(endpoint: Endpoint, queue: str, receipt: Receipt) -> Request:
+    """Removes a message."""
+    query = f"popreceipt={quote(receipt.pop_receipt, safe=IN_QUERY)}"
+    resource = f"/{queue}/messages/{quote(receipt.message_id, safe=IN_PATH)}"
+    return Request(Kind.QUEUE_DELETE, "DELETE", endpoint, resource, dict(_COMMON), query=query)
+
+
+def read_put(answer: Answer) -> Receipt:
+    """What moves the message that was put. Raises StorageUnavailable for an answer that does not say it."""
+    try:
+        (element,) = _elements(answer)
+        return _receipt(element)
+    except (ParseError, ValueError, KeyError):
+        raise StorageUnavailable("an answer that names no message") from None
+
+
+def read_messages(answer: Answer) -> list[Message]:
+    """The messages that were taken. Raises StorageUnavailable for what is no list of them."""
+    return _messages(answer, _receipt)
+
+
+def read_peeked(answer: Answer) -> list[Message]:
+    """The messages that were looked at. Raises StorageUnavailable for what is no list of them."""
+    return _messages(answer, _no_receipt)
+
+
+def _messages(answer: Answer, receipt: Callable[[Element], Receipt]) -> list[Message]:
+    try:
+        return [
+            Message(
+                receipt=receipt(element),
+                text=element.findtext("MessageText") or "",
+                inserted=_time(_word(element, "InsertionTime")),
+                dequeue_count=int(_word(element, "DequeueCount")),
+            )
+            for element in _elements(answer)
+        ]
+    except (ParseError, ValueError, KeyError):
+        raise StorageUnavailable("an answer that is not a list of messages") from None
+
+
+def read_update(answer: Answer, receipt: Receipt) -> Receipt:
+    """What moves a message that was moved. Raises StorageUnavailable for an answer that does not say it."""
+    try:
+        return Receipt(
+            message_id=receipt.message_id,
+            pop_receipt=answer.headers["x-ms-popreceipt"],
+            visible=_time(answer.headers["x-ms-time-next-visible"]),
+        )
+    except (ValueError, KeyError):
+        raise StorageUnavailable("an answer without a receipt") from None
+
+
+def _with_text(text: str) -> tuple[dict[str, str], bytes]:
+    content = f"{_DECLARATION}<QueueMessage><MessageText>{escape(text)}</MessageText></QueueMessage>"
+    return {**_COMMON, "Content-Type": "application/xml"}, content.encode()
+
+
+def _elements(answer: Answer) -> list[Element]:
+    root = fromstring(answer.content)  # noqa: S314 - see the import
+    if root.tag != "QueueMessagesList":
+        raise ValueError(root.tag)
+    return root.findall("QueueMessage")
+
+
+def _receipt(element: Element) -> Receipt:
+    return Receipt(
+        message_id=_word(element, "MessageId"),
+        pop_receipt=_word(element, "PopReceipt"),
+        visible=_time(_word(element, "TimeNextVisible")),
+    )
+
+
+def _no_receipt(element: Element) -> Receipt:
+    """Names the message; it moves nothing, and is dated to the insertion."""
+    return Receipt(
+        message_id=_word(element, "MessageId"), pop_receipt="", visible=_time(_word(element, "InsertionTime"))
+    )
+
+
+def _word(element: Element, name: str) -> str:
+    text = element.findtext(name)
+    if not text:
+        raise KeyError(name)
+    return text
+
+
+def _time(text: str) -> datetime:
+    """A date of HTTP, which is always this long and in GMT ("Sun, 06 Nov 1994 08:49:37 GMT")."""
+    day, month, year = int(text[5:7]), _MONTHS.index(text[8:11]) + 1, int(text[12:16])
+    return datetime(year, month, day, int(text[17:19]), int(text[20:22]), int(text[23:25]), tzinfo=UTC)

@@ -1,0 +1,120 @@
+"""Azure Tables behind `interface.Tables`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from shared.store import limits, table_requests
+from shared.store import table_requests as batch
+from shared.store.interface import Operation, Page, Refusal, Row, StorageUnavailable, TransactionRefused
+from shared.store.wire import Endpoint, Refused, Wire
+
+_NO_TABLE = "TableNotFound"
+_TOO_LARGE = frozenset({"EntityTooLarge", "PropertyValueTooLarge", "RequestBodyTooLarge", "TooManyProperties"})
+_REFUSAL = {404: Refusal.MISSING, 409: Refusal.EXISTS, 412: Refusal.STALE}
+
+
+class AzureTables:
+    """Tables of one account. A table that does not exist yet reads as empty and is made by the first write."""
+
+    def __init__(
+        self, wire: Wire, endpoint: Endpoint, name: Callable[[str], str], make: Callable[[str], Awaitable[None]]
+    ) -> None:
+        """`name` gives a table's name in the account; `make` makes the one of that name, if it does not exist."""
+        self._wire = wire
+        self._endpoint = endpoint
+        self._name = name
+        self._make = make
+
+    async def get(self, table: str, partition: str, key: str) -> Row | None:
+        """One row, or None. Raises StorageUnavailable."""
+        limits.check_key(partition)
+        limits.check_key(key)
+        try:
+            answer = await self._wire.send(table_requests.get(self._endpoint, self._name(table), partition, key))
+        except Refused as refusal:
+            if refusal.status == 404:
+                return None
+            raise
+        return table_requests.read_row(answer)
+
+    async def query(
+        self,
+        table: str,
+        partition: str,
+        *,
+        start: str,
+        end: str,
+        limit: int = 1000,
+        select: Sequence[str] | None = None,
+    ) -> Page:
+        """See `interface.Tables.query`. An empty page with a continuation is followed up here, by one more request.
+
+        Azure's continuation is opaque, so `resume` is made from the last key: the next legal key after it is at
+        least that key and a space, the lowest character that keys may hold.
+        """
+        limits.check_key(partition)
+        limits.check_page(limit)
+        rows: list[Row] = []
+        more: table_requests.Continuation = {}
+        try:
+            while True:
+                request = table_requests.query(
+                    self._endpoint,
+                    self._name(table),
+                    partition,
+                    start=start,
+                    end=end,
+                    limit=limit,
+                    select=select,
+                    continuation=more,
+                )
+                rows, more = table_requests.read_page(await self._wire.send(request))
+                if rows or not more:
+                    break
+        except Refused as answer:
+            if answer.code != _NO_TABLE:
+                raise
+        return Page(rows=rows, resume=f"{rows[-1].key} " if rows and more else None)
+
+    async def transact(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
+        """See `interface.Tables.transact`."""
+        limits.check_transaction(partition, operations)
+        try:
+            return await self._send(table, partition, operations)
+        except Refused as answer:
+            if answer.code != _NO_TABLE:
+                raise
+        await self._make(self._name(table))
+        return await self._send(table, partition, operations)
+
+    async def _send(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
+        """One request. Raises Refused when the table is missing, and for what we cannot explain."""
+        try:
+            if len(operations) > 1:
+                return await self._send_batch(table, partition, operations)
+            (operation,) = operations
+            request = table_requests.write(self._endpoint, self._name(table), partition, operation)
+            return [table_requests.read_etag(await self._wire.send(request), operation)]
+        except Refused as answer:
+            raise _explained(answer) from None
+
+    async def _send_batch(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
+        answer = await self._wire.send(batch.encode(self._endpoint, self._name(table), partition, operations))
+        if answer.status != 202:
+            raise StorageUnavailable(f"a transaction was answered with {answer.status}")
+        try:
+            return batch.decode(answer.content, operations)
+        except batch.OperationRefused as refusal:
+            raise Refused(refusal.status, refusal.code, refusal.index) from None
+
+
+def _explained(answer: Refused) -> Exception:
+    """What a refusal of a write means to the caller; the answer itself where it means nothing but a defect."""
+    if answer.code == _NO_TABLE:
+        return answer
+    if answer.status == 413 or answer.code in _TOO_LARGE:
+        return ValueError(f"Azure Tables finds it too large: {answer.code}")
+    if refusal := _REFUSAL.get(answer.status):
+        return TransactionRefused(answer.index, refusal)
+    return answer

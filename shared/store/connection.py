@@ -1,0 +1,248 @@
+"""Connects to a storage account: the connections of hot requests, and one lean pipeline a service for the SDKs'."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from azure.core.credentials import AzureNamedKeyCredential
+from azure.core.credentials_async import AsyncTokenCredential
+
+from shared.base.frozen import dataclass
+from shared.store.authorisation import TOKEN_SCOPE, Authorisations
+from shared.store.azure_blobs import AzureBlobs
+from shared.store.azure_queues import AzureQueues
+from shared.store.azure_tables import AzureTables
+from shared.store.exchange import Connections
+from shared.store.interface import Storage
+from shared.store.names import Names
+from shared.store.refusals import REFUSALS
+from shared.store.signing import AccountKey, DelegatedKey, SignedAccess, Signers
+from shared.store.wire import Endpoint, Exchange, Patience, Refused, Watch, Wire, unavailable
+
+if TYPE_CHECKING:
+    from azure.core.pipeline import AsyncPipeline
+    from azure.storage.blob import UserDelegationKey as BlobDelegationKey
+    from azure.storage.blob.aio import BlobClient, ContainerClient
+    from azure.storage.queue import UserDelegationKey
+    from azure.storage.queue.aio import QueueClient
+
+    from shared.store.pipeline import Credentials, Transport
+
+
+_EMULATOR = "UseDevelopmentStorage=true"
+_EMULATOR_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+_EMULATOR_PORTS = {"blob": 10000, "queue": 10001, "table": 10002}
+
+Credential = AzureNamedKeyCredential | AsyncTokenCredential
+"""An account key, or a managed identity."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoints:
+    """URLs of the three services of one account."""
+
+    table: str
+    queue: str
+    blob: str
+
+    @classmethod
+    def of_account(cls, name: str) -> Self:
+        """An account of the public cloud by its name."""
+        return cls(**{service: f"https://{name}.{service}.core.windows.net" for service in ("table", "queue", "blob")})
+
+    @property
+    def account(self) -> str:
+        """Name of the account: the endpoints begin with it, or (emulators) have it as their path."""
+        host, _, path = self.blob.partition("://")[2].partition("/")
+        return path or host.split(".", 1)[0]
+
+
+class AzureStorage:
+    """A storage account. `storage` is what the use-cases see; `names` has the names with their prefix.
+
+    Opens no connection until the first request, which must come from the event loop that will make all others.
+    `close` ends the connections; the credential stays the caller's.
+    """
+
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        credential: Credential,
+        *,
+        prefix: str = "",
+        signing_key: str | None = None,
+        patience: Patience | None = None,
+        exchange: Exchange | None = None,
+        transport: Transport | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        """`signing_key` is an account key for signed URLs, where the credential is an identity; without it, Azure
+        delegates a key. `exchange` sends hot requests in place of connections of its own, `transport` those of the
+        SDKs. Raises ValueError for an impossible prefix.
+        """
+        self.endpoints = endpoints
+        self.names = Names(prefix)
+        self.credential = credential
+        self._patience = patience or Patience()
+        self._exchange = exchange or Connections(self._patience)
+        self._transport = transport
+        self._watch = watch
+        self._pipelines: dict[str, AsyncPipeline[Any, Any]] = {}
+        authorisations = Authorisations.of(credential)
+        tables = Wire("table", self._exchange, authorisations.table, self._patience, watch)
+        queues = Wire("queue", self._exchange, authorisations.queue, self._patience, watch)
+        blobs = AzureBlobs(self._blob_client, self._container_client, self._patience)
+        self.storage = Storage(
+            tables=AzureTables(tables, Endpoint.of(endpoints.table), self.names.table, self._make_table),
+            queues=AzureQueues(queues, Endpoint.of(endpoints.queue), self.names.queue, self._queue_client),
+            blobs=blobs,
+            access=self._access(signing_key, blobs),
+        )
+
+    @classmethod
+    def from_connection_string(
+        cls,
+        text: str,
+        *,
+        prefix: str = "",
+        patience: Patience | None = None,
+        exchange: Exchange | None = None,
+        transport: Transport | None = None,
+        watch: Watch | None = None,
+    ) -> Self:
+        """An account by its connection string with a key. Raises ValueError when it is not one."""
+        endpoints, credential = parse_connection_string(text)
+        return cls(
+            endpoints, credential, prefix=prefix, patience=patience, exchange=exchange, transport=transport, watch=watch
+        )
+
+    async def close(self) -> None:
+        """End the connections."""
+        await self._exchange.close()
+        if self._transport is not None:
+            await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _access(self, signing_key: str | None, blobs: AzureBlobs) -> SignedAccess:
+        account = self.endpoints.account
+        if isinstance(self.credential, AzureNamedKeyCredential):
+            account, signing_key = self.credential.named_key
+        if signing_key is not None:
+            keys = Signers(queue=AccountKey(signing_key), blob=AccountKey(signing_key))
+        else:
+            keys = Signers(queue=DelegatedKey(self._queue_key), blob=DelegatedKey(self._blob_key))
+        return SignedAccess(
+            account,
+            queue_endpoint=self.endpoints.queue,
+            blob_endpoint=self.endpoints.blob,
+            names=self.names,
+            keys=keys,
+            ensure_container=blobs.ensure,
+        )
+
+    def _pipeline(self, service: str) -> AsyncPipeline[Any, Any]:
+        """That of the SDK's clients. As these, it is made when it is first needed: loading the SDKs takes a while."""
+        from shared.store.pipeline import Transport, make_pipeline
+
+        if self._transport is None:
+            self._transport = Transport(self._patience)
+        if service not in self._pipelines:
+            credentials = _credentials(service, self.credential)
+            self._pipelines[service] = make_pipeline(service, self._transport, credentials, self._patience, self._watch)
+        return self._pipelines[service]
+
+    async def _queue_key(self, start: datetime, expiry: datetime) -> UserDelegationKey:
+        from azure.storage.queue.aio import QueueServiceClient
+
+        client = QueueServiceClient(self.endpoints.queue, credential=self.credential, _pipeline=self._pipeline("queue"))
+        with unavailable():
+            return await client.get_user_delegation_key(start=start, expiry=expiry)
+
+    async def _blob_key(self, start: datetime, expiry: datetime) -> BlobDelegationKey:
+        from azure.storage.blob.aio import BlobServiceClient
+
+        client = BlobServiceClient(self.endpoints.blob, credential=self.credential, _pipeline=self._pipeline("blob"))
+        with unavailable():
+            return await client.get_user_delegation_key(start, expiry)
+
+    async def _make_table(self, name: str) -> None:
+        from azure.data.tables.aio import TableClient
+
+        client = TableClient(self.endpoints.table, name, credential=self.credential, pipeline=self._pipeline("table"))
+        try:
+            with unavailable():
+                await client.create_table(error_map=REFUSALS)
+        except Refused as answer:
+            if answer.code != "TableAlreadyExists":
+                raise
+
+    def _queue_client(self, name: str) -> QueueClient:
+        from azure.storage.queue.aio import QueueClient
+
+        return QueueClient(self.endpoints.queue, name, credential=self.credential, _pipeline=self._pipeline("queue"))
+
+    def _blob_client(self, container: str, path: str) -> BlobClient:
+        from azure.storage.blob.aio import BlobClient
+
+        return BlobClient(
+            self.endpoints.blob,
+            self.names.container(container),
+            path,
+            credential=self.credential,
+            _pipeline=self._pipeline("blob"),
+        )
+
+    def _container_client(self, container: str) -> ContainerClient:
+        from azure.storage.blob.aio import ContainerClient
+
+        return ContainerClient(
+            self.endpoints.blob,
+            self.names.container(container),
+            credential=self.credential,
+            _pipeline=self._pipeline("blob"),
+        )
+
+
+def parse_connection_string(text: str) -> tuple[Endpoints, AzureNamedKeyCredential]:
+    """Endpoints and account key of a connection string. Raises ValueError, without quoting what it was given."""
+    parts = dict(part.partition("=")[::2] for part in text.strip().strip(";").split(";"))
+    if text.strip().strip(";") == _EMULATOR:
+        endpoints = {service: f"http://127.0.0.1:{port}/devstoreaccount1" for service, port in _EMULATOR_PORTS.items()}
+        return Endpoints(**endpoints), AzureNamedKeyCredential("devstoreaccount1", _EMULATOR_KEY)
+    try:
+        credential = AzureNamedKeyCredential(parts["AccountName"], parts["AccountKey"])
+    except KeyError as error:
+        raise ValueError(f"the storage connection string has no {error.args[0]}") from None
+    protocol = parts.get("DefaultEndpointsProtocol", "https")
+    suffix = parts.get("EndpointSuffix", "core.windows.net")
+    endpoints = {
+        service: parts.get(f"{service.capitalize()}Endpoint")
+        or f"{protocol}://{parts['AccountName']}.{service}.{suffix}"
+        for service in _EMULATOR_PORTS
+    }
+    return Endpoints(**{service: url.rstrip("/") for service, url in endpoints.items()}), credential
+
+
+def _credentials(service: str, credential: Credential) -> Credentials:
+    """What authorises the requests to a service: tokens, or signatures (Tables sign less than the others)."""
+    if not isinstance(credential, AzureNamedKeyCredential):
+        from azure.core.pipeline.policies import AsyncBearerTokenCredentialPolicy
+
+        return AsyncBearerTokenCredentialPolicy(credential, TOKEN_SCOPE)
+    if service == "table":
+        from azure.data.tables._authentication import SharedKeyCredentialPolicy as TableKeyPolicy
+
+        return TableKeyPolicy(credential)  # type: ignore[no-untyped-call]  # the SDK's own, without types
+    from azure.storage.queue._shared.authentication import SharedKeyCredentialPolicy as StorageKeyPolicy
+
+    name, key = credential.named_key
+    return StorageKeyPolicy(name, key)  # type: ignore[no-untyped-call]  # the SDK's own, without types

@@ -1,0 +1,319 @@
+"""Sends hot requests and reads their answers: HTTP/1.1 by the parser of httptools, on connections that are kept.
+
+A connection carries one exchange at a time, and is closed at the first surprise: an answer that nobody asked for, that
+is no HTTP, or that is somebody else's. Certificates are checked against the roots that OpenSSL finds, or those that
+SSL_CERT_FILE names. There is no proxy and no redirection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from shared.store.wire import (
+    REQUEST_ID,
+    Answer,
+    AnswerToAnother,
+    BrokenAnswer,
+    Disconnected,
+    NoConnection,
+    Patience,
+    Request,
+    is_answer_to,
+    may_pass,
+)
+
+CONNECTIONS = 100
+"""How many there are at most; a request waits for a free one, within its time."""
+_KEPT_SECONDS = 15.0
+"""How long an idle one is used again: shorter than any front end or address translation keeps it."""
+_LONGEST_HEAD = 1 << 16
+"""Bytes of an answer within which its body begins."""
+_PIECE = 1 << 18
+"""A large body is written in pieces of this size, so that it does not hold the event loop."""
+_EYEBALLS_SECONDS = 0.25
+"""Before the next address of a name is tried beside the first (RFC 8305)."""
+
+
+class Headers(dict[str, str]):
+    """The headers of an answer, kept in lower case and found whatever their case. Of a repeated one, the first."""
+
+    __slots__ = ()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value, or the default."""
+        return dict.get(self, name.lower(), default)
+
+    def __getitem__(self, name: str) -> str:
+        return dict.__getitem__(self, name.lower())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and dict.__contains__(self, name.lower())
+
+
+def system_trust() -> ssl.SSLContext:
+    """TLS 1.2 or newer, to servers whose certificate names them."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+class Connections:
+    """The connections of a process, to all services, for one event loop: a `wire.Exchange`.
+
+    None is opened before the first request. `close` ends them all.
+    """
+
+    def __init__(
+        self,
+        patience: Patience,
+        *,
+        trust: Callable[[], ssl.SSLContext] = system_trust,
+        limit: int = CONNECTIONS,
+        kept_seconds: float = _KEPT_SECONDS,
+    ) -> None:
+        """`trust` is asked once, at the first connection with TLS: reading the roots takes a moment."""
+        self._connect_seconds = patience.connect
+        self._trust = trust
+        self._context: ssl.SSLContext | None = None
+        self._kept_seconds = kept_seconds
+        self._turns = asyncio.Semaphore(limit)
+        self._idle: dict[str, deque[_Connection]] = {}
+        self._open: set[_Connection] = set()
+        self._is_closed = False
+
+    async def exchange(self, request: Request) -> Answer:
+        """See `wire.Exchange`. What the service closed while it was idle is no failure: another one is opened."""
+        head = _head(request)
+        origin = request.endpoint.origin
+        async with self._turns:
+            answer = None
+            connection = self._take(origin)
+            if connection is not None:
+                try:
+                    answer = await connection.exchange(head, request.content)
+                except Disconnected as end:
+                    if end.has_begun:
+                        raise
+            if connection is None or answer is None:
+                connection = await self._connect(origin)
+                answer = await connection.exchange(head, request.content)
+            if not is_answer_to(request, answer):
+                connection.abort()
+                raise AnswerToAnother
+            if may_pass(answer.status) and REQUEST_ID not in answer.headers:
+                connection.abort()  # a word of something in between: the service's own may follow
+            self._keep(origin, connection)
+            return answer
+
+    async def close(self) -> None:
+        """End the connections; exchanges under way fail, as do those that are begun afterwards."""
+        self._is_closed = True
+        for connection in self._open:
+            connection.abort()
+        while self._open:
+            await next(iter(self._open)).lost
+
+    def _take(self, origin: str) -> _Connection | None:
+        """The one that was used last: it is the least likely to be closed by the other side just now."""
+        idle = self._idle.get(origin)
+        oldest = asyncio.get_running_loop().time() - self._kept_seconds
+        while idle:
+            connection = idle.pop()
+            if connection.is_open and connection.idle_since >= oldest:
+                return connection
+            connection.abort()
+        return None
+
+    def _keep(self, origin: str, connection: _Connection) -> None:
+        if not connection.is_open:
+            return
+        now = connection.idle_since = asyncio.get_running_loop().time()
+        idle = self._idle.setdefault(origin, deque())
+        idle.append(connection)
+        while not idle[0].is_open or idle[0].idle_since < now - self._kept_seconds:
+            idle.popleft().abort()
+
+    async def _connect(self, origin: str) -> _Connection:
+        if self._is_closed:
+            raise NoConnection("closed")
+        loop = asyncio.get_running_loop()
+        url = urlsplit(origin)
+        assert url.hostname, "an endpoint names its host"
+        context = self._tls() if url.scheme == "https" else None
+        try:
+            async with asyncio.timeout(self._connect_seconds):
+                _, connection = await loop.create_connection(
+                    lambda: _Connection(loop, self._open),
+                    url.hostname,
+                    url.port or (80 if context is None else 443),
+                    ssl=context,
+                    happy_eyeballs_delay=_EYEBALLS_SECONDS,
+                )
+        except OSError as error:  # also TimeoutError, ssl.SSLError, socket.gaierror
+            raise NoConnection(type(error).__name__) from error
+        return connection
+
+    def _tls(self) -> ssl.SSLContext:
+        if self._context is None:
+            self._context = self._trust()
+        return self._context
+
+
+class _Connection(asyncio.Protocol):
+    """One connection, and the exchange that is under way on it. Methods named `on_…` are the parser's."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, all_open: set[_Connection]) -> None:
+        self.is_open = False
+        self.idle_since = 0.0
+        self.lost: asyncio.Future[None] = loop.create_future()
+        """Done when the connection has ended."""
+        self._loop = loop
+        self._all_open = all_open
+        self._transport: asyncio.Transport
+        self._waiter: asyncio.Future[Answer] | None = None
+
+    # --- the exchange ---
+
+    async def exchange(self, head: bytes, content: bytes) -> Answer:
+        """One request, and its whole answer. Raises Disconnected, BrokenAnswer; then, or cancelled, it is closed."""
+        waiter: asyncio.Future[Answer] = self._loop.create_future()
+        self._waiter = waiter
+        self._parser = HttpResponseParser(self)
+        self._headers = Headers()
+        self._body: list[bytes] = []
+        self._received = 0
+        self._status = 0
+        self._has_head = self._is_whole = self._has_sent = False
+        try:
+            if len(content) <= _PIECE:
+                self._transport.write(head + content)
+            else:
+                await self._write_in_pieces(head, content)
+            self._has_sent = True
+            return await waiter
+        except BaseException:
+            self.abort()
+            raise
+        finally:
+            self._waiter = None
+
+    async def _write_in_pieces(self, head: bytes, content: bytes) -> None:
+        self._transport.write(head)
+        for start in range(0, len(content), _PIECE):
+            if self._waiter is None or self._waiter.done():  # an answer before the end, or none at all
+                return
+            self._transport.write(content[start : start + _PIECE])
+            await asyncio.sleep(0)
+
+    def abort(self) -> None:
+        """Close it at once; a second time does nothing."""
+        self.is_open = False
+        self._transport.abort()
+
+    def _answer(self) -> None:
+        """The answer is whole. What has not been sent by now would be taken for the next request."""
+        if not self._has_sent or self._transport.get_write_buffer_size():
+            self.abort()
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(Answer(self._status, self._headers, b"".join(self._body)))
+
+    def _fail(self, error: Exception) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_exception(error)
+
+    # --- asyncio's ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It can be used from now on."""
+        self._transport = cast(asyncio.Transport, transport)
+        self.is_open = True
+        self._all_open.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Part of an answer, or what nobody asked for."""
+        if self._waiter is None:
+            self.abort()
+            return
+        self._received += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade):
+            self.abort()
+            if not self._is_whole:
+                self._fail(BrokenAnswer("not HTTP"))
+        if self._is_whole:
+            self._answer()
+        elif not self._has_head and self._received > _LONGEST_HEAD:
+            self.abort()
+            self._fail(BrokenAnswer("endless headers"))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It has ended, whoever ended it."""
+        self.is_open = False
+        self._all_open.discard(self)
+        self.lost.set_result(None)
+        if self._waiter is None:
+            return
+        if error is None and self._ends_with_the_connection():
+            self._answer()
+        else:
+            self._fail(Disconnected(has_begun=self._received > 0))
+
+    def _ends_with_the_connection(self) -> bool:
+        """Whether the end of the connection is that of the answer. Storage services say how long theirs are; what
+        stands in between may not, when it reports a trouble."""
+        if not self._has_head or "Content-Length" in self._headers or "Transfer-Encoding" in self._headers:
+            return False
+        return self._status >= 300
+
+    # --- the parser's ---
+
+    def on_message_begin(self) -> None:
+        """A second answer in the same piece is nobody's."""
+        if self._is_whole:
+            raise HttpParserError("surplus")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header. Those that follow the body are not asked for."""
+        if not self._has_head:
+            self._headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+
+    def on_headers_complete(self) -> None:
+        """The body follows, unless this was an interim answer (100, 103)."""
+        self._status = self._parser.get_status_code()
+        self._has_head = self._status >= 200
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        """The end, by its length or by the last chunk; or of an interim answer."""
+        if not self._has_head:
+            self._headers = Headers()
+            return
+        self._is_whole = True
+        if not self._parser.should_keep_alive():
+            self.abort()
+
+
+def _head(request: Request) -> bytes:
+    """The request's lines before its content. Raises ValueError for a header that would be two, or not ASCII."""
+    lines = [f"{request.method} {request.path}{'?' if request.query else ''}{request.query} HTTP/1.1"]
+    lines.append(f"Host: {request.endpoint.origin.partition('://')[2]}")
+    lines += [f"{name}: {value}" for name, value in request.headers.items()]
+    if request.content or request.method not in {"GET", "DELETE"}:
+        lines.append(f"Content-Length: {len(request.content)}")
+    head = "\r\n".join(lines)
+    if head.count("\n") != len(lines) - 1 or head.count("\r") != len(lines) - 1:
+        raise ValueError("a header of several lines")
+    return f"{head}\r\n\r\n".encode("ascii")

@@ -1,0 +1,323 @@
+"""The Expiry table: what to delete, by the hour in which it expires, so that nothing is ever scanned (design 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from shared.base.concurrency import in_waves
+from shared.base.dates import format_date, parse_date
+from shared.base.frozen import dataclass
+from shared.base.ids import digest_of
+from shared.base.protocol import EXPIRY_GRACE_PERIOD
+from shared.base.retrying import FAILED_DELETION
+from shared.store import keys
+from shared.store.interface import (
+    Create,
+    Delete,
+    Merge,
+    Row,
+    Storage,
+    StorageUnavailable,
+    TransactionRefused,
+    Upsert,
+    Value,
+)
+from shared.store.partitions import delete_unchanged
+
+FIRST_LOOK_BACK = timedelta(days=1)
+"""Where a new deployment starts to look."""
+BLOB_AFTER_TASK = timedelta(hours=1)
+"""How much later than its task the blob of a large definition is deleted."""
+FIRST_RETRY = timedelta(seconds=FAILED_DELETION.first)
+LAST_RETRY = timedelta(seconds=FAILED_DELETION.longest)
+"""The shortest and the longest delay of what cannot be deleted."""
+
+_READS = 16
+"""Buckets looked into side by side."""
+_CURSOR = "cursor"
+_HOUR = "hour"
+_FAILURES = "failures"
+_DEATHS = "deaths"
+_RESUME = "resume"
+_EXCHANGED = "exchanged"
+_NEVER = datetime(9999, 12, 31, tzinfo=UTC)
+"""Nothing can be added to the last moments that a date can express."""
+
+
+def is_over(expires: datetime, now: datetime) -> bool:
+    """Whether something that expires then may be deleted. No date is too late to ask."""
+    return expires <= now - EXPIRY_GRACE_PERIOD
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expiring:
+    """Something to delete once its hour is over."""
+
+    row: Row
+    kind: str
+    words: tuple[str, ...]
+    values: Mapping[str, Value]
+    failures: int = 0
+    """How many times in a row it could not be deleted."""
+    deaths: int = 0
+    """How many of these times the process has died, in a row."""
+    resume: str | None = None
+    """Where to go on with what took longer than a run."""
+
+    @property
+    def key(self) -> str:
+        """Names it in its bucket."""
+        return self.row.key
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scheduled:
+    """A scheduled deletion that this call alone has added."""
+
+    bucket: str
+    key: str
+    etag: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Position:
+    """How far the job is: the first hour whose bucket is not finished, and what a run has begun and not concluded."""
+
+    hour: datetime
+    bucket: str = ""
+    first: str = ""
+    last: str = ""
+
+    def was_begun(self, expiring: Expiring) -> bool:
+        """Whether a run has tried to delete it, and has not lived to say what became of it. What a process has died
+        of before is tried by itself, and is no part of a range."""
+        if expiring.row.partition != self.bucket or not self.first <= expiring.key <= self.last:
+            return False
+        return self.first == self.last or not expiring.deaths
+
+
+class ExpiryStore:
+    """Writes rows ahead of what they will clean up, and hands them out when they are due.
+
+    No row is ever written into a bucket that is finished: what has expired already is due with what expires now.
+    """
+
+    def __init__(self, storage: Storage, now: Callable[[], datetime]) -> None:
+        self._tables = storage.tables
+        self._now = now
+
+    async def task(self, task_id: str, task_group_id: str, expires: datetime) -> None:
+        """Schedules the deletion of a task by itself, where no sweep of its group deletes it."""
+        await self.write(expires, "task", (task_id, task_group_id), {"taskGroupId": task_group_id})
+
+    async def tasks(self, task_group_id: str, failed: Collection[str], others: Collection[str]) -> None:
+        """The same for tasks that a sweep of their group leaves: soon, and for those that have failed after a back-off.
+        At most a hundred of each."""
+        values: dict[str, Value] = {"taskGroupId": task_group_id}
+        after = self._now() + FIRST_RETRY - EXPIRY_GRACE_PERIOD
+        for task_ids, due, more in ((failed, after, {_FAILURES: 1}), (others, self._now(), {})):
+            rows = [Upsert(keys.expiring("task", each, task_group_id), {**values, **more}) for each in task_ids]
+            if rows:
+                await self._tables.transact(keys.EXPIRY, self.bucket(due), rows)
+
+    async def definition(self, task_id: str, path: str, expires: datetime) -> None:
+        """The blob of a definition that is too large for a row. Its path names the content, expiration included, so
+        that no other task refers to it later. It is due after its task, whose readers need it."""
+        await self.write(
+            min(expires, _NEVER) + BLOB_AFTER_TASK, "definition", (task_id, digest_of(path)), {"path": path}
+        )
+
+    async def group(self, task_group_id: str, expires: datetime, *, is_swept: bool = True) -> None:
+        """Schedules a sweep of a group: its tasks go that have expired by then, and with the last one the group. It is
+        due again for as long as the group is there."""
+        kind = keys.SWEPT_GROUP if is_swept else keys.UNSWEPT_GROUP
+        await self.write(expires, kind, (task_group_id,), {})
+
+    async def new_group(self, task_group_id: str, expires: datetime, listed: str) -> None:
+        """As `group`; and the row of the list of groups with the key `listed`, which is due until the group is gone.
+        One request, as they are of one hour."""
+        rows = keys.expiring(keys.SWEPT_GROUP, task_group_id), keys.expiring("listed", task_group_id, listed)
+        await self._tables.transact(keys.EXPIRY, self.bucket(expires), [Upsert(key, {}) for key in rows])
+
+    async def worker(self, task_queue_id: str, worker_group: str, worker_id: str, expires: datetime) -> None:
+        """Schedules the deletion of a worker; its own row says whether it has been seen since."""
+        words = (keys.pool(task_queue_id), worker_group, worker_id)
+        await self.write(expires, "worker", words, {"taskQueueId": task_queue_id})
+
+    async def client(self, client_id: str, key: str, expires: datetime) -> None:
+        """Schedules the deletion of a client of the auth API that asked to be deleted on its expiration."""
+        await self.write(expires, "client", (key,), {"clientId": client_id})
+
+    async def new_artifact(self, task_id: str, run_id: int, name: str, expires: datetime) -> Scheduled | None:
+        """An artifact that expires before its task, to be rolled back unless it existed already; its row says whether
+        this is its latest expiration."""
+        words, values = (task_id, str(run_id), digest_of(name)), {"name": name}
+        scheduled = await self._create(expires, "artifact", words, values)
+        if scheduled is None:
+            await self.write(expires, "artifact", words, values)
+        return scheduled
+
+    async def upload(self, task_id: str, run_id: int, name: str, until: datetime) -> None:
+        """An upload that no resolution may commit in time: not to delete, but to commit once its URL has expired."""
+        await self.write(until, "upload", (task_id, str(run_id), digest_of(name)), {"name": name})
+
+    async def id_token(self, fingerprint: str, expires: datetime) -> datetime:
+        """When an ID token that is still valid was exchanged first: now, unless its row says otherwise.
+
+        There is nothing else to delete. Raises StorageUnavailable.
+        """
+        now, words = self._now(), (fingerprint,)
+        if await self._create(expires, keys.EXCHANGED, words, {_EXCHANGED: format_date(now)}) is not None:
+            return now
+        row = await self._tables.get(keys.EXPIRY, self.bucket(expires), keys.expiring(keys.EXCHANGED, *words))
+        if row is None:
+            raise StorageUnavailable("the row of an ID token has just been deleted")
+        return parse_date(str(row.values[_EXCHANGED]))
+
+    async def histories(self, partitions: Sequence[str], expires: datetime) -> None:
+        """Looks into histories for what has expired. One request, as they are of one hour."""
+        rows = [Upsert(keys.expiring(keys.AUDIT_SWEEP, partition), {}) for partition in partitions]
+        await self._tables.transact(keys.EXPIRY, self.bucket(expires), rows)
+
+    async def strays(self, task_id: str, expires: datetime) -> None:
+        """A look for blobs of a task that come after it was deleted."""
+        await self.write(expires, "strays", (task_id,), {})
+
+    async def write(self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]) -> None:
+        """Schedules a deletion for the hour in which it may happen."""
+        await self._upsert(self.bucket(expires), keys.expiring(kind, *words), values)
+
+    async def is_scheduled(self, expires: datetime, kind: str, words: tuple[str, ...]) -> bool:
+        """Whether a deletion is in a bucket that is not finished: that of its hour, or, of what has expired, one to
+        which it was moved on."""
+        own, first = _due(expires), (await self.position()).hour
+        hours = {_hour(own)} if own >= first else set()
+        if own <= self._now():
+            last = self._now() + LAST_RETRY + timedelta(hours=1)
+            hours |= {first + timedelta(hours=number) for number in range(int((last - first) / timedelta(hours=1)) + 1)}
+        key = keys.expiring(kind, *words)
+
+        async def is_there(hour: datetime) -> bool:
+            return await self._tables.get(keys.EXPIRY, keys.hour(hour), key) is not None
+
+        return any(await in_waves(_READS, is_there, sorted(hours)))
+
+    async def due(self, bucket: str) -> list[Expiring]:
+        """The first things of a bucket, up to a page; none when it is empty."""
+        page = await self._tables.query(keys.EXPIRY, bucket, start="", end="\x7f")
+        return [_decode(row) for row in page.rows]
+
+    async def reschedule(self, expiring: Expiring, expires: datetime, resume: str | None = None) -> None:
+        """Moves a deletion to a later hour: the thing expires later than it did, or there was not enough time for all
+        of it."""
+        values = expiring.values if resume is None else {**expiring.values, _RESUME: resume}
+        await self._upsert(self.bucket(expires), expiring.key, values)
+
+    async def note_progress(self, expiring: Expiring, resume: str) -> None:
+        """Notes where the next run goes on with it."""
+        try:
+            await self._tables.transact(
+                keys.EXPIRY, expiring.row.partition, [Merge(expiring.key, {_RESUME: resume}, expiring.row.etag)]
+            )
+        except TransactionRefused:
+            return  # somebody has scheduled it anew
+
+    async def retry_later(self, expiring: Expiring, *, has_died: bool = False) -> int:
+        """Schedules another try, after a back-off, for what could not be deleted. Returns the failures in a row."""
+        failures = expiring.failures + 1
+        delay = timedelta(seconds=FAILED_DELETION.pause(expiring.failures))
+        noted: dict[str, Value] = {_FAILURES: failures}
+        if has_died:
+            noted[_DEATHS] = expiring.deaths + 1
+        if expiring.resume is not None:
+            noted[_RESUME] = expiring.resume
+        due = self._now() + delay - EXPIRY_GRACE_PERIOD
+        await self._upsert(self.bucket(due), expiring.key, {**expiring.values, **noted})
+        return failures
+
+    async def done(self, handled: Sequence[Expiring]) -> None:
+        """Removes what has been handled from its bucket; `handled` is of one bucket, in the order of keys."""
+        await delete_unchanged(self._tables, keys.EXPIRY, [expiring.row for expiring in handled])
+
+    async def position(self) -> Position:
+        """How far the job is: one request."""
+        row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
+        if row is None:
+            return Position(hour=_hour(self._now() - FIRST_LOOK_BACK))
+        values = row.values
+        begun = {name: str(values[name]) for name in ("bucket", "first", "last") if name in values}
+        return Position(hour=_read_hour(row), **begun)
+
+    async def cursor(self) -> datetime | None:
+        """The first hour whose bucket is not finished; None until the job has looked at an hour for the first time."""
+        row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
+        return None if row is None else _read_hour(row)
+
+    async def noted(self) -> datetime | None:
+        """When the job has noted last how far it is, by the storage's clock: at least once an hour while it runs."""
+        row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
+        return None if row is None else row.timestamp
+
+    async def begin(self, hour: datetime, some: Sequence[Expiring]) -> None:
+        """Notes what a run tries to delete now, ahead of it: `some` are of one bucket, in the order of keys.
+
+        If the process dies of it, the next run counts that as a failure of theirs.
+        """
+        begun = {"bucket": some[0].row.partition, "first": some[0].key, "last": some[-1].key}
+        await self._upsert(_CURSOR, _CURSOR, {_HOUR: keys.hour(hour), **begun})
+
+    async def finished_before(self, hour: datetime) -> None:
+        """Notes that the buckets of all earlier hours are empty for good, and that everything begun is concluded."""
+        await self._upsert(_CURSOR, _CURSOR, {_HOUR: keys.hour(hour)})
+
+    async def roll_back(self, scheduled: Scheduled) -> None:
+        """Removes what a refused call has scheduled, unless another call relies on it (and so has rewritten it)."""
+        try:
+            await self._tables.transact(keys.EXPIRY, scheduled.bucket, [Delete(scheduled.key, scheduled.etag)])
+        except TransactionRefused:
+            return
+
+    def bucket(self, expires: datetime) -> str:
+        """The hour in which something is due; one that has passed is this one."""
+        return keys.hour(_due(max(expires, self._now())))
+
+    async def _upsert(self, bucket: str, key: str, values: Mapping[str, Value]) -> None:
+        await self._tables.transact(keys.EXPIRY, bucket, [Upsert(key, values)])
+
+    async def _create(
+        self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]
+    ) -> Scheduled | None:
+        bucket, key = self.bucket(expires), keys.expiring(kind, *words)
+        try:
+            (etag,) = await self._tables.transact(keys.EXPIRY, bucket, [Create(key, values)])
+        except TransactionRefused:
+            return None
+        return Scheduled(bucket=bucket, key=key, etag=etag)
+
+
+def _due(expires: datetime) -> datetime:
+    return min(expires, _NEVER) + EXPIRY_GRACE_PERIOD
+
+
+def _read_hour(cursor: Row) -> datetime:
+    return datetime.strptime(str(cursor.values[_HOUR]), "%Y-%m-%dT%H").replace(tzinfo=UTC)
+
+
+def _hour(moment: datetime) -> datetime:
+    return moment.replace(minute=0, second=0, microsecond=0)
+
+
+def _decode(row: Row) -> Expiring:
+    kind, *words = row.key.split("~")
+    values = dict(row.values)
+    failures, deaths, resume = values.pop(_FAILURES, 0), values.pop(_DEATHS, 0), values.pop(_RESUME, None)
+    return Expiring(
+        row=row,
+        kind=kind,
+        words=tuple(words),
+        values=values,
+        failures=failures if isinstance(failures, int) else 0,
+        deaths=deaths if isinstance(deaths, int) else 0,
+        resume=None if resume is None else str(resume),
+    )

@@ -1,0 +1,383 @@
+"""What the use-cases ask of Azure Storage: tables with entity-group transactions, queues with receipts, blobs.
+
+Two implementations exist: `azure` (the SDKs) and the tests' in-memory twin, kept equal by a differential test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import Enum
+from typing import Protocol
+
+from shared.base.errors import ServiceError
+from shared.base.frozen import dataclass
+
+Value = str | int | bool | bytes
+"""A property of an entity. Times are stored as text (contract's format), so that every digit is kept."""
+
+
+class StorageUnavailable(ServiceError):
+    """A storage request failed for a reason that may pass (throttling, time-out, no connection), after retries."""
+
+
+class StorageRefused(StorageUnavailable):
+    """Storage refuses the request (401, 403, and other answers that no repeat changes): access is missing, or the
+    request is one that it never takes. For callers it is the same; code that retries by itself does not do so for ever.
+    """
+
+
+class Refusal(Enum):
+    """Why a transaction was refused."""
+
+    MISSING = "missing"
+    """The row to merge or delete does not exist (404)."""
+    EXISTS = "exists"
+    """The row to create exists (409)."""
+    STALE = "stale"
+    """The row has another ETag (412)."""
+
+
+class TransactionRefused(ServiceError):
+    """An entity-group transaction was refused and wrote nothing. `index` names the operation that failed."""
+
+    def __init__(self, index: int, refusal: Refusal) -> None:
+        super().__init__(f"operation {index}: {refusal.value}")
+        self.index = index
+        self.refusal = refusal
+
+
+class ReceiptLost(ServiceError):
+    """The message is gone, or somebody else has taken it since (404 MessageNotFound, 400 PopReceiptMismatch)."""
+
+
+class BlobMissing(ServiceError):
+    """There is no such blob."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """One entity as read. `etag` and `timestamp` (server time of the last write) come from the table."""
+
+    partition: str
+    key: str
+    values: Mapping[str, Value]
+    etag: str
+    timestamp: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Insert a row that must not exist yet."""
+
+    key: str
+    values: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Overwrite the named properties of a row that must exist; with `etag`, only while it is unchanged."""
+
+    key: str
+    values: Mapping[str, Value]
+    etag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Replace a row that must exist; with `etag`, only while it is unchanged."""
+
+    key: str
+    values: Mapping[str, Value]
+    etag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """Insert or replace a row, whatever is there."""
+
+    key: str
+    values: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove a row that must exist; with `etag`, only while it is unchanged."""
+
+    key: str
+    etag: str | None = None
+
+
+Operation = Create | Merge | Replace | Upsert | Delete
+
+MAX_OPERATIONS = 100
+"""The most operations that an entity-group transaction may hold."""
+
+
+MAX_PAGE = 1000
+"""The most rows that one request reads."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """Rows in key order. `resume` is the key to go on from (inclusive), None at the end of the range.
+
+    Azure may end a page early, even an empty one.
+    """
+
+    rows: Sequence[Row]
+    resume: str | None
+
+
+class Tables(Protocol):
+    """Azure Tables. Partition and row keys must be legal already (see `keys`)."""
+
+    async def get(self, table: str, partition: str, key: str) -> Row | None:
+        """One row, or None. Raises StorageUnavailable."""
+        ...
+
+    async def query(
+        self,
+        table: str,
+        partition: str,
+        *,
+        start: str,
+        end: str,
+        limit: int = MAX_PAGE,
+        select: Sequence[str] | None = None,
+    ) -> Page:
+        """One page (at most `limit` ≤ 1000 rows, one request) of the rows with start ≤ key < end, in key order.
+
+        `select` restricts the properties that are sent (keys, ETag and timestamp always come).
+        Raises StorageUnavailable.
+        """
+        ...
+
+    async def transact(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
+        """All of 1..100 operations on distinct rows of one partition, or nothing. Returns new ETags ("" if deleted).
+
+        One operation is sent as a plain request, more as an entity-group transaction: one request either way.
+        Raises TransactionRefused, StorageUnavailable; ValueError for what Azure would refuse (sizes, counts, keys).
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Receipt:
+    """What moves or removes a message: its id, the latest pop receipt, and when it becomes visible."""
+
+    message_id: str
+    pop_receipt: str
+    visible: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """A message as taken (or peeked: then `receipt.pop_receipt` is empty)."""
+
+    receipt: Receipt
+    text: str
+    inserted: datetime
+    dequeue_count: int
+
+
+class Queues(Protocol):
+    """Azure Queues. Texts are sent as they are; TTL is always infinite; visibility is at most 7 days (in seconds)."""
+
+    async def create(self, queue: str) -> None:
+        """Make the queue if it does not exist. Raises StorageUnavailable, also while it is being deleted."""
+        ...
+
+    async def drop(self, queue: str) -> None:
+        """Delete a queue with its messages, if it exists. For up to a minute it cannot be made again.
+
+        Raises StorageUnavailable.
+        """
+        ...
+
+    async def put(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
+        """Add a message that stays hidden for `visible_in` seconds; a missing queue is made first.
+
+        Raises StorageUnavailable, also while the queue is being deleted; ValueError (text over 64 KiB, delay over 7
+        days).
+        """
+        ...
+
+    async def get(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
+        """Take up to `count` ≤ 32 visible messages and hide them (a second at least). A missing queue is empty.
+
+        Raises StorageUnavailable.
+        """
+        ...
+
+    async def peek(self, queue: str, *, count: int = 1) -> list[Message]:
+        """Look at up to `count` ≤ 32 visible messages without taking them. Raises StorageUnavailable."""
+        ...
+
+    async def length(self, queue: str) -> int:
+        """About how many messages a queue holds, hidden ones too; 0 for a missing queue. Raises StorageUnavailable."""
+        ...
+
+    async def update(self, queue: str, receipt: Receipt, *, visible_in: float, text: str | None = None) -> Receipt:
+        """Move a message in time, with a new text if given; only the new receipt counts from now on.
+
+        Raises ReceiptLost, StorageUnavailable.
+        """
+        ...
+
+    async def delete(self, queue: str, receipt: Receipt) -> None:
+        """Remove a message. Raises ReceiptLost, StorageUnavailable."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BlobProperties:
+    """What is known of a committed blob. `length` in bytes."""
+
+    length: int
+    content_type: str
+    content_encoding: str
+    content_disposition: str
+    etag: str
+
+
+class Blobs(Protocol):
+    """Azure Blob Storage, block blobs only."""
+
+    async def upload(
+        self,
+        container: str,
+        path: str,
+        content: bytes,
+        *,
+        content_type: str,
+        content_encoding: str = "",
+        content_disposition: str = "",
+        only_new: bool = False,
+    ) -> bool:
+        """Write a blob, whatever is there; a missing container is made first. Raises StorageUnavailable.
+
+        `only_new`: only where none is; False when there is one, which an earlier try of this request may have written.
+        """
+        ...
+
+    async def download(self, container: str, path: str, *, start: int = 0, limit: int | None = None) -> bytes:
+        """The bytes of a blob from `start` on, at most `limit` of them. Raises BlobMissing, StorageUnavailable.
+
+        BlobMissing is also for content that cannot be read: archived, or encrypted with a key of the writer's own.
+        """
+        ...
+
+    async def properties(self, container: str, path: str) -> BlobProperties | None:
+        """Properties of a committed blob; None when there is none.
+
+        Uncommitted blocks do not count, nor does a blob of another type than this service writes, or one that is
+        encrypted with a key of the writer's own. Raises StorageUnavailable.
+        """
+        ...
+
+    async def put_block(self, container: str, path: str, block_id: str, content: bytes) -> None:
+        """Put one block; invisible until committed. Raises StorageUnavailable."""
+        ...
+
+    async def commit_blocks(
+        self,
+        container: str,
+        path: str,
+        block_ids: Sequence[str],
+        *,
+        content_type: str,
+        content_encoding: str,
+        content_disposition: str = "",
+        only_new: bool = False,
+    ) -> bool:
+        """Commit the latest of each named block as the blob; False when that is not possible.
+
+        That is when one of the blocks is not there, or something else is in the blob's place. `only_new`: only blocks
+        count that came since the last commit, so that a blob keeps its headers where nothing new came. A lease that
+        somebody holds on the blob is broken. Raises StorageUnavailable.
+        """
+        ...
+
+    async def set_headers(
+        self,
+        container: str,
+        path: str,
+        *,
+        content_type: str,
+        content_encoding: str,
+        content_disposition: str = "",
+        etag: str | None = None,
+    ) -> bool:
+        """Change what a blob says of itself; False when it is gone, or no longer has the ETag that is given.
+
+        A lease that somebody holds on the blob is broken. Raises StorageUnavailable.
+        """
+        ...
+
+    async def delete(self, container: str, path: str) -> None:
+        """Remove a blob with its snapshots, also one that is leased; nothing happens when it is not there.
+
+        Raises StorageUnavailable.
+        """
+        ...
+
+    async def list_paths(self, container: str, prefix: str, *, limit: int = 1000) -> list[str]:
+        """Up to `limit` paths that start with `prefix`, in order. Raises StorageUnavailable."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SignedQueue:
+    """Access to one queue: its URL without query, and the query string that authorises."""
+
+    url: str
+    sas: str
+
+
+class Access(Protocol):
+    """Signed URLs, for those who have no credentials of the account."""
+
+    async def process_queue(self, queue: str, *, start: datetime, expiry: datetime) -> SignedQueue:
+        """To take and to delete messages of one queue, and nothing else, for that time (whole seconds).
+
+        Raises StorageUnavailable.
+        """
+        ...
+
+    async def read_blob(
+        self,
+        container: str,
+        path: str,
+        *,
+        start: datetime,
+        expiry: datetime,
+        content_type: str,
+        content_disposition: str,
+    ) -> str:
+        """A URL to read one blob for that time (whole seconds); responses to it carry these headers.
+
+        Their encoding is the blob's own, as it may change with its content. Raises StorageUnavailable.
+        """
+        ...
+
+    async def write_blob(self, container: str, path: str, *, start: datetime, expiry: datetime) -> str:
+        """A URL to write one blob for that time (whole seconds), as a whole or in blocks; a missing container is made.
+
+        Raises StorageUnavailable.
+        """
+        ...
+
+    def plain_url(self, container: str, path: str) -> str:
+        """A blob's URL without a signature: of use only where the container is public."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storage:
+    """The three services of one account, and access to them for others."""
+
+    tables: Tables
+    queues: Queues
+    blobs: Blobs
+    access: Access

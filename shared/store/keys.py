@@ -1,0 +1,359 @@
+"""Tables, their partition and row keys, and the blob paths of artifacts (design 3).
+
+Row keys of one kind are neighbours, so a range query reads them. The key of an artifact holds its name escaped so that
+keys sort as names do, cut where it gets too long, and a hash of the whole name: names hold what keys forbid, and are
+longer than keys may be. Names that agree in their first some 230 to 460 characters are listed in the order of their
+hashes.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Protocol
+
+from shared.base.dates import format_date
+from shared.base.ids import digest_of
+from shared.base.types import PUBLIC_PREFIX
+
+TASKS = "Tasks"
+GROUPS = "Groups"
+POOLS = "Pools"
+DIRECTORY = "Directory"
+EXPIRY = "Expiry"
+INDEX = "Index"
+HISTORY = "History"
+AUDIT = "Audit"
+
+TASK_DEFINITION = "task.definition"
+TASK_OPEN = "task.open"
+TASK_STATUS = "task.status"
+TASK_ROWS = ("task.", "task/")
+"""The range of the three rows that make a task; nothing else lies in it."""
+
+GROUP = "group"
+POOL = "pool"
+PROVISIONER = "provisioner"
+
+DEFINITIONS = "definitions"
+"""The container of definitions that do not fit into a row."""
+
+
+def upload(run_id: int) -> str:
+    """Guard: exists from the claim to the resolution of the run."""
+    return f"upload~{run_id:04d}"
+
+
+UPLOADS = ("upload~", "upload\x7f")
+
+
+def dependent(task_id: str) -> str:
+    """Edge in the required task's partition: "I unblock that task"."""
+    return f"dependent~{task_id}"
+
+
+DEPENDENTS = ("dependent~", "dependent\x7f")
+
+
+def unblocks(required: str, dependent: str) -> str:
+    """Edge in the group of two tasks: "the one unblocks the other". It sorts after the group's header, since the range
+    from the active rows to that header is one snapshot (`ACTIVE_AND_GROUP`)."""
+    return f"{unblocked(required)[0]}{dependent}"
+
+
+def unblocked(required: str) -> tuple[str, str]:
+    """The range of edges out of a task in its group."""
+    return f"{UNBLOCKS}{required}~", f"{UNBLOCKS}{required}\x7f"
+
+
+def required_of(edge: str) -> str:
+    """The task that an edge in a group goes out of."""
+    return edge.split("~")[1]
+
+
+UNBLOCKS = "unblocks~"
+"""How the keys of edges in a group begin."""
+
+
+def dependent_of(edge: str) -> str:
+    """The dependent that an edge of either kind names."""
+    return edge.rpartition("~")[2]
+
+
+def scheduler(scheduler_id: str) -> str:
+    """Guard: exists while the group has this scheduler and is not sealed."""
+    return f"{SCHEDULERS[0]}{scheduler_id}"
+
+
+SCHEDULERS = ("scheduler~", "scheduler\x7f")
+
+
+def member(task_id: str) -> str:
+    """A task of the group, with what listing it needs."""
+    return f"member~{task_id}"
+
+
+MEMBERS = ("member~", "member\x7f")
+GROUP_AND_MEMBERS = ("group", "scheduler\x7f")
+GROUP_TO_MEMBERS = ("group", MEMBERS[1])
+"""The header, the notes of calls on the whole group, and the members: the first rows tell whether it has one task."""
+"""One range: the group's header, notes of its jobs, its members, and the guard of its scheduler."""
+
+
+def task_of(member: str) -> str:
+    """The task of a member row."""
+    return member.partition("~")[2]
+
+
+def actives(task_id: str) -> tuple[str, str]:
+    """The range of a task's active rows, of all its generations."""
+    return f"active~{task_id}~", f"active~{task_id}\x7f"
+
+
+def active(task_id: str, generation: int) -> str:
+    """An unresolved task of the group."""
+    return f"active~{task_id}~{generation:04d}"
+
+
+def job(kind: str) -> str:
+    """The latest call of one kind on all unresolved tasks of the group."""
+    return f"job~{kind}"
+
+
+ACTIVE = ("active~", "active\x7f")
+ACTIVE_AND_GROUP = ("active~", "group\x7f")
+"""One range: every active row, then the group's header."""
+
+
+def pool(task_queue_id: str) -> str:
+    """Partition of a pool: the slash of the taskQueueId is not allowed in keys."""
+    return task_queue_id.replace("/", "~")
+
+
+class _PoolRow(Protocol):
+    """What the key of an index row is made of."""
+
+    @property
+    def scheduled(self) -> datetime: ...
+    @property
+    def started(self) -> datetime | None: ...
+    @property
+    def task_id(self) -> str: ...
+    @property
+    def run_id(self) -> int: ...
+
+
+def pending(row: _PoolRow) -> str:
+    """Index row of a pending run, in the order in which runs were scheduled."""
+    return f"pending~{format_date(row.scheduled)}~{row.task_id}~{row.run_id:04d}"
+
+
+def claimed(row: _PoolRow) -> str:
+    """Index row of a running run, in the order of claims."""
+    assert row.started is not None, "a claimed run has started"
+    return f"claimed~{format_date(row.started)}~{row.task_id}~{row.run_id:04d}"
+
+
+PENDING = ("pending~", "pending\x7f")
+CLAIMED = ("claimed~", "claimed\x7f")
+RETURNED = "returned"
+"""Row of a pool whose ETag changes in each transaction in which a run that was claimed may become pending again."""
+CLAIMED_AND_PENDING = (CLAIMED[0], PENDING[1])
+"""One range: every index row of the pool, and nothing else."""
+
+
+def indexed_since(moment: datetime) -> tuple[str, str]:
+    """Where index rows of pending runs begin that were scheduled then or later, and those of runs claimed since."""
+    return f"{PENDING[0]}{format_date(moment)}", f"{CLAIMED[0]}{format_date(moment)}"
+
+
+def worker(worker_group: str, worker_id: str) -> str:
+    """A worker of the pool, with its recent tasks."""
+    return f"worker~{worker_group}~{worker_id}"
+
+
+WORKERS = ("worker~", "worker\x7f")
+
+
+def quarantine(worker_group: str, worker_id: str, moment: datetime, slugid: str) -> str:
+    """One entry of a worker's quarantine history; the latest comes first."""
+    return f"{quarantines(worker_group, worker_id)[0]}{_latest_first(moment)}~{slugid}"
+
+
+def quarantines(worker_group: str, worker_id: str) -> tuple[str, str]:
+    """The range of a worker's quarantine history."""
+    prefix = f"quarantine~{worker_group}~{worker_id}"
+    return f"{prefix}~", f"{prefix}\x7f"
+
+
+def listed(name: str) -> str:
+    """Row of a task queue or a provisioner in the directory: a dot sorts among the characters of ids as the slash does,
+    so listings are in the order of ids."""
+    return name.replace("/", ".")
+
+
+def of_provisioner(provisioner_id: str) -> tuple[str, str]:
+    """The range of a provisioner's task queues in the directory."""
+    return f"{provisioner_id}.", f"{provisioner_id}.\x7f"
+
+
+LISTED = ("", "\x7f")
+CHECKED = "checked"
+"""Partition of the directory, and its only row: where the next check of all pools begins."""
+
+
+def created_group(moment: datetime, slugid: str) -> str:
+    """A task group in the list of groups, of which the latest comes first. `slugid`: who creates a group has a row of
+    its own, so that rolling it back is no other call's matter."""
+    return f"{_latest_first(moment)}~{slugid}"
+
+
+CREATED_GROUPS = ("0", "\x7f")
+"""The range of task groups in the partition of the directory that lists them."""
+
+
+def sample(moment: datetime) -> str:
+    """A sample of the history, of which the latest comes first."""
+    return _latest_first(moment)
+
+
+def _latest_first(moment: datetime) -> str:
+    return f"{10**15 - int(moment.timestamp() * 1000):015d}"
+
+
+AUDITED_GROUP = "task-group"
+AUDITED_BY = "by-client"
+"""Kinds of histories: of a task group with its tasks, and of what a client did."""
+AUDIT_SWEEP = "audit"
+"""The kind of expiry row that is about a history."""
+
+
+def audit(kind: str, name: str) -> str:
+    """Partition of a history: hashed, since a name may hold what keys forbid."""
+    return f"{kind}-{digest_of(name)}"
+
+
+def audited(moment: datetime, slugid: str) -> str:
+    """An entry of a history, in the order of time."""
+    return f"{format_date(moment)}~{slugid}"
+
+
+def hour(moment: datetime) -> str:
+    """Expiry bucket that covers the moment."""
+    return f"{moment:%Y-%m-%dT%H}"
+
+
+def expiring(kind: str, *words: str) -> str:
+    """Row of something to delete in its bucket."""
+    return "~".join((kind, *words))
+
+
+SWEPT_GROUP = "group-tasks"
+"""The kind of expiry row that is about a group and its tasks. Code from before there were sweeps does not know it, and
+leaves it for later."""
+UNSWEPT_GROUP = "group"
+"""The same, of a group that such code has created, whose tasks have rows of their own."""
+
+
+PRIVATE = "artifacts"
+PUBLIC = "public-artifacts"
+"""Containers. What is `public/` lies apart, so that its container can be made public as a whole."""
+
+_LONGEST = 460
+"""Characters of an escaped name in a key; a key has 512."""
+
+# A character that keys forbid, or that is known for trouble in them, becomes its neighbour and a digit; so does the
+# neighbour. The space is escaped since it ends the name: it is lower than everything else that may follow.
+_ESCAPES = str.maketrans(
+    {
+        " ": "!0",
+        "!": "!1",
+        '"': '"0',
+        "#": '"1',
+        "$": "$0",
+        "%": "$1",
+        "*": "*0",
+        "+": "*1",
+        ".": ".0",
+        "/": ".1",
+        ">": ">0",
+        "?": ">1",
+        "[": "[0",
+        "\\": "[1",
+    }
+)
+
+
+def artifact(run_id: int, name: str) -> str:
+    """Row of an artifact. `name` is printable ASCII."""
+    return f"artifact~{run_id:04d}~{name.translate(_ESCAPES)[:_LONGEST]} {digest_of(name)}"
+
+
+def artifacts(run_id: int) -> tuple[str, str]:
+    """The range of a run's artifacts."""
+    prefix = f"artifact~{run_id:04d}"
+    return f"{prefix}~", f"{prefix}\x7f"
+
+
+ARTIFACTS = ("artifact~", "artifact\x7f")
+"""The range of all runs' artifacts."""
+
+
+EXCHANGED = "idToken"
+"""The kind of expiry row that says that an ID token was exchanged, and is all that there is of it."""
+INDEX_SWEEP = "index"
+"""The kind of expiry row that is about a namespace of the index."""
+INDEX_TASKS = ("task~", "task\x7f")
+INDEX_NAMESPACES = ("namespace~", "namespace\x7f")
+
+
+def index_partition(namespace: str) -> str:
+    """Everything right in a namespace of the index: hashed, since a path may hold what keys forbid."""
+    return digest_of(namespace)
+
+
+def index_task(name: str) -> str:
+    """An entry of the index."""
+    return f"{INDEX_TASKS[0]}{_index_name(name)}"
+
+
+def index_namespace(name: str) -> str:
+    """A namespace of the index, in the one that it is in."""
+    return f"{INDEX_NAMESPACES[0]}{_index_name(name)}"
+
+
+def _index_name(name: str) -> str:
+    """In the order of names; a hash ends one that gets too long when it is escaped."""
+    escaped = name.translate(_ESCAPES)
+    return escaped if len(escaped) <= _LONGEST else f"{escaped[:_LONGEST]} {digest_of(name)}"
+
+
+STRAYS = "artifact.strays"
+"""Row that says that the task may have blobs that no row names: left by a call or job that died while it replaced or
+deleted the content of an artifact."""
+
+
+def direct(run_id: int, name: str) -> str:
+    """Row of an upload whose block is to be committed."""
+    return f"direct~{run_id:04d}~{digest_of(name)}"
+
+
+EDGES_AND_UPLOADS = ("dependent~", "direct\x7f")
+"""One range: the edges of a task, then its uploads to commit. What a resolution has to look at."""
+IS_UPLOAD = "direct~"
+EDGES_TO_STATUS = (DEPENDENTS[0], f"{TASK_STATUS} ")
+"""One range: edges, uploads, and the rows that make the task. Read in one request, all of it is of one moment."""
+
+
+def container(name: str) -> str:
+    """The container of an artifact's blob."""
+    return PUBLIC if name.startswith(PUBLIC_PREFIX) else PRIVATE
+
+
+def path(task_id: str, run_id: int, name: str, version: str = "") -> str:
+    """The path of the blob of an artifact's version; without one, what all their paths begin with."""
+    return f"{task_id}/{run_id}/{digest_of(name)}.{version}"
+
+
+def paths(task_id: str) -> str:
+    """What the paths of all blobs of a task begin with."""
+    return f"{task_id}/"

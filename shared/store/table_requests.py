@@ -1,0 +1,322 @@
+"""Requests to tables: single rows, ranges of rows, transactions, and what their answers say.
+
+The form is that of the Table service's REST reference, with JSON and minimal metadata. A key stands in the address as
+the SDK and yarl would write it, for the signature is over the address as it is sent.
+
+Entity-group transactions as text: the multipart request, and its multipart answer.
+
+The SDK's own way goes through `email.message` and takes 3 ms of CPU, at one commit or more a call; this takes 0.3.
+The form is that of "Performing entity group transactions" in the Table service's REST reference.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from itertools import pairwise
+from typing import Any
+from urllib.parse import quote, unquote
+
+from shared.base.errors import ServiceError
+from shared.store import limits
+from shared.store.counting import Kind
+from shared.store.interface import Create, Delete, Merge, Operation, Replace, Row, StorageUnavailable, Upsert, Value
+from shared.store.wire import IN_PATH, IN_QUERY, USER_AGENT, Answer, Endpoint, Request
+
+VERSION = "2019-02-02"
+"""Of the Table service's protocol."""
+Continuation = Mapping[str, str]
+"""Where a query goes on: options of its next request."""
+
+_METHOD = {Create: "POST", Upsert: "PUT", Replace: "PUT", Merge: "PATCH", Delete: "DELETE"}
+_COMMON = {
+    "Accept": "application/json;odata=minimalmetadata",
+    "DataServiceVersion": "3.0",
+    "User-Agent": USER_AGENT,
+    "x-ms-version": VERSION,
+}
+_CONTINUATION = ("NextPartitionKey", "NextRowKey")
+_TYPE = "@odata.type"
+
+
+def get(endpoint: Endpoint, table: str, partition: str, key: str) -> Request:
+    """Asks for one row."""
+
+    def is_named_in(content: bytes) -> bool:
+        return _names(content, lambda found: [found], partition, key)
+
+    return Request(
+        Kind.TABLE_READ, "GET", endpoint, _resource(table, partition, key), dict(_COMMON), is_named_in=is_named_in
+    )
+
+
+def query(
+    endpoint: Endpoint,
+    table: str,
+    partition: str,
+    *,
+    start: str,
+    end: str,
+    limit: int,
+    select: Sequence[str] | None,
+    continuation: Continuation,
+) -> Request:
+    """Asks for a page of the rows with start ≤ key < end. The first request has no continuation."""
+    rows = f"PartitionKey eq {_quoted(partition)} and RowKey ge {_quoted(start)} and RowKey lt {_quoted(end)}"
+    options = {"$top": str(limit), "$filter": rows, **continuation}
+    if select is not None:
+        options["$select"] = ",".join(("PartitionKey", "RowKey", "Timestamp", *select))
+    text = "&".join(f"{name}={quote(value, safe=IN_QUERY)}" for name, value in options.items())
+
+    def is_named_in(content: bytes) -> bool:
+        return _names(content, lambda found: found["value"], partition)
+
+    return Request(Kind.TABLE_READ, "GET", endpoint, f"/{table}()", dict(_COMMON), query=text, is_named_in=is_named_in)
+
+
+def write(endpoint: Endpoint, table: str, partition: str, operation: Operation) -> Request:
+    """Carries out one operation, which must have passed `limits.check_transaction`."""
+    headers = dict(_COMMON)
+    is_new = isinstance(operation, Create)
+    resource = f"/{table}" if is_new else _resource(table, partition, operation.key)
+    if is_new:
+        headers["Prefer"] = "return-no-content"
+    if isinstance(operation, Merge | Replace | Delete):
+        headers["If-Match"] = "*" if operation.etag is None else operation.etag
+    content = b""
+    if not isinstance(operation, Delete):
+        headers["Content-Type"] = "application/json"
+        content = encode_entity(partition, operation.key, operation.values).encode()
+    return Request(Kind.TABLE_WRITE, _METHOD[type(operation)], endpoint, resource, headers, content)
+
+
+def encode_entity(partition: str, key: str, values: Mapping[str, Value]) -> str:
+    """A row as JSON. Truth and small numbers need no type annotation."""
+    entity: dict[str, Any] = {"PartitionKey": partition, "RowKey": key}
+    for name, value in values.items():
+        if isinstance(value, bytes):
+            entity[name] = base64.b64encode(value).decode()
+            entity[f"{name}{_TYPE}"] = "Edm.Binary"
+        elif isinstance(value, int) and not limits.fits_int32(value):
+            entity[name] = str(value)
+            entity[f"{name}{_TYPE}"] = "Edm.Int64"
+        else:
+            entity[name] = value
+            if isinstance(value, str):
+                entity[f"{name}{_TYPE}"] = "Edm.String"
+    return json.dumps(entity)
+
+
+def read_row(answer: Answer) -> Row:
+    """The row of an answer to `get`. Raises StorageUnavailable for what is none."""
+    try:
+        return _row(json.loads(answer.content))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise StorageUnavailable("an answer that is not a row") from None
+
+
+def read_page(answer: Answer) -> tuple[list[Row], Continuation]:
+    """Rows of an answer to `query`, and where to go on, if at all. Raises StorageUnavailable for what is none."""
+    try:
+        rows = [_row(entity) for entity in json.loads(answer.content)["value"]]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise StorageUnavailable("an answer that is not a page of rows") from None
+    found = {name: answer.headers.get(f"x-ms-continuation-{name}") for name in _CONTINUATION}
+    return rows, {name: value for name, value in found.items() if value}
+
+
+def read_etag(answer: Answer, operation: Operation) -> str:
+    """The new ETag, "" of what was deleted. Raises StorageUnavailable when the answer has none."""
+    if isinstance(operation, Delete):
+        return ""
+    etag = answer.headers.get("ETag")
+    if not etag:
+        raise StorageUnavailable("an answer without an ETag")
+    return etag
+
+
+def _names(content: bytes, rows: Callable[[Any], Any], partition: str, key: str | None = None) -> bool:
+    """Whether an answer holds rows of this partition, or this row; an empty page says nothing."""
+    try:
+        found = [(row["PartitionKey"], row["RowKey"]) for row in rows(json.loads(content))]
+    except (ValueError, KeyError, TypeError):
+        return False
+    return bool(found) and all(at == partition and key in {None, name} for at, name in found)
+
+
+def _resource(table: str, partition: str, key: str) -> str:
+    return f"/{table}(PartitionKey={_in_path(partition)},RowKey={_in_path(key)})"
+
+
+def _in_path(key: str) -> str:
+    return quote(_quoted(key), safe=IN_PATH)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _row(entity: Mapping[str, Any]) -> Row:
+    """Properties of types that this service never writes stay as JSON has them: times and GUIDs are texts."""
+    values: dict[str, Value] = {}
+    for name, value in entity.items():
+        if "." in name or value is None:  # metadata; a selected property that the row has not
+            continue
+        match entity.get(name + _TYPE):
+            case "Edm.Binary":
+                values[name] = base64.b64decode(value)
+            case "Edm.Int64":
+                values[name] = int(value)
+            case _:
+                values[name] = value
+    partition, key, timestamp = values.pop("PartitionKey"), values.pop("RowKey"), values.pop("Timestamp")
+    return Row(
+        partition=str(partition),
+        key=str(key),
+        values=values,
+        etag=str(entity["odata.etag"]),
+        timestamp=datetime.fromisoformat(str(timestamp)),
+    )
+
+
+_PART = re.compile(rb"^HTTP/1\.1 (\d{3})", re.MULTILINE)
+_ETAG = re.compile(rb"^ETag: *(\S+)[ \t]*\r?\n", re.MULTILINE | re.IGNORECASE)
+_LOCATION = re.compile(rb"^Location: *([^\r\n]*)", re.MULTILINE | re.IGNORECASE)
+_ERROR = re.compile(rb"^\{.*\}", re.MULTILINE)
+_INDEX = re.compile(r"(\d+):")
+
+
+class OperationRefused(ServiceError):
+    """The service refused operation `index`, and with it all: HTTP `status`, and its own `code`."""
+
+    def __init__(self, index: int, status: int, code: str) -> None:
+        super().__init__(f"operation {index}: {status} {code}")
+        self.index = index
+        self.status = status
+        self.code = code
+
+
+def encode(endpoint: Endpoint, table: str, partition: str, operations: Sequence[Operation]) -> Request:
+    """The request for `operations`, which must have passed `limits.check_transaction`."""
+    # Random, so that no value can hold it.
+    mark = str(uuid.uuid4())
+    lines = [f"--batch_{mark}", f"Content-Type: multipart/mixed; boundary=changeset_{mark}", ""]
+    url = f"{endpoint.origin}{endpoint.base}/{table}"
+    for number, operation in enumerate(operations):
+        lines += [f"--changeset_{mark}", *_part(number, url, partition, operation)]
+    lines += [f"--changeset_{mark}--", "", f"--batch_{mark}--", ""]
+    return Request(
+        Kind.TABLE_WRITE,
+        "POST",
+        endpoint,
+        "/$batch",
+        headers={
+            "Content-Type": f"multipart/mixed; boundary=batch_{mark}",
+            "Accept": "application/json",
+            "DataServiceVersion": "3.0",
+            "MaxDataServiceVersion": "3.0;NetFx",
+            "User-Agent": USER_AGENT,
+            "x-ms-version": VERSION,
+        },
+        content="\r\n".join(lines).encode(),
+        statuses=statuses,
+        is_named_in=lambda content: _is_about(content, partition, operations),
+    )
+
+
+def statuses(body: bytes) -> list[int]:
+    """The HTTP statuses in an answer: one an operation, or the one of the operation that failed."""
+    return [int(status) for status in _PART.findall(body)]
+
+
+def _is_about(body: bytes, partition: str, operations: Sequence[Operation]) -> bool:
+    """Whether an answer can be that of these operations: it names the rows that were created, and has a part for each;
+    or a single part, that of the operation that was refused."""
+    parts = _parts(body)
+    if len(parts) == 1 and int(parts[0][9:12]) >= 300:
+        return True
+    return len(parts) == len(operations) and all(map(partial(_is_of, partition), parts, operations))
+
+
+def _is_of(partition: str, part: bytes, operation: Operation) -> bool:
+    """Compares letters and digits alone: what else is in a key, services write in addresses each in its own way."""
+    place = _LOCATION.search(part)
+    if place is None:
+        return True
+    text = place[1].decode(errors="replace")
+    keys = f"{_plain(partition)}RowKey{_plain(operation.key)}"
+    return any(_plain(written).endswith(keys) for written in (text, unquote(text)))
+
+
+def _plain(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
+
+
+def _parts(body: bytes) -> list[bytes]:
+    starts = [found.start() for found in _PART.finditer(body)]
+    return [body[start:end] for start, end in pairwise((*starts, len(body)))]
+
+
+def decode(body: bytes, operations: Sequence[Operation]) -> list[str]:
+    """The new ETag of each row ("" where it was deleted).
+
+    Raises OperationRefused; StorageUnavailable for what is no whole answer, since then the outcome is unknown.
+    """
+    parts = _parts(body)
+    for part in parts:
+        status = int(part[9:12])
+        if status >= 300:
+            raise _refused(status, part)
+    if len(parts) != len(operations):
+        raise StorageUnavailable(f"{len(parts)} answers to {len(operations)} operations")
+    return [_etag(part, operation) for part, operation in zip(parts, operations, strict=True)]
+
+
+def _part(number: int, url: str, partition: str, operation: Operation) -> Iterable[str]:
+    yield from (
+        "Content-Type: application/http",
+        "Content-Transfer-Encoding: binary",
+        f"Content-ID: {number}",
+        "",
+    )
+    if not isinstance(operation, Create):
+        url = f"{url}(PartitionKey='{limits.in_url(partition)}',RowKey='{limits.in_url(operation.key)}')"
+    yield f"{_METHOD[type(operation)]} {url} HTTP/1.1"
+    yield "Accept: application/json;odata=minimalmetadata"
+    yield "DataServiceVersion: 3.0"
+    if isinstance(operation, Create):
+        yield "Prefer: return-no-content"
+    if isinstance(operation, Merge | Replace | Delete):
+        yield f"If-Match: {'*' if operation.etag is None else operation.etag}"
+    if isinstance(operation, Delete):
+        yield from ("", "")
+        return
+    content = encode_entity(partition, operation.key, operation.values)
+    yield from ("Content-Type: application/json", f"Content-Length: {len(content)}", "", content)
+
+
+def _etag(part: bytes, operation: Operation) -> str:
+    if isinstance(operation, Delete):
+        return ""
+    found = _ETAG.search(part)
+    if found is None:
+        raise StorageUnavailable("an answer without an ETag")
+    return found[1].decode()
+
+
+def _refused(status: int, part: bytes) -> OperationRefused:
+    if status == 413:
+        return OperationRefused(0, status, "")
+    found = _ERROR.search(part)
+    try:
+        error = json.loads(found[0] if found else b"")["odata.error"]
+        code, message = error["code"], error["message"]["value"]
+    except (ValueError, KeyError, TypeError):
+        raise StorageUnavailable(f"a refusal ({status}) that does not say what was refused") from None
+    index = _INDEX.match(message)
+    return OperationRefused(int(index[1]) if index else 0, status, code)

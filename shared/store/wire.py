@@ -1,0 +1,341 @@
+"""The way of the hot requests: encoded by hand, signed, tried again and counted, without the SDKs' pipelines.
+
+`table_requests` and `azure_queues` write these requests and read their answers; all others are the SDKs', on
+`pipeline`. Both ways share time limits and the rules for what is tried again; each has connections of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol, Self
+from wsgiref.handlers import format_date_time
+
+from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError
+
+from shared.base.errors import ServiceError
+from shared.base.frozen import dataclass
+from shared.base.retrying import STORAGE_REQUEST, Retries
+from shared.store import counting
+from shared.store.counting import Kind
+from shared.store.interface import StorageRefused, StorageUnavailable
+
+IN_PATH = "!$&'()*,;=@:"
+"""Stand in a path as they are, so that no client or server in between writes the address anew, which is signed."""
+IN_QUERY = "/!$'()*,@:"
+"""The same, in the value of an option."""
+USER_AGENT = "taskcluster-queue-on-azure"
+REFUSED = frozenset({400, 404, 409, 412, 413, 416})
+"""HTTP statuses that mean something to the adapters. Others that are no success raise StorageUnavailable."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How long a request may take, in seconds, and how often it is tried again.
+
+    `total` covers all tries of a small request, their pauses, and the wait for a free connection; a transfer of
+    bytes gets a second more for every `bytes_per_second` (a floor for slow networks).
+    """
+
+    connect: float = 3
+    read: float = 5
+    """Until something comes; a hot request, whose answer is small, until all of it has come."""
+    total: float = 8
+    retries: Retries = STORAGE_REQUEST
+    bytes_per_second: int = 1 << 20
+    jitter: Callable[[], float] = random.random
+    """A number in [0, 1)."""
+
+    def pauses(self) -> Iterator[float]:
+        """The seconds before each retry. A Retry-After changes nothing, since `total` is shorter than most."""
+        for number in range(self.retries.tries - 1):
+            yield self.retries.pause(number, self.jitter())
+
+
+class Refused(ServiceError):
+    """The service's answer was no. Adapters give it a meaning; where it has none, it is a defect of ours.
+
+    `status` is HTTP's, `code` the service's own word, `index` the operation of a transaction that it is about.
+    """
+
+    def __init__(self, status: int, code: str, index: int = 0) -> None:
+        super().__init__(f"{status} {code}")
+        self.status = status
+        self.code = code
+        self.index = index
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a service is: scheme and host, and the path of the account, which emulators have."""
+
+    origin: str
+    base: str
+
+    @classmethod
+    def of(cls, url: str) -> Self:
+        """By its URL, without a slash at the end."""
+        scheme, _, rest = url.partition("://")
+        host, slash, path = rest.partition("/")
+        return cls(f"{scheme}://{host}", slash + path)
+
+
+@dataclass(slots=True)
+class Request:
+    """A request as it is sent, but for the date and the authorisation of each try, which go into `headers`."""
+
+    kind: Kind
+    method: str
+    endpoint: Endpoint
+    resource: str
+    """The path below the endpoint, percent-encoded; it is sent and signed as it stands."""
+    headers: dict[str, str]
+    content: bytes = b""
+    query: str = ""
+    """Without the question mark, percent-encoded."""
+    statuses: Callable[[bytes], list[int]] | None = None
+    """Finds the HTTP statuses inside the answer to a request that consists of several."""
+    is_named_in: Callable[[bytes], bool] | None = None
+    """Whether the content of a success is about what was asked for; None where it says nothing of that."""
+
+    @property
+    def path(self) -> str:
+        """The whole path."""
+        return self.endpoint.base + self.resource
+
+    @property
+    def url(self) -> str:
+        """The whole address."""
+        url = f"{self.endpoint.origin}{self.endpoint.base}{self.resource}"
+        return f"{url}?{self.query}" if self.query else url
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer, read to its end. `headers` are found whatever their case."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+REQUEST_ID = "x-ms-client-request-id"
+"""A request's name, of one try alone. The service repeats it in its answer."""
+_PROCESS = uuid.uuid4().hex[:20]
+_numbers = itertools.count()
+
+
+def new_request_id() -> str:
+    """A name that no other try of any request has; all are of one length."""
+    return f"{_PROCESS}{next(_numbers):012x}"
+
+
+class NoAnswer(ServiceError):
+    """No connection, or no whole answer: the outcome of the request is unknown. The text names no address."""
+
+
+class NoConnection(NoAnswer):
+    """There is none to the service; `why` is the name of an error."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"NoConnection ({why})")
+
+
+class Disconnected(NoAnswer):
+    """The connection ended before the whole answer; `has_begun`: some of it had come."""
+
+    def __init__(self, *, has_begun: bool) -> None:
+        super().__init__(f"Disconnected ({'within' if has_begun else 'before'} the answer)")
+        self.has_begun = has_begun
+
+
+class BrokenAnswer(NoAnswer):
+    """What came cannot be read."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"BrokenAnswer ({why})")
+
+
+class AnswerToAnother(NoAnswer):
+    """What came is no answer to the request; neither is what follows on the connection."""
+
+    def __init__(self) -> None:
+        super().__init__("AnswerToAnother")
+
+
+_PASSING = (NoAnswer, TimeoutError, ServiceRequestError, ServiceResponseError)
+"""No connection or no whole answer, also of the service that gives tokens: the next try may do better."""
+_FAILURES = (NoAnswer, AzureError, TimeoutError)
+
+
+def is_answer_to(request: Request, answer: Answer) -> bool:
+    """Whether an answer belongs to this try of the request.
+
+    A connection may hold an answer that nobody has read: of a request that was given up, or a word of something in
+    between. An answer repeats the name of its request. Some come without one: a refusal is the service's if it has the
+    service's word for it, and a success if it names what was asked for.
+    """
+    if (name := answer.headers.get(REQUEST_ID)) is not None:
+        return name == request.headers.get(REQUEST_ID)
+    if answer.status >= 300:
+        return answer.status not in REFUSED or bool(_code(answer))
+    return request.is_named_in is not None and request.is_named_in(answer.content)
+
+
+class Exchange(Protocol):
+    """What sends requests: connections, and the time limits of one try."""
+
+    async def exchange(self, request: Request) -> Answer:
+        """One try, with a whole answer, which is the request's own. Raises NoAnswer."""
+        ...
+
+    async def close(self) -> None:
+        """End the connections."""
+        ...
+
+
+class Authorisation(Protocol):
+    """Shows a service who asks: by a signature, or by a token."""
+
+    async def authorise(self, request: Request) -> None:
+        """Set the header. Raises AzureError without a token, ValueError for a token that would go over plain HTTP."""
+        ...
+
+    async def renewed(self, answer: Answer) -> bool:
+        """Whether a request that was answered with 401 is to be authorised and sent once more. Raises AzureError."""
+        ...
+
+
+Watch = Callable[[str, str, str], AbstractContextManager[Callable[[int], None]]]
+"""Sees each request once, whatever retries follow: given service, method and URL; what it yields takes the status."""
+
+
+class Wire:
+    """Sends requests to one service of an account: "table" or "queue"."""
+
+    def __init__(
+        self,
+        service: str,
+        exchange: Exchange,
+        authorisation: Authorisation,
+        patience: Patience,
+        watch: Watch | None = None,
+    ) -> None:
+        self._service = service
+        self._exchange = exchange
+        self._authorisation = authorisation
+        self._patience = patience
+        self._watch = watch
+
+    async def send(self, request: Request) -> Answer:
+        """The answer of a request that succeeded. Raises Refused, StorageUnavailable, StorageRefused.
+
+        Tried again is what failed for a reason that may pass: no connection, no answer, 408, 429, 5xx. A write whose
+        answer was lost is sent again as well: its repeat may be refused (409, 412, 404) by the first try's own
+        effect. Callers tell by an operation id in the row (design 5).
+        """
+        begun = counting.begin(request.kind, request.path)
+        try:
+            if self._watch is None:
+                answer, passing = await self._try(request)
+            else:
+                with self._watch(self._service, request.method, request.url) as note:
+                    answer, passing = await self._try(request)
+                    note(answer.status)
+        except _FAILURES as error:
+            raise _unavailable(error) from error
+        finally:
+            counting.end(begun)
+        if passing:
+            raise _failure(_code(answer) or "HTTP", passing)
+        if answer.status in REFUSED:
+            raise Refused(answer.status, _code(answer))
+        if answer.status >= 300:
+            raise _failure(_code(answer) or "HTTP", answer.status)
+        return answer
+
+    async def _try(self, request: Request) -> tuple[Answer, int]:
+        """The last answer, and the first of its statuses that speaks of a trouble that may pass, or 0."""
+        time_of = asyncio.get_running_loop().time
+        end = time_of() + self._patience.total
+        for pause in self._patience.pauses():
+            try:
+                answer = await self._try_once(request, end)
+                if not _passing_status(request, answer):
+                    return answer, 0
+            except _PASSING:
+                if time_of() >= end:
+                    raise
+                # Otherwise the next try shows it; the last one, below, is not caught.
+            await asyncio.sleep(min(pause, end - time_of()))
+            counting.retried()
+        answer = await self._try_once(request, end)
+        return answer, _passing_status(request, answer)
+
+    async def _try_once(self, request: Request, end: float) -> Answer:
+        """One timer for the whole try, whatever comes in meanwhile. Raises TimeoutError, too."""
+        now = asyncio.get_running_loop().time()
+        if now >= end:
+            raise TimeoutError
+        async with asyncio.timeout_at(min(now + self._patience.read, end)):
+            answer = await self._authorised(request)
+            if answer.status == 401 and await self._authorisation.renewed(answer):
+                return await self._authorised(request)
+            return answer
+
+    async def _authorised(self, request: Request) -> Answer:
+        request.headers["x-ms-date"] = format_date_time(time.time())
+        request.headers[REQUEST_ID] = new_request_id()
+        await self._authorisation.authorise(request)
+        return await self._exchange.exchange(request)
+
+
+@contextmanager
+def unavailable() -> Iterator[None]:
+    """What is raised for a failed request becomes StorageUnavailable, or StorageRefused where an answer came that will
+    not change; the text holds no URL and no secret."""
+    try:
+        yield
+    except _FAILURES as error:
+        raise _unavailable(error) from error
+
+
+def _unavailable(error: Exception) -> StorageUnavailable:
+    if isinstance(error, NoAnswer):
+        return StorageUnavailable(str(error))
+    return _failure(type(error).__name__, getattr(error, "status_code", None))
+
+
+def may_pass(status: int) -> bool:
+    """Whether an HTTP status speaks of a trouble that may pass."""
+    return status in {408, 429} or (status >= 500 and status not in {501, 505})
+
+
+def _failure(what: str, status: int | None) -> StorageUnavailable:
+    kind = StorageRefused if status and not may_pass(status) else StorageUnavailable
+    return kind(f"{what} {status or ''}".strip())
+
+
+def _passing_status(request: Request, answer: Answer) -> int:
+    """The first status of an answer that speaks of a trouble that may pass, or 0."""
+    if may_pass(answer.status):
+        return answer.status
+    if request.statuses is None:
+        return 0
+    return next(filter(may_pass, request.statuses(answer.content)), 0)
+
+
+def _code(answer: Answer) -> str:
+    """The service's word for an error. Azure Tables has it in a JSON body, without a header."""
+    if code := answer.headers.get("x-ms-error-code"):
+        return code
+    try:
+        return str(json.loads(answer.content)["odata.error"]["code"])
+    except (ValueError, KeyError, TypeError):
+        return ""
