@@ -22,9 +22,10 @@ from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
 from shared.store.counting import Kind, counting
 from tests.azurite.budget_table import figures
-from tests.simulator import invariants
+from tests.simulator import claimer, invariants
 from tests.simulator.situations import GROUP, A, B, C, running
-from tests.simulator.world import POOL, World
+from tests.simulator.world import CLAIM_TIMEOUT, POOL, World
+from tests.twin.gate import Killed, Phase, as_process
 
 ELSEWHERE = Worker(worker_group="group", worker_id="elsewhere")
 RECLAIM, REPORT = figures("reclaimTask").operations, figures("reportCompleted, reportFailed").operations
@@ -161,6 +162,30 @@ def test_what_was_resolved_elsewhere_is_refused_and_nothing_stays() -> None:
         assert world.tasks()[A].last_run.reason_resolved is Resolved.CANCELED
 
     world.run(story())
+
+
+def test_renewal_that_is_refused_hides_no_run_of_others() -> None:
+    """Another process dies when it has committed a retry, whose message is hidden until takenUntil of the first run."""
+    gate = claimer.Once(claimer.is_commit, Phase.AFTER, Killed)
+    world = claimer.a_world(gate)
+    other = world.process()
+
+    async def interrupted() -> None:
+        await running(world)
+        gate.is_armed = True
+        await as_process("claimer", other.lifecycle.report_exception(A, 0, Resolved.WORKER_SHUTDOWN))
+
+    async def renewed() -> None:
+        assert world.tasks()[A].state is State.PENDING
+        await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() - 60)
+        with pytest.raises(RequestConflict):
+            await world.services.work.reclaim_task(A, 0)
+        await world.drain(1)
+        assert await claim_elsewhere(other) == 1
+        invariants.check(world)
+
+    world.simulation.outcomes(interrupted())
+    world.run(renewed())
 
 
 def test_what_was_completed_elsewhere_is_acknowledged_again() -> None:

@@ -235,7 +235,7 @@ class Work:
 
     async def _release(self, message: PendingMessage) -> None:
         with suppress(StorageUnavailable):  # then it shows itself when the time is over for which it was polled
-            await self._stores.messages.delay_pending(message.handle, 0)
+            await self._stores.messages.show(message.handle)
 
     async def found_for_claim(self, task_id: str) -> Loaded:
         """A task that claimTask names. Old workers delete their message on a 404, so it is looked for a while.

@@ -188,6 +188,10 @@ class WriteAhead:
     def _new(self, handle: MessageHandle, hint_id: str | None = None) -> _Written:
         return _Written(handle=handle, hint_id=hint_id, roll_back=lambda: self._messages.remove(handle))
 
+    def _moved(self, handle: MessageHandle) -> _Written:
+        """In vain it is shown: it may be of a later run by now, and whoever sees it goes by the status row."""
+        return _Written(handle=handle, roll_back=lambda: self._messages.show(handle))
+
     async def _put_pending(self, effect: PutPending | HoldPending, hint_id: str) -> _Written:
         await self._pools.queues.ensure_band(effect.task_queue_id, effect.priority)
         handle = await self._messages.put_pending(
@@ -198,7 +202,7 @@ class WriteAhead:
     async def _hold_pending(self, effect: HoldPending, replaces_lost: bool) -> _Written:
         if effect.handle is not None:
             try:
-                return _Written(handle=await self._move(effect, effect.handle))
+                return self._moved(await self._move(effect, effect.handle))
             except ReceiptLost:
                 if not replaces_lost:
                     raise
@@ -213,7 +217,7 @@ class WriteAhead:
     async def _move_claim(self, effect: MoveClaim, replaces_lost: bool) -> _Written:
         if effect.handle is not None:
             try:
-                return _Written(handle=await self._messages.move_claim(effect.handle, effect.taken_until))
+                return self._moved(await self._messages.move_claim(effect.handle, effect.taken_until))
             except ReceiptLost:
                 if not replaces_lost:
                     raise

@@ -116,6 +116,10 @@ class Messages:
         text = self._pending_text(handle.queue, task_queue_id, task_id, run_id, hint_id)
         return await self._move(handle, visible, text)
 
+    async def show(self, handle: MessageHandle) -> None:
+        """Shows a message at once, unless it has been received by now."""
+        await self.delay_pending(handle, 0)
+
     async def delay_pending(self, handle: MessageHandle, seconds: float) -> None:
         """Shows a pending message again after that many seconds, unless another worker has it by now."""
         try:
