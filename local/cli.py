@@ -194,7 +194,7 @@ def test(context: typer.Context) -> None:
 @app.command()
 def mutate(
     patterns: Annotated[
-        list[str] | None, typer.Argument(metavar="[PATTERN]...", help="Functions, for example 'shared.domain.*'.")
+        list[str] | None, typer.Argument(metavar="[PATTERN]...", help="Functions, for example 'shared.queue.tasks.*'.")
     ] = None,
     sample: Annotated[int, typer.Option(help="How many mutants; 0 for all of them.", min=0)] = 200,
     seed: Annotated[int | None, typer.Option(help="Choose the mutants of another run.")] = None,

@@ -60,7 +60,7 @@ def _constant(path: Path, argument: ast.expr) -> str | None:
     if not re.fullmatch(r"(\w+\.)?[A-Z_]+", text):
         return None
     module, _, name = text.rpartition(".")
-    source = path if not module else ROOT / "shared" / "storage" / f"{module}.py"
+    source = path if not module else ROOT / "shared" / "store" / f"{module}.py"
     match = re.search(rf'^{name} = "([^"]+)"', source.read_text(), re.MULTILINE)
     return match[1] if match else None
 

@@ -1,4 +1,4 @@
-"""The in-memory twin behaves as Azurite does, answer for answer, through the adapters of `shared.storage`.
+"""The in-memory twin behaves as Azurite does, answer for answer, through the adapters of `shared.store`.
 
 Where they are known to differ (and Azure agrees with the twin, or does not say):
 - ETags (of one row), ids and receipts are compared by which of the earlier ones they equal, not by their text.

@@ -157,5 +157,5 @@ def test_the_help_names_defaults_in_the_options_units(capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         parse(["--help"], {})
     said = " ".join(capsys.readouterr().out.split())
-    assert "so much free disk (default: 1024)" in said
+    assert "until this much disk is free (default: 1024)" in said
     assert "longer logs (default: 100)" in said
