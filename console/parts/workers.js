@@ -32,8 +32,10 @@ export function Workers({ id, query }) {
         signal,
       );
       for (const [taskId, { state }] of open) if (isFinal(state)) over.current.add(taskId);
-      const busy = found.items.filter((worker) => holds(worker, open)).map(keyOf);
-      return { ...found, names: names.current, busy: new Set(busy) };
+      const busy = Object.fromEntries(
+        found.items.filter((worker) => holds(worker, open)).map((worker) => [keyOf(worker), true]),
+      );
+      return { ...found, names: names.current, busy }; // no Set, since looks are compared as JSON
     },
     [id],
     { interval: 10_000 },
@@ -57,7 +59,7 @@ export function Workers({ id, query }) {
         cell: (/** @type {Worker} */ worker) =>
           isQuarantined(worker, now)
             ? html`<span class="state exception">quarantined</span>`
-            : polled.data?.busy.has(keyOf(worker))
+            : polled.data?.busy[keyOf(worker)]
               ? "runs its last task"
               : workerState(worker, 0, now),
       },
@@ -66,7 +68,7 @@ export function Workers({ id, query }) {
         title: "Last active",
         sort: (/** @type {Worker} */ worker) => worker.lastDateActive ?? "",
         cell: (/** @type {Worker} */ worker) =>
-          html`<${LastActive} at=${worker.lastDateActive} busy=${polled.data?.busy.has(keyOf(worker))} now=${now} />`,
+          html`<${LastActive} at=${worker.lastDateActive} busy=${polled.data?.busy[keyOf(worker)]} now=${now} />`,
       },
       {
         key: "first",
@@ -92,7 +94,7 @@ export function Workers({ id, query }) {
         return html`<${Empty}>No worker has asked this task queue for work lately: what is pending waits until one does.<//>`;
       const chosen = items.filter((worker) => selected.has(keyOf(worker)));
       return html`${more && html`<p>The first ${counted(items.length, "row")} of more.</p>`}
-        <${Summary} items=${items} busy=${polled.data?.busy.size ?? 0} now=${now} />
+        <${Summary} items=${items} busy=${Object.keys(polled.data?.busy ?? {}).length} now=${now} />
         <${SelectedWorkers} id=${id} chosen=${chosen} now=${now} bulk=${bulk} clear=${() => setSelected(new Set())} />
         <${Table} rows=${items} columns=${columns} id=${keyOf} caption="Workers" sort=${query.get("sort") ?? "-active"} onSort=${(/** @type {string} */ sort) => setQuery({ sort })}
           selected=${selected} onSelect=${setSelected} />`;
