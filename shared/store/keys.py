@@ -94,9 +94,9 @@ def member(task_id: str) -> str:
 
 MEMBERS = ("member~", "member\x7f")
 GROUP_AND_MEMBERS = ("group", "scheduler\x7f")
+"""One range: the group's header, notes of its jobs, its members, and the guard of its scheduler."""
 GROUP_TO_MEMBERS = ("group", MEMBERS[1])
 """The header, the notes of calls on the whole group, and the members: the first rows tell whether it has one task."""
-"""One range: the group's header, notes of its jobs, its members, and the guard of its scheduler."""
 
 
 def task_of(member: str) -> str:
