@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -25,6 +26,17 @@ GROUP_RESOLVED = ("task-group-resolved", None)
 def found(service: Service, *, count: int = 1, hidden: int | None = None) -> Plain:
     """An answer with a message, as soon as there is one."""
     return eventually(lambda: find(service, count=count, hidden=hidden))
+
+
+def claimed_after_expiry(service: Service, text: str, worker: str) -> list[dict[str, Any]]:
+    """The claims of a poll's answer whose run became pending when a claim expired.
+
+    The handler of the expired claim may commit in the middle of the call: then the call claims nothing, and the message
+    is shown again at once.
+    """
+    return claims(service, text, worker=worker) or eventually(
+        lambda: claims(service, found(service).text, worker=worker)
+    )
 
 
 def test_http_and_a_search_for_a_string_are_enough(service: Service) -> None:
@@ -215,7 +227,7 @@ def test_the_older_form_is_retried_like_any_other(hasty: Service) -> None:
     answer = poll(queue["signedPollUrl"])
     hasty.queue.claimTask(task_id, 0, {"workerGroup": "g", "workerId": "old"})
     bare_worker.delete(queue, answer.values("MessageId")[0], answer.values("PopReceipt")[0])
-    (claim,) = claims(hasty, found(hasty).text)
+    (claim,) = claimed_after_expiry(hasty, found(hasty).text, "bare")
     assert [run.get("reasonResolved") for run in claim["status"]["runs"]] == ["claim-expired", None]
 
 
@@ -226,7 +238,7 @@ def test_at_taken_until_the_message_is_there_for_the_next_run(hasty: Service) ->
     late = time.time() - datetime.fromisoformat(first["takenUntil"]).timestamp()
     assert -0.1 < late < 2, "seconds after takenUntil"
     assert [(body["taskId"], body["runId"]) for body in answer.bodies] == [(task_id, 1)]
-    (second,) = claims(hasty, answer.text, worker="second")
+    (second,) = claimed_after_expiry(hasty, answer.text, "second")
     assert (second["status"]["taskId"], second["runId"]) == (task_id, 1)
     hasty.worker(second).reportCompleted(task_id, 1)
     status = hasty.status(task_id)
