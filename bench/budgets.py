@@ -13,12 +13,13 @@ CALLS: Mapping[str, Cost] = {
     "claimWork": {"G": 1, "P": 1, "U": 1, "W": 2},
     "reclaimTask": {"U": 2, "W": 1},
     "reportCompleted": {"P": 1, "W": 1, "D": 2},
-    "resolved message": {"R": 4, "W": 2, "D": 1},
+    "resolved message": {"R": 3, "W": 2, "D": 1},
     "createArtifact": {"W": 1},
     "relay PUT": {"BW": 1, "W": 1},
     "status": {"R": 1},
 }
-"""Of our own code, in the happy case of a warm process that has committed the task last."""
+"""Of our own code, in the happy case of a warm process that has committed the task last; a resolution is not the first
+of its group that the process follows up."""
 
 SHARED: Cost = {"R": 3}
 """Of a task whose calls several processes share, besides: claimWork, reclaimTask and reportCompleted read it first."""
@@ -28,8 +29,8 @@ SHARED_PUT: Cost = {"R": 2}
 
 UPLOAD: Cost = {"BW": 2, "W": 1}
 """The worker's own upload of an artifact's block straight into storage, and its commit."""
-HOST: Cost = {"G": 1, "D": 1}
-"""What the Functions host asks for each message that wakes a function."""
+FOLLOWED: Cost = {"D": 1}
+"""The resolved message, which the process removes that has followed the resolution up: no function wakes."""
 EXPIRY: Cost = {"R": 1.4, "W": 1.3}
 """A task's rows; its share of what is read and deleted for its group, one of twenty. The blobs' deletion is free."""
 READ: Cost = {"R": 1, "BR": 1}
@@ -54,7 +55,7 @@ def life_of_a_task(artifacts: float, reads: float, relayed: float, *, processes:
         *((CALLS[call], 1.0) for call in calls),
         (SHARED, 1.0 if processes > 1 else 0.0),
         (SHARED_PUT, relayed if processes > 1 else 0.0),
-        (HOST, 1.0),
+        (FOLLOWED, 1.0),
         (EXPIRY, 1.0),
         (CALLS["createArtifact"], artifacts),
         (CALLS["relay PUT"], relayed),

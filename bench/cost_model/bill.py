@@ -74,7 +74,7 @@ class Bill:
         demand, ready_busy = (0.0, timers) if timers_stand else (timers, 0.0)
         groups = {
             "http": 0 if idle else model.http_instances(peak=False),
-            "function:task-resolved": self._busy(rate) * model.resolved_instances(peak=False),
+            "function:task-resolved": self._busy(rate * 0.02),
             "function:claim-expired": self._busy(rate * 0.02),
             "function:deadline-exceeded": self._busy(rate * 0.02),
         }
@@ -84,7 +84,7 @@ class Bill:
             demand += (busy - standing) * month
         standing_all = sum(model.ready.values())
         free = price["functions_free_gb_seconds"] if not model.ready else 0
-        executions = 0.0 if idle else model.millions(model.calls() + rate)
+        executions = 0.0 if idle else model.millions(model.calls())
         free_executions = price["functions_free_executions"] / 1e6 if not model.ready else 0
         return {
             "functions: on demand": max(demand * model.gigabytes - free, 0) * price["functions_gb_second"],
@@ -161,7 +161,7 @@ class Bill:
         model = self.model
         sku, task = model.profile["storageSku"], model.task()
         price = {name: value[sku] if isinstance(value, dict) else value for name, value in model.prices.items()}
-        calls = model.calls_a_task() + 1
+        calls = model.calls_a_task()
         requests = budgets.tables(task) + budgets.queues(task)
         cpu = (calls * model.assume["cpu_ms_a_call"] + requests * model.assume["cpu_ms_a_storage_request"]) / 1000
         cpu += model.relay_cpu()

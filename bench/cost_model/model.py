@@ -91,8 +91,9 @@ class Model:
         """CPUs that HTTP calls keep busy."""
         prefix = "peak_" if peak else ""
         tasks = float(self.load[f"{prefix}tasks_a_second"])
-        names = ("createTask", "claimWork", "reclaimTask", "reportCompleted")
-        requests = sum(sum(budgets.CALLS[name].values()) for name in names) + sum(budgets.SHARED.values())
+        names = ("createTask", "claimWork", "reclaimTask", "reportCompleted", "resolved message")
+        costs = [*(budgets.CALLS[name] for name in names), budgets.SHARED, budgets.FOLLOWED]
+        requests = sum(sum(cost.values()) for cost in costs)
         requests += self.load["artifacts_a_task"]
         a_put = sum(budgets.CALLS["relay PUT"].values()) + sum(budgets.SHARED_PUT.values())
         requests += self.load["relayed_artifacts_a_task"] * a_put
@@ -114,7 +115,7 @@ class Model:
         return max(1, math.ceil(float(by_cpu)), math.ceil(float(by_calls)))
 
     def resolved_instances(self, *, peak: bool) -> int:
-        """Of the function that follows resolutions up."""
+        """Of the function that follows resolutions up, where all are left to their messages."""
         rate = float(self.load["peak_tasks_a_second" if peak else "tasks_a_second"])
         requests = sum(budgets.CALLS["resolved message"].values())
         cpu = rate * (self.assume["cpu_ms_a_call"] + requests * self.assume["cpu_ms_a_storage_request"]) / 1000

@@ -24,7 +24,7 @@ from azure.data.tables import TableServiceClient
 from azure.data.tables import generate_account_sas as table_sas
 from azure.storage.queue import AccountSasPermissions, QueueServiceClient, ResourceTypes, generate_account_sas
 
-from bench.budgets import CALLS, HOST, Cost
+from bench.budgets import CALLS, FOLLOWED, Cost
 from shared.store import table_requests as batch
 from shared.store.connection import parse_connection_string
 from shared.store.interface import Create, Value
@@ -49,7 +49,7 @@ _HEADERS = {
     "DataServiceVersion": "3.0",
 }
 
-_FOLLOWED_UP = (CALLS["claimWork"], CALLS["reportCompleted"], CALLS["resolved message"], HOST)
+_FOLLOWED_UP = (CALLS["claimWork"], CALLS["reportCompleted"], CALLS["resolved message"], FOLLOWED)
 CYCLE: Cost = {kind: sum(cost.get(kind, 0) for cost in _FOLLOWED_UP) for kind in "RWPGUD"}
 """claimWork and reportCompleted, with all that follows."""
 

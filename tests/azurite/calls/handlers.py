@@ -6,15 +6,20 @@ from datetime import timedelta
 from typing import Any
 
 from shared.app.services import Services
+from shared.base.concurrency import together
 from shared.base.ids import new_slugid
+from shared.queue.tasks.internal_messages import ResolvedMessage
 from shared.queue.tasks.rules import Resolved
 from shared.runtime import utc_now
+from shared.store import keys
 from shared.store.counting import Operations
 from tests.azurite.budgets import CLAIM_TIMEOUT, Bench, budget
 
 LEAF = "resolved message, no dependents"
 FREED = "resolved message … n ≤ 100 dependents that become free"
 FREED_HERE = "resolved message … n ≤ 100 of them that this process has committed last"
+TOGETHER = "resolved message … n of its group that are handled together, the next ones"
+NEXT_PAGE = "resolved message … a later page, with n dependents that this process has committed last"
 
 
 @budget("resolved message, leaf", LEAF)
@@ -29,6 +34,14 @@ async def resolved_next(bench: Bench) -> Operations:
     await bench.running()
     await bench.resolved_due(await bench.completed())
     return await bench.measure(bench.resolved_due(await bench.completed()))
+
+
+@budget("resolved messages, 8 of a group together", TOGETHER, n=8)
+async def resolved_together(bench: Bench) -> Operations:
+    await bench.running()
+    await bench.resolved_due(await bench.completed())
+    tasks = [await bench.completed() for _ in range(8)]
+    return await bench.measure(together(*(bench.resolved_due(task_id) for task_id in tasks)))
 
 
 @budget("resolved message, last of its group", "resolved message … last of its group")
@@ -68,6 +81,15 @@ async def resolved_frees_a_hundred(bench: Bench) -> Operations:
 async def resolved_frees_eight_here(bench: Bench) -> Operations:
     """In the process that has created them."""
     return await resolved_frees(bench, 8, bench.calls)
+
+
+@budget("resolved message, a later page of 8 dependents", NEXT_PAGE, n=8)
+async def resolved_next_page(bench: Bench) -> Operations:
+    task_id = await bench.running()
+    _, second, *_ = sorted([await bench.create(dependencies=[task_id]) for _ in range(9)])
+    await bench.calls.lifecycle.report(task_id, 0, Resolved.COMPLETED)
+    page = ResolvedMessage(task_id=task_id, run_id=0, put=utc_now(), start=keys.unblocks(task_id, second))
+    return await bench.measure(bench.calls.resolution.resolved_due(page))
 
 
 async def resolved_frees(bench: Bench, count: int, services: Services | None = None, **changes: Any) -> Operations:
