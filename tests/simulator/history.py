@@ -25,7 +25,7 @@ _STEPS = {
     State.PENDING: {State.RUNNING, State.EXCEPTION},
     State.RUNNING: {State.RUNNING, State.PENDING, State.COMPLETED, State.FAILED, State.EXCEPTION},
 }
-"""A run goes back from running to pending when no worker has received its claim (`claim_ends.hand_back`)."""
+"""A run goes back from running to pending when no worker has received its claim (`claim_ends.take_back`)."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pytest
 
 from shared.app.services import Services
 from shared.base.dates import format_date
-from shared.base.errors import RequestConflict, ResourceNotFound
+from shared.base.errors import RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.queue.claims.rules import Worker
 from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedMessage
 from shared.queue.tasks.known import KnownStatuses
@@ -327,5 +327,28 @@ def test_what_is_remembered_is_bounded_and_goes_with_the_resolution() -> None:
         assert known.committed(C) is not None
         await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
         assert world.services.stores.tasks.last_committed(A) is None
+
+    world.run(story())
+
+
+def test_row_of_a_claim_of_a_version_long_gone_is_given_back() -> None:
+    """The row does not tell any more whether the claim was committed, but that the run is not in it."""
+    world = World()
+
+    async def story() -> None:
+        await running(world)
+        await world.create(B, taskGroupId=GROUP)
+        await world.clock.sleep(600)
+        other = world.process()
+        for _ in range(9):
+            read = await other.lifecycle.known(B)
+            await other.stores.tasks.commit(read, read.task)
+        with pytest.raises(ServiceUnavailable):
+            await world.claim()
+        assert [row.key.split("~")[0] for row in world.rows(keys.POOLS) if B in row.key] == ["pending"]
+        (claim,) = await world.claim()
+        assert claim.task.task_id == B
+        await world.drain(60)
+        invariants.check(world)
 
     world.run(story())

@@ -7,7 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from shared.base.dates import format_date
+from shared.queue.claims import ends as claim_ends
+from shared.queue.claims.ends import UndeliveredClaim
+from shared.queue.claims.rules import Worker
 from shared.queue.tasks.definition import Definition
+from shared.queue.tasks.effects import Decision
 from shared.queue.tasks.rules import Created, MessageHandle, MessageHandles, Resolved, Run, State, Task
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -96,3 +100,19 @@ def a_definition(task_id: str = ID, **changes: Any) -> Definition:
         "extra": {},
     }
     return Definition(task_id=task_id, body={**body, **changes})
+
+
+def hand_back(task: Task, run_id: int, worker: Worker, taken_until: datetime, sequence: int) -> Decision:
+    """What becomes of a claim of that run that no worker has received."""
+    started = task.runs[run_id].started
+    return claim_ends.take_back(
+        task,
+        UndeliveredClaim(
+            task_id=task.task_id,
+            run_id=run_id,
+            worker=worker,
+            taken_until=taken_until,
+            sequence=sequence,
+            started=started,
+        ),
+    )

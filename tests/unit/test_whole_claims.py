@@ -47,6 +47,7 @@ from tests.unit.tasks import (
     NOW,
     SECOND,
     a_task,
+    hand_back,
     handle,
     pending_run,
     resolved_run,
@@ -164,9 +165,9 @@ def test_hand_back_makes_the_run_pending_again() -> None:
         task=replace(task, runs=(FIRST, waits), handles=handles),
         after=((rows, show(1)), (RemoveMessage(handle=handle("claim")),)),
     )
-    assert claim_ends.hand_back(task, 1, ME, UNTIL, 0) == expected
+    assert hand_back(task, 1, ME, UNTIL, 0) == expected
     unknown = replace(task, handles=MessageHandles())
-    assert claim_ends.hand_back(unknown, 1, ME, UNTIL, 0) == Decision(
+    assert hand_back(unknown, 1, ME, UNTIL, 0) == Decision(
         task=replace(unknown, runs=(FIRST, waits)), after=((rows,), ())
     )
 
@@ -174,11 +175,11 @@ def test_hand_back_makes_the_run_pending_again() -> None:
 def test_hand_back_of_a_claim_that_is_not_in_force_changes_nothing() -> None:
     mine = pending_run(**MINE)
     with pytest.raises(NoDecision):  # of another worker
-        claim_ends.hand_back(a_task(mine), 0, Worker(worker_group="mine", worker_id="you"), UNTIL, 0)
+        hand_back(a_task(mine), 0, Worker(worker_group="mine", worker_id="you"), UNTIL, 0)
     with pytest.raises(NoDecision):  # renewed since
-        claim_ends.hand_back(a_task(mine), 0, ME, UNTIL - SECOND, 0)
+        hand_back(a_task(mine), 0, ME, UNTIL - SECOND, 0)
     with pytest.raises(NoDecision):  # not the last run
-        claim_ends.hand_back(a_task(mine, pending_run()), 0, ME, UNTIL, 0)
+        hand_back(a_task(mine, pending_run()), 0, ME, UNTIL, 0)
 
 
 def test_expiry_of_a_claim() -> None:

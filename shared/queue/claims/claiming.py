@@ -26,13 +26,6 @@ from shared.store.interface import ReceiptLost, StorageUnavailable
 
 log = logging.getLogger("taskcluster.claims")
 
-UNREAD_FOR = timedelta(minutes=5)
-"""How long after its run became pending a task is claimed without being read first.
-
-Later the reconciler may have replaced the run's message more often than the row keeps the ids of commits. A claim that
-is refused then would be in doubt, and its run hidden for a lease.
-"""
-
 
 @dataclass(kw_only=True, slots=True)
 class _Attempt:
@@ -187,8 +180,6 @@ class Claiming:
             return None
         verdict = claims.judge(last.task, message.hint_id, self._age(message), now)
         if verdict is not Verdict.CLAIM or message.run_id != last.task.last_run_id:
-            return None
-        if now - last.task.last_run.scheduled > UNREAD_FOR:
             return None
         return tasks.last_committed(message.task_id, share)
 

@@ -48,7 +48,7 @@ def expire(
     if started is not None and (run is None or run.started != started):
         if now - put < ORPHAN_AFTER:
             raise NotExpired(now + _LOOK_AGAIN if now - put < LATEST_COMMIT else put + ORPHAN_AFTER)
-        return Decision(task=None, after=((_returned(task, run_id, started),),))
+        return Decision(task=None, after=((returned(task, run_id, started),),))
     if run is None or run.state is State.PENDING:
         raise NotExpired(now + _LOOK_AGAIN if now - put < LATEST_COMMIT else None)
     if run.state is State.RUNNING and run.taken_until is not None:
@@ -123,39 +123,28 @@ class UndeliveredClaim:
 
 
 def take_back(task: Task, claim: UndeliveredClaim, visible: datetime | None = None) -> Decision:
-    """Undoes an undelivered claim; one whose commit may still come loses its race: the task is committed unchanged.
-
-    `visible` is when the run may be claimed again; None means at once.
-
-    Raises NoDecision when the run is not in that claim any more, or never was and cannot come to be.
-    """
-    if task.sequence < claim.sequence:
-        rows = () if claim.started is None else (_returned(task, claim.run_id, claim.started),)
-        return Decision(task=task, after=(rows,))
-    return hand_back(task, claim.run_id, claim.worker, claim.taken_until, claim.sequence, visible)
-
-
-def hand_back(
-    task: Task, run_id: int, worker: Worker, taken_until: datetime, sequence: int, visible: datetime | None = None
-) -> Decision:
-    """Undoes a claim, committed as that `sequence`, that no worker has received: the run is pending again, at once or
-    at that time, and without a retry.
+    """Undoes an undelivered claim: the run is pending again, without a retry, at once or when it is to be `visible`.
 
     So a worker that was quarantined, removed, or has called again while its claim was made does not delay the task.
-    The claim message goes last: until then it looks after the index rows. Raises NoDecision when the run is not in that
-    claim any more.
+    The claim message goes last: until then it looks after the index rows. A claim that the task is not in gives its row
+    back; while its commit may still come, the task is committed unchanged, so that it loses its race.
+    Raises NoDecision when the run is not to be given back any more.
     """
-    run = task.runs[run_id] if run_id == task.last_run_id else None
-    if run is None or not run.is_held_by(worker.worker_group, worker.worker_id):
+    run_id, worker = claim.run_id, claim.worker
+    run = task.runs[run_id] if run_id <= task.last_run_id else None
+    if task.sequence < claim.sequence or (claim.started is not None and (run is None or run.started != claim.started)):
+        rows = () if claim.started is None else (returned(task, run_id, claim.started),)
+        return Decision(task=task if task.sequence < claim.sequence else None, after=(rows,))
+    if run is None or run_id < task.last_run_id or not run.is_held_by(worker.worker_group, worker.worker_id):
         raise NoDecision(f"run {run_id} of task {task.task_id} is not the worker's")
-    if run.taken_until != taken_until:
+    if run.taken_until != claim.taken_until:
         raise NoDecision(f"run {run_id} of task {task.task_id} was claimed again")
-    if run.by_claim_task and task.sequence != sequence:
+    if run.by_claim_task and task.sequence != claim.sequence:
         raise NoDecision(
             f"run {run_id} of task {task.task_id} may have been given to its worker by a repeated claimTask"
         )
     after = _unclaimed(task, run_id)
-    rows = ReturnRow(task_queue_id=task.task_queue_id, claimed=row_of(task, run_id), pending=row_of(after, run_id))
+    row = ReturnRow(task_queue_id=task.task_queue_id, claimed=row_of(task, run_id), pending=row_of(after, run_id))
     handle = task.handles.pending
     show: tuple[After, ...] = ()
     if handle is not None:
@@ -171,12 +160,12 @@ def hand_back(
         )
     return Decision(
         task=replace(after, handles=replace(task.handles, claim=None)),
-        after=((rows, *show), removal(task.handles.claim)),
+        after=((row, *show), removal(task.handles.claim)),
     )
 
 
-def _returned(task: Task, run_id: int, started: datetime) -> ReturnRow:
-    """The index row of a claim of that run, which was not committed, or not to stay, and what takes its place."""
+def returned(task: Task, run_id: int, started: datetime, claim_id: str = "") -> ReturnRow:
+    """The index row of a claim of that run which comes to nothing, and what takes its place with the task as given."""
     is_pending = run_id == task.last_run_id and task.state is State.PENDING
     claimed = PoolRow(
         state=State.RUNNING,
@@ -186,6 +175,7 @@ def _returned(task: Task, run_id: int, started: datetime) -> ReturnRow:
         run_id=run_id,
         priority=task.priority,
         deadline=task.deadline,
+        claim_id=claim_id,
     )
     pending = row_of(task, run_id) if is_pending else None
     return ReturnRow(task_queue_id=task.task_queue_id, claimed=claimed, pending=pending)

@@ -1,8 +1,6 @@
-"""Hands claims out once their messages are in place, and gives back those that no worker received (design 4).
+"""Hands out claims whose messages are in place: their rows and the worker's, the commits, the events (design 4).
 
-Claims whose messages are in place: their rows and the worker's, the commits, the events (design 4).
-
-Gives back claims that no worker has received: the run is pending again at once, without a retry (design 4).
+Those that no worker has received are given back: the run is pending again at once, without a retry.
 """
 
 from __future__ import annotations
@@ -23,10 +21,10 @@ from shared.queue.pools.rows import ClaimRowTaken
 from shared.queue.pools.worker_rows import WorkerRecord
 from shared.queue.pools.workers import Presence, WorkRequest
 from shared.queue.tasks.ahead import WriteAhead
-from shared.queue.tasks.effects import ChangePoolRows, Decision, NoDecision, ReturnRow, row_of
+from shared.queue.tasks.effects import ChangePoolRows, Decision, NoDecision, ReturnRow
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.rows import CommitLost, Loaded
-from shared.queue.tasks.rules import State, Task
+from shared.queue.tasks.rules import Task
 from shared.runtime import Runtime
 from shared.store.interface import StorageUnavailable
 from shared.telemetry.instruments import FAILED_CLAIMS
@@ -63,11 +61,9 @@ class Prepared:
 
     def undone(self, task: Task) -> ReturnRow:
         """What becomes of the rows if the claim comes to nothing and the task is as given."""
-        run_id = self.task.last_run_id
-        is_pending = task.last_run_id == run_id and task.state is State.PENDING
-        claimed = replace(row_of(self.task, run_id), claim_id=self.claim_id)
-        pending = row_of(task, run_id) if is_pending else None
-        return ReturnRow(task_queue_id=task.task_queue_id, claimed=claimed, pending=pending)
+        started = self.task.last_run.started
+        assert started is not None, "a claimed run has started"
+        return claim_ends.returned(task, self.task.last_run_id, started, self.claim_id)
 
     async def drop(self) -> None:
         """Leaves the run to another claim of its call: of this one nothing is there yet but its messages."""

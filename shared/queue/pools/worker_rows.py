@@ -28,8 +28,6 @@ from shared.store.interface import (
 )
 from shared.store.partitions import rows_of
 
-QUARANTINE_STALE = timedelta(seconds=30)
-"""How old a process's knowledge of a quarantine may be (design 2.8)."""
 SEEN_EVERY = timedelta(minutes=30)
 """A worker that claims nothing is written this often at most (contract 8)."""
 LIFE = timedelta(days=1)

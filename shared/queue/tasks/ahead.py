@@ -1,8 +1,6 @@
-"""Commits on what this process has committed last, without a read, where that is worth while (design 2.8).
+"""Write ahead: what a state needs is written before it commits, and rolled back if the call is refused (design 2.2).
 
-Whether it is worth while to commit on what this process has committed last, without a read (design 2.8).
-
-Write ahead: what a state needs is written before it commits, and rolled back if the call is refused (design 2.2).
+Also whether it is worth while to commit on what this process has committed last, without a read (design 2.8).
 """
 
 from __future__ import annotations
