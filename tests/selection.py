@@ -25,9 +25,9 @@ VARIABLE = "QUICK_TESTS"
 ALL_TESTS = "ALL_TESTS"
 """Set by `./dev test --all`: what is random is seeded anew each day. Without it, it is the same each time."""
 
-FEWER_BY_DEFAULT = 3
+FEWER_BY_DEFAULT = 6
 """A run without `--all` takes one in so many of a property test's examples."""
-FEWER = 10
+FEWER = 15
 """So does a quick run."""
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -122,6 +122,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[VARIABLE] = "1"
     settings.register_profile(
         "unhurried",
+        max_examples=examples(100),
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
         derandomize=not os.environ.get(ALL_TESTS),

@@ -6,8 +6,6 @@ import base64
 import datetime
 import json
 import re
-import subprocess
-import sys
 import threading
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,11 +14,12 @@ from typing import Any
 import pytest
 import taskcluster
 
+from admin.cli import main
 from admin.key_commands import KINDS
-from local.state import ROOT
 from shared.base.vault import Vault
 from tests.admin.operators import OLD_KEY, Operator
 from tests.host.service import eventually
+from tests.programs import Program
 
 
 def test_tasks_and_groups(operator: Operator) -> None:
@@ -238,17 +237,10 @@ def test_a_deployment_that_is_not_there_is_said(operator: Operator, name: str, v
 @pytest.mark.parametrize("name", [None, "./another admin"])
 def test_the_help_has_the_name_that_was_typed(operator: Operator, name: str | None) -> None:
     named = {"STARTED_AS": name} if name else {}
-    done = subprocess.run(
-        [sys.executable, "-m", "admin", "task", "check", "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-        cwd=ROOT,
-        env={**operator.environment, **named},
-    )
-    assert done.stdout.startswith(f"Usage: {name or './dev admin'} task check [OPTIONS] [TASK_ID]...\n")
-    assert "<bool>" not in done.stdout
+    with Program(main, ["task", "check", "--help"], {**operator.environment, **named}) as program:
+        output, _ = program.communicate()
+    assert output.startswith(f"Usage: {name or './dev admin'} task check [OPTIONS] [TASK_ID]...\n")
+    assert "<bool>" not in output
 
 
 def test_a_deployment_that_lives_is_not_restored_over(operator: Operator) -> None:

@@ -8,7 +8,9 @@ import re
 import secrets
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -18,11 +20,35 @@ from taskcluster.exceptions import TaskclusterRestFailure
 from local import drill, state
 from local.state import ROOT
 from shared.app.entities import TABLES
+from tests.admin.command_line import run_command
 from tests.admin.operators import Operator
 from tests.local.stacks import free_ports
 
 
-def test_a_deployment_comes_back_on_another_stack(operator: Operator, tmp_path: Path) -> None:
+def _in_this_process(command: Sequence[str], *, env: Mapping[str, str], **_: object) -> CompletedProcess[str]:
+    """A step of the drill: five new interpreters would take as long as all that the steps do."""
+    return CompletedProcess(command, *run_command(command[command.index("admin") + 1 :], env))
+
+
+def _drilled(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, str, str]:
+    """Exit code, output and messages of `./dev drill`, which an operator runs with the names of the account, too."""
+    named = {"STORAGE_ACCOUNT_NAME": "stqueue", "SERVICEBUS_NAMESPACE": "sb-queue"}
+    with monkeypatch.context() as patch:
+        for name in drill.OF_THE_DEPLOYMENT:
+            patch.delenv(name, raising=False)
+        for name, value in {**operator.environment, **named}.items():
+            patch.setenv(name, value)
+        patch.setattr("sys.argv", ["drill", *arguments])
+        code = drill.main()
+    return code, *capsys.readouterr()
+
+
+def test_a_deployment_comes_back_on_another_stack(
+    operator: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(drill.subprocess, "run", _in_this_process)
     waiting = operator.create()
     done = operator.create(payload={"large": secrets.token_hex(900_000)})
     (claim,) = operator.claim()
@@ -31,11 +57,10 @@ def test_a_deployment_comes_back_on_another_stack(operator: Operator, tmp_path: 
     operator.queue().reportCompleted(claim["status"]["taskId"], claim["runId"])
     operator.result("role", "create", "drilled", "--scope", "a:b")
     port = free_ports().api
-    command = [sys.executable, "-m", "local.drill", "--into", str(port), "--folder", str(tmp_path / "backup")]
-    environment = {**operator.environment, "STORAGE_ACCOUNT_NAME": "stqueue", "SERVICEBUS_NAMESPACE": "sb-queue"}
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=240)
-    assert ended.returncode == 0, ended.stderr
-    found = json.loads(ended.stdout)
+    arguments = ("--into", str(port), "--folder", str(tmp_path / "backup"))
+    code, output, messages = _drilled(operator, monkeypatch, capsys, *arguments)
+    assert code == 0, messages
+    found = json.loads(output)
     assert found["entities"].keys() == set(TABLES)
     assert found["entities"]["Tasks"] >= 4
     assert found["definitions"] >= 1, "a large definition is a blob"
@@ -98,12 +123,12 @@ def test_the_nightly_export_copies_what_a_restore_needs(operator: Operator, tmp_
     assert {each.name for each in folder.iterdir()} == {f"{table}.jsonl.gz" for table in TABLES}
 
 
-def test_a_step_that_fails_fails_the_drill(operator: Operator, tmp_path: Path) -> None:
+def test_a_step_that_fails_fails_the_drill(
+    operator: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its steps are processes of their own here."""
     (tmp_path / "backup").mkdir()
     (tmp_path / "backup" / "Tasks.jsonl.gz").touch()
-    command = [sys.executable, "-m", "local.drill", "--folder", str(tmp_path / "backup")]
-    ended = subprocess.run(
-        command, cwd=ROOT, env=operator.environment, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert ended.returncode == 1
-    assert "has an export of Tasks already" in ended.stderr
+    code, _, messages = _drilled(operator, monkeypatch, capsys, "--folder", str(tmp_path / "backup"))
+    assert code == 1
+    assert "has an export of Tasks already" in messages

@@ -7,8 +7,6 @@ import gzip
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -18,17 +16,18 @@ from typing import Any
 import pytest
 
 from admin import backup
+from admin.cli import main
 from local.azurite import Azurite
-from local.state import ROOT
 from shared.app.entities import TABLES
 from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE
 from shared.store import keys
 from shared.store.connection import AzureStorage
 from tests.admin.test_restore import exported, one_of_everything, open_world
+from tests.programs import Program
 
-COPIES = 400
+COPIES = 150
 """Of an unresolved task, so that putting the timers takes a while."""
-BULK = 4_000
+BULK = 2_500
 """Rows of a table, so that writing them does."""
 SECONDS = 120.0
 BROKEN = "ffffffffQfCffffffffffA"
@@ -45,34 +44,27 @@ def accounts() -> Iterator[tuple[Azurite, Azurite]]:
         )
 
 
-def begun(account: Azurite, *words: str) -> subprocess.Popen[str]:
+def begun(account: Azurite, *words: str) -> Program:
     environment = {**os.environ, "STORAGE_CONNECTION_STRING": account.connection_string}
-    return subprocess.Popen(
-        [sys.executable, "-m", "admin", "backup", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env=environment,
-    )
+    return Program(main, ["backup", *words], environment)
 
 
-def run(account: Azurite, *words: str) -> tuple[int, str, str]:
+def run(account: Azurite, *words: str) -> tuple[int | None, str, str]:
     """Exit code, what it shows, and what it says."""
-    process = begun(account, *words)
-    output, messages = process.communicate(timeout=SECONDS)
+    with begun(account, *words) as process:
+        output, messages = process.communicate(SECONDS)
     return process.returncode, output, messages
 
 
 def killed(account: Azurite, when: Callable[[], bool], *words: str) -> None:
     """The command dies in the middle, at the moment of `when`."""
-    process = begun(account, *words)
-    until = time.monotonic() + SECONDS
-    while process.poll() is None and not when():
-        assert time.monotonic() < until
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    _, messages = process.communicate(timeout=SECONDS)
+    with begun(account, *words) as process:
+        until = time.monotonic() + SECONDS
+        while process.returncode is None and not when():
+            assert time.monotonic() < until
+            time.sleep(0.005)
+        process.kill()
+        _, messages = process.communicate(SECONDS)
     assert process.returncode == -signal.SIGKILL, f"it was not done yet: {messages}"
 
 

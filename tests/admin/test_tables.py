@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import pty
 import re
-import subprocess
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import pytest
 
 from admin import tables
+from admin.cli import main
 from local.stack import Stack
-from local.state import ROOT
 from tests.admin.operators import Operator
 from tests.clients.deployment import Deployment
 from tests.console.scene import Scene
+from tests.programs import Program
 
 RED, END = "\x1b[31m", "\x1b[0m"
 
@@ -74,8 +73,9 @@ def _in_a_terminal(arguments: list[str], environment: Mapping[str, str]) -> str:
     """What a command writes to a terminal."""
     leader, follower = pty.openpty()
     try:
-        command = [sys.executable, "-m", "admin", *arguments]
-        subprocess.run(command, cwd=ROOT, env=environment, stdin=follower, stdout=follower, check=True, timeout=60)
+        with Program(main, arguments, environment, os.ttyname(follower)) as program:
+            assert program.communicate() == ("", "")
+        assert program.returncode == 0
         return os.read(leader, 65536).decode()
     finally:
         os.close(leader)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,12 +11,13 @@ from typing import Any
 import pytest
 import requests
 
+from admin.cli import main
 from admin.work import UNSUCCESSFUL
 from local.stack import Stack
-from local.state import ROOT
 from tests.admin.operators import Operator
 from tests.clients.deployment import Deployment
 from tests.console.scene import LOG, Scene, put
+from tests.programs import Program
 
 
 @pytest.fixture
@@ -26,16 +25,9 @@ def scene(stack: Stack) -> Scene:
     return Scene(Deployment.of(stack))
 
 
-def _follow(operator: Operator, *arguments: str) -> subprocess.Popen[str]:
+def _follow(operator: Operator, *arguments: str) -> Program:
     """A command that goes on while the test does."""
-    return subprocess.Popen(
-        [sys.executable, "-u", "-m", "admin", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env=operator.environment,
-    )
+    return Program(main, arguments, operator.environment)
 
 
 def _lines(output: str) -> list[list[str]]:
@@ -82,7 +74,6 @@ def test_what_failed_of_a_group_is_rerun(operator: Operator, scene: Scene) -> No
 def test_a_group_is_watched_to_its_end(operator: Operator, scene: Scene, outcome: str, code: int) -> None:
     scene.create("build")
     with _follow(operator, "group", "show", scene.group, "--watch") as watching:
-        assert watching.stdout is not None
         assert watching.stdout.readline() == "1 pending\n"
         scene.claim("build")
         assert watching.stdout.readline() == "1 running\n"
@@ -99,8 +90,6 @@ def test_a_watched_group_names_what_fails_once_and_says_when_nothing_goes_on(ope
         scene.create(name, needs)
     scene.claim("lint", "build\x1b[2J", "unwanted")
     with _follow(operator, "group", "show", scene.group, "--watch") as watching:
-        assert watching.stdout is not None
-        assert watching.stderr is not None
         assert watching.stdout.readline() == "3 running, 1 unscheduled\n"
         scene.fail("lint")
         assert watching.stdout.readline() == "1 failed, 2 running, 1 unscheduled\n"
@@ -123,7 +112,6 @@ def test_a_watched_group_names_what_fails_once_and_says_when_nothing_goes_on(ope
 def test_a_task_is_watched_to_its_end(operator: Operator, scene: Scene, outcome: str, code: int) -> None:
     task_id = scene.create("build")
     with _follow(operator, "task", "show", task_id, "--watch") as watching:
-        assert watching.stdout is not None
         assert watching.stdout.readline() == "pending run 0\n"
         scene.claim("build")
         assert watching.stdout.readline() == "running run 0 on here/worker-1\n"
@@ -185,7 +173,6 @@ def test_a_log_is_followed_to_the_end_of_its_run(operator: Operator, scene: Scen
     scene.claim("build")
     url = scene.upload("build", LOG, b"first\n")
     with _follow(operator, "task", "log", "-f", scene.ids["build"]) as following:
-        assert following.stdout is not None
         assert following.stdout.readline() == "first\n"
         put(url, b"first\nsecond\n")
         assert following.stdout.readline() == "second\n"

@@ -12,8 +12,11 @@ from tests.host.conftest import QUICK
 from tests.host.events import SUBSCRIPTION
 from tests.local.stacks import free_ports
 
+LOCAL_PATHS = pytest.param(False, marks=pytest.mark.large, id="local paths")
+"""As the stacks of the other folders, whose tests call the same endpoints."""
 
-@pytest.fixture(scope="package", params=[False, True], ids=["local paths", "azure paths"])
+
+@pytest.fixture(scope="package", params=[LOCAL_PATHS, pytest.param(True, id="azure paths")])
 def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
     """A running deployment. Tests use clients, roles and pools of names of their own in it."""
     options = StackOptions(free_ports(), azure_paths=request.param, in_memory=True, subscriptions=(SUBSCRIPTION,))

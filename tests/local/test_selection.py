@@ -54,9 +54,9 @@ def test_quick_run_names_what_it_leaves_out_and_nothing_else() -> None:
 def test_property_tests_try_all_examples_in_a_run_of_all_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(selection.VARIABLE, raising=False)
     monkeypatch.delenv(ALL_TESTS, raising=False)
-    assert examples(300) == 100
+    assert examples(300) == 50
     monkeypatch.setenv(selection.VARIABLE, "1")
-    assert [examples(300), examples(20)] == [30, 5]
+    assert [examples(300), examples(20)] == [20, 5]
     monkeypatch.setenv(ALL_TESTS, "1")
     assert examples(300) == 300
 
