@@ -1,5 +1,6 @@
 """Fixtures that every test may use."""
 
+import gc
 import sys
 from collections.abc import Iterator
 
@@ -14,7 +15,16 @@ from tests.storage_fixtures import twin as twin
 # For the format `iri`, which no schema here has, jsonschema would build a grammar for two seconds in each process.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type] # so the import system says "not there"
 
+gc.disable()
+"""While tests are collected: what there is then stays to the end, and each look through it would be in vain."""
+
 pytest_plugins = ("tests.compatibility.plugin", "tests.selection")
+
+
+def pytest_collection_finish() -> None:
+    """Later collections of garbage leave out what is there by now: thousands of tests, and all modules."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ def _drilled(
 def test_a_deployment_comes_back_on_another_stack(
     operator: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(drill.subprocess, "run", _in_this_process)
+    monkeypatch.setattr("local.drill.subprocess.run", _in_this_process)
     waiting = operator.create()
     done = operator.create(payload={"large": secrets.token_hex(900_000)})
     (claim,) = operator.claim()
