@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Self
 
 from azure.servicebus import ServiceBusMessage
+from azure.servicebus._pyamqp.constants import ConnectionState, SessionState
+from azure.servicebus._pyamqp.error import AMQPConnectionError, ErrorCondition, MessageException
 from azure.servicebus.aio import ServiceBusSender
 from azure.servicebus.exceptions import MessageSizeExceededError
 
 from shared.base.frozen import dataclass
+from shared.queue.events import frames
 from shared.queue.events.messages import EventMessage
 
 CLOSE_SECONDS = 2.0
@@ -20,11 +24,43 @@ POLL_SECONDS = 0.001
 """Between two looks at whether a link is open; each look waits for the next frame itself."""
 
 
+_MAX_TAG = 0xFFFF_FFFF
+_OUTCOMES_THAT_THE_SDK_FORGETS = frozenset({"released", "modified"})
+
+
+class _Delivery:
+    """What was sent and has no outcome yet: the link looks at the fields, and says what becomes of it."""
+
+    sent = True
+    timeout = 0
+    state: object
+    """Set by the SDK; `error` says what matters."""
+
+    def __init__(self, handler: Any, delivery_id: int) -> None:
+        self._handler = handler
+        self.id = delivery_id
+        self.frame = {"delivery_id": delivery_id}
+        self.is_settled = False
+        self.error: Exception | None = None
+
+    async def on_settled(self, reason: Any, state: Any) -> None:
+        """Takes the outcome as the SDK does, but for two by which it would wait for ever."""
+        self.is_settled = True
+        if isinstance(state, dict) and not _OUTCOMES_THAT_THE_SDK_FORGETS.isdisjoint(state):
+            description = f"The message was {next(iter(state))}."
+            self.error = MessageException(ErrorCondition.UnknownError, description=description)
+        else:
+            await self._handler._on_send_complete_async(self, reason, state)
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An open sender, and its socket, which the SDK (7.15) leaves to the garbage collector if the connection fails."""
+    """An open sender, and its socket, which the SDK (7.15) leaves to the garbage collector if the connection fails.
 
-    _sender: ServiceBusSender
+    Private names of the SDK are used: tests/events/test_link.py and tests/events/test_frames.py fail when they change.
+    """
+
+    _sender: Any
     _socket: Any
 
     @classmethod
@@ -41,26 +77,55 @@ class Link:
         return cls(sender, handlers[-1]._connection._transport)
 
     async def send(self, messages: Sequence[EventMessage]) -> int:
-        """Sends as many of the messages, in order, as fit into one batch, and returns how many.
+        """Sends as many of the messages, in order, as fit into one frame, and returns how many; a large one alone.
 
         It is 0 if the first alone is too large. Raises what the SDK raises.
         """
-        if len(messages) == 1:
-            # Without an envelope, which encodes a message once to know its size and once more to be sent itself.
-            try:
-                await self._sender.send_messages(_to_service_bus(messages[0]))
-            except MessageSizeExceededError:
-                return 0
-            return 1
-        envelope = await self._sender.create_message_batch()
-        for message in messages:
-            try:
-                envelope.add_message(_to_service_bus(message))
-            except MessageSizeExceededError:
-                break
-        if len(envelope) > 0:
-            await self._sender.send_messages(envelope)
-        return len(envelope)
+        count: int = await self._sender._do_retryable_operation(self._transfer, messages=messages)
+        if count:
+            return count
+        try:
+            await self._sender.send_messages(_to_service_bus(messages[0]))
+        except MessageSizeExceededError:
+            return 0
+        return 1
+
+    async def _transfer(self, messages: Sequence[EventMessage]) -> int:
+        """Sends what fits into one frame, and returns how many; 0 if that is for the SDK to do.
+
+        The frame is written here, everything else is the SDK's: opening, tokens and their renewal, credit, what comes
+        in, what an outcome means, messages of several frames. Raises what the SDK raises.
+        """
+        handler = self._sender._handler
+        if handler is None or not await handler.client_ready_async():
+            return 0
+        link, connection = handler._link, handler._connection
+        if not _may_transfer(link, connection):
+            return 0
+        taken = _that_fit(messages, connection._remote_max_frame_size)
+        if not taken:
+            return 0
+        session, first = link._session, messages[0].message_id
+        delivery = _Delivery(handler, session.next_outgoing_id)
+        tag = (link.delivery_count + 1) & _MAX_TAG
+        frame = frames.transfer(
+            taken, first, channel=session.channel, handle=link.handle, delivery_id=delivery.id, delivery_tag=tag
+        )
+        session.next_outgoing_id += 1
+        session.remote_incoming_window -= 1
+        session.outgoing_window -= 1
+        link.delivery_count += 1
+        link.current_link_credit -= 1
+        link._pending_deliveries.append(delivery)
+        connection._last_frame_sent_time = time.time()
+        await connection._transport.write(frame)
+        while not delivery.is_settled:
+            await connection.listen(wait=True)
+            if not delivery.is_settled and connection.state is not ConnectionState.OPENED:
+                raise AMQPConnectionError(ErrorCondition.SocketError, description="The connection is not open.")
+        if delivery.error is not None:
+            raise delivery.error
+        return len(taken)
 
     async def close(self) -> None:
         """Closes the connection, whatever state it is in, within a bounded time."""
@@ -73,7 +138,7 @@ class Link:
 def _prepare_handlers(sender: Any) -> list[Any]:
     """The connections that the sender will make; it forgets those that fail, without closing their sockets.
 
-    They open without pauses. These are private names of the SDK: tests/events/test_link.py fails when they change.
+    They open without pauses.
     """
     handlers: list[Any] = []
     create = sender._create_handler
@@ -97,6 +162,31 @@ def _until_ready(ready: Callable[[], Awaitable[bool]]) -> Callable[[], Awaitable
         return True
 
     return until_ready
+
+
+def _may_transfer(link: Any, connection: Any) -> bool:
+    """Whether nothing is unusual: the SDK mends what is, or says what is wrong with it."""
+    return (
+        connection._error is None
+        and connection.state is ConnectionState.OPENED
+        and link._session.state is SessionState.MAPPED
+        and link._session.remote_incoming_window > 0
+        and link.current_link_credit > 0
+        and not link._pending_deliveries
+    )
+
+
+def _that_fit(messages: Sequence[EventMessage], limit: int) -> list[bytes]:
+    """The first messages, encoded, that fit into a frame of `limit` bytes."""
+    taken: list[bytes] = []
+    left = limit - frames.OVERHEAD
+    for message in messages:
+        encoded = frames.encoded(message)
+        left -= len(encoded) + frames.OVERHEAD_EACH
+        if left < 0:
+            break
+        taken.append(encoded)
+    return taken
 
 
 def _to_service_bus(message: EventMessage) -> ServiceBusMessage:
