@@ -99,7 +99,7 @@ class Endpoint(Generic[Services]):
         fields = {} if self.input is None else self.input.model_fields
         return frozenset(name for name, field in fields.items() if OPAQUE in field.metadata)
 
-    @property
+    @cached_property
     def authorised_by_url(self) -> bool:
         """Whether everything that the scope expression needs is in the URL: then authorisation comes before any
         other check (contract 1.5, U)."""

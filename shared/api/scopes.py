@@ -169,11 +169,13 @@ def _render(template: object, params: Params) -> Iterator[Expression]:
         yield _fill(template, params)
         return
     assert isinstance(template, Mapping), "a template is a string or an object"
-    match dict(template):
-        case {"AllOf": parts, **rest} if not rest:
-            yield {"AllOf": _render_all(parts, params)}
-        case {"AnyOf": parts, **rest} if not rest:
-            yield {"AnyOf": _render_all(parts, params)}
+    if len(template) == 1:
+        ((operator, parts),) = template.items()
+        if operator not in ("AllOf", "AnyOf"):
+            raise TypeError(f"not a scope expression template: {template!r}")
+        yield {operator: _render_all(parts, params)}
+        return
+    match template:
         case {"for": str() as name, "in": str() as source, "each": each, **rest} if not rest:
             items = params[source]
             if isinstance(items, str) or not isinstance(items, Sequence):
@@ -194,6 +196,9 @@ def _render_all(parts: object, params: Params) -> list[Expression]:
 
 
 def _fill(text: str, params: Params) -> str:
+    if "<" not in text:
+        return text
+
     def value(match: re.Match[str]) -> str:
         param = params[match[1]]
         if isinstance(param, bool) or not isinstance(param, str | int):

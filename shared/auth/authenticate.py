@@ -65,7 +65,9 @@ def raw_target(url: str, headers: Mapping[str, str]) -> str | None:
     for name in _RAW_HEADERS:
         if headers.get(name):
             candidate = target_of(headers[name])
-            if any(same_meaning(shown, routed) for shown in (candidate, _as_shown(candidate), _undotted(candidate))):
+            if same_meaning(candidate, routed) or any(
+                same_meaning(shown, routed) for shown in (_as_shown(candidate), _undotted(candidate))
+            ):
                 return candidate
     return None
 
@@ -119,6 +121,8 @@ def _rendered(route: str, params: Mapping[str, str], safe: str) -> str:
 
 def same_meaning(target: str, other: str) -> bool:
     """Whether two targets decode to the same path and to the same query parameters, in order."""
+    if target == other:
+        return True
     path, _, query = target.partition("?")
     other_path, _, other_query = other.partition("?")
     return unquote_to_bytes(path) == unquote_to_bytes(other_path) and (
