@@ -47,7 +47,8 @@ def test_the_index_loads_few_modules() -> None:
 def test_the_sdks_are_loaded_beside(changes: dict[str, str], identity: list[str]) -> None:
     script = (
         "import sys; from functions.loading import load_sdks; from shared.base.settings import load_settings;"
-        f"load_sdks(load_settings()).join(); print(*sorted({set(SDKS)!r} & sys.modules.keys()))"
+        f"load_sdks(load_settings()).join(); print(*sorted({set(SDKS)!r} & sys.modules.keys()))\n"
+        "import gc; assert gc.get_freeze_count() > 10_000"
     )
     wanted = ["aiohttp", "azure.servicebus", "azure.storage.blob", "azure.storage.queue", "cryptography"]
     assert run(script, **changes) == sorted([*identity, *wanted])
