@@ -19,7 +19,7 @@ from typing_extensions import TypeVar
 
 from shared.api.answer import Answer
 from shared.api.caller import Caller, Verifier
-from shared.api.scopes import Params, Template, certainly_missing, params_of, render
+from shared.api.scopes import Params, Template, certainly_missing, holds, is_optional, params_of, render
 from shared.base.frozen import dataclass
 from shared.base.types import LONGEST_PATH, OPAQUE, PATH_PATTERN, SLUGID_PATTERN, Stability
 
@@ -182,7 +182,10 @@ class Call:
         """
         if self.endpoint.scopes is None:
             return
-        expression = render(self.endpoint.scopes, {**self.params, **(params or {})})
+        template, given = self.endpoint.scopes, {**self.params, **(params or {})}
+        if not is_optional(template) and holds((await self.caller()).scopes, template, given):
+            return
+        expression = render(template, given)
         if expression is not None:
             (await self.caller()).require(expression)
 

@@ -11,6 +11,7 @@ import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias, cast
 
 Expression: TypeAlias = str | Mapping[str, Sequence["Expression"]]
@@ -176,19 +177,32 @@ def _render(template: object, params: Params) -> Iterator[Expression]:
         yield {operator: _render_all(parts, params)}
         return
     match template:
-        case {"for": str() as name, "in": str() as source, "each": each, **rest} if not rest:
-            items = params[source]
-            if isinstance(items, str) or not isinstance(items, Sequence):
-                raise TypeError(f"parameter {source} of 'for' must be a list")
-            for item in items:
+        case {"for": str() as name, "in": str(), "each": each, **rest} if not rest:
+            for item in _items(template, params):
                 yield from _render(each, {**params, name: item})
-        case {"if": str() as condition, "then": then, **rest} if not rest:
-            if not isinstance(params[condition], bool):
-                raise TypeError(f"parameter {condition} of 'if' must be a truth value")
-            if params[condition]:
+        case {"if": str(), "then": then, **rest} if not rest:
+            if _is_on(template, params):
                 yield from _render(then, params)
         case _:
             raise TypeError(f"not a scope expression template: {template!r}")
+
+
+def _items(template: Mapping[str, object], params: Params) -> Sequence[str]:
+    """What a `for` goes through."""
+    source = cast(str, template["in"])
+    items = params[source]
+    if isinstance(items, str) or not isinstance(items, Sequence):
+        raise TypeError(f"parameter {source} of 'for' must be a list")
+    return items
+
+
+def _is_on(template: Mapping[str, object], params: Params) -> bool:
+    """Whether the condition of an `if` holds."""
+    condition = cast(str, template["if"])
+    value = params[condition]
+    if not isinstance(value, bool):
+        raise TypeError(f"parameter {condition} of 'if' must be a truth value")
+    return value
 
 
 def _render_all(parts: object, params: Params) -> list[Expression]:
@@ -196,16 +210,42 @@ def _render_all(parts: object, params: Params) -> list[Expression]:
 
 
 def _fill(text: str, params: Params) -> str:
-    if "<" not in text:
-        return text
-
-    def value(match: re.Match[str]) -> str:
-        param = params[match[1]]
+    begin, *placeholders = _pieces(text)
+    for name, after in zip(placeholders[::2], placeholders[1::2], strict=True):
+        param = params[name]
         if isinstance(param, bool) or not isinstance(param, str | int):
-            raise TypeError(f"parameter {match[1]} of a scope must be a text or a number")
-        return str(param)
+            raise TypeError(f"parameter {name} of a scope must be a text or a number")
+        begin += f"{param}{after}"
+    return begin
 
-    return _PLACEHOLDER.sub(value, text)
+
+@lru_cache(maxsize=1024)
+def _pieces(text: str) -> list[str]:
+    """What is between placeholders, and their names, in turns."""
+    return _PLACEHOLDER.split(text)
+
+
+def holds(held: ScopeSet, template: Template, params: Params) -> bool:
+    """Whether the held scopes satisfy all that a template renders to, without rendering it. Raises as `render` does."""
+    return all(_each_holds(held, template, params))
+
+
+def _each_holds(held: ScopeSet, template: object, params: Params) -> Iterator[bool]:
+    """Of each of the expressions that a template renders to."""
+    if isinstance(template, str):
+        yield _fill(template, params) in held
+        return
+    assert isinstance(template, Mapping), "a template is a string or an object"
+    if "for" in template:
+        for item in _items(template, params):
+            yield from _each_holds(held, template["each"], {**params, template["for"]: item})
+    elif "if" in template:
+        if _is_on(template, params):
+            yield from _each_holds(held, template["then"], params)
+    else:
+        ((operator, parts),) = template.items()
+        combine = {"AllOf": all, "AnyOf": any}[operator]
+        yield combine(each for part in parts for each in _each_holds(held, part, params))
 
 
 def params_of(template: object) -> set[str]:
@@ -243,7 +283,7 @@ def _certainly_missing(held: ScopeSet, template: object, known: Known) -> Expres
         return None if allowed else _named(template, known)
     match dict(cast("Mapping[str, object]", template)):
         case {"AllOf": list() | tuple() as parts}:
-            lacking = [_certainly_missing(held, part, known) for part in parts if not _is_optional(part)]
+            lacking = [_certainly_missing(held, part, known) for part in parts if not is_optional(part)]
             remaining = [part for part in lacking if part is not None]
             return _joined("AllOf", remaining) if remaining else None
         case {"AnyOf": list() | tuple() as parts}:
@@ -258,8 +298,8 @@ def _certainly_missing(held: ScopeSet, template: object, known: Known) -> Expres
             raise TypeError(f"not a scope expression template: {template!r}")
 
 
-def _is_optional(template: object) -> bool:
-    """Whether it may render to nothing: a loop over nothing, or a condition."""
+def is_optional(template: object) -> bool:
+    """Whether a template may render to nothing: a loop over nothing, or a condition."""
     return isinstance(template, Mapping) and ("for" in template or "if" in template)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.api.endpoint import Endpoint
-from shared.api.scopes import ScopeSet, certainly_missing, params_of, render, satisfies
+from shared.api.scopes import ScopeSet, certainly_missing, holds, params_of, render, satisfies
 from shared.app.apis import AUTH, OBJECT, QUEUE
 
 ALL = (*QUEUE.endpoints, *AUTH.endpoints, *OBJECT.endpoints)
@@ -51,7 +51,9 @@ def test_refused_ahead_is_refused_whatever_the_body_says(endpoint: Endpoint, dat
     expression = render(endpoint.scopes, params)
     held = ScopeSet([] if expression is None else scopes_near(expression, data))
     known = {name: params[name] for name in endpoint.params}
-    if expression is None or satisfies(held, expression):
+    is_allowed = expression is None or satisfies(held, expression)
+    assert holds(held, endpoint.scopes, params) == is_allowed
+    if is_allowed:
         assert certainly_missing(held, endpoint.scopes, known) is None
 
 
