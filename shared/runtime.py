@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
@@ -20,8 +21,7 @@ from shared.telemetry.tracing import NoTracer, Tracer
 
 def utc_now() -> datetime:
     """The present time in UTC, truncated to milliseconds as everything that the contract stores (contract 3.3)."""
-    now = datetime.now(UTC)
-    return now.replace(microsecond=now.microsecond // 1000 * 1000)
+    return datetime.fromtimestamp(time.time_ns() // 1_000_000 / 1000, UTC)
 
 
 @dataclass(frozen=True, kw_only=True)

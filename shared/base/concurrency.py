@@ -20,6 +20,8 @@ S = TypeVar("S")
 
 async def together(*awaitables: Awaitable[T]) -> list[T]:
     """Awaits all, also when one fails, and only then raises the first failure: nothing runs after the reply."""
+    if len(awaitables) < 2:  # a task of its own costs more than many a thing that is awaited
+        return [await each for each in awaitables]
     outcomes = await asyncio.gather(*awaitables, return_exceptions=True)
     _raise_first(outcomes)
     return cast("list[T]", outcomes)
@@ -49,13 +51,16 @@ def _raise_first(outcomes: list[Any]) -> None:
 
 async def in_waves(width: int, work: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:
     """Applies `work` to every item, at most `width` at a time, and returns the results in the items' order."""
+    waiting = list(items)
+    if len(waiting) <= width:
+        return await together(*map(work, waiting))
     gate = asyncio.Semaphore(width)
 
     async def bounded(item: S) -> T:
         async with gate:
             return await work(item)
 
-    return await together(*(bounded(item) for item in items))
+    return await together(*map(bounded, waiting))
 
 
 class Turns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 
 _DATE_TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:([Zz])|([+-])(\d\d)(?::?(\d\d))?)?", re.ASCII
@@ -43,6 +44,7 @@ def parse_date(text: str) -> datetime:
         raise ValueError("out of range") from error
 
 
+@lru_cache(maxsize=4096)  # a call writes the dates of its task into rows, messages and its answer
 def format_date(moment: datetime) -> str:
     """`YYYY-MM-DDTHH:mm:ss.sssZ`, always with milliseconds and in UTC."""
     return f"{moment.astimezone(UTC).isoformat(timespec='milliseconds').removesuffix('+00:00')}Z"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import uuid
+import os
 
 
 def digest_of(name: str) -> str:
@@ -14,6 +14,8 @@ def digest_of(name: str) -> str:
 
 def new_slugid() -> str:
     """A fresh v4 UUID in URL-safe base64 without padding: 22 characters, never starting with a dash."""
-    raw = bytearray(uuid.uuid4().bytes)
+    raw = bytearray(os.urandom(16))
     raw[0] &= 0x7F
+    raw[6] = raw[6] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()

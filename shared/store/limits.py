@@ -64,16 +64,18 @@ def check_key(key: str) -> None:
         raise ValueError(f"a key holds {found[0]!r}, which Azure Tables forbids")
 
 
-def check_values(partition: str, key: str, values: Mapping[str, Value]) -> None:
-    """The properties of one entity: names, types, number and sizes."""
+def check_values(partition: str, key: str, values: Mapping[str, Value]) -> int:
+    """The properties of one entity: names, types, number and sizes. Returns bytes that it has at most."""
     if len(values) > MAX_PROPERTIES:
         raise ValueError(f"an entity has {len(values)} properties, more than {MAX_PROPERTIES}")
     for name, value in values.items():
         _check_property(name, value)
-    if _at_most(partition, key, values) > MAX_ENTITY:
+    at_most = _at_most(partition, key, values)
+    if at_most > MAX_ENTITY:
         size = entity_size(partition, key, values)
         if size > MAX_ENTITY:
             raise ValueError(f"an entity has {size} bytes, more than {MAX_ENTITY}")
+    return at_most
 
 
 def check_transaction(partition: str, operations: Sequence[Operation]) -> None:
@@ -91,8 +93,7 @@ def check_transaction(partition: str, operations: Sequence[Operation]) -> None:
         if isinstance(operation, Merge | Replace | Delete) and operation.etag == "":
             raise ValueError(f"the row {operation.key!r} is asked for by an empty ETag")
         values = {} if isinstance(operation, Delete) else operation.values
-        check_values(partition, operation.key, values)
-        at_most += _OPERATION_OVERHEAD + _at_most(partition, operation.key, values)
+        at_most += _OPERATION_OVERHEAD + check_values(partition, operation.key, values)
     if len(operations) > 1 and at_most > MAX_TRANSACTION:
         size = transaction_size(partition, operations)
         if size > MAX_TRANSACTION:
@@ -113,6 +114,7 @@ def _overhead(partition: str, operation: Operation) -> int:
     return _OPERATION_OVERHEAD + len(in_url(partition)) + len(in_url(operation.key))
 
 
+@lru_cache(maxsize=1024)  # a partition stands in each row of a transaction, and in the answer
 def in_url(key: str) -> str:
     """A key as it stands between the quotes of an entity's URL."""
     return quote(key.replace("'", "''"), safe="")

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
-import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
+from json.encoder import encode_basestring_ascii as in_quotes  # what json.dumps calls for a text
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -96,20 +97,20 @@ def write(endpoint: Endpoint, table: str, partition: str, operation: Operation) 
 
 
 def encode_entity(partition: str, key: str, values: Mapping[str, Value]) -> str:
-    """A row as JSON. Truth and small numbers need no type annotation."""
-    entity: dict[str, Any] = {"PartitionKey": partition, "RowKey": key}
+    """A row as JSON, whose names need no escapes. Truth and small numbers need no type annotation."""
+    text = f'{{"PartitionKey": {in_quotes(partition)}, "RowKey": {in_quotes(key)}'
     for name, value in values.items():
-        if isinstance(value, bytes):
-            entity[name] = base64.b64encode(value).decode()
-            entity[f"{name}{_TYPE}"] = "Edm.Binary"
-        elif isinstance(value, int) and not limits.fits_int32(value):
-            entity[name] = str(value)
-            entity[f"{name}{_TYPE}"] = "Edm.Int64"
+        if isinstance(value, str):
+            text += f', "{name}": {in_quotes(value)}, "{name}{_TYPE}": "Edm.String"'
+        elif isinstance(value, bytes):
+            text += f', "{name}": "{base64.b64encode(value).decode()}", "{name}{_TYPE}": "Edm.Binary"'
+        elif isinstance(value, bool):
+            text += f', "{name}": {"true" if value else "false"}'
+        elif limits.fits_int32(value):
+            text += f', "{name}": {value}'
         else:
-            entity[name] = value
-            if isinstance(value, str):
-                entity[f"{name}{_TYPE}"] = "Edm.String"
-    return json.dumps(entity)
+            text += f', "{name}": "{value}", "{name}{_TYPE}": "Edm.Int64"'
+    return text + "}"
 
 
 def read_row(answer: Answer) -> Row:
@@ -204,11 +205,11 @@ class OperationRefused(ServiceError):
 def encode(endpoint: Endpoint, table: str, partition: str, operations: Sequence[Operation]) -> Request:
     """The request for `operations`, which must have passed `limits.check_transaction`."""
     # Random, so that no value can hold it.
-    mark = str(uuid.uuid4())
+    mark = os.urandom(16).hex()
     lines = [f"--batch_{mark}", f"Content-Type: multipart/mixed; boundary=changeset_{mark}", ""]
     url = f"{endpoint.origin}{endpoint.base}/{table}"
     for number, operation in enumerate(operations):
-        lines += [f"--changeset_{mark}", *_part(number, url, partition, operation)]
+        lines += [f"--changeset_{mark}", _part(number, url, partition, operation)]
     lines += [f"--changeset_{mark}--", "", f"--batch_{mark}--", ""]
     return Request(
         Kind.TABLE_WRITE,
@@ -244,13 +245,21 @@ def _is_about(body: bytes, partition: str, operations: Sequence[Operation]) -> b
 
 
 def _is_of(partition: str, part: bytes, operation: Operation) -> bool:
-    """Compares letters and digits alone: what else is in a key, services write in addresses each in its own way."""
+    """Compares letters and digits alone where the keys do not stand there as they are sent: what else is in a key,
+    services write in addresses each in its own way."""
     place = _LOCATION.search(part)
     if place is None:
         return True
     text = place[1].decode(errors="replace")
+    if text.endswith(_keys(partition, operation.key)):
+        return True
     keys = f"{_plain(partition)}RowKey{_plain(operation.key)}"
     return any(_plain(written).endswith(keys) for written in (text, unquote(text)))
+
+
+def _keys(partition: str, key: str) -> str:
+    """How a row's address ends."""
+    return f"(PartitionKey='{limits.in_url(partition)}',RowKey='{limits.in_url(key)}')"
 
 
 def _plain(text: str) -> str:
@@ -277,27 +286,23 @@ def decode(body: bytes, operations: Sequence[Operation]) -> list[str]:
     return [_etag(part, operation) for part, operation in zip(parts, operations, strict=True)]
 
 
-def _part(number: int, url: str, partition: str, operation: Operation) -> Iterable[str]:
-    yield from (
-        "Content-Type: application/http",
-        "Content-Transfer-Encoding: binary",
-        f"Content-ID: {number}",
-        "",
-    )
-    if not isinstance(operation, Create):
-        url = f"{url}(PartitionKey='{limits.in_url(partition)}',RowKey='{limits.in_url(operation.key)}')"
-    yield f"{_METHOD[type(operation)]} {url} HTTP/1.1"
-    yield "Accept: application/json;odata=minimalmetadata"
-    yield "DataServiceVersion: 3.0"
+def _part(number: int, url: str, partition: str, operation: Operation) -> str:
+    condition = ""
     if isinstance(operation, Create):
-        yield "Prefer: return-no-content"
-    if isinstance(operation, Merge | Replace | Delete):
-        yield f"If-Match: {'*' if operation.etag is None else operation.etag}"
+        condition = "Prefer: return-no-content\r\n"
+    else:
+        url += _keys(partition, operation.key)
+        if isinstance(operation, Merge | Replace | Delete):
+            condition = f"If-Match: {'*' if operation.etag is None else operation.etag}\r\n"
+    head = (
+        f"Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\nContent-ID: {number}\r\n\r\n"
+        f"{_METHOD[type(operation)]} {url} HTTP/1.1\r\nAccept: application/json;odata=minimalmetadata\r\n"
+        f"DataServiceVersion: 3.0\r\n{condition}"
+    )
     if isinstance(operation, Delete):
-        yield from ("", "")
-        return
+        return head + "\r\n"
     content = encode_entity(partition, operation.key, operation.values)
-    yield from ("Content-Type: application/json", f"Content-Length: {len(content)}", "", content)
+    return f"{head}Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n{content}"
 
 
 def _etag(part: bytes, operation: Operation) -> str:

@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
 from typing import Protocol, Self
 from wsgiref.handlers import format_date_time
 
@@ -290,10 +291,15 @@ class Wire:
             return answer
 
     async def _authorised(self, request: Request) -> Answer:
-        request.headers["x-ms-date"] = format_date_time(time.time())
+        request.headers["x-ms-date"] = _date(int(time.time()))
         request.headers[REQUEST_ID] = new_request_id()
         await self._authorisation.authorise(request)
         return await self._exchange.exchange(request)
+
+
+@lru_cache(maxsize=2)
+def _date(second: int) -> str:
+    return format_date_time(second)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ _OVERHEAD = 1_000
 """Generous size of a message's header: message id, subject, content type, types and lengths."""
 
 _MAX_OCCASION = 64
+_as_json = json.JSONEncoder(separators=(",", ":")).encode
 _WITH_TAGS = frozenset(Exchange) - {Exchange.ARTIFACT_CREATED, Exchange.TASK_PRIORITY_CHANGED}
 _RESOLVED = {
     Exchange.TASK_COMPLETED: State.COMPLETED,
@@ -94,20 +95,20 @@ def render_group(event: GroupEvent) -> EventMessage:
 
 def _as_of(event: TaskEvent, definition: Definition, task: Task) -> Task:
     """The task right after the transition that the event announces."""
-    then = replace(task, retries_left=event.retries_left)
+    left = event.retries_left
     if event.snapshot is not None:
-        return _restored(event, event.snapshot, then)
+        return replace(_restored(event, event.snapshot, task), retries_left=left)
     if event.exchange is Exchange.TASK_DEFINED:
-        return replace(then, runs=(), priority=definition.priority)
+        return replace(task, retries_left=left, runs=(), priority=definition.priority)
     if event.exchange is Exchange.TASK_PRIORITY_CHANGED:
-        return replace(then, priority=event.new_priority or task.priority)
+        return replace(task, retries_left=left, priority=event.new_priority or task.priority)
     if event.run_id is None or event.run_id >= len(task.runs):
         raise ValueError(f"task {task.task_id} has no run {event.run_id} for {event.exchange.value}")
     runs = (*task.runs[: event.run_id], _run_as_of(event, task.runs[event.run_id]))
     if event.exchange is Exchange.TASK_EXCEPTION:
         # A retry run comes into being in the same commit: consumers see by it that the task goes on (trap 16).
         runs += tuple(_pending(run) for run in task.runs[len(runs) :][:1] if run.reason_created in _RETRIES)
-    return replace(then, runs=runs)
+    return replace(task, retries_left=left, runs=runs)
 
 
 def _run_as_of(event: TaskEvent, run: Run) -> Run:
@@ -223,7 +224,7 @@ def _message(event: Event, body: Mapping[str, Any], properties: Mapping[str, str
         topic=event.exchange.value,
         message_id=_message_id(event, life),
         subject=event.exchange.value,
-        body=json.dumps(body, separators=(",", ":")).encode(),
+        body=_as_json(body).encode(),
         properties=properties,
     )
 

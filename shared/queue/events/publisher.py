@@ -16,6 +16,7 @@ from typing import Self
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
+from shared.base.concurrency import together
 from shared.queue.events.channel import OPEN_WAIT_SECONDS, REOPEN_SECONDS, Channel
 from shared.queue.events.failures import Breaker, EventsUnavailable
 from shared.queue.events.link import Link
@@ -88,7 +89,7 @@ class EventPublisher:
         for message in messages:
             by_topic.setdefault(message.topic, []).append(message)
         limit = self._timeout if timeout is None else timeout
-        outcomes = await asyncio.gather(*(self._channel(topic).send(group, limit) for topic, group in by_topic.items()))
+        outcomes = await together(*(self._channel(topic).send(group, limit) for topic, group in by_topic.items()))
         failures = [failure for outcome in outcomes for failure in outcome]
         if failures:
             reasons = sorted({type(problem).__name__ for _, problem in failures})

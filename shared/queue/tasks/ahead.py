@@ -116,21 +116,25 @@ class WriteAhead:
 
     def in_force(self, task: Task, effects: Sequence[Ahead]) -> Task:
         """The task with the handles and the hintId of the messages that were written for it."""
+        handles: dict[str, MessageHandle | None] = {}
+        hint_id = task.hint_id
         for effect in effects:
             written = self._written[effect]
             match effect:
                 case PutPending() | HoldPending() | TakeLease():
-                    handles = replace(task.handles, pending=written.handle)
-                    task = replace(task, handles=handles, hint_id=written.hint_id or task.hint_id)
+                    handles["pending"] = written.handle
+                    hint_id = written.hint_id or hint_id
                 case PutClaim() | MoveClaim():
-                    task = replace(task, handles=replace(task.handles, claim=written.handle))
+                    handles["claim"] = written.handle
                 case PutDeadline():
-                    task = replace(task, handles=replace(task.handles, deadline=written.handle))
+                    handles["deadline"] = written.handle
                 case PutResolved() | AddPendingRow() | SetRowPriority() | AddActive():
                     pass  # the status row names none of them
                 case _:
                     assert_never(effect)
-        return task
+        if not handles:
+            return task
+        return replace(task, handles=replace(task.handles, **handles), hint_id=hint_id)
 
     def handle(self, effect: Ahead) -> MessageHandle | None:
         """The message that an effect put or moved; None if it was not written."""

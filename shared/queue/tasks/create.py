@@ -129,19 +129,20 @@ class CreateTask:
         definition = attempt.definition
         attempt.ahead.begin()
         unknown = self._recall(attempt)
-        beside: tuple[Awaitable[None], ...] = (
-            attempt.ahead.ensure(creation.create(attempt.task, attempt.now).ahead),
-            self._spill(attempt),
-        )
+        beside = [attempt.ahead.ensure(creation.create(attempt.task, attempt.now).ahead)]
+        if attempt.packed.spilled_to is not None:
+            beside.append(self._spill(attempt, attempt.packed.spilled_to))
         if unknown:
             await together(*beside, self._look_up(attempt, unknown))
-            beside = ()
+            beside = []
             try:
                 refuse_dependencies(definition, attempt.found)
             except InputError as refusal:
                 await self._join(attempt, NO_EDGES)
                 return await self._refused(attempt, refusal)
-        await together(self._join(attempt, attempt.edges), *beside, self._link_elsewhere(attempt))
+        if attempt.elsewhere:
+            beside.append(self._link_elsewhere(attempt))
+        await together(self._join(attempt, attempt.edges), *beside)
         if attempt.member_existed:
             existing = await self._stores.tasks.load(definition.task_id)
             if existing is not None:
@@ -201,13 +202,11 @@ class CreateTask:
             attempt.roll_back.append(place.leave)
             attempt.is_guarded = place.is_guarded
 
-    async def _spill(self, attempt: _Attempt) -> None:
+    async def _spill(self, attempt: _Attempt, path: str) -> None:
         """A definition that does not fit into a row. Another call may rely on the same blob, so it stays whatever
         becomes of this one, until it expires."""
-        path = attempt.packed.spilled_to
-        if path is not None:
-            await self._expiry.definition(attempt.definition.task_id, path, attempt.definition.expires)
-            await self._stores.tasks.definitions.spill(path, attempt.packed.content)
+        await self._expiry.definition(attempt.definition.task_id, path, attempt.definition.expires)
+        await self._stores.tasks.definitions.spill(path, attempt.packed.content)
 
     async def _link_elsewhere(self, attempt: _Attempt) -> None:
         """Writes the edges out of tasks of other groups."""
