@@ -7,7 +7,7 @@ moments of their own, unless their names say otherwise ("moment/claim").
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from enum import StrEnum, auto
 from typing import Any
 
@@ -176,26 +176,39 @@ def remove_message(db: Database, message: Any) -> None:
 
 def take_back(me: str, run: int, before: int, without: Without) -> Requests:
     """A claim that nobody was given: as if it had not been made. `before` is the version that it was decided on."""
-    status = yield "R task", lambda db: db["status"]
-    is_claimed = status[2:4] == ("running", me)
-    if not is_claimed and status[0] != before:
-        return
-
-    def back(db: Database) -> str:
-        if db["status"] != status:
-            return "lost"
-        db["status"] = (bump(db), run, "pending", "", 0)
-        return "ok"
-
-    if without is Without.MESSAGE_LAST:
-        yield "D claim", lambda db: remove_message(db, (moment(me), run, db["now"]))
-    if (is_claimed or without is not Without.FENCED_DOUBT) and (yield "★ back", back) != "ok":
+    for _ in range(3):
+        status = yield "R task", lambda db: db["status"]
+        is_claimed = status[2:4] == ("running", me)
+        if not is_claimed and status[0] != before:
+            if moment(status[3]) != moment(me):
+                yield exchange(me, run, run if status[1:3] == (run, "pending") else None, without)
+            return
+        if without is Without.MESSAGE_LAST:
+            yield "D claim", lambda db: remove_message(db, (moment(me), run, db["now"]))
+        answer: Any = "ok"
+        if is_claimed or without is not Without.FENCED_DOUBT:
+            answer = yield "★ back", _pending_again(status, run)
+        if answer == "ok":
+            break
+        if answer is LOST:
+            return
+    else:
         return
     if (yield exchange(me, run, run, without)) is not LOST and is_claimed:
         yield (
             "D claim",
             lambda db: remove_message(db, next((k[1] for k in db if k[0] == "message" and k[1][0] == moment(me)), 0)),
         )
+
+
+def _pending_again(status: Any, run: int) -> Callable[[Database], str]:
+    def back(db: Database) -> str:
+        if db["status"] != status:
+            return "lost"
+        db["status"] = (bump(db), run, "pending", "", 0)
+        return "ok"
+
+    return back
 
 
 def on_claim(name: str, without: Without) -> Requests:
