@@ -53,11 +53,11 @@ class Preset:
 QUICK = Preset(name="quick", seconds=3, samples=10, graph=24, sizes=(0, 100, 300), idle_seconds=5, burst=(100, 5))
 FULL = Preset(
     name="full",
-    seconds=15,
-    samples=100,
-    graph=400,
+    seconds=8,
+    samples=60,
+    graph=300,
     sizes=(0, 500, 1000, 2500, 5000),
-    idle_seconds=30,
+    idle_seconds=20,
     burst=(1000, 20),
 )
 

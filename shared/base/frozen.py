@@ -8,16 +8,31 @@ equality are the same.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 T = TypeVar("T")
 
 
 def _dataclass(cls: type[T] | None = None, /, *, frozen: bool = False, eq: bool = True, **options: Any) -> Any:
     """As `dataclasses.dataclass`. With `frozen`, fields can be set at run time all the same, but no code may."""
-    decorate: Callable[[type[T]], type[T]] = dataclasses.dataclass(eq=eq, unsafe_hash=frozen and eq, **options)
+
+    def decorate(cls: type[T]) -> type[T]:
+        made: Any = dataclasses.dataclass(eq=eq, **options)(cls)
+        if frozen and eq:
+            made.__hash__ = _hash_of(made)
+        return cast("type[T]", made)
+
     return decorate if cls is None else decorate(cls)
+
+
+def _hash_of(cls: Any) -> Any:
+    """The hash that `dataclasses` would compile, which took a tenth of a start for all classes."""
+    compared = [each.name for each in dataclasses.fields(cls) if (each.compare if each.hash is None else each.hash)]
+    if len(compared) < 2:
+        return lambda each: hash(tuple([getattr(each, name) for name in compared]))
+    values = attrgetter(*compared)
+    return lambda each: hash(values(each))
 
 
 if TYPE_CHECKING:
