@@ -49,6 +49,7 @@ class Deployment:
         self.trouble = Trouble(self.chance, self._has_landed)
         self.simulation = Simulation(self.chance.randrange)
         self.world = World(self.simulation, self.trouble)
+        self.trouble.cut_pages(self.world.memory.tables)
         self.world.slack = timedelta(seconds=LATEST)
         self.clock = self.world.clock
         self.restarts = 0

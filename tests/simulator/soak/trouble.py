@@ -1,4 +1,4 @@
-"""What goes wrong in a soak: requests that fail, are lost, doubled or late, and processes that die."""
+"""What goes wrong in a soak: requests fail, are lost, doubled or late, pages end early, and processes die."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
-from shared.store.interface import BlobMissing, ReceiptLost, StorageUnavailable, TransactionRefused
+from shared.store.interface import BlobMissing, Page, ReceiptLost, StorageUnavailable, Tables, TransactionRefused
 from tests.simulator.late import GIVES_UP_AFTER, READS, SENDS_AGAIN_AFTER
 from tests.simulator.topics import SERVICE_BUS
 from tests.twin.gate import Call, Delayed, Killed, Phase, Resent, process_name
 
 LATEST = 60.0
 """Seconds: no late request takes effect later than so long after its client has gone on."""
+SHORT = 0.1
+"""Of all pages, also in the hours in which nothing goes wrong: how many end after a few rows, as Azure's may."""
 KINDS = ("refused", "lost", "resent", "late", "doubled", "killed before", "killed after")
 
 
@@ -82,3 +85,15 @@ class Trouble:
         task = asyncio.create_task(land())
         self._late.add(task)
         task.add_done_callback(self._late.discard)
+
+    def cut_pages(self, tables: Tables) -> None:
+        """From now on some pages of these tables end after one to three rows."""
+        query = tables.query
+
+        async def cut(*where: str, limit: int = 1000, **range_: Any) -> Page:
+            if self.chance.random() < SHORT:
+                self.counts["short page"] = self.counts.get("short page", 0) + 1
+                limit = min(limit, self.chance.randint(1, 3))
+            return await query(*where, limit=limit, **range_)
+
+        tables.query = cut  # type: ignore[method-assign]
