@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -50,6 +51,23 @@ def test_strictly_by_priority_and_within_one_the_first_first() -> None:
 
     world = World()
     done(world, script(world))
+
+
+@pytest.mark.parametrize("wait", [0, 20])
+def test_many_who_call_at_once_get_nothing_of_a_band_before_all_of_the_one_above(wait: float) -> None:
+    """They want more than one request to the queue takes."""
+    world = World()
+    world.is_ordered = False
+
+    async def script() -> None:
+        above = [await world.create(priority="high") for _ in range(33)]
+        await world.create(priority="low")
+        counts = (32, 1)
+        calls = [world.services.work.claim_work(POOL, worker(n), count, wait) for n, count in enumerate(counts)]
+        claimed = [claim.task.task_id for claims in await asyncio.gather(*calls) for claim in claims]
+        assert sorted(claimed) == sorted(above)
+
+    done(world, script())
 
 
 def test_a_band_that_starves_goes_first_where_the_setting_says_so() -> None:

@@ -231,12 +231,12 @@ class Poller:
         """
         found = 0
         for band in await self._starvation.order(task_queue_id, await self._stores.queues.bands(task_queue_id)):
-            wanted = sum(waiter.lacks for waiter in pool.new)
-            if not wanted:
-                break
-            messages = await self._get(task_queue_id, band, wanted)
-            found += len(messages)
-            await self._hand_out(pool, messages)
+            while wanted := min(sum(waiter.lacks for waiter in pool.new), MOST_AT_ONCE):
+                messages = await self._get(task_queue_id, band, wanted)
+                found += len(messages)
+                await self._hand_out(pool, messages)
+                if len(messages) < wanted:  # else the band may hold more, which goes before all that is in the next one
+                    break
         self._serve_begun(pool)
         if found:
             pool.last_found = _monotonic()
@@ -245,7 +245,7 @@ class Poller:
 
     async def _get(self, task_queue_id: str, band: Priority, wanted: int) -> list[PendingMessage]:
         return await self._messages.poll(
-            task_queue_id, band, count=min(wanted, MOST_AT_ONCE), hidden_for=HIDDEN_WHILE_CLAIMING.total_seconds()
+            task_queue_id, band, count=wanted, hidden_for=HIDDEN_WHILE_CLAIMING.total_seconds()
         )
 
     async def _hand_out(self, pool: _Pool, messages: list[PendingMessage]) -> None:
