@@ -20,6 +20,7 @@ from shared.store.interface import Message, ReceiptLost
 from tests.simulator.hostile import LONGEST, delete, poll_answer, take
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation
+from tests.twin.gate import Call, Phase
 
 T = TypeVar("T")
 INTERVAL = 120.0
@@ -69,6 +70,27 @@ def test_no_more_than_asked_for_and_the_rest_is_there_at_once() -> None:
         assert visible(world) == 3
 
     world = World()
+    done(world, script(world))
+
+
+def test_nothing_is_claimed_where_the_rest_cannot_be_let_go() -> None:
+    """Its receipts are the worker's: storage may refuse one in a way that nobody has thought of."""
+    world = World()
+
+    async def script(world: World) -> None:
+        for _ in range(2):
+            await world.create()
+        messages = await take(world)
+
+        async def refuse(call: Call, phase: Phase) -> None:
+            if phase is Phase.BEFORE and call.subject == messages[1].receipt.message_id:
+                raise RuntimeError("no such receipt")
+
+        world.memory.gate = refuse
+        with pytest.raises(RuntimeError):
+            await hand_in(world, messages, count=1)
+        assert {task.state for task in world.tasks().values()} == {State.PENDING}
+
     done(world, script(world))
 
 

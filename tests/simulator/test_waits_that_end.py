@@ -174,3 +174,51 @@ def test_a_call_that_is_cancelled_while_it_claims_hands_back(at: Callable[[Call]
 
     world.run(story())
     check_is_pending_again(world)
+
+
+def cancelled_after(turns: int, at: Callable[[Call], bool], *, beside: bool) -> bool:
+    """Cancels a call so many turns of the event loop after such a request of its, at which another one of the pool is
+    cancelled, if there is one. Returns whether it was under way; the task is with it or at hand."""
+    gate = Once(at, Phase.AFTER)
+    world = a_world(gate)
+
+    async def story() -> bool:
+        await world.create(A)
+        reached = asyncio.Event()
+
+        async def meanwhile() -> None:
+            reached.set()
+
+        gate.meanwhile, gate.is_armed = meanwhile, True
+        calls = [
+            asyncio.ensure_future(as_process("claimer", world.services.work.claim_work(POOL, worker, 1, WAIT)))
+            for worker in (WORKER, ANOTHER)[: 1 + beside]
+        ]
+        await reached.wait()
+        if beside:
+            calls[1].cancel()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        is_under_way = calls[0].cancel()
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        given = [claims for claims in outcomes if not isinstance(claims, BaseException) and claims]
+        again = await world.services.work.claim_work(POOL, Worker(worker_group="group", worker_id="third"), 1, 0)
+        assert len(given) + len(again) == 1, f"{turns} turns later"
+        return is_under_way
+
+    (is_under_way,) = world.run(story())
+    return is_under_way
+
+
+@pytest.mark.parametrize(
+    ("at", "beside"),
+    [(is_commit, False), (lambda call: call.kind is Kind.QUEUE_GET, True)],
+    ids=["once it has claimed", "beside another"],
+)
+def test_a_call_that_is_cancelled_while_it_waits_for_others_hands_back(
+    at: Callable[[Call], bool], beside: bool
+) -> None:
+    turns = 0
+    while turns < 9 and cancelled_after(turns, at, beside=beside):
+        turns += 1
+    assert turns > 3

@@ -162,13 +162,13 @@ class Poller:
         try:
             timeout = None if waiter.looks_once else wait
             await asyncio.wait(either, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            await self._leave(pool, waiter)
         except asyncio.CancelledError:
             await self._leave(pool, waiter)
             await together(*(self._messages.delay_pending(message.handle, 0) for message in waiter.messages))
             raise
         finally:
             ending.cancel()
-        await self._leave(pool, waiter)
         if waiter.served.done():
             waiter.served.result()
         return waiter.messages

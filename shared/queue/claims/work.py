@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from shared.auth.certificates import task_client_id, task_scopes, temporary_credentials
-from shared.base.concurrency import both, comes_within, together
+from shared.base.concurrency import comes_within, together
 from shared.base.errors import InputError, ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass
 from shared.queue.claims import rules as claims
@@ -120,12 +120,17 @@ class Work:
             return []
         found = asyncio.Event()
         noted = asyncio.ensure_future(self._note_wait(record, work_request, found))
+        claimed: list[Loaded] = []
         try:
-            claimed = await self._claim_in_time(task_queue_id, worker, count, wait, work_request, record, found)
-        finally:
-            work_request.ended.set()
-            found.set()
-            await asyncio.wait([noted])
+            try:
+                claimed = await self._claim_in_time(task_queue_id, worker, count, wait, work_request, record, found)
+            finally:
+                work_request.ended.set()
+                found.set()
+                await asyncio.wait([noted])
+        except asyncio.CancelledError:
+            await self._give_back(claimed)
+            raise
         if not claimed:
             seen = self._presence.seen(self._presence.latest(record))
             await together(seen, self._reconciler.after_empty_poll(task_queue_id))
@@ -214,13 +219,11 @@ class Work:
             await together(self._presence.seen(record), *map(self._release, messages))
             await self._runtime.sleep(wait)
             return []
-        rest = together(*map(self._release, messages[count:]))
         if not messages:
-            await together(self._presence.seen(record), rest)
+            await self._presence.seen(record)
             return []
-        claimed, _ = await both(
-            self._claim_to_the_end(task_queue_id, messages[:count], worker, record, work_request), rest
-        )
+        await together(*map(self._release, messages[count:]))  # before: nothing may fail once there are claims
+        claimed = await self._claim_to_the_end(task_queue_id, messages[:count], worker, record, work_request)
         return await self._claims(claimed)
 
     def _read_polled(self, task_queue_id: str, poll_answer: str) -> list[PendingMessage]:
