@@ -13,14 +13,16 @@ from datetime import timedelta
 import pytest
 
 from shared.app.services import Services
-from shared.queue.claims.polling import CALLS_AGAIN
+from shared.queue.claims.polling import CALLS_AGAIN, STILL_THERE
 from shared.queue.claims.rules import Worker
 from shared.queue.claims.work import Claim
 from shared.queue.tasks.rules import State
+from shared.store import keys
 from shared.store.counting import Kind
 from tests.simulator import invariants
 from tests.simulator.claimer import ANOTHER, WAIT, a_world, calls_again
 from tests.simulator.running import finish
+from tests.simulator.situations import A
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import Call, Phase
 
@@ -94,6 +96,28 @@ def test_a_task_waits_for_the_next_worker_where_only_clients_wait_that_hung_up()
         (claim,) = await world.services.work.claim_work(POOL, WORKER, 1, WAIT)
         assert claim.task.task_id == task_id
         assert not any(await asyncio.gather(*waits))
+
+    world.run(story())
+
+
+def test_a_call_whose_messages_came_to_nothing_for_long_is_given_no_more() -> None:
+    """Storage is slow, and what the call has taken is of no task: meanwhile its client may have gone."""
+
+    async def be_slow(call: Call, phase: Phase) -> None:
+        if phase is Phase.BEFORE and call.target == keys.TASKS and call.subject == A:
+            await world.clock.sleep(STILL_THERE)
+
+    world = a_world(be_slow)
+
+    async def story() -> None:
+        stores = world.services.stores
+        await stores.pools.queues.ensure_band(POOL, "lowest")
+        await stores.messages.put_pending(POOL, "lowest", A, 0, world.slugid(), None)
+        waits = hang_up(world, world.services)
+        await world.clock.sleep(1)
+        await world.create()
+        assert not any(await asyncio.gather(*waits))
+        assert len(await world.claim()) == 1
 
     world.run(story())
 

@@ -66,6 +66,8 @@ CALLS_AGAIN = 1.0
 """Seconds in which a client whose wait was ended has called again; where none has, twice as many waits are ended."""
 PAUSES = 5.0
 """Seconds that generic-worker lets pass between two calls: one that has waited longer calls again at once."""
+STILL_THERE = 5.0
+"""Seconds for which a call counts as new whose messages have come to nothing: it looks for others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,16 +145,19 @@ class Poller:
         self._there_is_work = there_is_work
         self._pools: dict[str, _Pool] = {}
 
-    async def take(self, task_queue_id: str, count: int, wait: float, ended: asyncio.Event) -> list[PendingMessage]:
+    async def take(
+        self, task_queue_id: str, count: int, wait: float, ended: asyncio.Event, *, is_new: bool = True
+    ) -> list[PendingMessage]:
         """Up to `count` messages that are there now; else none, as soon as some come whose receiver has to call again.
 
+        A call that is not `is_new` any more, since its client may have gone, gets none that are there now either.
         None after `wait` seconds and when `ended` is set, too. With no seconds to wait, it is one look at the pool.
         Nothing is left running when it returns: the last one to leave waits for the poll under way. Cancelled, it
         releases what it was given. Raises StorageUnavailable.
         """
         pool = self._pools.setdefault(task_queue_id, _Pool(last_found=_monotonic()))
         served = asyncio.get_running_loop().create_future()
-        waiter = _Waiter(count=count, looks_once=wait <= 0, came=_monotonic(), served=served)
+        waiter = _Waiter(count=count, looks_once=wait <= 0, came=_monotonic(), served=served, is_new=is_new)
         pool.waiters.append(waiter)
         pool.wake.set()
         if pool.loop is None:

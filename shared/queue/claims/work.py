@@ -17,7 +17,7 @@ from shared.queue.claims.claiming import Claiming
 from shared.queue.claims.ends import UndeliveredClaim
 from shared.queue.claims.handing_out import AFTER_DEFECT, AT_ONCE, GivingBack, HandingOut
 from shared.queue.claims.poll_urls import MalformedAnswer, parse_poll_answer
-from shared.queue.claims.polling import Poller
+from shared.queue.claims.polling import STILL_THERE, Poller
 from shared.queue.claims.rules import Worker
 from shared.queue.pools.worker_rows import WorkerRecord
 from shared.queue.pools.workers import Presence, WorkRequest
@@ -151,7 +151,9 @@ class Work:
         Sets `found` with the first work.
         """
         until, left = self._runtime.now() + timedelta(seconds=wait), wait
-        while messages := await self._poller.take(task_queue_id, count, left, work_request.ended):
+        while messages := await self._poller.take(
+            task_queue_id, count, left, work_request.ended, is_new=wait - left < STILL_THERE
+        ):
             found.set()
             record = self._presence.latest(record)
             if work_request.ended.is_set() or record.is_quarantined(self._runtime.now()):
