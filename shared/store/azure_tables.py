@@ -57,8 +57,10 @@ class AzureTables:
         limits.check_page(limit)
         rows: list[Row] = []
         more: table_requests.Continuation = {}
+        requests = 0
         try:
             while True:
+                requests += 1
                 request = table_requests.query(
                     self._endpoint,
                     self._name(table),
@@ -75,7 +77,8 @@ class AzureTables:
         except Refused as answer:
             if answer.code != _NO_TABLE:
                 raise
-        return Page(rows=rows, resume=f"{rows[-1].key} " if rows and more else None)
+        resume = f"{rows[-1].key} " if rows and more else None
+        return Page(rows=rows, resume=resume, is_of_one_moment=requests == 1)
 
     async def transact(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
         """See `interface.Tables.transact`."""

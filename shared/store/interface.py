@@ -127,6 +127,8 @@ class Page:
 
     rows: Sequence[Row]
     resume: str | None
+    is_of_one_moment: bool = True
+    """Whether all of it is as it was at one time; not where an empty page had to be followed up."""
 
 
 class Tables(Protocol):

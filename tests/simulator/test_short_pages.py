@@ -5,18 +5,23 @@ Every call and handler goes by that, and never by how many rows there are on a p
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from shared.base.dates import format_date
+from shared.queue.tasks.rules import Resolved, State
+from shared.store import keys
 from shared.store.interface import Page
+from tests.simulator.claimer import Once, a_world, is_commit
 from tests.simulator.running import attempt, in_memory
 from tests.simulator.scenarios import SCENARIOS, Scenario
-from tests.simulator.situations import GROUP, A
+from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import World
-from tests.twin.gate import Gate
+from tests.twin.gate import Gate, as_process
 
 HOUR = 3600.0
 
@@ -57,3 +62,40 @@ def test_a_group_with_a_task_that_stays_is_not_deleted() -> None:
 
     world.run(story())
     assert len(world.topics.of("task-group-resolved")) == 1
+
+
+def test_an_edge_that_was_written_between_two_parts_of_a_page_is_found() -> None:
+    """Between the parts a task of another group begins to wait for this one, and then this one is resolved: a handler
+    that takes both parts for one moment never finds the edge."""
+    gate = Once(is_commit)
+    world = a_world(gate)
+    query = world.memory.tables.query
+    is_reached, is_committed = asyncio.Event(), asyncio.Event()
+
+    async def in_two_parts(table: str, partition: str, *, start: str, end: str, **options: Any) -> Page:
+        if (partition, start, end) != (A, *keys.EDGES_TO_STATUS):
+            return await query(table, partition, start=start, end=end, **options)
+        world.memory.tables.query = query  # type: ignore[method-assign]
+        assert not (await query(table, partition, start=start, end=keys.TASK_ROWS[0])).rows
+        await world.create(B, dependencies=[A])
+        is_reached.set()
+        await is_committed.wait()
+        page = await query(table, partition, start=keys.TASK_ROWS[0], end=end, **options)
+        return replace(page, is_of_one_moment=False)
+
+    async def report() -> None:
+        gate.meanwhile, gate.is_armed = is_reached.wait, True
+        await as_process("claimer", world.services.lifecycle.report(A, 0, Resolved.COMPLETED))
+        is_committed.set()
+
+    async def story() -> None:
+        await world.create(A)
+        await world.claim()
+        world.memory.tables.query = in_two_parts  # type: ignore[method-assign]
+        reporting = asyncio.ensure_future(report())
+        await world.clock.sleep(0.1)  # until its message is there
+        await world.drain(60)
+        await reporting
+
+    world.run(story())
+    assert world.tasks()[B].state is State.PENDING

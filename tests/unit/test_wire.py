@@ -112,7 +112,7 @@ async def test_an_empty_page_is_followed_up_where_it_says(service: Service) -> N
     service.script = [answers(200, '{"value":[]}', headers), fine(HOT["query"])]
     async with service.account(KEY) as account:
         page = await account.storage.tables.query("Tasks", "p", start="a", end="z")
-    assert ([row.key for row in page.rows], page.resume) == (["k"], None)
+    assert ([row.key for row in page.rows], page.resume, page.is_of_one_moment) == (["k"], None, False)
     first, second = (request.query for request in service.requests)
     assert dict(second) == {**first, **place}
 

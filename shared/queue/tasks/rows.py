@@ -284,7 +284,8 @@ class TaskStore:
     async def surroundings(self, task_id: str, limit: int) -> Surroundings | None:
         """The task with up to `limit` edges and uploads, of one moment: one request, as far as they fit into it.
 
-        None where there are more of them, or no such task. A page that ends before the status row proves nothing.
+        None where there are more of them, or no such task. A page that ends before the status row, or was read in two
+        parts, proves nothing.
         """
         start, end = keys.EDGES_TO_STATUS
         cached = self._cache.get(task_id)
@@ -296,7 +297,7 @@ class TaskStore:
         rows = {row.key: row for row in page.rows}
         status, definition = rows.pop(keys.TASK_STATUS, None), rows.pop(keys.TASK_DEFINITION, None)
         rows.pop(keys.TASK_OPEN, None)
-        if status is None or definition is None or len(rows) > limit:
+        if status is None or definition is None or len(rows) > limit or not page.is_of_one_moment:
             return None
         task = decode_task(status)
         self._known.saw(task, since)
