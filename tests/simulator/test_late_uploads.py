@@ -325,18 +325,21 @@ def test_upload_url_of_an_artifact_that_expires_soon_ends_before_it_is_deleted()
     world.run(story())
 
 
+@pytest.mark.parametrize("is_gone", [False, True])
 @pytest.mark.parametrize("is_used_again", [False, True])
-def test_upload_that_ends_after_its_task_is_deleted_leaves_no_blob(is_used_again: bool) -> None:
-    """It began while its URL was valid; storage takes it. A new task of that id keeps its own content."""
+def test_upload_that_ends_after_its_task_is_deleted_leaves_no_blob(is_used_again: bool, is_gone: bool) -> None:
+    """It began while its URL was valid; storage takes it. A new task of that id keeps its own content. The artifact may
+    have expired before its task."""
     world = open_world()
 
     async def story() -> None:
-        expires = world.clock.now() + timedelta(minutes=30)
+        expires = world.clock.now() + timedelta(minutes=65)
         end = format_date(expires)
         await world.create(A, retries=0, deadline=end, expires=end)
+        await world.clock.sleep(55 * 60)
         assert await world.claim()
-        await world.clock.sleep(25 * 60)
-        wanted = artifact(world, "azure", NAME, expires=expires)
+        gone = expires - timedelta(minutes=8 if is_gone else 0)
+        wanted = artifact(world, "azure", NAME, expires=gone, upload=Upload.CLIENT)
         created = await world.services.artifacts.creation.create(A, 0, wanted)
         await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
         for _ in range(18):

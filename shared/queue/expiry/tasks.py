@@ -85,7 +85,9 @@ class ArtifactExpiry:
         `written` last after the last URL was given out.
         """
         first, end = keys.ARTIFACTS
-        has_uploads = any(first <= row.key < end and row.values["version"] for row in rows)  # it may not have come yet
+        has_uploads = any(  # whose content may not have come yet; or an artifact that is gone has had one
+            row.key == keys.STRAYS or (first <= row.key < end and row.values["version"]) for row in rows
+        )
         if has_uploads and written + LONGEST_UPLOAD + UNDER_WAY > self._now():
             await self._expiry.strays(task_id, expires + UNDER_WAY)
 
