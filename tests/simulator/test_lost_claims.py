@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+import pytest
+
 from shared.queue.tasks.effects import ChangePoolRows, row_of
+from shared.queue.tasks.rules import State
 from shared.store import keys
-from shared.store.interface import Create
+from shared.store.counting import Kind
+from shared.store.interface import Create, StorageUnavailable
+from tests.simulator import invariants
 from tests.simulator.claimer import (
+    ANOTHER,
     Once,
     a_world,
     is_commit,
     of_worker,
     quarantine,
 )
+from tests.simulator.running import finish
 from tests.simulator.situations import A
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
 from tests.twin.driver import Simulation
@@ -80,3 +89,25 @@ def test_rows_of_claims_answer_the_etag_of_the_workers_row() -> None:
         assert etag == row.etag
 
     world.run(story())
+
+
+@pytest.mark.parametrize("trouble", [Resent, StorageUnavailable], ids=["sent again", "given up"])
+def test_a_message_that_a_lost_answer_has_hidden_is_replaced(trouble: type[Exception]) -> None:
+    """Nobody knows the receipt by which it is held for as long as a claim would last. In a band with other messages the
+    reconciler does not miss it for ten minutes."""
+    gate = Once(lambda call: call.kind is Kind.QUEUE_UPDATE, Phase.AFTER, trouble)
+    world = a_world(gate)
+
+    async def story() -> None:
+        await world.create(A)
+        gate.is_armed = True
+        with suppress(StorageUnavailable):
+            await as_process("claimer", world.services.work.claim_work(POOL, WORKER, 1, 1.5))
+        assert not gate.is_armed
+        await world.create()
+        await world.services.work.claim_work(POOL, ANOTHER, 2, 1.5)
+        assert world.tasks()[A].state is State.RUNNING
+        invariants.check(world)
+
+    world.run(story())
+    finish(world, is_acknowledged=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -16,11 +17,12 @@ from shared.queue.claims.rules import NotClaimed, Verdict, Worker
 from shared.queue.pools.worker_rows import WorkerRecord
 from shared.queue.pools.workers import WorkRequest
 from shared.queue.tasks.definitions import MOST_IN_ANSWER, Share
-from shared.queue.tasks.effects import Decision, PutClaim, PutPending, TakeLease
+from shared.queue.tasks.effects import Decision, NoDecision, PutClaim, PutPending, TakeLease
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.messages import PendingMessage
 from shared.queue.tasks.rows import CommitLost, Loaded
 from shared.queue.tasks.rules import MessageHandle, Task
+from shared.queue.tasks.transitions import renew_message
 from shared.runtime import attempts
 from shared.store.interface import ReceiptLost, StorageUnavailable
 
@@ -35,6 +37,10 @@ class _Attempt:
     task_queue_id: str
     worker: Worker
     held: MessageHandle
+    is_ours: bool
+    """Whether this call has received the message itself, so that nobody else can hold it yet."""
+    is_lost: bool = False
+    """Whether the answer to the request that was to hold it was lost."""
 
 
 class Claiming:
@@ -73,7 +79,13 @@ class Claiming:
         share = self._stores.tasks.definitions.share(MOST_IN_ANSWER)
 
         async def attempt(message: PendingMessage) -> Prepared | None:
-            at = _Attempt(message=message, task_queue_id=task_queue_id, worker=worker, held=message.handle)
+            at = _Attempt(
+                message=message,
+                task_queue_id=task_queue_id,
+                worker=worker,
+                held=message.handle,
+                is_ours=work_request.waits,
+            )
             try:
                 return await self._attempt(at, share)
             except (StorageUnavailable, ServiceUnavailable) as failure:
@@ -127,9 +139,11 @@ class Claiming:
                 read, _ = await both(self._stores.tasks.load(message.task_id, share), ahead.ensure((timer, lease)))
         except ReceiptLost:
             await ahead.withdraw()
+            await self._replace(at)
             return None
         except Exception:
             at.held = ahead.handle(lease) or at.held
+            at.is_lost = at.held is message.handle
             await ahead.withdraw()
             raise
         at.held = ahead.handle(lease) or at.held
@@ -183,11 +197,28 @@ class Claiming:
             return None
         return tasks.last_committed(message.task_id, share)
 
+    async def _replace(self, at: _Attempt) -> None:
+        """The message was moved with a receipt that nobody knows: by a request of this call, if only that can have held
+        it. Its run gets another message if it is pending still; else it would be hidden for as long as a claim lasts.
+
+        Raises StorageUnavailable, ServiceUnavailable.
+        """
+        message, hint_id = at.message, self._runtime.slugid()
+
+        def decide(read: Loaded, _: datetime) -> Decision:
+            if read.task.hint_id != message.hint_id:
+                raise NoDecision(f"the message of task {message.task_id} does not count any more")
+            return renew_message(read.task, message.run_id, hint_id)
+
+        with suppress(NoDecision, ResourceNotFound):
+            if at.is_ours:
+                await self._executor.run(message.task_id, decide)
+
     async def _let_go(self, at: _Attempt, seconds: float) -> None:
         """The attempt failed: the message says again what it said, and the next poller may try."""
         try:
             await self._put_back(at, seconds)
-        except StorageUnavailable:
+        except (StorageUnavailable, ServiceUnavailable):
             log.warning("a message of task %s could not be let go", at.message.task_id, extra={"action": "not_let_go"})
 
     async def _put_back(self, at: _Attempt, seconds: float) -> None:
@@ -199,7 +230,8 @@ class Claiming:
                 at.held, at.task_queue_id, message.task_id, message.run_id, message.hint_id, visible
             )
         except ReceiptLost:
-            return
+            if at.is_lost:
+                await self._replace(at)
 
     def _age(self, message: PendingMessage) -> float:
         return (self._runtime.now() - message.inserted).total_seconds()
