@@ -1,10 +1,15 @@
-"""`./dev test`: the checks of the repository, in the order in which they fail fastest."""
+"""`./dev test`: the checks of the repository, in the order in which they fail fastest, types beside all others."""
 
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import IO
 
 from local.appsettings import ADDRESS_SETTINGS
 from local.check_module import INTERRUPTED
@@ -26,6 +31,12 @@ PROCESSES = 3
 
 ALL_TESTS = "ALL_TESTS"
 """Tells tests/selection.py that what is random may differ from other runs."""
+
+BESIDE = {"Types"}
+"""Checks that keep one processor busy for a minute: they run beside the others, whose end they wait for."""
+
+_LOOK_SECONDS = 0.5
+"""How often it is looked whether one of them has failed."""
 
 REPAIRS = {"Lint": ".venv/bin/ruff check --fix .", "Format": ".venv/bin/ruff format ."}
 """By check: the command that does what it asks for, as far as a program can."""
@@ -64,20 +75,71 @@ def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the checks, each as a module of this Python; the exit code of the first that fails, or 0."""
+    """Run the checks, each as a module of this Python; the exit code of the first that fails, or 0.
+
+    One of `BESIDE` that fails ends what runs.
+    """
     environment = clean_environment() | ({ALL_TESTS: "1"} if "--all" in arguments else {})
-    for title, command in steps(arguments):
-        print(f"── {title}: {' '.join(command)}", flush=True)
-        started = time.monotonic()
-        code = _run(command, environment)
-        if code == INTERRUPTED:
-            return code
+    checks = steps(arguments)
+    with ExitStack() as stack:
+        beside = [
+            stack.enter_context(_beside(title, command, environment)) for title, command in checks if title in BESIDE
+        ]
+        for title, command in checks:
+            if title in BESIDE:
+                continue
+            print(f"── {title}: {' '.join(command)}", flush=True)
+            started = time.monotonic()
+            code = _run(command, environment, beside)
+            if code == INTERRUPTED:
+                return code
+            if code is None:
+                break
+            if code != 0:
+                return _failed(title, code)
+            print(f"── {title}: passed in {time.monotonic() - started:.0f} s", flush=True)
+        return next((code for each in beside if (code := each.ended()) != 0), 0)
+
+
+def _failed(title: str, code: int) -> int:
+    repair = f"; repair it: {REPAIRS[title]}" if title in REPAIRS else ""
+    print(f"── {title} failed (exit code {code}){repair}", file=sys.stderr, flush=True)
+    return code
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """A check that runs while others do. What it prints is shown when it has ended, and they have."""
+
+    title: str
+    command: Sequence[str]
+    process: subprocess.Popen[str]
+    output: IO[str]
+    started: float
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended with something to say, so that the others need not go on."""
+        return self.process.poll() not in (None, 0)
+
+    def ended(self) -> int:
+        """Wait for its end, say what came of it; its exit code."""
+        code = self.process.wait()
+        self.output.seek(0)
+        print(f"── {self.title}: {' '.join(self.command)}\n{self.output.read()}", end="", flush=True)
         if code != 0:
-            repair = f"; repair it: {REPAIRS[title]}" if title in REPAIRS else ""
-            print(f"── {title} failed (exit code {code}){repair}", file=sys.stderr, flush=True)
-            return code
-        print(f"── {title}: passed in {time.monotonic() - started:.0f} s", flush=True)
-    return 0
+            return _failed(self.title, code)
+        print(f"── {self.title}: passed in {time.monotonic() - self.started:.0f} s beside the others", flush=True)
+        return code
+
+
+@contextmanager
+def _beside(title: str, command: Sequence[str], environment: Mapping[str, str]) -> Iterator[_Beside]:
+    with tempfile.TemporaryFile("w+") as output, _start(command, environment, output) as process:
+        try:
+            yield _Beside(title, command, process, output, time.monotonic())
+        finally:
+            process.terminate()
 
 
 def clean_environment() -> dict[str, str]:
@@ -86,16 +148,30 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in without}
 
 
-def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The exit code; a Ctrl-C reaches the command as well, which ends in its own time and prints its own last lines."""
+def _start(
+    command: Sequence[str], environment: Mapping[str, str], output: IO[str] | None = None
+) -> subprocess.Popen[str]:
     whole = [sys.executable, "-m", "local.check_module", *command]
-    with subprocess.Popen(whole, cwd=ROOT, env=environment) as process:
+    return subprocess.Popen(whole, cwd=ROOT, env=environment, stdout=output, stderr=output, text=True)
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str], beside: Sequence[_Beside] = ()) -> int | None:
+    """The exit code, or None if one of those beside has failed meanwhile, which ends it.
+
+    A Ctrl-C reaches the command as well, which ends in its own time and prints its own last lines.
+    """
+    with _start(command, environment) as process:
         interrupted = False
         while True:
             try:
-                code = process.wait()
+                code = process.wait(_LOOK_SECONDS if beside else None)
             except KeyboardInterrupt:
                 interrupted = True
+            except subprocess.TimeoutExpired:
+                if any(each.has_failed for each in beside):
+                    process.send_signal(signal.SIGINT)
+                    process.wait()
+                    return None
             else:
                 return INTERRUPTED if interrupted else code
 

@@ -141,13 +141,19 @@ class File:
 def walk(expression: Expression) -> Iterator[Expression]:
     """An expression and everything in it."""
     yield expression
+    for child in children(expression):
+        yield from walk(child)
+
+
+def children(expression: Expression) -> Iterator[Expression]:
+    """What an expression is made of, not what that is made of."""
     for each in fields(expression):
-        yield from _inside(getattr(expression, each.name))
+        yield from _in(getattr(expression, each.name))
 
 
-def _inside(value: object) -> Iterator[Expression]:
+def _in(value: object) -> Iterator[Expression]:
     if isinstance(value, Expression):
-        yield from walk(value)
+        yield value
     elif isinstance(value, tuple):
         for each in value:
-            yield from _inside(each)
+            yield from _in(each)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from local.templates import functions, syntax
@@ -17,6 +17,7 @@ from local.templates.expressions import (
     Name,
     Object,
     Text,
+    children,
     walk,
 )
 from local.templates.values import Finding
@@ -40,13 +41,14 @@ def problems(main: Path) -> Iterator[Finding]:
     used = {main.resolve()}
     for file in files.values():
         yield from _of_file(file)
+        outputs = list(_outputs(file))
         for module in file.of("module"):
             target = (file.path.parent / module.target).resolve()
             used.add(target)
             if target not in files:
                 yield _finding(file, module.line, f"there is no file {module.target}")
             else:
-                yield from _of_module(file, module, files[target])
+                yield from _of_module(file, module, files[target], outputs)
     for path in files.keys() - used:
         yield Finding(path.name, "no template uses this module")
 
@@ -94,22 +96,22 @@ def _resolve(file: File, expression: Expression, local: frozenset[str], used: se
                 yield _finding(file, expression.line, f"{index} is not used")
         case Lambda(parameters=parameters):
             inner = local | set(parameters)
-    for child in _children(expression):
+    for child in children(expression):
         yield from _resolve(file, child, inner, used)
 
 
-def _children(expression: Expression) -> Iterator[Expression]:
-    direct = iter(walk(expression))
-    next(direct)
-    # `walk` goes down to the leaves: take the nearest ones only, by leaving out what is inside of another.
-    inside: set[int] = set()
-    for child in direct:
-        if id(child) not in inside:
-            inside |= {id(each) for each in walk(child)}
-            yield child
+def _outputs(file: File) -> Iterator[tuple[str, Text, int]]:
+    """The outputs of modules that a file uses: the module, the output, and the line."""
+    for _, expression in _expressions(file):
+        for each in walk(expression):
+            match each:
+                case Member(of=Member(of=Name(name=module), index=Text(parts=("outputs",))), index=Text() as word):
+                    yield module, word, each.line
 
 
-def _of_module(file: File, module: Declaration, target: File) -> Iterator[Finding]:
+def _of_module(
+    file: File, module: Declaration, target: File, used: Sequence[tuple[str, Text, int]]
+) -> Iterator[Finding]:
     declared = {each.name: each for each in target.of("param")}
     given = _given(module)
     for name in given.keys() - declared.keys():
@@ -118,12 +120,9 @@ def _of_module(file: File, module: Declaration, target: File) -> Iterator[Findin
         if name not in given and parameter.value is None and not parameter.target.endswith("?"):
             yield _finding(file, module.line, f"{target.path.name} needs the parameter {name}")
     outputs = {each.name for each in target.of("output")}
-    for _, expression in _expressions(file):
-        for each in walk(expression):
-            match each:
-                case Member(of=Member(of=Name(name=module.name), index=Text(parts=("outputs",))), index=Text() as word):
-                    if word.plain not in outputs:
-                        yield _finding(file, each.line, f"{target.path.name} has no output {word.plain}")
+    for name, word, line in used:
+        if name == module.name and word.plain not in outputs:
+            yield _finding(file, line, f"{target.path.name} has no output {word.plain}")
 
 
 def _given(module: Declaration) -> dict[str, int]:

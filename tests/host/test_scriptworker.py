@@ -64,6 +64,7 @@ def test_it_runs_a_task_and_uploads_what_came_of_it(service: Service, worker: su
     assert worker.poll() is None
 
 
+@pytest.mark.large
 def test_it_reports_what_its_script_ends_with(service: Service, worker: subprocess.Popen[bytes]) -> None:
     failed = a_task(service, {"public/failure.txt": 1}, exit_code=1)
     malformed = a_task(service, {}, exit_code=3)

@@ -128,6 +128,7 @@ def test_the_log_of_a_run_that_is_ended_is_finished(service: Service, tmp_path: 
     assert run_of(service, task_id)["reasonResolved"] == expected[ending]
 
 
+@pytest.mark.large
 def test_the_log_is_followed_on_the_command_line(served: Service, tmp_path: Path) -> None:
     """`./dev admin task log -f`, on a log that grows, until the run has ended."""
     go_on = tmp_path / "go-on"

@@ -12,9 +12,11 @@ import pytest
 from admin.worker_clients import worker_scopes
 from tests.host.service import Service, eventually
 from tests.host.worker_support import SECONDS, log_with, shell, wait_for_file
-from tests.host.workers import MODES, start_worker, worker
+from tests.host.workers import start_worker, worker
 
 SCOPES_OF_THE_TASK = ["auth:current-scopes", "generic-worker:cache:own", "queue:get-artifact:private/out"]
+BY_SIGNED_URLS = pytest.mark.parametrize("mode", ["signed", pytest.param("claim-work", marks=pytest.mark.large)])
+"""Workers of this kind need one scope more than the others, and else the same."""
 CALLER = """
 import os, urllib.request
 print(urllib.request.urlopen(os.environ["TASKCLUSTER_PROXY_URL"] + "/api/auth/v1/scopes/current").read().decode())
@@ -32,7 +34,7 @@ def variables(service: Service, scopes: Sequence[str]) -> dict[str, str]:
     return {"TASKCLUSTER_CLIENT_ID": made["clientId"], "TASKCLUSTER_ACCESS_TOKEN": made["accessToken"]}
 
 
-@pytest.mark.parametrize("mode", MODES)
+@BY_SIGNED_URLS
 def test_the_scopes_of_a_worker_client_suffice_for_all_that_a_task_asks_for(
     hasty: Service, tmp_path: Path, mode: str
 ) -> None:
@@ -70,7 +72,7 @@ def test_the_scopes_of_a_worker_client_suffice_for_all_that_a_task_asks_for(
         assert "only renewals show when it ends: status is refused (403)" in child.output()
 
 
-@pytest.mark.parametrize("mode", MODES)
+@BY_SIGNED_URLS
 def test_without_any_one_of_them_it_ends_and_says_so(service: Service, tmp_path: Path, mode: str) -> None:
     scopes = needed(service, mode)
     for _ in scopes:  # who polls signed URLs hides the message that it finds

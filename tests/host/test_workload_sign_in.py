@@ -26,6 +26,7 @@ from jwt.algorithms import RSAAlgorithm
 from taskcluster.exceptions import TaskclusterAuthFailure
 
 from local.state import ROOT
+from tests.admin.command_line import run_command
 from tests.host.conftest import start
 from tests.host.service import Running, refused
 
@@ -118,9 +119,8 @@ def deployed(github: GitHub) -> Iterator[Running]:
         for command in ("./dev admin role create anonymous --scope auth:current-scopes", *commands):
             _, _, *arguments = shlex.split(command.replace("\\\n", " "))
             environment = {**os.environ, **environment_of(running)}
-            subprocess.run(
-                [sys.executable, "-m", "admin", *arguments], env=environment, cwd=ROOT, check=True, capture_output=True
-            )
+            code, _, messages = run_command(arguments, environment)
+            assert code == 0, messages
         yield running
 
 

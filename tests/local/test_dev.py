@@ -225,14 +225,14 @@ def test_asked_for_help_the_checks_are_not_run(option: str) -> None:
     assert "Lint:" not in shown
 
 
-@pytest.mark.parametrize("tool", ["admin", "listen", "worker"])
+@pytest.mark.parametrize("tool", ["listen", "worker"])
 def test_tools_show_the_name_that_was_typed(tool: str) -> None:
     command = [sys.executable, "-m", "local.cli", tool, "--help"]
     shown = subprocess.run(command, cwd=state.ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
     assert shown.lower().startswith(f"usage: ./dev {tool} ")
 
 
-@pytest.mark.parametrize("command", [["admin"], ["admin", "client", "create"], ["worker"], ["example", "notify"]])
+@pytest.mark.parametrize("command", [["admin", "client", "create"], ["example", "notify"]])
 def test_help_needs_no_stack_though_a_port_is_named(command: list[str]) -> None:
     name, *rest = command
     typed = [sys.executable, "-m", "local.cli", name, "--port", str(free_ports().api), *rest, "--help"]
@@ -253,6 +253,28 @@ def test_the_checks_stop_at_the_first_that_fails(
     assert "Good: passed" in shown.out
     assert "Bad failed (exit code 1)" in shown.err
     assert "Later" not in shown.out
+
+
+def test_a_check_beside_the_others_ends_them_when_it_fails(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    forever = ("Tests", ["timeit", "-n1", "-r1", "import time; time.sleep(600)"])
+    monkeypatch.setattr(checks, "steps", lambda _: [("Types", ["nosuchmodule"]), forever, ("Later", ["timeit"])])
+    assert checks.main([]) == 1
+    shown = capfd.readouterr()
+    assert "No module named nosuchmodule" in shown.out
+    assert "Types failed (exit code 1)" in shown.err
+    assert "Later" not in shown.out
+
+
+def test_a_check_beside_the_others_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    slow = ("Types", ["timeit", "-n1", "-r1", "import time; time.sleep(0.5)"])
+    monkeypatch.setattr(checks, "steps", lambda _: [slow, ("Tests", ["timeit", "-n1", "-r1"])])
+    assert checks.main([]) == 0
+    shown = capfd.readouterr().out
+    assert shown.index("Tests: passed") < shown.index("1 loop, best of 1: 50") < shown.index("Types: passed")
 
 
 def test_a_check_that_a_program_can_satisfy_names_the_command(

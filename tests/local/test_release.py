@@ -131,8 +131,9 @@ def test_an_address_that_is_no_repository_is_refused(ready: Path) -> None:
             release.set_repository(address, ready)
 
 
-def test_a_link_of_the_site_that_leads_nowhere_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The site is built from copies of all pages, with one link or anchor broken."""
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """All pages, and what they lead to, in a repository of their own."""
     for name in ("mkdocs.yml", "pyproject.toml"):
         shutil.copyfile(ROOT / name, tmp_path / name)
     for page in docs_site.pages(ROOT):
@@ -146,14 +147,22 @@ def test_a_link_of_the_site_that_leads_nowhere_is_an_error(tmp_path: Path, capfd
             target.mkdir() if (ROOT / path).is_dir() else target.write_text("")
     for command in (["init", "--quiet"], ["add", "."]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
-    assert docs_site.build(tmp_path) == 0
-    events = tmp_path / "docs" / "events.md"
+    return tmp_path
+
+
+def test_every_link_of_the_site_leads_somewhere(copied: Path) -> None:
+    assert docs_site.build(copied) == 0
+    assert (copied / docs_site.HTML / "search" / "search_index.json").exists()
+
+
+@pytest.mark.large
+def test_a_link_of_the_site_that_leads_nowhere_is_an_error(copied: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    events = copied / "docs" / "events.md"
     events.write_text(f"{events.read_text()}\n[a](nowhere.md) [b](contract.md#nowhere) [c](../shared/nowhere.py)\n")
     capfd.readouterr()
-    assert docs_site.build(tmp_path) != 0
+    assert docs_site.build(copied) != 0
     said = "".join(capfd.readouterr())
     assert [word in said for word in ("'nowhere.md'", "'#nowhere'", "'../shared/nowhere.py'")] == [True] * 3, said
-    assert (tmp_path / docs_site.HTML / "search" / "search_index.json").exists()
 
 
 def test_every_page_of_the_documentation_is_in_the_sites_navigation() -> None:

@@ -33,7 +33,7 @@ from tests.twin.gate import Call, Phase, Resent, as_process, process_name
 CALLER = "caller"
 MOST = 80
 """More requests than the job or a call makes here."""
-SEEDS = range(4)
+SEEDS = [range(2), pytest.param(range(2, 12), marks=pytest.mark.large)]
 
 
 class Pause:
@@ -200,9 +200,10 @@ def test_job_at_requests_of_the_call(meeting: Meeting, phase: Phase, every: int)
     assert number < MOST - every, "there are more requests than were looked at"
 
 
+@pytest.mark.parametrize("seeds", SEEDS, ids=str)
 @pytest.mark.parametrize("meeting", MEETINGS, ids=lambda meeting: meeting.name)
-def test_job_and_call_mixed_at_random(meeting: Meeting) -> None:
-    for seed in SEEDS:
+def test_job_and_call_mixed_at_random(meeting: Meeting, seeds: range) -> None:
+    for seed in seeds:
         world = World(Simulation.seeded(seed, yield_after=True))
         encounter = Encounter(meeting, world)
         everybody_knows_a(encounter)

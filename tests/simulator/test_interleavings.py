@@ -23,25 +23,25 @@ from tests.twin.gate import as_process
 from tests.twin.reduction import explore_distinct
 
 SEEDS, SEEDS_IN_LARGE = 4, 60
-SEEDS_OF_WIDE, SEEDS_OF_WIDE_IN_LARGE = 30, 300
+SEEDS_OF_WIDE, SEEDS_OF_WIDE_IN_LARGE = 10, 300
 NARROW = [race for race in RACES if not race.is_wide]
 LONG = {
+    "a dependency's resolution, twice",
+    "the reconciler, a claim",
+}
+"""So many orders between the calls that only `./dev test --all` takes them all."""
+LONG_OF_ALL_REQUESTS = {
+    *LONG,
     "a dependency's completion, followed by the same process, rerun the dependency",
     "a new dependent, its dependency's completion, followed by the same process",
-    "a dependency's resolution, twice",
     "a new dependent that knows its dependency, all that its completion leads to",
     "a new dependent that knows its dependency, its resolution",
     "a new dependent, all that its dependency's completion leads to",
     "a new dependent of another group, all that its dependency's completion leads to",
     "change the priority twice",
     "the last task of a group, another one",
-    "the reconciler, a claim",
     "the reconciler, a claim of what just comes back",
     "two resolutions of one dependent's dependencies",
-}
-"""So many orders between the calls that only `./dev test --all` takes them all."""
-LONG_OF_ALL_REQUESTS = {
-    *LONG,
     "a dependency's resolution, cancel the dependent",
     "a dependency's resolution, rerun the dependency",
     "a dependency's resolution, schedule the dependent",

@@ -18,6 +18,7 @@ from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
 from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
+from tests.selection import examples
 from tests.simulator.listing import A_SECOND, create, listed, truth
 from tests.simulator.running import VICTIM
 from tests.simulator.situations import GROUP, A
@@ -225,7 +226,7 @@ def test_listing_beside_a_call(call: Step) -> None:
         world.is_ordered = False
         world.run(_check(world, processes))
 
-    sample(scenario, range(40), yield_after=True)
+    sample(scenario, range(examples(60)), yield_after=True)
 
 
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)

@@ -25,7 +25,7 @@ from tests.simulator.scenarios import SCENARIOS, Scenario
 from tests.simulator.world import World
 from tests.twin.gate import Call, Phase, Resent, process_name
 
-SAMPLE = 2
+SAMPLE = 1
 """Of each scenario's commits, and of its other writes, in a run without `--all`."""
 ALL = [*SCENARIOS, *ARTIFACT_SCENARIOS]
 _READS = {*READS, Kind.QUEUE_GET}

@@ -51,8 +51,8 @@ from tests.twin.driver import Choose, Simulation, TooManyOrders
 from tests.twin.gate import as_process
 from tests.twin.reduction import explore_distinct
 
-PAIRS = 20
-TRIPLES = 8
+PAIRS = 8
+TRIPLES = 4
 """Of each situation, without `--all`: each in one order."""
 ORDERS = 200
 """Of each pair, in the large suite, where all orders that make a difference are tried; pairs with more are left."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,10 +17,13 @@ from shared.store.interface import Create, Delete, Merge, ReceiptLost, Transacti
 from tests.selection import examples
 from tests.twin import Call, MemoryStorage, Simulation, explore
 from tests.twin.driver import TooManyOrders
+from tests.twin.gate import as_process
 from tests.twin.reduction import ReducedSimulation, are_independent, explore_distinct
 
 STEPS = ["read a", "read b", "write a", "write b", "create a", "delete b", "range", "put", "take", "move", "look"]
 Program = list[str]
+Explorer = Callable[[Callable[[Simulation], None]], int]
+EXPLORERS: list[Explorer] = [explore_distinct, partial(explore_distinct, in_order=True)]
 
 
 async def _step(memory: MemoryStorage, step: str, name: str, held: list[Any]) -> object:
@@ -52,7 +56,7 @@ async def _step(memory: MemoryStorage, step: str, name: str, held: list[Any]) ->
     return None
 
 
-def _ends(explorer: Callable[[Callable[[Simulation], None]], int], programs: list[Program]) -> tuple[set[str], int]:
+def _ends(explorer: Explorer, programs: list[Program]) -> tuple[set[str], int]:
     """What the callers may learn, and what may be left, in all orders."""
     ends: set[str] = set()
 
@@ -71,7 +75,7 @@ def _ends(explorer: Callable[[Callable[[Simulation], None]], int], programs: lis
                 except (TransactionRefused, ReceiptLost) as refused:
                     learned[name].append(str(refused))
 
-        simulation.run(*(run(str(number), program) for number, program in enumerate(programs)))
+        simulation.run(*(as_process(name, run(name, program)) for name, program in zip(learned, programs, strict=True)))
         rows = [(row.key, dict(row.values)) for row in memory.tables.rows("Table")]
         messages = sorted((message.text, message.visible) for message in memory.queues.messages("pending-q"))
         ends.add(repr((learned, rows, messages)))
@@ -84,24 +88,38 @@ def _ends(explorer: Callable[[Callable[[Simulation], None]], int], programs: lis
 def test_reduced_orders_reach_every_outcome(programs: list[Program]) -> None:
     """Exactly the same ends, with no more runs."""
     all_ends, all_runs = _ends(explore, programs)
-    ends, runs = _ends(explore_distinct, programs)
-    assert ends == all_ends
-    assert runs <= all_runs
+    for explorer in EXPLORERS:
+        ends, runs = _ends(explorer, programs)
+        assert ends == all_ends
+        assert runs <= all_runs
 
 
 @settings(max_examples=examples(15), deadline=None)
 @given(st.lists(st.lists(st.sampled_from(STEPS), min_size=1, max_size=2), min_size=3, max_size=3))
 def test_every_end_of_three_is_reached(programs: list[Program]) -> None:
     """The same with a third caller."""
-    assert _ends(explore_distinct, programs)[0] == _ends(explore, programs)[0]
+    all_ends, _ = _ends(explore, programs)
+    assert [_ends(explorer, programs)[0] == all_ends for explorer in EXPLORERS] == [True, True]
 
 
-def test_what_touches_nothing_in_common_is_run_in_one_order() -> None:
-    ends, runs = _ends(explore_distinct, [["write a", "read a", "write a"], ["read b", "write b", "read b"]])
+@pytest.mark.parametrize("explorer", EXPLORERS)
+def test_what_touches_nothing_in_common_is_run_in_one_order(explorer: Explorer) -> None:
+    ends, runs = _ends(explorer, [["write a", "read a", "write a"], ["read b", "write b", "read b"]])
     assert (len(ends), runs) == (1, 1)
 
 
-def test_a_failure_says_how_to_repeat_it() -> None:
+def test_no_order_between_processes_is_begun_in_vain() -> None:
+    programs = [["read b", "take", "write a"], ["read a", "write b", "take"], ["write b", "create a", "put"]]
+    begun = list[Simulation]()
+
+    def explorer(scenario: Callable[[Simulation], None]) -> int:
+        return explore_distinct(lambda simulation: (begun.append(simulation), scenario(simulation))[1], in_order=True)
+
+    assert _ends(explorer, programs)[1] == len(begun) > 10
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_a_failure_says_how_to_repeat_it(in_order: bool) -> None:
     def lost_update(simulation: Simulation) -> None:
         memory = MemoryStorage(simulation.clock)
         simulation.run(memory.storage.tables.transact("Table", "p", [Create("n", {"n": 0})]))
@@ -112,14 +130,14 @@ def test_a_failure_says_how_to_repeat_it() -> None:
             assert row is not None
             await memory.storage.tables.transact("Table", "p", [Merge("n", {"n": int(row.values["n"]) + 1})])
 
-        simulation.run(increment(), increment())
+        simulation.run(*(as_process(name, increment()) for name in "ab"))
         assert memory.tables.rows("Table")[0].values["n"] == 2
 
     with pytest.raises(AssertionError) as caught:
-        explore_distinct(lost_update)
+        explore_distinct(lost_update, in_order=in_order)
     script = [int(word) for word in re.findall(r"\d+", caught.value.__notes__[0].partition("[")[2].partition("]")[0])]
     with pytest.raises(AssertionError):
-        lost_update(ReducedSimulation(script))
+        lost_update(ReducedSimulation(script, in_order=in_order))
 
 
 def test_the_limit_holds() -> None:
