@@ -1,14 +1,18 @@
-"""Requests to a real account in rounds, so that the depth of a call is counted exactly, however busy the machine is."""
+"""Requests in rounds, so that the depth of a call is counted exactly, however busy the machine is."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from shared.store.exchange import Connections
+from shared.store.interface import Storage
 from shared.store.pipeline import Transport
 from shared.store.wire import Answer, Patience, Request
+from tests.twin import MemoryStorage, VirtualClock
+from tests.twin.gate import Call, Phase, open_gate
 
 T = TypeVar("T")
 
@@ -78,3 +82,21 @@ class _Transport(Transport):
 
     async def send(self, request: Any, **options: Any) -> Any:
         return await self._rounds.take(super().send(request, **options))
+
+
+class _PresentTime(VirtualClock):
+    """The machine's."""
+
+    def exact(self) -> datetime:
+        return datetime.now(UTC)
+
+
+def twin_in_rounds() -> Storage:
+    """The twin, as an account that lives now."""
+    rounds = Rounds()
+
+    async def gate(call: Call, phase: Phase) -> None:
+        if phase is Phase.AFTER:
+            await rounds.take(open_gate(call, Phase.BEFORE))
+
+    return MemoryStorage(_PresentTime(), gate=gate).storage

@@ -1,4 +1,8 @@
-"""What each call costs on Azurite, in a warm process, as the table of design 6 has it. `pytest -rP` shows it."""
+"""What each call costs in a warm process, as the table of design 6 has it. `pytest -rP` shows it.
+
+By default on the twin, and on Azurite the whole life of a task, whose calls make most of the requests; with `--all`
+each call on Azurite as well.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,7 @@ from shared.store.interface import Storage
 from tests.azurite.budget_table import evaluated, figures, table
 from tests.azurite.budgets import BUDGETS, POOL, WORKER, Bench, Budget
 from tests.azurite.calls import artifacts, handlers
+from tests.azurite.rounds import twin_in_rounds
 from tests.simulator.artifact_scenarios import relay_to
 
 ELSEWHERE = {
@@ -35,9 +40,18 @@ ELSEWHERE = {
 """Rows of the table that other tests measure."""
 
 
+@pytest.fixture(params=["twin", pytest.param("azurite", marks=pytest.mark.large)])
+def storage(request: pytest.FixtureRequest) -> Storage:
+    """What is counted."""
+    if request.param == "twin":
+        return twin_in_rounds()
+    on_azurite: Storage = request.getfixturevalue("storage_in_rounds")
+    return on_azurite
+
+
 @pytest.fixture
-async def bench(storage_in_rounds: Storage) -> Bench:
-    made = Bench(storage_in_rounds)
+async def bench(storage: Storage) -> Bench:
+    made = Bench(storage)
     await made.warm()
     return made
 
