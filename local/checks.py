@@ -35,6 +35,9 @@ ALL_TESTS = "ALL_TESTS"
 BESIDE = {"Types"}
 """Checks that keep one processor busy for a minute: they run beside the others, whose end they wait for."""
 
+GRACE_SECONDS = 60.0
+"""In which a check that is interrupted ends."""
+
 _LOOK_SECONDS = 0.5
 """How often it is looked whether one of them has failed."""
 
@@ -155,6 +158,16 @@ def _start(
     return subprocess.Popen(whole, cwd=ROOT, env=environment, stdout=output, stderr=output, text=True)
 
 
+def _interrupt(process: subprocess.Popen[str]) -> None:
+    """As Ctrl-C would, for last lines and what tests have started; one that does not heed it is terminated."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        process.wait()
+
+
 def _run(command: Sequence[str], environment: Mapping[str, str], beside: Sequence[_Beside] = ()) -> int | None:
     """The exit code, or None if one of those beside has failed meanwhile, which ends it.
 
@@ -169,8 +182,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str], beside: Sequenc
                 interrupted = True
             except subprocess.TimeoutExpired:
                 if any(each.has_failed for each in beside):
-                    process.send_signal(signal.SIGINT)
-                    process.wait()
+                    _interrupt(process)
                     return None
             else:
                 return INTERRUPTED if interrupted else code

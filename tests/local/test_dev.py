@@ -258,6 +258,7 @@ def test_the_checks_stop_at_the_first_that_fails(
 def test_a_check_beside_the_others_ends_them_when_it_fails(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(checks, "GRACE_SECONDS", 0.5)  # interrupts may be ignored where the tests run
     forever = ("Tests", ["timeit", "-n1", "-r1", "import time; time.sleep(600)"])
     monkeypatch.setattr(checks, "steps", lambda _: [("Types", ["nosuchmodule"]), forever, ("Later", ["timeit"])])
     assert checks.main([]) == 1
