@@ -113,7 +113,11 @@ def test_no_order_between_processes_is_begun_in_vain() -> None:
     begun = list[Simulation]()
 
     def explorer(scenario: Callable[[Simulation], None]) -> int:
-        return explore_distinct(lambda simulation: (begun.append(simulation), scenario(simulation))[1], in_order=True)
+        def noted(simulation: Simulation) -> None:
+            begun.append(simulation)
+            scenario(simulation)
+
+        return explore_distinct(noted, in_order=True)
 
     assert _ends(explorer, programs)[1] == len(begun) > 10
 
