@@ -1,10 +1,13 @@
 // Reads a log as it grows: whole, as a stream while it is served as one, and by ranges from where it was left.
 
+import { ApiError } from "./api.js";
 import { artifact, status } from "./queue.js";
 
 const FOLLOW_EVERY = 2000;
 const SLOWEST = 15_000;
 const GROWTH = 1.3;
+/** After what may pass: a service or a storage that does not answer. */
+const SLOWEST_RETRY = 60_000;
 const SHOWN_FROM_END = 16 * 2 ** 20;
 /** An address of an artifact is good for at least a quarter of an hour. */
 const ADDRESS_LIVES = 10 * 60_000;
@@ -67,13 +70,16 @@ function overwritten(line) {
 
 /**
  * Follow a log until it ends or the signal aborts: less often the longer nothing comes, and not while the tab is hidden.
+ * What may pass does not end it.
  * @param {{taskId: string, runId: number, name: string, keep?: number, over?: () => boolean}} of
  *   `keep`: how many bytes of the end to read at least; `over`: whether the run is resolved, if the caller follows it
  * @param {(state: LogState) => void} show
+ * @param {(error: Error) => void} fail told of what may pass; the next `show` says that it has
  * @param {AbortSignal} signal
  */
-export async function followLog({ taskId, runId, name, keep = SHOWN_FROM_END, over }, show, signal) {
-  const lines = new Lines(keep);
+export async function followLog({ taskId, runId, name, keep = SHOWN_FROM_END, over }, show, fail, signal) {
+  let lines = new Lines(keep);
+  let begun = false;
   /** @type {() => boolean | Promise<boolean>} */
   const isOver = over ?? (async () => (await status(taskId, { signal })).runs[runId]?.state !== "running");
   let skipped = 0;
@@ -83,17 +89,25 @@ export async function followLog({ taskId, runId, name, keep = SHOWN_FROM_END, ov
   let pause = FOLLOW_EVERY;
   let address = { url: "", askedAt: -ADDRESS_LIVES };
   for (;;) {
-    const last = /** @type {boolean} */ (resolved);
-    resolved = await isOver();
-    // What a name stands for may change when the run ends: a stream becomes a file.
-    if (resolved !== last || performance.now() - address.askedAt > ADDRESS_LIVES)
-      address = { url: (await contentOf(taskId, runId, name, signal)).url, askedAt: performance.now() };
-    const before = lines.bytes;
-    const got = await readOn(address.url, lines, skipped, signal, () => tell(false));
-    skipped = got.skipped;
-    if (got.whole || resolved) break; // what was read after the run had ended is all of it
-    tell(false);
-    pause = lines.bytes > before ? FOLLOW_EVERY : Math.min(pause * GROWTH, SLOWEST);
+    try {
+      const ended = await isOver();
+      // What a name stands for may change when the run ends: a stream becomes a file.
+      if (ended !== resolved || performance.now() - address.askedAt > ADDRESS_LIVES)
+        address = { url: (await contentOf(taskId, runId, name, signal)).url, askedAt: performance.now() };
+      resolved = ended;
+      const before = lines.bytes;
+      const got = await readOn(address.url, lines, skipped, signal, () => tell(false));
+      skipped = got.skipped;
+      begun = true;
+      if (got.whole || resolved) break; // what was read after the run had ended is all of it
+      tell(false);
+      pause = lines.bytes > before ? FOLLOW_EVERY : Math.min(pause * GROWTH, SLOWEST);
+    } catch (error) {
+      if (signal.aborted || !(error instanceof ApiError) || (error.status !== 0 && error.status < 500)) throw error;
+      if (!begun) lines = new Lines(keep); // where to go on is not known: it may have been unpacked, or begun near the end
+      fail(error);
+      pause = Math.min(pause * 2, SLOWEST_RETRY);
+    }
     await delay(pause, signal);
     await shown(signal);
   }
@@ -126,15 +140,21 @@ async function readOn(url, lines, skipped, signal, progress) {
   const from = lines.bytes + skipped;
   /** @type {HeadersInit} */
   const headers = from > 0 ? { range: `bytes=${from}-` } : {};
-  const response = await fetch(url, { headers, signal, credentials: "omit", referrerPolicy: "no-referrer" });
+  const response = await fetch(url, { headers, signal, credentials: "omit", referrerPolicy: "no-referrer" }).catch(
+    unreached,
+  );
   if (response.status === 416) return { skipped, whole: false };
-  if (!response.ok) throw new Error(`The log cannot be read: its storage answered ${response.status}.`);
+  const said = `The log cannot be read: its storage answered ${response.status}.`;
+  if (response.status >= 500) throw new ApiError(response.status, "", said);
+  if (!response.ok) throw new Error(said);
   const encoded = response.headers.has("content-encoding");
   const length = Number(response.headers.get("content-length") ?? 0);
   if (from === 0 && !encoded && length > lines.keep) {
     await response.body?.cancel();
     const start = length - lines.keep;
-    const end = await fetch(url, { headers: { range: `bytes=${start}-` }, signal, credentials: "omit" });
+    const end = await fetch(url, { headers: { range: `bytes=${start}-` }, signal, credentials: "omit" }).catch(
+      unreached,
+    );
     await drain(end, lines, 0, progress);
     return { skipped: start, whole: false };
   }
@@ -155,7 +175,7 @@ async function drain(response, lines, known, progress) {
   let drop = known;
   let shown = performance.now();
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read().catch(unreached);
     if (done) return;
     const fresh = value.subarray(Math.min(drop, value.length));
     drop -= value.length - fresh.length;
@@ -165,6 +185,11 @@ async function drain(response, lines, known, progress) {
       shown = performance.now();
     }
   }
+}
+
+/** No answer, or a half of one. @param {Error} error @returns {never} */
+function unreached(error) {
+  throw error.name === "AbortError" ? error : new ApiError(0, "", "The storage of the log cannot be reached.");
 }
 
 /**

@@ -35,7 +35,7 @@ export default function LogPage({ params }) {
 
   useLayoutEffect(() => {
     if (follow && frame.current) frame.current.scrollTop = frame.current.scrollHeight;
-  }, [follow, lines.length]);
+  }, [follow, lines.length, error]);
   useEffect(() => {
     if (!range || before === null || !frame.current || placed.current === before) return;
     if (range[0] <= before || range[0] > before + lines.length) return;
@@ -106,7 +106,11 @@ function useLog(taskId, runId, name) {
     const control = new AbortController();
     setState(null);
     setError(null);
-    followLog({ taskId, runId, name }, setState, control.signal).catch((caught) => {
+    const show = (/** @type {LogState} */ next) => {
+      setState(next);
+      setError(null);
+    };
+    followLog({ taskId, runId, name }, show, setError, control.signal).catch((caught) => {
       if (!control.signal.aborted) setError(caught);
     });
     return () => control.abort();

@@ -34,9 +34,10 @@ export function useLogEnd({ taskId, runId, name, over, keep = READ }) {
     if (!name) return undefined;
     const control = new AbortController();
     const show = (/** @type {LogState} */ state) => setRead({ state, error: null });
-    followLog({ taskId, runId, name, keep, over: () => ended.current }, show, control.signal).catch((error) => {
+    const fail = (/** @type {Error} */ error) => {
       if (!control.signal.aborted) setRead(({ state }) => ({ state, error }));
-    });
+    };
+    followLog({ taskId, runId, name, keep, over: () => ended.current }, show, fail, control.signal).catch(fail);
     return () => control.abort();
   }, [taskId, runId, name]);
   return read;

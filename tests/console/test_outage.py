@@ -77,4 +77,5 @@ def test_open_tabs_go_on_after_an_outage(options: StackOptions, open_page: OpenP
         for name in ("group", "task", "queue", "log"):
             expect(pages[name].get_by_role("alert")).to_have_count(0, timeout=LONGEST)
             assert pages[name].evaluate("window.kept"), "the tab was loaded anew"
-        expect(pages["other"].get_by_role("link", name="static/taskcluster/root")).to_be_visible(timeout=LONGEST)
+        listed = pages["other"].get_by_role("main").get_by_role("link", name="static/taskcluster/root")
+        expect(listed).to_be_visible(timeout=LONGEST)
