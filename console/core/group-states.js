@@ -74,5 +74,5 @@ export function isIn(state, wanted) {
   if (wanted === "failed") return state.wrong !== "";
   if (wanted === "open") return state.open > 0;
   if (wanted === "cancelled") return state.canceled !== "";
-  return state.open === 0 && !state.wrong && !state.canceled;
+  return state.open === 0 && !state.wrong && !state.canceled && !state.more;
 }

@@ -152,8 +152,9 @@ function StateOf({ state, asked }) {
     ? html`<span class=${`state ${wrong ? "failed" : "unscheduled"}`}>${both}</span>${rest}`
     : open > 0
       ? html`<span class="state running">${open.toLocaleString()}${more ? "+" : ""} open</span>`
-      : html`<span class="state completed">${total.toLocaleString()}${more ? "+" : ""} completed</span>`;
-  const of = both || open > 0 ? html` <span class="reason">of ${total.toLocaleString()}${more ? "+" : ""}</span>` : "";
+      : html`<span class=${`state ${more ? "unscheduled" : "completed"}`}>${total.toLocaleString()} completed</span>`;
+  const of =
+    both || open > 0 || more ? html` <span class="reason">of ${total.toLocaleString()}${more ? "+" : ""}</span>` : "";
   return html`<span class="progress"><${Bar} counts=${counts} /><span>${said}${of}</span></span>`;
 }
 
