@@ -226,6 +226,18 @@ def test_a_worker_that_runs_a_task_is_active_now(scene: Scene, open_page: OpenPa
     expect(page.locator("dl.facts dd").nth(1)).to_have_text("now")
 
 
+def test_the_end_of_a_workers_last_task_shows_although_its_row_is_unchanged(scene: Scene, open_page: OpenPage) -> None:
+    """Reports write no row of the worker: the list that is read then differs in nothing else."""
+    scene.create("build")
+    scene.claim("build")
+    page = open_page(_queue(scene))
+    row = page.get_by_role("row").nth(1)
+    expect(row).to_contain_text("runs its last task")
+    scene.complete("build")
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # a tab that is shown again looks at once
+    expect(row).to_contain_text("seen in the last half hour", timeout=8_000)  # and by itself after ten seconds
+
+
 def test_a_stuck_task_queue_is_named_wherever_people_look(scene: Scene, open_page: OpenPage) -> None:
     """Its workers asked for work, and ended; then a task was created."""
     scene.client().claimWork(scene.task_queue, {"workerGroup": WORKER_GROUP, "workerId": "worker-1", "tasks": 1})
