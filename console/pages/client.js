@@ -59,9 +59,9 @@ function Details({ client, refresh }) {
         ? html`<p class="notice">A client whose id begins with <code>static/</code> belongs to the deployment's settings; it is not changed here.</p>`
         : html`<div class="buttons">
       <${ActionButton} kind="primary" action=${save}>Save<//>
-      ${client.disabled ? html`<${ActionButton} action=${() => then(auth.enableClient(id))}>Enable<//>` : html`<${ActionButton} action=${() => then(auth.disableClient(id))} confirm="Disable the client? Its requests are refused from then on.">Disable<//>`}
-      <${ActionButton} kind="danger" action=${reset} confirm="Reset the access token? The present one stops working.">Reset token<//>
-      <${ActionButton} kind="danger" action=${remove} confirm="Delete the client?">Delete<//>
+      ${client.disabled ? html`<${ActionButton} action=${() => then(auth.enableClient(id))}>Enable<//>` : html`<${ActionButton} action=${() => then(auth.disableClient(id))} verb="Disable the client" confirm="Its requests are refused from then on.">Disable<//>`}
+      <${ActionButton} kind="danger" action=${reset} verb="Reset the access token" confirm="The present one stops working.">Reset token<//>
+      <${ActionButton} kind="danger" action=${remove} verb="Delete the client" confirm="Its requests are refused from then on.">Delete<//>
     </div>`
     }
     <${AuditHistory} title="What was done to it" read=${ofEntity("client", id)} />

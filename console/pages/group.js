@@ -1,6 +1,7 @@
 // A task group: how far it is, what failed, and what to do about many tasks at once.
 
 import { ofGroup } from "../core/audit.js";
+import { useCancelling } from "../core/cancelling.js";
 import { nameOfMembers, pushLabel } from "../core/group-name.js";
 import { html, useEffect, useMemo, useRef, useState } from "../core/html.js";
 import { blockedTasks, countByState, distrust, endings, readGroup, restOf } from "../core/group.js";
@@ -14,7 +15,7 @@ import { BulkProgress, useBulk } from "../parts/bulk.js";
 import { Controls } from "../parts/controls.js";
 import { Copy, Empty, Loaded } from "../parts/feedback.js";
 import { DependencyGraph } from "../parts/graph.js";
-import { Cancelling, GroupActions, SelectionActions } from "../parts/group-actions.js";
+import { CancelProgress, GroupActions, SelectionActions } from "../parts/group-actions.js";
 import { GroupBefore } from "../parts/group-before.js";
 import { GroupSigns } from "../parts/group-signs.js";
 import { Look } from "../parts/look.js";
@@ -28,8 +29,13 @@ import { Timeline } from "../parts/timeline.js";
 /** @typedef {import("../core/types").Member} Member */
 /** @typedef {import("../core/group.js").GroupTasks} GroupTasks */
 
+/** What is remembered of a group is not another one's. @param {import("../core/types").PageProperties} properties */
+export default function OfAddress(properties) {
+  return html`<${GroupPage} key=${properties.params["taskGroupId"]} ...${properties} />`;
+}
+
 /** @param {import("../core/types").PageProperties} properties */
-export default function GroupPage({ params, query }) {
+function GroupPage({ params, query }) {
   const groupId = params["taskGroupId"] ?? "";
   const named = query.get("view") ?? params["view"] ?? "list";
   const view = named === "profiler" ? "timeline" : named; // as upstream's addresses call it
@@ -68,11 +74,8 @@ function Group({ found, view, query, refresh, notified, notify }) {
   const now = useNow(members.some(({ status }) => !isFinal(status.state)) ? 1000 : 60_000);
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
   const bulk = useBulk(refresh);
-  const [cancelling, setCancelling] = useState(0);
   const unresolved = members.filter(({ status }) => !isFinal(status.state)).length;
-  useEffect(() => {
-    if (unresolved === 0) setCancelling(0); // what is open later was rerun
-  }, [unresolved]);
+  const cancelling = useCancelling(group.taskGroupId, complete ? unresolved : undefined);
   const counts = useMemo(() => countByState(members), [members]);
   const blocked = useMemo(() => blockedTasks(members), [members]);
   const axes = useMemo(() => chosenAxes(members, query), [members, query.get("rows"), query.get("columns")]);
@@ -113,11 +116,11 @@ function Group({ found, view, query, refresh, notified, notify }) {
     <${GroupSigns} members=${members} blocked=${blocked} />
     <${StateBar} counts=${counts} selected=${filter.state} select=${(/** @type {string} */ state) => setQuery({ state })} />
     <${BulkProgress} bulk=${bulk} />
-    ${cancelling > 0 && unresolved > 0 && html`<${Cancelling} all=${cancelling} open=${unresolved} />`}
+    <${CancelProgress} cancelling=${cancelling} now=${now} />
     <${Controls} title="Actions and filters">
       <div class="controls-row">
         <${Filters} members=${members} filter=${filter} axes=${axes} />
-        <${GroupActions} group=${group} members=${members} bulk=${bulk} refresh=${refresh} onCancel=${setCancelling} />
+        <${GroupActions} group=${group} members=${members} bulk=${bulk} refresh=${refresh} cancelling=${cancelling} />
       </div>
     <//>
     <div class="tabs-line">

@@ -54,5 +54,5 @@ function Form({ role, refresh }) {
     <label>Description<textarea rows="3" value=${description} onInput=${(/** @type {any} */ event) => setDescription(event.target.value)}></textarea></label>
     <${ScopesField} value=${scopes} change=${setScopes} />
     <div class="buttons"><${ActionButton} kind="primary" disabled=${!id} action=${save}>${role ? "Save" : "Create"}<//>
-      ${role && html`<${ActionButton} kind="danger" action=${remove} confirm="Delete the role? Who has it loses its scopes.">Delete<//>`}</div>`;
+      ${role && html`<${ActionButton} kind="danger" action=${remove} verb="Delete the role" confirm="Who has it loses its scopes.">Delete<//>`}</div>`;
 }

@@ -81,7 +81,7 @@ function Details({ id, worker, recent, refresh }) {
             ? html`<${ActionButton} kind="primary" action=${() => quarantine.end(id, worker).then(refresh)}>Release<//>`
             : html`<${ActionButton} kind="primary" disabled=${lacks(quarantine) !== ""} title=${lacks(quarantine)} action=${() => quarantine.begin(id, worker).then(refresh)}>Quarantine<//>`
         }
-        <${ActionButton} action=${() => workerRemoved(id, worker.workerGroup, worker.workerId).then(refresh)} confirm="Report that this worker is gone? The tasks that it runs are retried at once.">Report that it is gone<//>
+        <${ActionButton} action=${() => workerRemoved(id, worker.workerGroup, worker.workerId).then(refresh)} verb="Report that the worker is gone" confirm="The tasks that it runs are retried at once.">Report that it is gone<//>
       </div>
       ${
         (worker.quarantineDetails ?? []).length > 0 &&

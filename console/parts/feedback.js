@@ -44,9 +44,9 @@ export function Loaded({ of: { data, error, refresh }, children, label }) {
 /**
  * A button that does something that may fail, and says how it went.
  * @param {{action: () => Promise<unknown>, children?: any, confirm?: string, verb?: any, disabled?: boolean, title?: string, kind?: string}} properties
- *   `confirm` is what is asked first; `verb` what the button says that answers with yes, if more than this one says
+ *   `confirm` is what comes of it, where that is asked about first; `verb` what is done to what: the question's title, and its answer
  */
-export function ActionButton({ action, children, confirm, verb = children, disabled = false, title, kind = "" }) {
+export function ActionButton({ action, children, confirm, verb, disabled = false, title, kind = "" }) {
   const [state, setState] = useState(/** @type {{busy: boolean, error?: Error}} */ ({ busy: false }));
   const [asking, setAsking] = useState(false);
   const shown = useRef(true);
@@ -64,18 +64,18 @@ export function ActionButton({ action, children, confirm, verb = children, disab
   return html`<span class="action">
     <button type="button" class=${kind} title=${title} disabled=${disabled || state.busy} aria-busy=${state.busy}
       onClick=${() => (confirm ? setAsking(true) : void run())}>${children}${state.busy ? " …" : ""}</button>
-    ${asking && html`<${Confirm} question=${confirm} verb=${verb} danger=${kind === "danger"} yes=${() => void run()} no=${() => setAsking(false)} />`}
+    ${asking && html`<${Confirm} outcome=${confirm} verb=${verb} danger=${kind === "danger"} yes=${() => void run()} no=${() => setAsking(false)} />`}
     ${state.error && html`<span class="action-error" role="alert">${state.error.message}</span>`}
   </span>`;
 }
 
 /**
- * A question before something that cannot be undone, answered by what is done.
- * @param {{question?: any, verb: any, danger: boolean, yes: () => void, no: () => void}} properties
+ * A question before something that cannot be undone: its title and its answer are what is done.
+ * @param {{outcome?: any, verb: any, danger: boolean, yes: () => void, no: () => void}} properties
  */
-function Confirm({ question, verb, danger, yes, no }) {
-  return html`<${Dialog} title="Are you sure?" close=${no}>
-    <p>${question}</p>
+function Confirm({ outcome, verb, danger, yes, no }) {
+  return html`<${Dialog} title=${verb} close=${no}>
+    <p>${outcome}</p>
     <div class="buttons">
       <button type="button" class=${danger ? "danger" : "primary"} onClick=${yes}>${verb}</button>
       <button type="button" onClick=${no}>Go back</button>

@@ -26,7 +26,7 @@ export function Look({ member, members, now, close, refresh }) {
       ${close && html`<strong><a href=${to.task(status.taskId)}>${task.metadata.name}</a></strong> <span><${State} state=${status.state} reason=${shortReason(status)} /></span>`}
       ${ran !== null && html`<span class="reason">ran ${duration(ran)}${run?.workerId && html` on <a href=${to.worker(status.taskQueueId, run.workerGroup ?? "", run.workerId)}>${run.workerId}</a>`}</span>`}
       <span class="apart">
-        ${isFinal(status.state) && html`<${ActionButton} disabled=${over} title=${over ? "The deadline has passed" : ""} action=${() => rerunTask(status.taskId).then(refresh)} confirm="Run it again? Tasks that wait for it go on when it completes.">Rerun<//>`}
+        ${isFinal(status.state) && html`<${ActionButton} disabled=${over} title=${over ? "The deadline has passed" : ""} action=${() => rerunTask(status.taskId).then(refresh)} verb="Rerun the task" confirm="Tasks that wait for it go on when it completes.">Rerun<//>`}
         ${close && html`<button type="button" class="quiet" onClick=${close}>Close</button>`}
       </span>
     </div>

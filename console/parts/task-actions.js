@@ -27,16 +27,16 @@ export function TaskActions({ task, status, refresh }) {
     navigate(to.task(copy));
   };
   return html`<div class="buttons" role="group" aria-label="Actions on the task">
-    ${isFinal(status.state) && html`<${ActionButton} kind=${status.state === "completed" ? "" : "primary"} disabled=${over} title=${late} action=${rerun} confirm="Run it again? Tasks that wait for it go on when it completes.">Rerun<//>`}
-    ${status.state === "unscheduled" && html`<${ActionButton} disabled=${over} title=${late} action=${() => then(queue.scheduleTask(id))} confirm="Schedule it whatever its dependencies?">Schedule<//>`}
-    <${ActionButton} action=${retrigger} confirm=${copyQuestion(task)}>Retrigger<//>
+    ${isFinal(status.state) && html`<${ActionButton} kind=${status.state === "completed" ? "" : "primary"} disabled=${over} title=${late} action=${rerun} verb="Rerun the task" confirm="Tasks that wait for it go on when it completes.">Rerun<//>`}
+    ${status.state === "unscheduled" && html`<${ActionButton} disabled=${over} title=${late} action=${() => then(queue.scheduleTask(id))} verb="Schedule the task" confirm="It may run whatever becomes of its dependencies.">Schedule<//>`}
+    <${ActionButton} action=${retrigger} verb="Create a copy of the task" confirm=${ofCopy(task)}>Retrigger<//>
     <a class="button" href=${to.copy(id)}>Edit as new</a>
-    ${!isFinal(status.state) && html`<${PriorityChoice} label="Priority" disabled=${over} change=${(/** @type {string} */ priority) => then(queue.changeTaskPriority(id, priority))} />`}
+    ${!isFinal(status.state) && html`<${PriorityChoice} label="Priority" of="the task" disabled=${over} change=${(/** @type {string} */ priority) => then(queue.changeTaskPriority(id, priority))} />`}
     <${DecisionActions} task=${task} status=${status} />
-    ${!isFinal(status.state) && html`<span class="apart"><${ActionButton} kind="danger" verb="Cancel the task" disabled=${over} title=${late} action=${() => then(queue.cancelTask(id))} confirm="Cancel the task? Tasks that need it to complete will not run.">Cancel<//></span>`}
+    ${!isFinal(status.state) && html`<span class="apart"><${ActionButton} kind="danger" verb="Cancel the task" disabled=${over} title=${late} action=${() => then(queue.cancelTask(id))} confirm="Tasks that need it to complete will not run.">Cancel<//></span>`}
   </div>`;
 }
 
 /** Whoever has created the task chose its scopes; the copy is made in the name of who answers. @param {import("../core/types").Definition} task */
-const copyQuestion = ({ scopes }) =>
-  `Create a copy of the task in the same group? ${scopes.length === 0 ? "It has no scopes." : `It gets the task's scopes: ${scopes.join(", ")}`}`;
+const ofCopy = ({ scopes }) =>
+  `It is created in the same group. ${scopes.length === 0 ? "It has no scopes." : `It gets the task's scopes: ${scopes.join(", ")}`}`;

@@ -66,7 +66,7 @@ def test_tasks_chosen_by_a_filter_are_cancelled_together(scene: Scene, open_page
     page.get_by_label("Select all that are listed").check()
     expect(page.get_by_text("3 tasks selected")).to_be_visible()
     page.get_by_role("button", name="Cancel 3").click()
-    page.get_by_role("dialog").get_by_role("button", name="Cancel 3", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel 3 tasks", exact=True).click()
     expect(page.get_by_text("Cancel: 3 of 3 tasks done.")).to_be_visible()
     _has(page, cancelled=3, exception=0, pending=1)
 
@@ -116,6 +116,13 @@ def test_a_sealed_group_is_cancelled(scene: Scene, open_page: OpenPage) -> None:
     expect(row).to_contain_text("2 cancelled")
 
 
+_LONG_AGO = """
+for (const [key, value] of Object.entries(sessionStorage))
+  if (key.includes("cancelling"))
+    sessionStorage.setItem(key, JSON.stringify({ ...JSON.parse(value), changed: Date.now() - 300_000 }));
+"""
+
+
 def test_a_cancellation_that_goes_on_in_the_background_says_how_far_it_is(scene: Scene, open_page: OpenPage) -> None:
     for name in ("build", "test"):
         scene.create(name)
@@ -128,12 +135,23 @@ def test_a_cancellation_that_goes_on_in_the_background_says_how_far_it_is(scene:
     expect(progress).to_contain_text("0 of 2 tasks so far")
     scene.client().cancelTask(scene.ids["build"])
     expect(progress).to_contain_text("1 of 2 tasks so far")
+    page.reload()
+    expect(progress).to_contain_text("1 of 2 tasks so far")
+    page.evaluate(_LONG_AGO)
+    page.reload()
+    expect(page.get_by_text("1 of 2 tasks have ended since, none seen in the last 5 min")).to_be_visible()
     scene.client().cancelTask(scene.ids["test"])
     expect(page.get_by_text("2 tasks were cancelled.")).to_be_visible()
-    expect(progress).to_have_count(0)
+    expect(page.get_by_role("progressbar")).to_have_count(0)
     scene.client().rerunTask(scene.ids["test"])
     _has(page, cancelled=1, pending=1)
-    expect(progress).to_have_count(0)
+    expect(page.get_by_role("progressbar")).to_have_count(0)
+    page.unroute("**/cancel")
+    page.route("**/cancel", lambda route: route.fulfill(status=403, json={"message": "not you"}))
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_role("dialog", name="Cancel 1 task").get_by_role("button", name="Cancel 1 task").click()
+    expect(page.get_by_text("not you")).to_be_visible()
+    expect(page.get_by_role("progressbar")).to_have_count(0)
 
 
 def test_what_was_cancelled_is_not_rerun_with_what_failed(scene: Scene, open_page: OpenPage) -> None:
@@ -146,12 +164,12 @@ def test_what_was_cancelled_is_not_rerun_with_what_failed(scene: Scene, open_pag
     expect(page.get_by_text("1 task was cancelled.")).to_be_visible()
     expect(page.get_by_label("What is wrong")).to_contain_text("1 task failed: build.")
     page.get_by_role("button", name="Rerun all that failed").click()
-    expect(page.get_by_role("dialog")).to_contain_text("Rerun 1 task that failed")
+    expect(page.get_by_role("dialog")).to_contain_text("Rerun 1 task")
     _yes(page)
     _has(page, failed=0, pending=1, cancelled=1, exception=0)
     page.get_by_label("Select all that are listed").check()
     page.get_by_role("button", name="Rerun 1", exact=True).click()
-    expect(page.get_by_role("dialog")).to_contain_text("Rerun 1 task, including 1 cancelled?")
+    expect(page.get_by_role("dialog")).to_contain_text("Including 1 cancelled.")
 
 
 def test_what_failed_first_is_named_first_and_what_followed_from_it_last(scene: Scene, open_page: OpenPage) -> None:

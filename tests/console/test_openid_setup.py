@@ -141,7 +141,7 @@ def test_an_administrator_acts_and_others_do_not(
         page = _signed_in(user, deployed, open_page)
         page.goto(f"{deployed.root_url}/tasks/{work['failed']}")
         page.get_by_role("button", name="Rerun", exact=True).click()
-        page.get_by_role("dialog").get_by_role("button", name="Rerun", exact=True).click()
+        page.get_by_role("dialog").get_by_role("button", name="Rerun the task").click()
         return page
 
     expect(rerun("somebody").get_by_role("alert").first).to_contain_text("queue:rerun-task")

@@ -64,7 +64,7 @@ def test_an_operator_looks_and_acts(settled: Scene, given_up: list[str], open_pa
     expect(part.get_by_text("1 message sent once more.")).to_be_visible()
     expect(part.get_by_role("listitem")).to_have_count(1)
     part.get_by_role("button", name="Delete all").click()
-    page.get_by_role("dialog").get_by_role("button", name="Delete all").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete 1 message of").click()
     expect(page.get_by_text("No message was given up.")).to_be_visible()
 
 

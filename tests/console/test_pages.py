@@ -184,7 +184,7 @@ def test_the_keyboard_reaches_everything(settled: Scene, open_page: OpenPage) ->
         page.keyboard.press("Tab")
     expect(rerun).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("dialog").get_by_role("button", name="Rerun all that failed")).to_be_focused()
+    expect(page.get_by_role("dialog", name="Rerun 1 task").get_by_role("button", name="Rerun 1 task")).to_be_focused()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(rerun).to_be_focused()

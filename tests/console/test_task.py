@@ -11,10 +11,10 @@ from tests.console.scene import LOG, Scene
 from tests.console.test_pages import faults_of
 
 
-def _act(page: Page, name: str, verb: str = "") -> None:
-    """Press a button among the task's actions, and answer its question with what is to be done."""
+def _act(page: Page, name: str, verb: str) -> None:
+    """Press a button among the task's actions, and answer its question, which is called by what is to be done."""
     page.get_by_role("group", name="Actions on the task").get_by_role("button", name=name, exact=True).click()
-    page.get_by_role("dialog").get_by_role("button", name=verb or name, exact=True).click()
+    page.get_by_role("dialog", name=verb, exact=True).get_by_role("button", name=verb, exact=True).click()
 
 
 def _is(page: Page, state: str) -> None:
@@ -28,7 +28,7 @@ def test_a_failed_task_is_rerun(scene: Scene, open_page: OpenPage) -> None:
     page = open_page(f"/tasks/{scene.ids['build']}")
     _is(page, "failed")
     expect(page.get_by_text("The worker reported that the task failed.")).to_be_visible()
-    _act(page, "Rerun")
+    _act(page, "Rerun", "Rerun the task")
     _is(page, "pending")
     expect(page.get_by_text("rerun by hand")).to_be_visible()
     expect(page.get_by_text("It is the next one in")).to_be_visible()
@@ -52,10 +52,10 @@ def test_a_task_is_scheduled_and_gets_another_priority(scene: Scene, open_page: 
     scene.create("test", ["build"])
     page = open_page(f"/tasks/{scene.ids['test']}")
     _is(page, "unscheduled")
-    _act(page, "Schedule")
+    _act(page, "Schedule", "Schedule the task")
     _is(page, "pending")
     page.get_by_role("group", name="Actions on the task").get_by_role("combobox").select_option("very-high")
-    _act(page, "Set priority")
+    _act(page, "Set priority", "Set the priority of the task to very-high")
     expect(page.locator("dd", has_text="very-high")).to_be_visible()
 
 
@@ -65,7 +65,7 @@ def test_a_task_is_retriggered_as_a_copy(scene: Scene, open_page: OpenPage) -> N
     page = open_page(f"/tasks/{scene.ids['build']}")
     page.get_by_role("button", name="Retrigger", exact=True).click()
     expect(page.get_by_role("dialog")).to_contain_text("It gets the task's scopes: secrets:get:a")
-    page.get_by_role("dialog").get_by_role("button", name="Retrigger").click()
+    page.get_by_role("dialog").get_by_role("button", name="Create a copy of the task").click()
     expect(page).not_to_have_url(re.compile(scene.ids["build"]))
     _is(page, "pending")
     copy = urlsplit(page.url).path.split("/")[2]

@@ -69,7 +69,7 @@ def test_several_workers_are_quarantined_for_a_day_and_released(
     actions.get_by_label("How long").select_option("for a day")
     quarantine.click()
     question = page.get_by_role("dialog")
-    expect(question).to_contain_text("Give 2 workers no work for a day?")
+    expect(question).to_contain_text("No work for a day.")
     question.get_by_role("button", name="Quarantine 2 workers").click()
     expect(page.get_by_text("Quarantine: 2 of 2 workers done.")).to_be_visible()
     cells = page.get_by_role("row").filter(has=page.get_by_role("link", name=f"{WORKER_GROUP}/worker-"))
