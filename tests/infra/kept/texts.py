@@ -1,0 +1,16 @@
+"""The texts that are kept, each with what makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tests.infra.kept import deployed, hooks, pipelines, runbooks
+
+FOLDER = Path(__file__).parent
+TEXTS: Mapping[str, Callable[[], str]] = {
+    "deployed.txt": deployed.text,
+    "hooks.txt": hooks.text,
+    "pipelines.txt": pipelines.text,
+    "runbooks.txt": runbooks.text,
+}
