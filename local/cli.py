@@ -319,6 +319,9 @@ def _run_tool(name: str, module: str, arguments: list[str], port: int | None) ->
 
     environment = {**os.environ}
     asks_for_help = not {"--help", "-h"}.isdisjoint(arguments)
+    if asks_for_help and name != "deployment":  # which speaks to Azure alone
+        said = f"With ./dev {name} --port N: the local stack on that port, whatever the environment names.\n"
+        print(said, file=sys.stderr, flush=True)
     if port is not None and not asks_for_help:
         others = {variable: value for variable, value in environment.items() if variable not in ELSEWHERE}
         environment = {**others, **control.running(port).environment}

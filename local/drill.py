@@ -92,11 +92,11 @@ def admin(environment: Mapping[str, str], *arguments: str) -> Any:
 
 def run(source: Mapping[str, str], port: int, folder: Path, drill: Drill) -> None:
     """Export, restore, start, check, compare, and run a task. Raises DrillError."""
+    options = StackOptions(_free(port), in_memory=True, with_host=False)
     with drill.step("export"):
         drill.entities = admin(source, "backup", "export", str(folder))
     with drill.step("export of definitions"):
         drill.definitions = _save_definitions(source, folder / keys.DEFINITIONS)
-    options = StackOptions(Ports.derive(port), in_memory=True, with_host=False)
     try:
         with Stack.start(options) as stack:
             _restore(stack, folder, drill)
@@ -112,6 +112,16 @@ def run(source: Mapping[str, str], port: int, folder: Path, drill: Drill) -> Non
         raise DrillError(str(error)) from error
     finally:
         shutil.rmtree(state.folder(port), ignore_errors=True)
+
+
+def _free(port: int) -> Ports:
+    """The second stack's ports. Raises DrillError for one that cannot be had, before an export that may take long."""
+    try:
+        ports = Ports.derive(port)
+        ports.check_free()
+    except (PortTakenError, ValueError) as error:
+        raise DrillError(f"--into {port}: {error}") from error
+    return ports
 
 
 def _restore(stack: Stack, folder: Path, drill: Drill) -> None:

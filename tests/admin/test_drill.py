@@ -6,6 +6,7 @@ import json
 import os
 import re
 import secrets
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -121,6 +122,17 @@ def test_the_nightly_export_copies_what_a_restore_needs(operator: Operator, tmp_
     assert re.search(r"https://stqueue\.\S+/definitions/\* https://stbackup\.\S+/definitions --recursive", definitions)
     (folder,) = tmp_path.glob("20*")
     assert {each.name for each in folder.iterdir()} == {f"{table}.jsonl.gz" for table in TABLES}
+
+
+@pytest.mark.parametrize("port", [80, None], ids=["no port for a stack", "taken"])
+def test_a_port_that_cannot_be_had_is_said_before_anything_is_exported(port: int | None, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        folder = tmp_path / "backup"
+        with pytest.raises(drill.DrillError, match=r"--into .* port"):
+            drill.run({}, port or taken.getsockname()[1], folder, drill.Drill())
+        assert not folder.exists()
 
 
 def test_a_step_that_fails_fails_the_drill(
