@@ -29,7 +29,7 @@ OTHERWISE: Mapping[str, Mapping[str, str]] = {
         "QUEUE_ALERT_EMAILS": "ops@example.com",
         "QUEUE_MONTHLY_BUDGET": "100",
         "QUEUE_BUDGET_START": "2026-02-01",
-        "QUEUE_PROFILE_OVERRIDES": '{"artifactCoolAfterDays": 30, "artifactDeleteAfterDays": 90}',
+        "QUEUE_PROFILE_OVERRIDES": '{"artifactCoolAfterDays": 30, "artifactDeleteAfterDays": 90, "httpConcurrency": 9}',
         "QUEUE_WORKERS": "my-team/linux",
         "QUEUE_WORKER_IMAGE": "example.org/worker:1",
         "QUEUE_WORKER_OVERRIDES": '{"my-team/linux": {"capacity": 3, "parallelism": 2, "pollMode": "queue"}}',
@@ -47,16 +47,16 @@ _TOKEN = hashed(f"/subscriptions/{SUBSCRIPTION}", "my-queue", "westeurope")
 
 def text() -> str:
     """All of it."""
-    whole = _described(templates.deployed(WHOLE))
+    whole = described(templates.deployed(WHOLE))
     parts = [f"## {WHOLE}\n", *listed(whole)]
     for name in (*templates.SCENARIOS, *OTHERWISE):
         if name != WHOLE:
-            other = _described(templates.deployed(name) if name in templates.SCENARIOS else evaluate(OTHERWISE[name]))
+            other = described(templates.deployed(name) if name in templates.SCENARIOS else evaluate(OTHERWISE[name]))
             parts += [f"\n## {name}: what differs from {WHOLE}\n", *listed(different(whole, other))]
     return "".join(parts)
 
 
-def _described(root: Deployed) -> dict[str, list[str]]:
+def described(root: Deployed) -> dict[str, list[str]]:
     """The lines of each resource, by its type and place; of each template: what waits for what, and what it tells."""
     known = _meanings(root)
     pattern = re.compile("|".join(re.escape(each) for each in sorted(known, key=len, reverse=True)))

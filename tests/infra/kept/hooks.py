@@ -40,7 +40,13 @@ az() {
     esac
 }
 """
+_PYTHON = """#!/bin/sh
+echo "${0##*/} $*" >> "$FOLDER/said"
+case " $OLD " in *" ${0##*/} "*) exit 1 ;; esac
+"""
+PYTHONS = ("python3", "python3.13", "python3.12", "python3.11")
 ALL = {
+    "OLD": "",
     "AZURE_ENV_NAME": "test",
     "AZURE_LOCATION": "West Europe",
     "AZURE_SUBSCRIPTION_ID": "(subscription)",
@@ -57,6 +63,11 @@ ALL = {
     "codes": "200\n200\n404",
 }
 SITUATIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "apply-description.sh": {
+        "the first Python will do": {"QUEUE_DEPLOYMENTS": "(descriptions)"},
+        "the first Python is too old": {"OLD": "python3"},
+        "none will do": {"OLD": "python3 python3.13 python3.12 python3.11"},
+    },
     "check-subscription.sh": {
         "ready": {},
         "large": {"QUEUE_PROFILE": "large"},
@@ -104,6 +115,9 @@ def text() -> str:
     script = [_PLAY]
     titles: list[str] = []
     with tempfile.TemporaryDirectory() as name:
+        for python in PYTHONS:
+            (Path(name) / python).write_text(_PYTHON)
+            (Path(name) / python).chmod(0o755)
         for hook, situations in SITUATIONS.items():
             for situation, given in situations.items():
                 folder = Path(name) / str(len(titles))
@@ -114,12 +128,12 @@ def text() -> str:
                     (folder / file).write_text(values.pop(file, ""))
                 sets = " ".join(shlex.quote(f"{key}={value}") for key, value in values.items())
                 script.append(
-                    f"( exec 3>{folder}/said 2>&3 >&3; export FOLDER={folder} {sets}; . {ROOT}/infra/hooks/{hook} )"
+                    f"( exec 3>>{folder}/said 2>&3 >&3; export FOLDER={folder} {sets}; . {ROOT}/infra/hooks/{hook} )"
                 )
                 script.append(f"echo ends with $? >> {folder}/said")
         subprocess.run(
             ["sh", "-c", "\n".join(script)],
-            env={"PATH": os.environ["PATH"]},
+            env={"PATH": f"{name}{os.pathsep}{os.environ['PATH']}"},
             check=True,
             capture_output=True,
             timeout=60,
