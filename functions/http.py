@@ -19,7 +19,7 @@ import azure.functions as func
 
 from functions import process, telemetry_export
 from functions.console import FOLDER, Site, sources
-from functions.load import READ_AT_ONCE, Bodies, Contents, Load
+from functions.load import Bodies, Contents, Load
 from functions.observation import observed
 from shared.api.answer import (
     MOST_ECHOED,
@@ -40,6 +40,7 @@ from shared.app.reference import endpoints as references
 from shared.app.services import Services
 from shared.auth.authenticate import is_ambiguous, raw_target, signed_targets, target_of
 from shared.auth.hawk import MacMismatch
+from shared.base import bounds
 from shared.base.errors import ApiError, InputError, InsufficientScopes, InternalServerError, ServiceUnavailable
 from shared.queue.artifacts import object_endpoints as relay
 from shared.store.interface import StorageUnavailable
@@ -184,7 +185,7 @@ class _Arrival:
             try:
                 await self.call.authorise_ahead()
             except InsufficientScopes as refusal:
-                if self.size > READ_AT_ONCE:
+                if self.size > bounds.SMALL_BODY:
                     raise
                 self.refusal = refusal
 
@@ -245,7 +246,7 @@ async def _handled(
         call.content = body
     else:
         if _is_parsed(call, body):
-            call.raw_body = await held.enter_async_context(BODIES.parsed(body))
+            call.raw_body = await held.enter_async_context(BODIES.parsed(body, services.memory))
         call.body = validate_payload(endpoint, call.raw_body, call.headers.get("content-type", ""))
     return await endpoint.handler(services, call)
 
@@ -279,17 +280,17 @@ async def _refusal(error: ApiError, call: Call, body: bytes, services: Services)
         error,
         method=call.endpoint.name,
         params=call.params,
-        payload=echo(body, await _echoed(call, body)) if _is_parsed(call, body) else {},
+        payload=echo(body, await _echoed(services, call, body)) if _is_parsed(call, body) else {},
         now=services.runtime.now(),
     )
 
 
-async def _echoed(call: Call, body: bytes) -> Any:
+async def _echoed(services: Services, call: Call, body: bytes) -> Any:
     """A short body as it was sent, also of a call that was refused before it was parsed; None if it is not JSON."""
     if call.raw_body is not None or len(body) > MOST_ECHOED:
         return call.raw_body
     try:
-        async with BODIES.parsed(body) as payload:
+        async with BODIES.parsed(body, services.memory) as payload:
             return payload
     except ApiError:
         return None

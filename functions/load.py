@@ -14,25 +14,15 @@ from typing import Any, Protocol
 
 from functions.room import Room, Visit, share_of
 from shared.api.validation import measure_body, parse_body
+from shared.base import bounds
 from shared.base.concurrency import comes_within
 from shared.base.errors import ServiceUnavailable
-from shared.base.jsontext import Measure
+from shared.base.memory import Memory
 
 LONGEST_WAIT = 15.0
 """Seconds that a call waits for its turn. The JavaScript client gives up after 30, and the call itself takes some."""
 POLL_PAUSE = 5.0
 """Seconds that a long poll waits while the load is high, once it has looked for work."""
-WAITING_FOR_EACH = 20
-"""Calls that may wait for each one in hand: as many as have their turn within LONGEST_WAIT if a call takes 0.75 s."""
-MOST_BYTES_WAITING = 32 * 1024 * 1024
-"""Bytes of the bodies of calls that wait for their turn."""
-
-READ_AT_ONCE = 16 * 1024
-"""Bytes: bodies up to this size are parsed at once, since that takes no more than a few milliseconds."""
-MOST_HELD = 48 * 1024 * 1024
-"""Bytes of memory for the parsed bodies larger than READ_AT_ONCE, of all calls together."""
-MOST_WAITING = 32 * 1024 * 1024
-"""Bytes of the bodies that wait for room."""
 
 TOO_MANY = "this process is handling as many calls as it can; send the call again"
 
@@ -64,14 +54,14 @@ class Load:
         *,
         longest_wait: float = LONGEST_WAIT,
         poll_pause: float = POLL_PAUSE,
-        most_bytes: int = MOST_BYTES_WAITING,
+        most_bytes: int = bounds.BYTES_WAITING,
     ) -> None:
         """From three quarters of `most_calls` on no long poll waits for work; beyond `most_calls` calls take turns."""
         self._most_calls = most_calls
         self._most_polls = most_polls
         self._longest_wait = longest_wait
         self._poll_pause = poll_pause
-        self._room = Room(most_calls * WAITING_FOR_EACH, most_bytes)
+        self._room = Room(most_calls * bounds.CALLS_WAITING_FOR_EACH, most_bytes)
         self._calm = asyncio.Event()
         self._calm.set()
         self.calls = 0
@@ -196,23 +186,20 @@ class Contents:
 class Bodies:
     """Reads JSON bodies: large ones one at a time, beside the event loop, and no more than there is room for."""
 
-    def __init__(self, most_held: int = MOST_HELD, most_waiting: int = MOST_WAITING) -> None:
-        self._most_held = most_held
+    def __init__(self, most_waiting: int = bounds.BYTES_WAITING) -> None:
         self._most_waiting = most_waiting
-        self._held = 0
         self._waiting = 0
         self._turn = asyncio.Lock()
-        self._freed = asyncio.Event()
         # One thread of its own: each further one would keep memory of its own.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="bodies")
 
     @asynccontextmanager
-    async def parsed(self, body: bytes) -> AsyncIterator[Any]:
-        """The object or array of a JSON body, which has its room until the context ends.
+    async def parsed(self, body: bytes, memory: Memory) -> AsyncIterator[Any]:
+        """The object or array of a JSON body, which has its room in memory until the context ends.
 
-        Raises InputError, MalformedPayload, and ServiceUnavailable when too much waits already.
+        Raises InputError, MalformedPayload, and ServiceUnavailable when too much waits already, or for too long.
         """
-        if len(body) <= READ_AT_ONCE:
+        if len(body) <= bounds.SMALL_BODY:
             yield parse_body(body, measure_body(body))
             return
         if self._waiting and self._waiting + len(body) > self._most_waiting:
@@ -221,12 +208,11 @@ class Bodies:
         try:
             async with self._turn:
                 measured = await self._beside(measure_body, body)
-                await self._room_for(measured)
-                self._held += measured.memory
+                await memory.take(measured.memory)
                 try:
                     payload = await self._beside(parse_body, body, measured)
                 except BaseException:
-                    self._free(measured)
+                    memory.free(measured.memory)
                     raise
         finally:
             self._waiting -= len(body)
@@ -234,17 +220,7 @@ class Bodies:
             yield payload
         finally:
             del payload
-            self._free(measured)
-
-    async def _room_for(self, measured: Measure) -> None:
-        """Waits for room; a body larger than the limit waits until it is the only one."""
-        while self._held and self._held + measured.memory > self._most_held:
-            self._freed.clear()
-            await self._freed.wait()
-
-    def _free(self, measured: Measure) -> None:
-        self._held -= measured.memory
-        self._freed.set()
+            memory.free(measured.memory)
 
     async def _beside(self, work: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)

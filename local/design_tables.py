@@ -1,15 +1,18 @@
 """Writes the tables of docs/design.md that follow from the code: `python -m local.design_tables`.
 
-What a process remembers (2.8) and what is tried again (2.9), each between two comments. A test fails when they differ
-from what this writes.
+What a process remembers, how much it does and holds at a time, and what is tried again: each between two comments. A
+test fails when they differ from what this writes.
 """
 
 from __future__ import annotations
 
+import ast
 from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
 
 from local.state import ROOT
-from shared.base import remembered, retrying
+from shared.base import bounds, remembered, retrying
 from shared.base.memo import FOREVER
 from shared.base.retrying import UNLIMITED, Retries
 
@@ -41,7 +44,18 @@ def retries_table() -> str:
     return "\n".join(rows)
 
 
-TABLES = {"remembered": remembered_table, "retries": retries_table}
+def bounds_table() -> str:
+    """How much is done, read and held at a time."""
+    rows = ["| Bound | Value | Of what, and why |", "|---|---|---|"]
+    body = ast.parse(Path(bounds.__file__).read_text()).body
+    for statement, reason in pairwise(body):
+        match statement, reason:
+            case ast.Assign(targets=[ast.Name(id=name)]), ast.Expr(value=ast.Constant(value=str(text))):
+                rows.append(f"| `{name}` | {_number(getattr(bounds, name))} | {' '.join(text.split())} |")
+    return "\n".join(rows)
+
+
+TABLES = {"remembered": remembered_table, "bounds": bounds_table, "retries": retries_table}
 
 
 def written(text: str) -> str:
@@ -57,6 +71,13 @@ def written(text: str) -> str:
 def main() -> None:
     """Write the document."""
     DOCUMENT.write_text(written(DOCUMENT.read_text()))
+
+
+def _number(value: int) -> str:
+    for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if value % size == 0 and value // size < 1024:
+            return f"{value // size} {unit}"
+    return f"{value:,}"
 
 
 def _span(span: timedelta) -> str:

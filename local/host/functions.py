@@ -38,7 +38,7 @@ class QueueTrigger:
 
 @dataclass(frozen=True, kw_only=True)
 class TimerTrigger:
-    """`schedule` is NCRONTAB or a time span, `%settings%` not yet replaced."""
+    """`schedule` is NCRONTAB, `%settings%` not yet replaced."""
 
     schedule: str
     run_on_startup: bool

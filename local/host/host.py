@@ -78,18 +78,9 @@ class Host:
                     self._queues.append(self._queue_listener(function, function.trigger, config, settings))
                 case TimerTrigger():
                     self._timers.append(self._timer_listener(function, function.trigger, settings))
-        router = Router(routes)
-        # No warning: it is all the same where functions look up the path in one table, whichever of them gets it.
-        for one, other in router.ambiguous():
-            _log.debug(
-                "Functions %s and %s match some of the same paths: the first, more specific one gets them here, "
-                "but deployed Functions may go by the alphabet",
-                one,
-                other,
-            )
         app = HttpApp(
             {function.name: function for function in functions},
-            router,
+            Router(routes),
             self._invoker,
             path_mode=options.path_mode,
             body_limit=_positive(settings, "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT") or BODY_LIMIT,

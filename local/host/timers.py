@@ -9,8 +9,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from datetime import UTC, datetime
 
 from azure.functions.meta import Datum
 
@@ -19,8 +18,6 @@ from local.host.invocation import InvocationFailed, Invoker
 from local.host.ncrontab import Schedule
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
-_MONITOR_FROM = timedelta(minutes=1)
-"""The platform keeps no status of timers that are due more often."""
 _LONGEST_SLEEP = 30.0
 """Seconds; bounds how late a timer is after the machine slept or its clock was set."""
 
@@ -56,7 +53,7 @@ class TimerListener:
         self._now = now
         self._sleep = sleep
         self._run_on_startup = function.trigger.run_on_startup
-        self._monitored = function.trigger.use_monitor and not _is_frequent(schedule, now())
+        self._monitored = function.trigger.use_monitor
         self._status = ScheduleStatus(_NEVER, schedule.next(now()), _NEVER)
         self._invocation: asyncio.Task[None] | None = None
 
@@ -88,7 +85,7 @@ class TimerListener:
     async def _invoke(self, *, past_due: bool) -> None:
         started = self._now()
         status = self._status if self._monitored else None
-        payload = timer_payload(status, adjusts_for_dst=self._schedule.adjusts_for_dst, past_due=past_due)
+        payload = timer_payload(status, past_due=past_due)
         self._invocation = asyncio.create_task(self._call(payload))
         await asyncio.shield(self._invocation)
         self._status = ScheduleStatus(started, self._schedule.next(started), started)
@@ -100,12 +97,12 @@ class TimerListener:
             return  # logged; the schedule goes on
 
 
-def timer_payload(status: ScheduleStatus | None, *, adjusts_for_dst: bool, past_due: bool) -> Datum:
+def timer_payload(status: ScheduleStatus | None, *, past_due: bool) -> Datum:
     """A timer's information as the host hands it to a worker; `status` is None for a timer that is not monitored."""
     return Datum(
         json.dumps(
             {
-                "Schedule": {"AdjustForDST": adjusts_for_dst},
+                "Schedule": {"AdjustForDST": True},
                 "ScheduleStatus": status
                 and {
                     "Last": status.last.isoformat(),
@@ -117,10 +114,3 @@ def timer_payload(status: ScheduleStatus | None, *, adjusts_for_dst: bool, past_
         ),
         "json",
     )
-
-
-def _is_frequent(schedule: Schedule, now: datetime) -> bool:
-    occurrences = [schedule.next(now)]
-    for _ in range(4):
-        occurrences.append(schedule.next(occurrences[-1]))
-    return any(later - earlier < _MONITOR_FROM for earlier, later in pairwise(occurrences))

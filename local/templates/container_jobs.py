@@ -14,9 +14,9 @@ from local.templates.meaning import before
 from local.templates.values import Finding, Resource, Value
 from shared.app.apis import QUEUE
 from shared.base.types import TASK_QUEUE_PATTERN
-from shared.queue.claims.polling import MOST_AT_ONCE
 from shared.queue.pools import endpoints as task_queues
 from shared.queue.pools.models import TaskQueueLoadResponse
+from shared.store.limits import MAX_MESSAGES
 
 JOB = "Microsoft.App/jobs"
 RULE = {"authMode": "apiKey", "method": "query", "keyParamName": "bewit"}
@@ -77,8 +77,8 @@ def _rule(rule: Mapping[str, Value], parallelism: int, environment: Mapping[str,
     if metadata["valueLocation"] not in TaskQueueLoadResponse.model_fields:
         yield f"the answer has no {metadata['valueLocation']}"
     capacity = int(environment.get("WORKER_CAPACITY") or 1)
-    if not 1 <= capacity <= MOST_AT_ONCE:
-        yield f"a worker works on 1 to {MOST_AT_ONCE} tasks at a time, not {capacity}"
+    if not 1 <= capacity <= MAX_MESSAGES:
+        yield f"a worker works on 1 to {MAX_MESSAGES} tasks at a time, not {capacity}"
     if metadata["targetValue"] != str(capacity * parallelism):
         yield f"targetValue has to be what an execution works on at a time, {capacity * parallelism}"
     if [each["triggerParameter"] for each in rule["auth"]] != ["apiKey"]:

@@ -17,6 +17,7 @@ import pydantic_core
 from pydantic import BaseModel, ValidationError
 
 from shared.api.endpoint import PARAMETERS, Endpoint
+from shared.base import bounds
 from shared.base.errors import (
     InputError,
     InputTooLarge,
@@ -159,19 +160,15 @@ def _matches(pattern: str, value: str) -> bool:
     return re.fullmatch(pattern.removeprefix("^").removesuffix("$"), value, re.DOTALL) is not None
 
 
-MOST = 1000
-"""Entries of a page, unless the caller asks for fewer."""
-OF_LOOKUPS = 200
-"""Entries of a page of what is read one by one, unless the caller says how many."""
 _LONGEST = 513
 """Characters of a start: a key has 512 at the most."""
 
 
-def limit_of(query: Mapping[str, str], default: int = MOST) -> int:
+def limit_of(query: Mapping[str, str], default: int = bounds.PAGE) -> int:
     """How many entries the page may hold: more than the most are capped silently, 0 is an empty page."""
     # Digits beyond any page are cut off before they are read, as a number may have very many.
     text = query.get("limit", str(default)).lstrip("0") or "0"
-    return min(int(text[:6]), MOST) if len(text) <= 6 else MOST
+    return min(int(text[:6]), bounds.PAGE) if len(text) <= 6 else bounds.PAGE
 
 
 def start_of(query: Mapping[str, str]) -> str:

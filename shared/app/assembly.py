@@ -49,6 +49,7 @@ def assemble(
         runtime=runtime,
         stores=stores,
         authenticator=Authenticator(parts.keyring, settings.root_url, runtime.now),
+        memory=parts.definitions.memory,
         heartbeat=parts.heartbeat,
         health=Health(
             parts.heartbeat,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from shared.auth.authenticate import Authenticator
 from shared.auth.services import AuthServices
 from shared.base.frozen import dataclass
+from shared.base.memory import Memory
 from shared.index.services import IndexServices
 from shared.overview.services import OverviewServices
 from shared.queue.services import QueueServices
@@ -18,3 +19,4 @@ class Services(QueueServices, AuthServices, IndexServices, OverviewServices):
     """All services of one process."""
 
     authenticator: Authenticator
+    memory: Memory

@@ -10,15 +10,13 @@ from datetime import datetime, timedelta
 from shared.auth.clients.rows import Client, ClientChanged, ClientRecord, ClientStore, Refusal
 from shared.auth.roles.expansion import Roles
 from shared.auth.roles.rows import RoleSnapshot, RoleStore
-from shared.base import remembered
+from shared.base import bounds, remembered
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
 from shared.base.vault import CannotOpen, Vault
 from shared.store.interface import StorageUnavailable
 
 USE_NOTED_EVERY = timedelta(hours=1)
-_READS_AT_ONCE = 16
-"""Clients that are read at a time: anyone can send names that do not exist."""
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +49,7 @@ class TableKeyring:
         self._snapshot: Memo[str, RoleSnapshot] = Memo(remembered.ROLES, now)
         self._noting: set[str] = set()
         self._note_refused = note_refused
-        self._reads = asyncio.Semaphore(_READS_AT_ONCE)
+        self._reads = asyncio.Semaphore(bounds.UNKNOWN_CLIENTS_AT_A_TIME)
 
     @property
     def static(self) -> Iterable[Client]:

@@ -14,11 +14,12 @@ from pydantic import Field, StringConstraints
 from shared.api.answer import Answer, redirection
 from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.scopes import satisfies
-from shared.api.validation import MOST, OF_LOOKUPS, limit_of, start_of, token_of
+from shared.api.validation import limit_of, start_of, token_of
 from shared.auth import hawk
 from shared.auth.authenticate import ANONYMOUS
 from shared.auth.clients.rows import ROOT_CLIENT_ID
 from shared.auth.roles.expansion import ExpansionTooLarge
+from shared.base import bounds
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import ApiError, InputError
 from shared.base.ids import digest_of
@@ -99,7 +100,7 @@ async def find_tasks_at_index(services: IndexServices, call: Call) -> Mapping[st
     """findTasksAtIndex: a token belongs to its list, and brings nothing of another one."""
     paths = list(dict.fromkeys(call.payload(ListTasksAtIndex).indexes))
     await call.authorise({"indexPaths": paths})
-    limit = _limit(call, OF_LOOKUPS)
+    limit = _limit(call, bounds.PAGE_OF_LOOKUPS)
     position, _, of = (start_of(call.query) or f"0~{_fingerprint(paths)}").partition("~")
     if not (position.isascii() and position.isdigit() and len(position) < 10):
         raise InputError("Invalid continuation token")
@@ -220,7 +221,7 @@ def _more(resume: str | None) -> dict[str, str]:
     return {} if resume is None else {"continuationToken": token_of(resume)}
 
 
-def _limit(call: Call, default: int = MOST) -> int:
+def _limit(call: Call, default: int = bounds.PAGE) -> int:
     limit = limit_of(call.query, default)
     if limit == 0:
         raise InputError("`limit` must be 1 at least")

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime
 
+from shared.base import bounds
 from shared.base.concurrency import together
 from shared.base.errors import InputError, ResourceNotFound
 from shared.base.frozen import dataclass
@@ -17,9 +18,6 @@ from shared.queue.tasks.definition import Definition
 from shared.store.expiring import Expiring
 
 log = logging.getLogger("taskcluster.index")
-
-AT_A_TIME = 64
-"""Paths that a call looks up at least, however few entries it asks for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,9 +55,9 @@ class Index:
         """The entries of those of the paths that have one, from a position in the list on.
 
         `paths` are all different. Each is read, so that not all of them are looked up in one call: as many as the page
-        may have entries, and AT_A_TIME at least. Raises ServiceUnavailable when too many lists are read.
+        may have entries, and 64 at least. Raises ServiceUnavailable when too many lists are read.
         """
-        end = min(start + max(limit, AT_A_TIME), len(paths))
+        end = min(start + max(limit, bounds.ROWS_AT_A_TIME), len(paths))
         entries = await self._lookups.each(self._entry, paths[start:end])
         found = [(start + index, entry) for index, entry in enumerate(entries) if entry is not None]
         if len(found) > limit:

@@ -18,7 +18,7 @@ from typing import Literal
 
 from shared.auth.clients.ending import EndingCredentials, RefusedCredentials
 from shared.auth.clients.rows import Refusal
-from shared.base import remembered
+from shared.base import bounds, remembered
 from shared.base.concurrency import in_waves
 from shared.base.dates import format_date
 from shared.base.frozen import dataclass
@@ -98,7 +98,6 @@ JOB_LATE = timedelta(hours=2)
 longer where much expires at once."""
 BACKLOG = 100
 """Events that wait for Service Bus without anything being wrong: sends fail now and then, and are retried."""
-WIDTH = 16
 
 _TIMED = (CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, GROUP_QUEUE)
 _HOUR = timedelta(hours=1)
@@ -173,11 +172,13 @@ class Health:
         ]
         looks += [partial(self._late, queue) for queue in _TIMED]
         looks += [partial(self._credentials, has_ended) for has_ended in (True, False)]
-        found = await in_waves(WIDTH, lambda look: look(), looks)
+        found = await in_waves(bounds.BACKGROUND, lambda look: look(), looks)
         return [finding for finding in found if finding is not None]
 
     async def _poisoned(self) -> Finding | None:
-        counts = await in_waves(WIDTH, lambda queue: self._queues.length(poison_queue(queue)), INTERNAL_QUEUES)
+        counts = await in_waves(
+            bounds.BACKGROUND, lambda queue: self._queues.length(poison_queue(queue)), INTERNAL_QUEUES
+        )
         queues = [queue for queue, count in zip(INTERNAL_QUEUES, counts, strict=True) if count]
         if not queues:
             return None

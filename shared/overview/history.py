@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from shared.auth.clients.ending import EndingCredentials, RefusedCredentials
+from shared.base import bounds
 from shared.base.concurrency import in_waves, together
 from shared.queue.pools.index import PoolSnapshots
 from shared.queue.pools.load import (
@@ -50,16 +51,10 @@ from shared.telemetry.instruments import (
 )
 from shared.telemetry.meter import Labels
 
-WIDTH = 16
-"""Task queues at a time."""
 FRESH = timedelta(seconds=10)
 """Gauges are not read again before that."""
-MOST = 500
-"""Task queues that one refresh reads: those that had tasks the last time, then the others in turn."""
 OF_POOLS = (PENDING, CLAIMED, OLDEST_PENDING, DESIRED_WORKERS, STALLED)
-"""The gauges that have a value for each task queue. They are of those that were read last, so at most MOST."""
-IN_TURN = 100
-"""Slots of each refresh reserved for rotating through idle task queues."""
+"""The gauges that have a value for each task queue. They are of those that were read last."""
 
 
 class Gauges:
@@ -105,21 +100,21 @@ class Gauges:
         return self._busy
 
     async def _pools(self) -> None:
-        chosen = dict.fromkeys(sorted(self._busy)[: MOST - IN_TURN])
+        chosen = dict.fromkeys(sorted(self._busy)[: bounds.SAMPLED_QUEUES - bounds.SAMPLED_IDLE_QUEUES])
 
         async def read(start: str | None) -> tuple[list[str], str | None]:
-            return await self._stores.pools.known(start, MOST - len(chosen))
+            return await self._stores.pools.known(start, bounds.SAMPLED_QUEUES - len(chosen))
 
         for start in dict.fromkeys((self._next, None)):  # on from there, then from the beginning
             pages = PageReader(read, start)
             async for pools in pages:
                 chosen |= dict.fromkeys(pools)
-                if len(chosen) >= MOST:
+                if len(chosen) >= bounds.SAMPLED_QUEUES:
                     break
             self._next = pages.resume
-            if len(chosen) >= MOST:
+            if len(chosen) >= bounds.SAMPLED_QUEUES:
                 break
-        await in_waves(WIDTH, self._pool, chosen)
+        await in_waves(bounds.BACKGROUND, self._pool, chosen)
         for gauge in OF_POOLS:
             for labels in self._meter.of(gauge):
                 if "/".join(labels) not in chosen:

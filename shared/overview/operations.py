@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from shared.base import bounds
 from shared.base.concurrency import both, in_waves, together
 from shared.base.dates import format_date
 from shared.base.errors import ResourceNotFound
@@ -22,14 +23,10 @@ from shared.queue.tasks.internal_messages import INTERNAL_QUEUES, MalformedMessa
 from shared.runtime import Runtime
 from shared.store.expiring import ExpiryStore
 from shared.store.interface import Message, Queues, ReceiptLost
+from shared.store.limits import MAX_MESSAGES
 
-MESSAGES_SHOWN = 32
-"""Azure shows no more messages of a queue without taking them."""
-_BATCH = 32
 _HELD = 120.0
 """Seconds for which a message is hidden while it is moved: a batch takes some seconds at the most."""
-_WIDTH = 16
-"""Messages moved or given back in parallel."""
 
 Report = Callable[[str], object]
 """Is told how far it is."""
@@ -57,7 +54,7 @@ def poison_queue(queue: str) -> str:
 async def queue_depths(queues: Queues) -> list[dict[str, Any]]:
     """How many messages each internal queue holds, hidden ones included, and how many it gave up."""
     names = [*INTERNAL_QUEUES, *map(poison_queue, INTERNAL_QUEUES)]
-    lengths = dict(zip(names, await in_waves(_WIDTH, queues.length, names), strict=True))
+    lengths = dict(zip(names, await in_waves(bounds.BACKGROUND, queues.length, names), strict=True))
     return [
         {"queue": queue, "messages": lengths[queue], "poison": lengths[poison_queue(queue)]}
         for queue in INTERNAL_QUEUES
@@ -66,7 +63,7 @@ async def queue_depths(queues: Queues) -> list[dict[str, Any]]:
 
 async def listed(queues: Queues, queue: str) -> list[dict[str, Any]]:
     """The first messages that a queue gave up."""
-    return [_shown(message) for message in await queues.peek(poison_queue(queue), count=MESSAGES_SHOWN)]
+    return [_shown(message) for message in await queues.peek(poison_queue(queue), count=MAX_MESSAGES)]
 
 
 async def redrive(
@@ -134,7 +131,7 @@ async def _move(
 
     try:
         while left > 0:
-            messages = await queues.get(poison_queue(queue), count=min(_BATCH, left), hidden_for=_HELD)
+            messages = await queues.get(poison_queue(queue), count=min(MAX_MESSAGES, left), hidden_for=_HELD)
             if not messages:
                 break
             left -= len(messages)
@@ -146,7 +143,7 @@ async def _move(
                 for message in messages
                 if message_id in (None, message.receipt.message_id) and message.inserted <= started
             ]
-            await in_waves(_WIDTH, attempt, chosen)
+            await in_waves(bounds.BACKGROUND, attempt, chosen)
             report(f"{there - left:,} of {there:,} messages done")
             if message_id is not None and chosen:
                 return Moved(done, 1 - done)
@@ -154,7 +151,7 @@ async def _move(
                 unseen = left
                 break
     finally:
-        await in_waves(_WIDTH, lambda message: _give_back(queues, queue, message), others.values())
+        await in_waves(bounds.BACKGROUND, lambda message: _give_back(queues, queue, message), others.values())
     return Moved(done, 0 if message_id is not None else len(others) + unseen)
 
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
+from shared.base import bounds
 from shared.store.wire import (
     REQUEST_ID,
     Answer,
@@ -29,8 +30,6 @@ from shared.store.wire import (
     may_pass,
 )
 
-CONNECTIONS = 100
-"""How many there are at most; a request waits for a free one, within its time."""
 _KEPT_SECONDS = 15.0
 """How long an idle one is used again: shorter than any front end or address translation keeps it."""
 _LONGEST_HEAD = 1 << 16
@@ -75,7 +74,7 @@ class Connections:
         patience: Patience,
         *,
         trust: Callable[[], ssl.SSLContext] = system_trust,
-        limit: int = CONNECTIONS,
+        limit: int = bounds.CONNECTIONS,
         kept_seconds: float = _KEPT_SECONDS,
     ) -> None:
         """`trust` is asked once, at the first connection with TLS: reading the roots takes a moment."""

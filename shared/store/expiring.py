@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+from shared.base import bounds
 from shared.base.concurrency import in_waves
 from shared.base.dates import format_date, parse_date
 from shared.base.frozen import dataclass
@@ -33,8 +34,6 @@ FIRST_RETRY = timedelta(seconds=FAILED_DELETION.first)
 LAST_RETRY = timedelta(seconds=FAILED_DELETION.longest)
 """The shortest and the longest delay of what cannot be deleted."""
 
-_READS = 16
-"""Buckets looked into side by side."""
 _CURSOR = "cursor"
 _HOUR = "hour"
 _FAILURES = "failures"
@@ -201,7 +200,7 @@ class ExpiryStore:
         async def is_there(hour: datetime) -> bool:
             return await self._tables.get(keys.EXPIRY, keys.hour(hour), key) is not None
 
-        return any(await in_waves(_READS, is_there, sorted(hours)))
+        return any(await in_waves(bounds.BACKGROUND, is_there, sorted(hours)))
 
     async def due(self, bucket: str) -> list[Expiring]:
         """The first things of a bucket, up to a page; none when it is empty."""

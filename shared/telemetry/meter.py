@@ -9,13 +9,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from shared.base import bounds
 from shared.telemetry.instruments import INSTRUMENTS, Instrument
 
 Labels = tuple[str, ...]
 """Values in the order of the instrument's labels."""
 
-MOST_SERIES = 2000
-"""Series of a counter or histogram in one process: there may be very many task queues."""
 OTHER = "(others)"
 """The value of every label of the series that takes the rest. No task queue can have this name."""
 
@@ -99,7 +98,7 @@ class Meter:
 
 def bounded(labels: Labels, known: Collection[Labels]) -> Labels:
     """The labels under which a counter or histogram counts: beyond `MOST_SERIES`, all others go to one series."""
-    return labels if labels in known or len(known) < MOST_SERIES else (OTHER,) * len(labels)
+    return labels if labels in known or len(known) < bounds.SERIES else (OTHER,) * len(labels)
 
 
 def _check(instrument: Instrument, kind: str, labels: Labels) -> None:

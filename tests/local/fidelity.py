@@ -240,7 +240,7 @@ class HostSide:
             payload = message_payload(message.content, "base64", binary=False)
         else:
             status = raw["status"] and ScheduleStatus(*map(datetime.fromisoformat, raw["status"]))
-            payload = timer_payload(status, adjusts_for_dst=raw["adjusts_for_dst"], past_due=raw["past_due"])
+            payload = timer_payload(status, past_due=raw["past_due"])
         try:
             await self._invoker.invoke(function, payload, metadata, TraceContext.following(TRACE))
         except InvocationFailed:

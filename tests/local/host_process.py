@@ -52,7 +52,7 @@ def running_host(
     environment = {
         "SampleStorage": azurite.connection_string,
         "SAMPLE_QUEUE": name,
-        "SAMPLE_SCHEDULE": "0 0 0 1 1 *",
+        "SAMPLE_SCHEDULE": "0 */60 * * * *",
         "SEEN_FILE": str(seen_file),
         **settings,
     }

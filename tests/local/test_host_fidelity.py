@@ -129,7 +129,7 @@ def timer(function: str, *, past_due: bool, status: tuple[str, str, str] | None,
     return {
         "function": function,
         "result": result,
-        "raw": {"status": status, "adjusts_for_dst": True, "past_due": past_due},
+        "raw": {"status": status, "past_due": past_due},
         "wire": {"payload": {"json": information}},
     }
 

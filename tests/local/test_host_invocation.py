@@ -14,7 +14,7 @@ from local.host.functions import IndexedFunction, TimerTrigger
 from local.host.invocation import InvocationFailed, Invoker
 from local.host.timers import timer_payload
 
-PAYLOAD = timer_payload(None, adjusts_for_dst=True, past_due=False)
+PAYLOAD = timer_payload(None, past_due=False)
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 

@@ -93,12 +93,6 @@ async def test_a_function_may_run_at_the_start_as_well(invoker: Invoker) -> None
     assert await Bench("0 */5 * * * *", invoker, run_on_startup=True).run() == ["06:00:30", "06:05:00", "06:10:00"]
 
 
-async def test_an_interval_counts_from_the_start_of_the_run_before(invoker: Invoker) -> None:
-    bench = Bench("00:04:00", invoker)
-    bench.took = timedelta(minutes=1)
-    assert await bench.run() == ["06:04:30", "06:08:30", "06:12:30"]
-
-
 async def test_a_function_that_fails_keeps_its_schedule(invoker: Invoker) -> None:
     bench = Bench("0 */5 * * * *", invoker)
     bench.failing = True
@@ -123,9 +117,8 @@ async def test_a_monitored_timer_knows_its_last_and_next_run(invoker: Invoker) -
     assert first.schedule == {"AdjustForDST": True}  # type: ignore[attr-defined]  # the same
 
 
-@pytest.mark.parametrize(("schedule", "monitor"), [("*/30 * * * * *", True), ("0 * * * * *", False)])
-async def test_a_frequent_or_unmonitored_timer_has_no_status(invoker: Invoker, schedule: str, monitor: bool) -> None:
-    bench = Bench(schedule, invoker, use_monitor=monitor)
+async def test_an_unmonitored_timer_has_no_status(invoker: Invoker) -> None:
+    bench = Bench("0 * * * * *", invoker, use_monitor=False)
     await bench.run()
     assert bench.fired
     assert all(timer.schedule_status == {} for _, timer in bench.fired)  # type: ignore[attr-defined]  # the same
@@ -147,5 +140,6 @@ async def test_a_stopped_listener_waits_for_its_function_but_not_for_ever(invoke
 
 @pytest.mark.large
 async def test_a_timer_ticks_on_the_real_clock(azurite: Azurite, tmp_path: Path) -> None:
-    with running_host(azurite, tmp_path, SAMPLE_SCHEDULE="* * * * * *") as host:
-        await asyncio.to_thread(wait_until, lambda: len(host.seen(function="tick", past_due=False)) >= 3, "three ticks")
+    soon = datetime.now(UTC) + timedelta(seconds=10)
+    with running_host(azurite, tmp_path, SAMPLE_SCHEDULE=f"{soon.second} * * * * *") as host:
+        await asyncio.to_thread(wait_until, lambda: len(host.seen(function="tick", past_due=False)) >= 2, "tick")

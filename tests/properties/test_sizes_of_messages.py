@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shared.base import bounds
 from shared.base.dates import format_date
 from shared.base.priority import PRIORITIES
 from shared.queue.artifacts import rules
 from shared.queue.events.pointers import to_json
 from shared.queue.events.rules import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent
-from shared.queue.tasks import resolution
 from shared.queue.tasks.internal_messages import (
     GROUP_QUEUE,
     INTERNAL_QUEUES,
@@ -112,7 +112,7 @@ async def test_every_message_of_the_longest_ids_fits() -> None:
     _fit(memory, handle.queue, "claim", "deadline", RESOLVED_QUEUE, GROUP_QUEUE)
 
 
-@pytest.mark.parametrize("edges", [resolution.PAGE - 1, resolution.PAGE, resolution.PAGE + 1])
+@pytest.mark.parametrize("edges", [bounds.EDGES_AT_A_TIME - 1, bounds.EDGES_AT_A_TIME, bounds.EDGES_AT_A_TIME + 1])
 def test_edges_that_wait_for_their_dependents_fit_into_a_message(edges: int) -> None:
     """A page of them goes by name, each with its ETag."""
     world = World(Simulation.scripted([]))
@@ -130,7 +130,10 @@ def test_edges_that_wait_for_their_dependents_fit_into_a_message(edges: int) -> 
 
     world.run(story())
     waiting = [body["waiting"] for body, _ in world.messages(RESOLVED_QUEUE) if "waiting" in body]
-    assert sorted(map(len, waiting), reverse=True) == [min(edges, resolution.PAGE), *[1] * (edges > resolution.PAGE)]
+    assert sorted(map(len, waiting), reverse=True) == [
+        min(edges, bounds.EDGES_AT_A_TIME),
+        *[1] * (edges > bounds.EDGES_AT_A_TIME),
+    ]
     _fit(world.memory, RESOLVED_QUEUE)
 
 

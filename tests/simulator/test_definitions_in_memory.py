@@ -15,17 +15,16 @@ import pytest
 
 from shared.app.assembly import assemble
 from shared.app.services import Services
+from shared.base import bounds
+from shared.base import memory as budgets
 from shared.base.concurrency import together
 from shared.base.ids import new_slugid
 from shared.base.jsontext import memory_of, write
-from shared.queue.claims import claiming
+from shared.base.memory import NoRoom
 from shared.queue.claims.rules import Worker
 from shared.queue.claims.work import Claim
-from shared.queue.groups import listing as pages
-from shared.queue.tasks import definitions
 from shared.queue.tasks.codec import MEMORY
 from shared.queue.tasks.definition import Definition, Json
-from shared.queue.tasks.definitions import NoRoom
 from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime
 from shared.store import keys
@@ -58,9 +57,8 @@ def memory(clock: VirtualClock) -> MemoryStorage:
 @pytest.fixture(autouse=True)
 def limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits that a few definitions reach."""
-    monkeypatch.setattr(definitions, "MOST_IN_USE", IN_USE)
-    for module in (pages, claiming):
-        monkeypatch.setattr(module, "MOST_IN_ANSWER", ANSWER)
+    monkeypatch.setattr(bounds, "IN_HAND", IN_USE)
+    monkeypatch.setattr(bounds, "DEFINITIONS_IN_ANSWER", ANSWER)
 
 
 def process(memory: MemoryStorage, clock: VirtualClock, **changes: object) -> Services:
@@ -128,7 +126,7 @@ async def test_one_that_is_larger_than_all_the_room_has_it_to_itself(
     memory: MemoryStorage, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task_ids = await created(memory, clock, 4)
-    monkeypatch.setattr(definitions, "MOST_IN_USE", SIZE // 2)
+    monkeypatch.setattr(bounds, "IN_HAND", SIZE // 2)
     services, in_memory = process(memory, clock, definition_cache_bytes=0), InMemory(monkeypatch)
     memory.gate = mixed
     await together(*map(services.lifecycle.definition, task_ids))
@@ -140,8 +138,8 @@ async def test_small_definitions_never_wait(memory: MemoryStorage, clock: Virtua
     (small,) = await created(memory, clock, 1, payload={})
     services = process(memory, clock)
     held = await services.lifecycle.known(large)
-    room = services.stores.tasks.definitions.share()._room
-    assert room.try_take(KEPT + IN_USE - room.taken)
+    budget = services.memory
+    assert budget.try_take(KEPT + IN_USE - budget.taken)
     assert (await services.lifecycle.definition(small))["payload"] == {}
     assert held.definition.task_id == large
 
@@ -151,26 +149,26 @@ async def test_call_that_gets_no_room_in_time_is_refused_and_leaves_nothing_take
 ) -> None:
     first, second = await created(memory, clock, 2)
     services = process(memory, clock, definition_cache_bytes=0)
-    room = services.stores.tasks.definitions.share()._room
+    budget = services.memory
     held = await services.lifecycle.known(first)
-    taken = room.taken
+    taken = budget.taken
     assert SIZE <= taken < 2 * SIZE
-    assert room.try_take(IN_USE - taken)
-    monkeypatch.setattr(definitions, "LONGEST_WAIT_FOR_ROOM", 0)
+    assert budget.try_take(IN_USE - taken)
+    monkeypatch.setattr(budgets, "LONGEST_WAIT_FOR_ROOM", 0)
     with pytest.raises(NoRoom):
         await services.lifecycle.known(second)
-    assert room.taken == IN_USE
-    monkeypatch.setattr(definitions, "LONGEST_WAIT_FOR_ROOM", 60)
+    assert budget.taken == IN_USE
+    monkeypatch.setattr(budgets, "LONGEST_WAIT_FOR_ROOM", 60)
     waiting = [asyncio.ensure_future(services.lifecycle.known(second)) for _ in range(2)]
     await asyncio.sleep(0)
     waiting[0].cancel()
     await asyncio.sleep(0)
-    room.free(IN_USE - taken)
+    budget.free(IN_USE - taken)
     got = await waiting[1]
     assert got.definition.task_id == second
     del held, waiting, got
     await asyncio.sleep(0)  # the loop has the task in hand until then
-    assert room.taken == 0
+    assert budget.taken == 0
 
 
 @pytest.fixture
@@ -186,19 +184,19 @@ def without_garbage_collector() -> Iterator[None]:
 async def test_failed_calls_leave_nothing_taken(memory: MemoryStorage, clock: VirtualClock) -> None:
     (task_id,) = await created(memory, clock, 1, payload={"noise": random.Random(7).randbytes(600_000).hex()})
     services = process(memory, clock, definition_cache_bytes=0)
-    room = services.stores.tasks.definitions.share()._room
+    budget = services.memory
     memory.gate = Fail(lambda call: call.kind is Kind.BLOB_READ, times=6)
     for _ in range(3):
         with pytest.raises(StorageUnavailable):
             await services.lifecycle.known(task_id)
         with pytest.raises(StorageUnavailable):
             await services.groups.list(task_id, start="", limit=10)
-    assert room.taken == 0
+    assert budget.taken == 0
     memory.gate = Fail(lambda call: call.kind is Kind.QUEUE_PUT)
     with pytest.raises(StorageUnavailable):
         await services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
     await asyncio.sleep(0)
-    assert room.taken == 0, "what a failed call has read is not kept by its error"
+    assert budget.taken == 0, "what a failed call has read is not kept by its error"
 
 
 Page = tuple[list[tuple[str, Json]], object]

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from shared.base import bounds
 from shared.queue.groups import rows as group_rows
 from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks import dependents
@@ -30,7 +31,7 @@ def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_rows, "EDGES_WITH_MEMBER", 2)
     monkeypatch.setattr(group_rows, "MOST_GUARDED", 1)
     monkeypatch.setattr(group_edges, "MAX_OPERATIONS", 2)
-    monkeypatch.setattr(group_edges, "_READS", 3)
+    monkeypatch.setattr(bounds, "ROWS_AT_A_TIME", 3)
     monkeypatch.setattr(group_edges, "_WORTHWHILE", 1)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from shared.base.bounds import BACKGROUND
 from shared.base.dates import format_date
-from shared.queue.expiry.groups import WIDTH
 from shared.queue.tasks.rules import Resolved
 from shared.store import keys
 from shared.store.interface import MAX_OPERATIONS, MAX_PAGE, Page, Row, Upsert, Value
@@ -169,7 +169,7 @@ def test_run_ends_in_time_and_others_have_their_turn(prepare: Prepare) -> None:
     """Each request takes a second, and a run has twenty: it ends then, and later runs go on where it has ended. Members
     that are begun come to their end, a hundred at a time: side by side, though one after the other here."""
     request = 0.05 if prepare is members_of_a_group else 1  # each of these costs two
-    most = (2 * MAX_OPERATIONS + WIDTH) * request if prepare is members_of_a_group else TO_CONCLUDE
+    most = (2 * MAX_OPERATIONS + BACKGROUND) * request if prepare is members_of_a_group else TO_CONCLUDE
     gate = Slow(request)
     world = open_world(gate)
     world.run(prepare(world))

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from shared.base import bounds
 from shared.base.dates import format_date
-from shared.queue.tasks import resolution
 from shared.queue.tasks.codec import pack_definition
 from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE, ResolvedMessage
 from shared.queue.tasks.rules import Resolved, State
@@ -84,7 +84,7 @@ def test_dead_edges_cost_a_bounded_number_of_looks(edges: int, place: str) -> No
         await world.drain(400)
 
     world.run(story())
-    pages = -(-edges // resolution.PAGE)
+    pages = -(-edges // bounds.EDGES_AT_A_TIME)
     assert len([message for message in handled.messages if message.waiting is None]) == pages
     assert len(handled.messages) <= 14 * pages
     assert _edges(world, A) == 0
@@ -107,7 +107,7 @@ def test_dependents_of_every_page_become_pending(inside: int, outside: int) -> N
         assert states == [State.PENDING] * count
 
     world.run(story())
-    pages = [max(0, -(-edges // resolution.PAGE) - 1) for edges in (inside, outside)]
+    pages = [max(0, -(-edges // bounds.EDGES_AT_A_TIME) - 1) for edges in (inside, outside)]
     assert len(handled.messages) == 1 + sum(pages), "each page leads to the next one of its place once"
 
 
@@ -307,7 +307,7 @@ def test_pages_that_fail_again_and_again_lead_to_the_next_one_once(
 ) -> None:
     """What one page cannot do for hours is tried again for that page alone, whose number of tries is no factor of the
     others'; the other dependents are free at once, and all of them in the end."""
-    monkeypatch.setattr(resolution, "PAGE", 5)
+    monkeypatch.setattr(bounds, "EDGES_AT_A_TIME", 5)
     hours, pages = 2, 6
     chosen: set[str] = set()
     gate = Fail(
@@ -319,9 +319,9 @@ def test_pages_that_fail_again_and_again_lead_to_the_next_one_once(
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP)
         group = {"taskGroupId": GROUP} if place == "in the group" else {}
-        made = [await world.create(dependencies=[A], **group) for _ in range(resolution.PAGE * pages)]
+        made = [await world.create(dependencies=[A], **group) for _ in range(bounds.EDGES_AT_A_TIME * pages)]
         await _complete(world, A)
-        chosen.update(sorted(made)[:: resolution.PAGE] if "dependent" in stuck else [GROUP])
+        chosen.update(sorted(made)[:: bounds.EDGES_AT_A_TIME] if "dependent" in stuck else [GROUP])
         gate.times = 1_000_000
         await world.drain(hours * 3600)
         free = [task_id for task_id in made if world.tasks()[task_id].state is State.PENDING]

@@ -10,8 +10,9 @@ from typing import Any, Literal
 import pytest
 
 from shared.app.assembly import assemble
+from shared.base.bounds import TASKS_AT_A_TIME
 from shared.queue.groups import jobs as group_jobs
-from shared.queue.groups.jobs import WIDTH, GroupJob
+from shared.queue.groups.jobs import GroupJob
 from shared.queue.groups.rows import active_values
 from shared.queue.tasks.internal_messages import GROUP_QUEUE
 from shared.queue.tasks.rules import Resolved, State
@@ -303,7 +304,7 @@ def test_job_that_runs_out_of_time_goes_on_as_of_its_call(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("kind", ["cancel", "priority"])
 @pytest.mark.parametrize("error", [StorageUnavailable, KeyError])
-@pytest.mark.parametrize("broken", [0, WIDTH + 7], ids=["the first", "the last"])
+@pytest.mark.parametrize("broken", [0, TASKS_AT_A_TIME + 7], ids=["the first", "the last"])
 def test_a_task_that_fails_keeps_no_other_from_its_change(
     broken: int, error: type[Exception], kind: Literal["cancel", "priority"]
 ) -> None:
@@ -326,7 +327,7 @@ def test_a_task_that_fails_keeps_no_other_from_its_change(
         ]
 
     async def story() -> None:
-        created = sorted([await world.create(taskGroupId=GROUP) for _ in range(WIDTH + 8)])
+        created = sorted([await world.create(taskGroupId=GROUP) for _ in range(TASKS_AT_A_TIME + 8)])
         victims.append(created[broken])
         with pytest.raises(error):
             await world.services.group_jobs.call(job)

@@ -11,9 +11,8 @@ from datetime import timedelta
 
 import pytest
 
+from shared.base import bounds
 from shared.base.dates import format_date
-from shared.overview import history as gauges
-from shared.queue.pools import index as pool_snapshots
 from shared.queue.pools.index import Counts, PoolIndex
 from shared.queue.tasks.effects import row_of
 from shared.queue.tasks.rules import State
@@ -87,7 +86,7 @@ def test_who_asks_after_a_write_sees_it_though_a_reading_is_under_way() -> None:
 
 def test_a_small_pool_is_read_each_time() -> None:
     world, readings = a_world()
-    world.run(fill(world, pool_snapshots.LARGE - 1))
+    world.run(fill(world, bounds.LARGE_POOL - 1))
     for _ in range(3):
         world.run(count(world))
     assert readings.of[keys.pool(POOL)] == 3
@@ -97,14 +96,14 @@ def test_a_large_pool_is_answered_from_a_copy_for_a_second() -> None:
     world, readings = a_world()
 
     async def script() -> None:
-        await fill(world, pool_snapshots.LARGE)
-        assert await count(world) == pool_snapshots.LARGE
+        await fill(world, bounds.LARGE_POOL)
+        assert await count(world) == bounds.LARGE_POOL
         await world.create()
         await world.clock.sleep(0.9)
-        assert await count(world) == pool_snapshots.LARGE
+        assert await count(world) == bounds.LARGE_POOL
         assert readings.of[keys.pool(POOL)] == 1
         await world.clock.sleep(0.2)
-        assert await count(world) == pool_snapshots.LARGE + 1
+        assert await count(world) == bounds.LARGE_POOL + 1
 
     world.run(script())
 
@@ -187,7 +186,7 @@ def test_a_reading_that_fails_fails_only_who_asked_for_it() -> None:
 
 
 def test_a_copy_that_nobody_may_be_given_any_more_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_snapshots, "LARGE", 0)
+    monkeypatch.setattr(bounds, "LARGE_POOL", 0)
     world, _ = a_world()
     kept = world.services.pool_views._snapshots
     world.run(*(world.services.pool_views.counts(f"p/w{number}") for number in range(50)))
@@ -200,10 +199,10 @@ def test_copy_of_a_large_pool_outlasts_readings_of_others() -> None:
     world, readings = a_world()
 
     async def script() -> None:
-        await fill(world, pool_snapshots.LARGE)
+        await fill(world, bounds.LARGE_POOL)
         await count(world)
         await world.services.pool_views.counts("p/w")
-        assert await count(world) == pool_snapshots.LARGE
+        assert await count(world) == bounds.LARGE_POOL
         assert readings.of[keys.pool(POOL)] == 1
 
     world.run(script())
@@ -242,8 +241,8 @@ def test_the_oldest_run_is_the_first_that_waits_and_is_not_over() -> None:
 def test_gauges_of_very_many_pools_are_read_in_turn_and_the_busy_ones_each_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gauges, "MOST", 10)
-    monkeypatch.setattr(gauges, "IN_TURN", 4)
+    monkeypatch.setattr(bounds, "SAMPLED_QUEUES", 10)
+    monkeypatch.setattr(bounds, "SAMPLED_IDLE_QUEUES", 4)
     world, readings = a_world()
     pools = [f"p/w{number:02}" for number in range(30)]
 

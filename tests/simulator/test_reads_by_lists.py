@@ -9,12 +9,10 @@ import pytest
 
 from local.state import ROOT
 from shared.api.endpoint import Endpoint
-from shared.api.validation import MOST, OF_LOOKUPS
 from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE
-from shared.auth.sign_in import openid
+from shared.base import bounds
 from shared.base.errors import ServiceUnavailable
 from shared.base.settings import Settings
-from shared.queue.groups import listing as pages
 from shared.store.counting import counting
 from tests.simulator.situations import A
 from tests.simulator.test_handlers_of_endpoints import called
@@ -105,7 +103,7 @@ def test_no_call_reads_more_than_stated(name: str) -> None:
 
     async def story() -> None:
         with counting() as operations:
-            await send(world, name, limit=str(MOST))
+            await send(world, name, limit=str(bounds.PAGE))
         assert 0 < operations.total <= most
 
     world.run(story())
@@ -118,7 +116,7 @@ def test_a_caller_who_does_not_say_how_many_looks_up_few(name: str) -> None:
     async def story() -> None:
         with counting() as operations:
             page = await send(world, name)
-        assert operations.total == OF_LOOKUPS
+        assert operations.total == bounds.PAGE_OF_LOOKUPS
         assert "continuationToken" in page
 
     world.run(story())
@@ -126,7 +124,7 @@ def test_a_caller_who_does_not_say_how_many_looks_up_few(name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["lookup", "page"])
 def test_calls_are_refused_when_as_many_wait_for_their_turn_as_may(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, {"lookup": "MOST_LOOKUPS", "page": "MOST_WAITING"}[kind], 0)
+    monkeypatch.setattr(bounds, {"lookup": "LISTS_OF_LOOKUPS", "page": "LISTS_WAITING"}[kind], 0)
     world = a_world()
     refused = set()
 
@@ -145,6 +143,6 @@ def test_calls_are_refused_when_as_many_wait_for_their_turn_as_may(kind: str, mo
 def test_lists_and_sign_ins_leave_room_for_other_calls() -> None:
     """With long polls, which end when three quarters of the places are taken."""
     places = Settings.model_fields["max_concurrent_calls"].default
-    lists = pages.AT_ONCE + pages.MOST_WAITING + pages.MOST_LOOKUPS
+    lists = bounds.LISTS_AT_A_TIME + bounds.LISTS_WAITING + bounds.LISTS_OF_LOOKUPS
     providers = 2  # of people and of workloads
-    assert lists + providers * openid.MOST_WAITING < places * 3 / 4
+    assert lists + providers * bounds.SIGN_INS_WAITING < places * 3 / 4

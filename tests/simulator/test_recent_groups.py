@@ -7,10 +7,11 @@ from datetime import timedelta
 import pytest
 
 from shared.app.services import Services
+from shared.base.bounds import PAGE_OF_READINGS
 from shared.base.errors import InputError, RequestConflict
 from shared.base.ids import new_slugid
 from shared.queue.groups.jobs import GroupJob
-from shared.queue.groups.recent import MOST, RecentGroup
+from shared.queue.groups.recent import RecentGroup
 from shared.store import keys
 from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import World
@@ -62,10 +63,10 @@ def test_a_group_with_one_task_is_told_from_others() -> None:
 
 def test_a_page_costs_a_bounded_number_of_requests() -> None:
     world = open_world()
-    for _ in range(MOST + 1):
+    for _ in range(PAGE_OF_READINGS + 1):
         world.run(world.create(None, taskGroupId=new_slugid()))
     ((page, start),) = world.run(world.services.recent_groups.page(start="", limit=1000))
-    assert len(page) == MOST
+    assert len(page) == PAGE_OF_READINGS
     assert start is not None
     assert world.run(world.services.recent_groups.page(start="", limit=0)) == [([], None)]
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from shared.base import bounds
 from shared.base.priority import PRIORITIES, Priority
 from shared.queue.tasks import reconciler
 from shared.queue.tasks.effects import row_of
@@ -94,8 +95,8 @@ def test_a_lost_message_behind_a_thousand_rows_is_restored() -> None:
 @pytest.mark.parametrize("position", [0, 9, 10, 29, 30, 55, 79, 80])
 def test_every_row_has_its_turn_in_bounded_work(position: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """80 rows, 10 a page, 3 pages a check: each time the oldest page and two more, so that four checks see all."""
-    monkeypatch.setattr(reconciler, "ROWS", 10)
-    monkeypatch.setattr(reconciler, "PAGES", 3)
+    monkeypatch.setattr(reconciler, "MAX_PAGE", 10)
+    monkeypatch.setattr(bounds, "RECONCILED_PAGES", 3)
     world = a_world()
 
     async def script() -> None:
@@ -205,7 +206,7 @@ def test_a_task_that_cannot_be_repaired_keeps_no_other_from_it(error: type[Excep
 
 def test_pools_on_every_page_of_the_directory_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     world = a_world()
-    monkeypatch.setattr(reconciler, "POOLS", 2)
+    monkeypatch.setattr(bounds, "RECONCILED_POOLS", 2)
 
     pools = [f"p/w{number}" for number in range(5)]
 

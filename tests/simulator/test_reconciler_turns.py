@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from shared.base import bounds
 from shared.base.dates import format_date
 from shared.base.priority import PRIORITIES
-from shared.queue.tasks import reconciler
 from shared.queue.tasks.messages import pending_queue
 from shared.queue.tasks.rules import Resolved
 from shared.store import keys
@@ -83,7 +83,7 @@ class Ending:
 @pytest.mark.parametrize("room", [30, None])
 def test_every_pool_has_its_turn_although_each_run_is_ended(room: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """After so many requests, or at one pool that it dies of."""
-    monkeypatch.setattr(reconciler, "POOLS", 8)
+    monkeypatch.setattr(bounds, "RECONCILED_POOLS", 8)
     ending = Ending()
     world = open_world(ending)
 
@@ -116,7 +116,7 @@ def test_every_pool_has_its_turn_although_each_run_is_ended(room: int | None, mo
 
 
 def test_run_ends_in_time_and_the_next_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconciler, "POOLS", 4)
+    monkeypatch.setattr(bounds, "RECONCILED_POOLS", 4)
     looked_at: list[str] = []
 
     async def slow(call: Call, phase: Phase) -> None:

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from shared.app.services import Services
+from shared.base.bounds import ROWS_AT_A_TIME
 from shared.base.errors import InputError, RequestConflict
 from shared.queue.groups.rows import EDGES_WITH_MEMBER
-from shared.queue.tasks.create import EDGES_AT_A_TIME
 from shared.store import keys
 from shared.store.counting import Kind
 from tests.simulator.situations import GROUP, A, B
@@ -66,7 +66,7 @@ def test_a_refused_call_with_many_dependencies_takes_them_back_some_at_a_time() 
     world.is_ordered = False
 
     async def story() -> list[str]:
-        required = [await world.create() for _ in range(4 * EDGES_AT_A_TIME)]
+        required = [await world.create() for _ in range(4 * ROWS_AT_A_TIME)]
         await world.create(A, payload={"another": "task"})
         with pytest.raises(RequestConflict):
             await world.create(A, dependencies=required)
@@ -74,4 +74,4 @@ def test_a_refused_call_with_many_dependencies_takes_them_back_some_at_a_time() 
 
     (required,) = world.run(story())
     assert not any(row.key == keys.dependent(A) for task_id in required for row in world.rows(keys.TASKS, task_id))
-    assert 1 < most <= EDGES_AT_A_TIME
+    assert 1 < most <= ROWS_AT_A_TIME

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from shared.base import bounds
 from shared.queue.claims import poll_urls as waiting_workers
 from shared.queue.claims.poll_urls import LIFE
 from shared.queue.claims.rules import Worker
@@ -119,7 +120,7 @@ def test_sets_of_urls_count_until_they_expire() -> None:
 
 
 def test_of_very_many_task_queues_those_with_the_most_workers_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting_workers, "MOST", 2)
+    monkeypatch.setattr(bounds, "SAMPLED_QUEUES", 2)
     world = World()
 
     async def script() -> None:

@@ -144,7 +144,7 @@ def test_a_wrong_kind_or_wrong_labels_are_a_defect() -> None:
 
 
 def test_series_of_one_name_are_bounded_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.telemetry.meter.MOST_SERIES", 3)
+    monkeypatch.setattr("shared.base.bounds.SERIES", 3)
     meter = Meter()
     for number in range(10):
         meter.add(COMPLETED, "p", f"w{number}")

@@ -4,6 +4,7 @@ import pytest
 
 from shared.auth.roles import expansion
 from shared.auth.roles.expansion import ExpansionTooLarge, Roles, Work
+from shared.base import bounds
 
 ROLES = Roles(
     {
@@ -158,7 +159,7 @@ def test_expansions_that_are_kept_are_bounded_together() -> None:
     for number in range(100):
         assert len(roles.expand([f"assume:r{number}"])) == 5001
     kept = sum(len(key) + len(value) for key, value in roles._expanded.items())
-    assert 100_000 < kept <= expansion._CACHED_SCOPES
+    assert 100_000 < kept <= bounds.EXPANDED_SCOPES
     first = roles.expand(["assume:r99"])
     assert roles.expand(["assume:r99"]) is first
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from functions.load import READ_AT_ONCE, WAITING_FOR_EACH, Bodies, Contents, Load
+from functions.load import Bodies, Contents, Load
+from shared.base.bounds import CALLS_WAITING_FOR_EACH, SMALL_BODY
 from shared.base.errors import ApiError, InputError, InsufficientScopes, MalformedPayload, ServiceUnavailable
+from shared.base.memory import Memory
 
 MEGABYTE = 1024 * 1024
 
@@ -168,10 +170,10 @@ async def test_a_call_that_is_cancelled_in_its_turn_passes_it_on() -> None:
 async def test_the_share_that_fills_the_room_pays_for_it() -> None:
     door = Door(Load(4, 10))
     await door.call(*[Arriving("a")] * 4, Arriving("b"))
-    await door.call(*[Arriving("a")] * (4 * WAITING_FOR_EACH))
-    assert (door.load.waiting, door.refused) == (4 * WAITING_FOR_EACH, ["a"])
+    await door.call(*[Arriving("a")] * (4 * CALLS_WAITING_FOR_EACH))
+    assert (door.load.waiting, door.refused) == (4 * CALLS_WAITING_FOR_EACH, ["a"])
     await door.call(Arriving("c"))
-    assert (door.load.waiting, door.refused) == (4 * WAITING_FOR_EACH, ["a", "a"])
+    assert (door.load.waiting, door.refused) == (4 * CALLS_WAITING_FOR_EACH, ["a", "a"])
     await door.end(3)
     assert sorted(map(str, door.admitted[4:7])) == ["a", "b", "c"]
 
@@ -180,8 +182,8 @@ async def test_a_flood_of_unknown_names_does_not_push_out_a_client_that_is_known
     """While storage is asked for names that do not exist, all room is theirs: who is known passes them."""
     door = Door(Load(4, 10))
     await door.call(*[Arriving("a")] * 4)
-    await door.call(*(Arriving(None, checks=asyncio.Event()) for _ in range(8 * WAITING_FOR_EACH)))
-    assert door.load.waiting == 4 * WAITING_FOR_EACH
+    await door.call(*(Arriving(None, checks=asyncio.Event()) for _ in range(8 * CALLS_WAITING_FOR_EACH)))
+    assert door.load.waiting == 4 * CALLS_WAITING_FOR_EACH
     await door.call(Arriving("b"))
     await door.end(1)
     assert door.admitted[4:] == ["b"]
@@ -280,68 +282,73 @@ def body_of(size: int) -> bytes:
     return json.dumps({"text": "x" * size}).encode()
 
 
-async def read(bodies: Bodies, body: bytes) -> Any:
-    async with bodies.parsed(body) as payload:
+def room(size: int = 100 * MEGABYTE) -> Memory:
+    return Memory(size, lambda: False)
+
+
+async def read(bodies: Bodies, body: bytes, memory: Memory | None = None) -> Any:
+    async with bodies.parsed(body, memory or room()) as payload:
         return payload
 
 
-@pytest.mark.parametrize("size", [10, READ_AT_ONCE, 5 * MEGABYTE])
+@pytest.mark.parametrize("size", [10, SMALL_BODY, 5 * MEGABYTE])
 async def test_body_is_read(size: int) -> None:
     assert await read(Bodies(), body_of(size)) == {"text": "x" * size}
 
 
-@pytest.mark.parametrize("size", [10, READ_AT_ONCE * 2])
+@pytest.mark.parametrize("size", [10, SMALL_BODY * 2])
 async def test_bad_bodies_leave_the_room_as_it_was(size: int) -> None:
-    bodies = Bodies(most_held=2 * size, most_waiting=size + 100)
+    bodies, memory = Bodies(most_waiting=size + 100), room(2 * size)
     for _ in range(10):
         with pytest.raises(MalformedPayload):
-            await read(bodies, body_of(size)[:-1])
+            await read(bodies, body_of(size)[:-1], memory)
         with pytest.raises(InputError):
-            await read(bodies, b"[" * (size + 200))
-    assert await read(bodies, body_of(size)) == {"text": "x" * size}
+            await read(bodies, b"[" * (size + 200), memory)
+    assert memory.taken == 0
+    assert await read(bodies, body_of(size), memory) == {"text": "x" * size}
 
 
 async def test_large_bodies_beside_one_another_fill_the_room_and_the_next_waits() -> None:
-    bodies = Bodies(most_held=3 * MEGABYTE, most_waiting=100 * MEGABYTE)
+    bodies, memory = Bodies(most_waiting=100 * MEGABYTE), room(3 * MEGABYTE)
     async with AsyncExitStack() as held:
         for _ in range(2):
-            await held.enter_async_context(bodies.parsed(body_of(MEGABYTE)))
-        waiting = [asyncio.create_task(read(bodies, body_of(MEGABYTE))) for _ in range(10)]
+            await held.enter_async_context(bodies.parsed(body_of(MEGABYTE), memory))
+        waiting = [asyncio.create_task(read(bodies, body_of(MEGABYTE), memory)) for _ in range(10)]
         done, _ = await asyncio.wait(waiting, timeout=0.2)
         assert not done
     assert len(await asyncio.gather(*waiting)) == 10
 
 
 async def test_body_larger_than_all_the_room_has_it_to_itself() -> None:
-    bodies = Bodies(most_held=MEGABYTE, most_waiting=100 * MEGABYTE)
+    bodies, memory = Bodies(most_waiting=100 * MEGABYTE), room(MEGABYTE)
     async with AsyncExitStack() as held:
-        await held.enter_async_context(bodies.parsed(body_of(2 * MEGABYTE)))
-        waiting = asyncio.create_task(read(bodies, body_of(MEGABYTE)))
+        await held.enter_async_context(bodies.parsed(body_of(2 * MEGABYTE), memory))
+        waiting = asyncio.create_task(read(bodies, body_of(MEGABYTE), memory))
         done, _ = await asyncio.wait([waiting], timeout=0.2)
         assert not done
     await waiting
 
 
 async def test_large_body_is_refused_when_too_much_waits_and_small_ones_go_on() -> None:
-    bodies = Bodies(most_held=MEGABYTE, most_waiting=3 * MEGABYTE)
+    bodies, memory = Bodies(most_waiting=3 * MEGABYTE), room(MEGABYTE)
     async with AsyncExitStack() as held:
-        await held.enter_async_context(bodies.parsed(body_of(2 * MEGABYTE)))
-        waiting = [asyncio.create_task(read(bodies, body_of(MEGABYTE))) for _ in range(2)]
+        await held.enter_async_context(bodies.parsed(body_of(2 * MEGABYTE), memory))
+        waiting = [asyncio.create_task(read(bodies, body_of(MEGABYTE), memory)) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(ServiceUnavailable):
-            await read(bodies, body_of(MEGABYTE))
-        assert await read(bodies, b'{"a": 1}') == {"a": 1}
+            await read(bodies, body_of(MEGABYTE), memory)
+        assert await read(bodies, b'{"a": 1}', memory) == {"a": 1}
     assert len(await asyncio.gather(*waiting)) == 2
 
 
 async def test_call_that_is_cancelled_while_it_waits_takes_no_room() -> None:
-    bodies = Bodies(most_held=MEGABYTE, most_waiting=2 * MEGABYTE)
+    bodies, memory = Bodies(most_waiting=2 * MEGABYTE), room(MEGABYTE)
     async with AsyncExitStack() as held:
-        await held.enter_async_context(bodies.parsed(body_of(2 * MEGABYTE)))
+        await held.enter_async_context(bodies.parsed(body_of(2 * MEGABYTE), memory))
         for _ in range(4):
-            waiting = asyncio.create_task(read(bodies, body_of(MEGABYTE)))
+            waiting = asyncio.create_task(read(bodies, body_of(MEGABYTE), memory))
             await asyncio.sleep(0.01)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-    assert await read(bodies, body_of(MEGABYTE))
+    assert await read(bodies, body_of(MEGABYTE), memory)

@@ -6,24 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.api.validation import MOST, limit_of, start_of, token_of
+from shared.api.validation import limit_of, start_of, token_of
+from shared.base.bounds import PAGE
 from shared.base.errors import InputError
 
 
 @pytest.mark.parametrize(
-    ("limit", "entries"), [("0", 0), ("000", 0), ("1", 1), ("0007", 7), ("1000", 1000), ("1001", MOST), ("9" * 9, MOST)]
+    ("limit", "entries"), [("0", 0), ("000", 0), ("1", 1), ("0007", 7), ("1000", 1000), ("1001", PAGE), ("9" * 9, PAGE)]
 )
 def test_limits_are_capped_silently(limit: str, entries: int) -> None:
     assert limit_of({"limit": limit}) == entries
 
 
 def test_a_limit_of_very_many_digits() -> None:
-    assert limit_of({"limit": "9" * 100_000}) == MOST
+    assert limit_of({"limit": "9" * 100_000}) == PAGE
     assert limit_of({"limit": "0" * 100_000}) == 0
 
 
 def test_without_options() -> None:
-    assert limit_of({}) == MOST
+    assert limit_of({}) == PAGE
     assert start_of({}) == ""
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.queue.claims.poll_urls import LONGEST_ANSWER, MOST_MESSAGES, MalformedAnswer, parse_poll_answer
+from shared.queue.claims.poll_urls import LONGEST_ANSWER, MalformedAnswer, parse_poll_answer
+from shared.store.limits import MAX_MESSAGES
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ID = "12345678-1234-1234-1234-123456789abc"
@@ -62,8 +63,8 @@ def test_several_in_their_order_and_each_once() -> None:
 
 
 def test_no_more_messages_than_azure_returns_are_read() -> None:
-    listed = [message(MessageId=f"{number:08d}-1234-1234-1234-123456789abc") for number in range(MOST_MESSAGES + 1)]
-    assert len(parse_poll_answer(answer(*listed), NOW)) == MOST_MESSAGES
+    listed = [message(MessageId=f"{number:08d}-1234-1234-1234-123456789abc") for number in range(MAX_MESSAGES + 1)]
+    assert len(parse_poll_answer(answer(*listed), NOW)) == MAX_MESSAGES
 
 
 @pytest.mark.parametrize(

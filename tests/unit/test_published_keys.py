@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 from jwt import PyJWK
 
-from shared.auth.sign_in.openid import FAILURE_RESTS, KEYS_LAST, KEYS_REST, MOST_WAITING, PublishedKeys, fetch
+from shared.auth.sign_in.openid import FAILURE_RESTS, KEYS_LAST, KEYS_REST, PublishedKeys, fetch
+from shared.base.bounds import SIGN_INS_WAITING
 from shared.base.errors import AuthenticationFailed, ServiceUnavailable
 from tests.unit.test_openid import ISSUER, NONCE, OTHER_RSA, Issuer, published, token
 
@@ -89,13 +90,13 @@ async def test_a_known_key_is_found_while_made_up_ones_wait_for_a_silent_provide
     strangers = [asyncio.create_task(found(keys, f"made up {number}")) for number in range(100)]
     await turns_of_the_loop()
     waiting = [each for each in strangers if not each.done()]
-    assert len(waiting) == MOST_WAITING, "the others have their answer at once"
+    assert len(waiting) == SIGN_INS_WAITING, "the others have their answer at once"
     assert await asyncio.wait_for(found(keys, "rsa"), 10) == "rsa"
     issuer.is_away = True
     issuer.goes_on.set()
     answers = await asyncio.gather(*strangers)
-    assert sum("cannot be read" in answer for answer in answers) == MOST_WAITING
-    assert sum("too many" in answer for answer in answers) == 100 - MOST_WAITING
+    assert sum("cannot be read" in answer for answer in answers) == SIGN_INS_WAITING
+    assert sum("too many" in answer for answer in answers) == 100 - SIGN_INS_WAITING
 
 
 async def test_all_who_wait_share_one_reading_and_its_failure_is_remembered() -> None:
@@ -103,7 +104,7 @@ async def test_all_who_wait_share_one_reading_and_its_failure_is_remembered() ->
     issuer.is_away = True
     issuer.goes_on.set()
     keys = issuer.published_keys()
-    answers = await asyncio.gather(*(found(keys, "rsa") for _ in range(MOST_WAITING)))
+    answers = await asyncio.gather(*(found(keys, "rsa") for _ in range(SIGN_INS_WAITING)))
     assert all("cannot be read" in answer for answer in answers)
     assert issuer.tries == 1
     issuer.is_away = False

@@ -22,6 +22,7 @@ from shared.auth.clients.rows import (
 )
 from shared.auth.keyring import TableKeyring
 from shared.auth.roles.expansion import ExpansionTooLarge
+from shared.base import bounds
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass
@@ -31,8 +32,6 @@ from shared.store.expiring import ExpiryStore
 
 REPEATABLE = timedelta(minutes=15)
 """How long after its creation an equal createClient counts as a repeat of the same call."""
-PAGE_TEXT = 4_000_000
-"""Characters of scopes after which a page ends early."""
 ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
 """What static clients have for the times that are not recorded for them."""
 NEVER = datetime(3000, 1, 1, tzinfo=UTC)
@@ -99,7 +98,7 @@ class ClientAccounts:
         found: list[dict[str, Any]] = []
         text = 0
         for key in sorted(keys):
-            if len(found) == limit or text > PAGE_TEXT:
+            if len(found) == limit or text > bounds.PAGE_OF_SCOPES:
                 return found, key
             found.append(await self._described(keys[key]))
             text += sum(map(len, found[-1]["expandedScopes"])) + sum(map(len, found[-1]["scopes"]))

@@ -10,20 +10,18 @@ from typing import Any, TypeVar
 
 from shared.api.scopes import ScopeSet
 from shared.auth.audit import Entry, note
-from shared.auth.clients.accounts import PAGE_TEXT, Authorise, refuse_double_stars
+from shared.auth.clients.accounts import Authorise, refuse_double_stars
 from shared.auth.keyring import TableKeyring
 from shared.auth.roles import rules as role_rules
 from shared.auth.roles.expansion import ASSUME, ExpansionTooLarge
 from shared.auth.roles.rows import RoleRecord, RolesChanged, RoleSnapshot, RoleStore
 from shared.auth.roles.rules import RolesRefused
+from shared.base import bounds
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass
 from shared.base.retrying import LOST_RACE_FOR_ROLES
 from shared.runtime import Runtime, attempts
-
-ALL_TEXT = 4 * PAGE_TEXT
-"""Characters of scopes in a listing without pages."""
 
 Answer = TypeVar("Answer")
 
@@ -53,13 +51,13 @@ class RoleAccounts:
 
     async def all(self) -> list[dict[str, Any]]:
         """Every role, by id. Raises InputError where they are too much for one answer."""
-        found, resume = await self.page("", None, text=ALL_TEXT)
+        found, resume = await self.page("", None, text=bounds.SCOPES_WITHOUT_PAGES)
         if resume is not None:
             raise InputError("the roles are too many for one answer: list them with listRoles2 and a limit")
         return found
 
     async def page(
-        self, start: str, limit: int | None, *, text: int = PAGE_TEXT
+        self, start: str, limit: int | None, *, text: int = bounds.PAGE_OF_SCOPES
     ) -> tuple[list[dict[str, Any]], str | None]:
         """Roles in the order of their ids, from one on, and the id with which the next page starts.
 

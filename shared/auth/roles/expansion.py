@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from shared.api.scopes import ScopeSet
+from shared.base import bounds
 from shared.base.errors import ServiceError
 from shared.base.frozen import dataclass
 
@@ -21,8 +22,6 @@ MAX_TEXT = 2_000_000
 """The most characters that those scopes may have together."""
 MAX_PASSED = 10 * MAX_STEPS
 """The most roles with a star that one expansion may look at in vain: that costs less."""
-_CACHED_SCOPES = 200_000
-"""The scopes of all expansions that a snapshot keeps."""
 
 
 class ExpansionTooLarge(ServiceError):
@@ -129,7 +128,7 @@ class Roles:
     def _keep(self, key: frozenset[str], expanded: ScopeSet) -> None:
         self._expanded[key] = expanded
         self._kept += len(key) + len(expanded)
-        while self._kept > _CACHED_SCOPES:
+        while self._kept > bounds.EXPANDED_SCOPES:
             dropped, value = self._expanded.popitem(last=False)
             self._kept -= len(dropped) + len(value)
 

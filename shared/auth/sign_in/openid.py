@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from shared.base import bounds
 from shared.base.errors import AuthenticationFailed, ServiceUnavailable
 from shared.base.frozen import dataclass
 from shared.base.ids import digest_of
@@ -40,8 +41,6 @@ KEYS_REST = timedelta(seconds=30)
 """How soon they may be read again because of a token with an unknown key, which anybody can make up."""
 FAILURE_RESTS = timedelta(seconds=5)
 """How long a failed reading of them answers all who would read them."""
-MOST_WAITING = 8
-"""Sign-ins that wait for a provider's keys at a time. Each of them is one of the calls that a process works on."""
 AGAIN_WITHIN = timedelta(minutes=1)
 """How long after its first exchange an ID token of a person may be exchanged again: the answer may have been lost."""
 EVERYBODY = "*"
@@ -49,7 +48,6 @@ EVERYBODY = "*"
 _FETCH_SECONDS = 5.0
 _LATEST = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 """Seconds of the latest time at which a token ends for us."""
-_MOST_BYTES = 1024 * 1024
 _CLAIMS = ("groups", "roles")
 _SUBJECT = re.compile(r"[\x21-\x29\x2b-\x7e]{1,500}")
 """Characters that scopes may have, but for the asterisk and the space."""
@@ -239,7 +237,7 @@ class PublishedKeys:
             if self._failed is not None and self._monotonic() - self._failed[0] < FAILURE_RESTS.total_seconds():
                 raise ServiceUnavailable(self._failed[1])
             self._reading = asyncio.create_task(self._refresh())
-        if self._waiting >= MOST_WAITING:
+        if self._waiting >= bounds.SIGN_INS_WAITING:
             raise ServiceUnavailable(f"too many sign-ins wait for the keys of {self._issuer}; send the call again")
         self._waiting += 1
         try:
@@ -281,8 +279,8 @@ async def fetch(url: str) -> bytes:
         ):
             async for part in response.content.iter_any():
                 content += part
-                if len(content) > _MOST_BYTES:
-                    raise ValueError(f"{url} has more than {_MOST_BYTES} bytes")
+                if len(content) > bounds.KEYS_OF_A_PROVIDER:
+                    raise ValueError(f"{url} has more than {bounds.KEYS_OF_A_PROVIDER} bytes")
     except aiohttp.ClientError as error:
         raise ConnectionError(repr(error)) from error
     return bytes(content)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from shared.base import bounds
 from shared.base.concurrency import in_waves
 from shared.base.errors import RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.queue.artifacts.rows import ArtifactStore, Stored, Waiting
@@ -36,8 +37,6 @@ from shared.store.interface import BlobMissing, BlobProperties, Storage
 
 BLOCK = "artifact"
 """Id of the block that a bare PUT brings, before base64."""
-WIDTH = 16
-"""Commits in parallel."""
 
 
 class Uploads:
@@ -56,9 +55,9 @@ class Uploads:
 
     async def commit(self, task_id: str, uploads: Sequence[Waiting]) -> None:
         """Commits uploads of a task; one that has not come waits for the expiry job. Raises StorageUnavailable."""
-        came = await in_waves(WIDTH, self._has_come, uploads)
+        came = await in_waves(bounds.BACKGROUND, self._has_come, uploads)
         committed = [upload for upload, is_there in zip(uploads, came, strict=True) if is_there]
-        await in_waves(WIDTH, self._wait_on, [upload for upload in uploads if upload not in committed])
+        await in_waves(bounds.BACKGROUND, self._wait_on, [upload for upload in uploads if upload not in committed])
         for upload in await self._artifacts.committed(task_id, committed):
             stored = await self._artifacts.get(task_id, upload.run_id, upload.name)
             if stored is None or stored.artifact.version != upload.version:
@@ -189,7 +188,7 @@ class Uploads:
         for container in (keys.PRIVATE, keys.PUBLIC):
             delete = partial(self._blobs.delete, container)
             while paths := await self._blobs.list_paths(container, keys.paths(task_id)):
-                await in_waves(WIDTH, delete, paths)
+                await in_waves(bounds.BACKGROUND, delete, paths)
 
     async def _is_gone(self, stored: Stored) -> bool:
         """Whether the artifact was deleted, or its content comes another way by now."""

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from shared.base import bounds
 from shared.base.concurrency import both, in_waves, together
 from shared.base.errors import ResourceNotFound, ServiceUnavailable
 from shared.base.retrying import UNCLAIMED_MESSAGE
@@ -16,7 +17,7 @@ from shared.queue.claims.handing_out import HandingOut, Prepared, note_defect
 from shared.queue.claims.rules import NotClaimed, Verdict, Worker
 from shared.queue.pools.worker_rows import WorkerRecord
 from shared.queue.pools.workers import WorkRequest
-from shared.queue.tasks.definitions import MOST_IN_ANSWER, Share
+from shared.queue.tasks.definitions import Share
 from shared.queue.tasks.effects import Decision, NoDecision, PutClaim, PutPending, TakeLease
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.messages import PendingMessage
@@ -76,7 +77,7 @@ class Claiming:
         when that is why nothing was claimed; a defect is logged and counted.
         """
         unavailable: list[Exception] = []
-        share = self._stores.tasks.definitions.share(MOST_IN_ANSWER)
+        share = self._stores.tasks.definitions.share(bounds.DEFINITIONS_IN_ANSWER)
 
         async def attempt(message: PendingMessage) -> Prepared | None:
             at = _Attempt(

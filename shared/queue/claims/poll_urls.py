@@ -21,7 +21,7 @@ from xml.etree.ElementTree import Element, ParseError
 
 from defusedxml.ElementTree import fromstring  # type: ignore[import-untyped]  # it has no type hints
 
-from shared.base import remembered
+from shared.base import bounds, remembered
 from shared.base.concurrency import together
 from shared.base.errors import ServiceError
 from shared.base.frozen import dataclass
@@ -32,12 +32,11 @@ from shared.queue.pools.rows import PoolStore
 from shared.queue.tasks.messages import pending_queue
 from shared.runtime import Runtime
 from shared.store.interface import Access, Message, Receipt
+from shared.store.limits import MAX_MESSAGES
 from shared.telemetry.instruments import WAITING_WORKERS
 
 LONGEST_ANSWER = 256 * 1024
 """Characters: 32 messages take a quarter of it."""
-MOST_MESSAGES = 32
-"""Messages that one answer may hold."""
 
 _ID = re.compile(r"[0-9A-Fa-f-]{36}")
 _RECEIPT = re.compile(r"[\x21-\x7e]{1,512}")
@@ -61,7 +60,7 @@ def parse_poll_answer(text: str, now: datetime) -> list[Message]:
         raise MalformedAnswer("not XML, or with a document type") from error
     if root.tag != "QueueMessagesList":
         raise MalformedAnswer("not a QueueMessagesList")
-    found = [message for element in root.findall("QueueMessage")[:MOST_MESSAGES] if (message := _message(element, now))]
+    found = [message for element in root.findall("QueueMessage")[:MAX_MESSAGES] if (message := _message(element, now))]
     return list({message.receipt.message_id: message for message in found}.values())
 
 
@@ -102,8 +101,6 @@ class PollUrl:
 
 LIFE = timedelta(minutes=30)
 """Of the URLs. Who has one may poll until then, also after its worker was quarantined."""
-_COUNTED = 10_000
-"""Sets of URLs of a task queue that are counted."""
 
 
 class PollUrls:
@@ -153,7 +150,7 @@ class PollUrls:
         ], expires
 
     def _note(self, task_queue_id: str, expires: datetime) -> None:
-        given = self._given.get(task_queue_id) or deque(maxlen=_COUNTED)
+        given = self._given.get(task_queue_id) or deque(maxlen=bounds.COUNTED_URLS)
         given.append(expires)
         self._given[task_queue_id] = given
 
@@ -217,8 +214,6 @@ Way = Literal["claimWork", "pollTaskUrls"]
 """How a worker waits: in a call, or by polling with URLs that it was given."""
 
 REPORT_SECONDS = 60.0
-MOST = 500
-"""Task queues that are reported for each way: those with the most waiting workers."""
 
 
 class WaitingWorkers:
@@ -243,7 +238,7 @@ class WaitingWorkers:
     def report(self) -> None:
         """Sets the gauge of this process. A task queue in which no one waits any more is reported once more, with 0."""
         for way, count in self._ways.items():
-            waiting = dict(count().most_common(MOST))
+            waiting = dict(count().most_common(bounds.SAMPLED_QUEUES))
             for labels, before in self._meter.of(WAITING_WORKERS).items():
                 if labels[2] != way or "/".join(labels[:2]) in waiting:
                     continue

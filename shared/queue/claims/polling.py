@@ -15,7 +15,7 @@ from dataclasses import field
 from datetime import timedelta
 from typing import Any
 
-from shared.base import remembered
+from shared.base import bounds, remembered
 from shared.base.concurrency import together
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
@@ -24,9 +24,7 @@ from shared.base.protocol import HIDDEN_WHILE_CLAIMING
 from shared.queue.pools.rows import PoolStore
 from shared.queue.tasks.messages import Messages, PendingMessage
 from shared.runtime import Runtime
-
-ROWS = 100
-"""The oldest pending runs of a pool that are looked at."""
+from shared.store.limits import MAX_MESSAGES
 
 
 class Starvation:
@@ -51,13 +49,11 @@ class Starvation:
         return [*starving, *(band for band in bands if band not in starving)]
 
     async def _read(self, task_queue_id: str) -> list[Priority]:
-        rows, _ = await self._pools.pending(task_queue_id, ROWS)
+        rows, _ = await self._pools.pending(task_queue_id, bounds.STARVATION_ROWS)
         now = self._now()
         return list(dict.fromkeys(row.priority for row in rows if now - row.scheduled > self._starves_after))
 
 
-MOST_AT_ONCE = 32
-"""Messages that one Get may take."""
 BUSY_INTERVAL = 1.0
 """Seconds between two looks at a pool that had work lately. A task of another process waits for the next look."""
 IDLE_AFTER = 30.0
@@ -236,7 +232,7 @@ class Poller:
         """
         found = 0
         for band in await self._starvation.order(task_queue_id, await self._stores.queues.bands(task_queue_id)):
-            while wanted := min(sum(waiter.lacks for waiter in pool.new), MOST_AT_ONCE):
+            while wanted := min(sum(waiter.lacks for waiter in pool.new), MAX_MESSAGES):
                 messages = await self._get(task_queue_id, band, wanted)
                 found += len(messages)
                 await self._hand_out(pool, messages)
@@ -302,7 +298,7 @@ class Poller:
         for band in await self._stores.queues.bands(task_queue_id):
             if visible >= most:
                 break
-            visible += await self._messages.visible(task_queue_id, band, min(most - visible, MOST_AT_ONCE))
+            visible += await self._messages.visible(task_queue_id, band, min(most - visible, MAX_MESSAGES))
         return visible
 
     async def _pause(self, pool: _Pool) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from azure.servicebus.aio import ServiceBusSender
 from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
 
+from shared.base import bounds
 from shared.queue.events.failures import Breaker
 from shared.queue.events.link import Link
 from shared.queue.events.messages import EventMessage
@@ -32,8 +33,6 @@ IDLE_SECONDS = 200.0
 REOPEN_SECONDS = 150.0
 """A connection that was idle for longer is replaced in the background, so that no call finds it too old."""
 
-MAX_BATCH = 500
-"""Messages in one send at most; their size is bounded by the link as well."""
 
 _logger = logging.getLogger(__name__)
 
@@ -138,7 +137,7 @@ class Channel:
 
     def _take(self) -> list[_Item]:
         batch: list[_Item] = []
-        while self._waiting and len(batch) < MAX_BATCH:
+        while self._waiting and len(batch) < bounds.EVENTS_OF_A_SEND:
             item = self._waiting.popleft()
             if not item.done.done():
                 batch.append(item)

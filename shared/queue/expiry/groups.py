@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from shared.base import bounds
 from shared.base.concurrency import in_waves
 from shared.base.dates import parse_date
 from shared.base.protocol import LATE_TIMERS, ROWS_COMPLETE_AFTER
@@ -26,9 +27,6 @@ from shared.store import keys
 from shared.store.expiring import Expiring, ExpiryStore, is_over
 from shared.store.interface import MAX_OPERATIONS, Row, Storage
 from shared.store.partitions import OutOfTime, delete_together, delete_unchanged, rows_of, sweep
-
-WIDTH = 16
-"""Tasks deleted in parallel, of all groups."""
 
 
 @dataclass
@@ -79,7 +77,7 @@ class MemberExpiry:
         self._unsent_events = unsent_events
         self._failures = failures
         self._now = stores.runtime.now
-        self._turns = asyncio.Semaphore(WIDTH)
+        self._turns = asyncio.Semaphore(bounds.BACKGROUND)
 
     async def task(self, expiring: Expiring, until: datetime) -> datetime | None:
         """A task that has a row of its own. Returns when to look again, None if never. Raises OutOfTime."""
@@ -141,8 +139,8 @@ class MemberExpiry:
                 except Exception as error:
                     batch.failed[member.key] = error
 
-        await in_waves(WIDTH, delete, members)
-        if len(batch.failed) >= WIDTH and len(batch.failed) + len(batch.unbegun) == len(members):
+        await in_waves(bounds.BACKGROUND, delete, members)
+        if len(batch.failed) >= bounds.BACKGROUND and len(batch.failed) + len(batch.unbegun) == len(members):
             raise next(iter(batch.failed.values()))  # it is hardly the tasks that it fails of
         await self._leave_to_own_rows(sweep, members, batch)
         staying = batch.stay.union(batch.unbegun)
@@ -197,7 +195,7 @@ class MemberExpiry:
             if later is not None:
                 sweep.later.append(later)
 
-        await in_waves(WIDTH, leave, [member for member in settled if not final_status(member)])
+        await in_waves(bounds.BACKGROUND, leave, [member for member in settled if not final_status(member)])
 
     async def _leave(self, task_group_id: str, task_id: str, member: Row | None) -> datetime | None:
         """Deletes the rows of a task in a group, member and active rows together, since neither is of use without the

@@ -11,6 +11,7 @@ from typing import Protocol
 from shared.auth import audit
 from shared.auth.audit import Audit
 from shared.auth.clients.rows import ClientStore
+from shared.base import bounds
 from shared.base.concurrency import in_waves
 from shared.base.frozen import dataclass
 from shared.base.protocol import ROWS_COMPLETE_AFTER
@@ -25,8 +26,6 @@ from shared.store.expiring import Expiring, ExpiryStore, is_over
 from shared.store.interface import MAX_OPERATIONS, StorageUnavailable
 from shared.store.partitions import OutOfTime
 
-WIDTH = 16
-"""Things deleted in parallel."""
 LONGEST = timedelta(minutes=1)
 """Time budget for one thing while others wait: the rest of it is due again in a later hour."""
 OF_EVENTS = frozenset({"task", keys.SWEPT_GROUP, keys.UNSWEPT_GROUP})
@@ -167,7 +166,7 @@ class Expiration:
         async def count(expiring: Expiring) -> None:
             self._note_failure(expiring, await self._expiry.retry_later(expiring, has_died=True), ProcessDied())
 
-        await in_waves(WIDTH, count, died)
+        await in_waves(bounds.BACKGROUND, count, died)
         await self._expiry.done(died)
 
     async def _expire_all(self, batch: Sequence[Expiring], until: datetime) -> list[_Outcome]:
@@ -186,7 +185,7 @@ class Expiration:
             [each for each in batch if each.kind != _LISTED],
             [each for each in batch if each.kind == _LISTED],
         ):
-            results |= zip([each.key for each in some], await in_waves(WIDTH, begin, some), strict=True)
+            results |= zip([each.key for each in some], await in_waves(bounds.BACKGROUND, begin, some), strict=True)
         unavailable: list[StorageUnavailable] = []
 
         async def conclude(expiring: Expiring) -> _Outcome:
@@ -196,7 +195,7 @@ class Expiration:
                 unavailable.append(error)
                 return _Outcome.UNTOUCHED
 
-        outcomes = await in_waves(WIDTH, conclude, batch)
+        outcomes = await in_waves(bounds.BACKGROUND, conclude, batch)
         handled = [each for each, outcome in zip(batch, outcomes, strict=True) if outcome is not _Outcome.UNTOUCHED]
         await self._expiry.done(handled)
         if unavailable:

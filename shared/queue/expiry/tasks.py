@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
+from shared.base import bounds
 from shared.base.concurrency import in_waves
 from shared.base.dates import parse_date
 from shared.base.protocol import LATE_TIMERS, ROWS_COMPLETE_AFTER
@@ -31,8 +32,6 @@ from shared.store.expiring import Expiring, ExpiryStore, is_over
 from shared.store.interface import MAX_OPERATIONS, Blobs, Row, Storage
 from shared.store.partitions import OutOfTime, delete_together, delete_unchanged, rows_of
 
-WIDTH = 16
-"""Blobs deleted in parallel."""
 PROPERTIES = ("name", "upload", "version")
 """What `delete_blobs` needs of a task's rows."""
 
@@ -117,7 +116,7 @@ class ArtifactExpiry:
                 failed[row.key] = error
 
         with_blobs = [row for row in rows if first <= row.key < end or row.key == keys.STRAYS]
-        await in_waves(WIDTH, delete, with_blobs)
+        await in_waves(bounds.BACKGROUND, delete, with_blobs)
         return failed
 
     async def _delete_row(self, stored: Stored) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from shared.base import remembered
+from shared.base import bounds, remembered
 from shared.base.errors import ServiceUnavailable
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
@@ -15,11 +15,6 @@ from shared.queue.groups.store import GroupChanged, is_same_due
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.rules import Task
 from shared.runtime import attempts
-
-_ROWS = 5
-"""Active rows looked at in one request: nearly always the first one ends the check."""
-_PAGES = 20
-"""Such requests in one check."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +58,7 @@ class GroupCheck:
         or where there are more orphans than one check removes; None where the handler of a later resolution will
         check: the header does not name the caller's, `due`, any more. Raises StorageUnavailable, ServiceUnavailable.
         """
-        for _ in range(_PAGES):
+        for _ in range(bounds.ACTIVE_PAGES):
             look = await self._looks.read_anew(task_group_id, lambda: self._look(task_group_id))
             if look.has_removed:
                 continue
@@ -80,7 +75,7 @@ class GroupCheck:
 
     async def _look(self, task_group_id: str) -> _Look:
         """Reads the first active rows, up to one that ends the check, and removes orphans before it."""
-        rows, group = await self._stores.groups.active(task_group_id, limit=_ROWS)
+        rows, group = await self._stores.groups.active(task_group_id, limit=bounds.ACTIVE_ROWS)
         for row in rows:
             if self._was_unresolved(task_group_id, row):
                 return _Look()

@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from shared.auth.audit import Entry, note
-from shared.base.concurrency import both, in_waves
+from shared.base import bounds
+from shared.base.concurrency import both, together
 from shared.base.dates import format_date
 from shared.base.errors import ApiError, RequestConflict, ResourceNotFound
 from shared.base.frozen import dataclass
@@ -28,8 +29,6 @@ from shared.store.partitions import PageReader
 
 log = logging.getLogger("taskcluster.groups")
 
-WIDTH = 32
-"""Tasks at a time."""
 CALL_SECONDS = 15.0
 """Time budget of the HTTP call itself; the job does the rest."""
 JOB_SECONDS = 240.0
@@ -136,10 +135,10 @@ class GroupJobs:
 
         async for rows in PageReader(read):
             meant = [row for row in rows if in_call or row.since <= asked + 2 * STORAGE_CLOCK_SKEW]
-            for at in range(0, len(meant), WIDTH):
+            for at in range(0, len(meant), bounds.TASKS_AT_A_TIME):
                 if self._stores.runtime.now() >= until:
                     return Progress(changed=changed, again=0, failure=failure)
-                for outcome in await in_waves(WIDTH, self._one(job, asked), meant[at : at + WIDTH]):
+                for outcome in await together(*map(self._one(job, asked), meant[at : at + bounds.TASKS_AT_A_TIME])):
                     changed.extend(outcome.changed)
                     young = young or outcome.again is not None
                     failure = failure or outcome.failure

@@ -14,35 +14,25 @@ from datetime import datetime
 from typing import TypeVar
 
 from shared.auth.audit import Entry, note
-from shared.base import remembered
+from shared.base import bounds, remembered
 from shared.base.concurrency import TOO_MANY_LISTS, Turns, both, in_waves
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import InputError, ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
+from shared.base.memory import NoRoom
 from shared.base.priority import Priority
 from shared.queue.events.rules import Exchange, GroupEvent
 from shared.queue.groups.rows import Group, Member
 from shared.queue.groups.statuses import GroupStatuses, MemberPage
 from shared.queue.groups.store import GroupChanged
 from shared.queue.tasks.definition import Definition, Json
-from shared.queue.tasks.definitions import MOST_IN_ANSWER, NoRoom, Share
+from shared.queue.tasks.definitions import Share
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.rows import Found, Loaded, TaskStore
 from shared.queue.tasks.rules import Task
 from shared.runtime import attempts
 from shared.store import keys
-
-READS = 32
-"""Tasks read in parallel."""
-AT_ONCE = 4
-"""Pages whose definitions a process reads at a time; more are no faster."""
-MOST_WAITING = 24
-"""Pages that wait for that. Each has up to a megabyte of rows in memory."""
-LOOKED_UP_AT_ONCE = 64
-"""What a process reads at a time for all lookups together."""
-MOST_LOOKUPS = 28
-"""Lookups under way; with pages and sign-ins fewer than the calls from which on long polls have to end."""
 
 T = TypeVar("T")
 F = TypeVar("F")
@@ -76,7 +66,7 @@ class Pages:
 
     def __init__(self, tasks: TaskStore) -> None:
         self._tasks = tasks
-        self._turns = Turns(AT_ONCE, MOST_WAITING)
+        self._turns = Turns(bounds.LISTS_AT_A_TIME, bounds.LISTS_WAITING)
 
     async def fill(
         self,
@@ -99,11 +89,11 @@ class Pages:
         find: Callable[[S], Awaitable[F | None]],
         unpack: Callable[[F, Share], Awaitable[T | None]],
     ) -> tuple[list[T], int | None]:
-        share = self._tasks.definitions.share(MOST_IN_ANSWER)
+        share = self._tasks.definitions.share(bounds.DEFINITIONS_IN_ANSWER)
         filled: list[T] = []
-        for start in range(0, len(items), READS):
-            wave = items[start : start + READS]
-            for index, found in enumerate(await in_waves(READS, find, wave), start):
+        for start in range(0, len(items), bounds.TASKS_AT_A_TIME):
+            wave = items[start : start + bounds.TASKS_AT_A_TIME]
+            for index, found in enumerate(await in_waves(bounds.TASKS_AT_A_TIME, find, wave), start):
                 if found is None:
                     continue
                 try:
@@ -125,7 +115,7 @@ class Lookups:
 
     def __init__(self) -> None:
         self._calls = 0
-        self._reads = asyncio.Semaphore(LOOKED_UP_AT_ONCE)
+        self._reads = asyncio.Semaphore(bounds.ROWS_AT_A_TIME)
 
     async def each(self, find: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:
         """What `find` finds for each item. Raises what it raises, ServiceUnavailable when too many lists are read."""
@@ -134,11 +124,11 @@ class Lookups:
             async with self._reads:
                 return await find(item)
 
-        if self._calls >= MOST_LOOKUPS:
+        if self._calls >= bounds.LISTS_OF_LOOKUPS:
             raise ServiceUnavailable(TOO_MANY_LISTS)
         self._calls += 1
         try:
-            return await in_waves(READS, found, items)
+            return await in_waves(bounds.TASKS_AT_A_TIME, found, items)
         finally:
             self._calls -= 1
 

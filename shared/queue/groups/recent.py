@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from shared.base import bounds
 from shared.base.dates import format_date, parse_date
 from shared.base.frozen import dataclass
 from shared.queue.groups.listing import Lookups, page_start
@@ -103,10 +104,6 @@ def _decode(row: Row) -> CreatedGroup:
     )
 
 
-MOST = 100
-"""Groups on a page: each costs a read of its header, with its expiration and its seal, and of the rows behind it."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecentGroup:
     """A group as it is now, and as its first task described it."""
@@ -126,7 +123,7 @@ class RecentGroups:
         self._recent = recent
 
     async def page(self, *, start: str, limit: int) -> tuple[list[RecentGroup], str | None]:
-        """A page of at most MOST groups, latest first, and the key at which the next one starts.
+        """A page of at most 100 groups, latest first, and the key at which the next one starts.
 
         Groups that never came to be are left out, so a page may be short. Raises InputError for a start outside of the
         listing, StorageUnavailable, ServiceUnavailable when too many lists are read.
@@ -134,7 +131,7 @@ class RecentGroups:
         first = page_start(start, keys.CREATED_GROUPS)
         if limit == 0:
             return [], None
-        created, resume = await self._recent.page(first, min(limit, MOST))
+        created, resume = await self._recent.page(first, min(limit, bounds.PAGE_OF_READINGS))
         found = await self._lookups.each(self._find, created)
         return [group for group in found if group is not None], resume
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
 
-from shared.base import remembered
+from shared.base import bounds, remembered
 from shared.base.concurrency import OneByOne, in_waves
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
@@ -17,18 +17,17 @@ from shared.queue.pools.index import PoolVouchers, Vouchers
 from shared.queue.tasks.known import FRESH, VOUCHED_FOR, Known, KnownStatuses, Moment
 from shared.queue.tasks.rules import State, Task
 from shared.runtime import Runtime
+from shared.store.interface import MAX_PAGE
 
 FEW = 8
 """Up to how many tasks of a pool on a page are read one by one."""
 TASKS_A_PAGE = 4
 """A page of the pool's index is read only if it saves at least this many task reads."""
-POOLS_AT_ONCE = 8
 SCHEDULED_BEFORE_SEEN = LATEST_COMMIT + 2 * STORAGE_CLOCK_SKEW + timedelta(seconds=30)
 """A task that was unscheduled when it was seen is not scheduled as of an earlier time than this before.
 
 The time is decided before the commit, up to `LATEST_COMMIT`, by another clock.
 """
-ROWS_A_PAGE = 1000
 REMEMBERED = timedelta(minutes=1)
 """How long the next reading of a pool's index starts where the last one did, if that costs little."""
 
@@ -91,7 +90,7 @@ class GroupStatuses:
                 candidates.setdefault(task.task_queue_id, []).append((member, known, task))
 
         many = [(pool, tasks) for pool, tasks in candidates.items() if len(tasks) >= FEW]
-        read = await in_waves(POOLS_AT_ONCE, lambda each: self._read(*each), many)
+        read = await in_waves(bounds.POOLS_AT_A_TIME, lambda each: self._read(*each), many)
         unscheduled: dict[str, tuple[Known, Task]] = {}
         latest = 0
         for (_, tasks), vouchers in zip(many, read, strict=True):
@@ -139,7 +138,7 @@ class GroupStatuses:
             if latest is not None and self._now() - latest.begun.at <= REMEMBERED:
                 if self._serves(latest, since, with_claimed=with_claimed):
                     return latest
-                if latest.is_complete and len(latest.pending) < most * ROWS_A_PAGE:
+                if latest.is_complete and len(latest.pending) < most * MAX_PAGE:
                     earliest = min(since, latest.since)  # so that pages of a group, read in turn, share one reading
             pool.latest = await self._vouchers.read(task_queue_id, earliest, most, with_claimed=with_claimed)
             return pool.latest

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
-from shared.base import remembered
+from shared.base import bounds, remembered
 from shared.base.dates import format_date, parse_date
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
@@ -22,11 +22,8 @@ from shared.queue.tasks.effects import PoolRow
 from shared.queue.tasks.known import KnownStatuses, Moment
 from shared.runtime import Runtime
 from shared.store import keys
-from shared.store.interface import Row, Storage
+from shared.store.interface import MAX_PAGE, Row, Storage
 from shared.store.partitions import rows_of
-
-AT_ONCE = 1000
-"""Claimed rows of a pool that are looked through for those of one worker, in one request."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,7 +129,7 @@ class PoolIndex:
             keys.pool(task_queue_id),
             start=start,
             end=keys.CLAIMED[1],
-            limit=AT_ONCE,
+            limit=MAX_PAGE,
             select=("workerGroup", "workerId"),
         )
         held = [
@@ -158,8 +155,6 @@ def is_row_of(indexed: Indexed, row: PoolRow) -> bool:
     return indexed.since == (row.started or row.scheduled)
 
 
-LARGE = 200
-"""Rows from which on a pool is answered from a copy: reading them takes long, and many ask for large pools."""
 COPY_LASTS = timedelta(seconds=1)
 """How old such a copy may be."""
 
@@ -190,7 +185,7 @@ class PoolSnapshots:
             return copy[1]
         found = await self._index.snapshot(task_queue_id, began)
         self._copies.pop(task_queue_id, None)
-        if found.rows >= LARGE:
+        if found.rows >= bounds.LARGE_POOL:
             self._copies[task_queue_id] = began, found
         return found
 

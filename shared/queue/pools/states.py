@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
-from shared.base import remembered
+from shared.base import bounds, remembered
 from shared.base.concurrency import both, in_waves
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
@@ -29,10 +29,6 @@ ASKED_LATELY = REFRESHED_EVERY + timedelta(minutes=1)
 GRACE = timedelta(minutes=2)
 """How long a run may wait before workers count as missing: those that poll with signed URLs are seen only when they
 take one, and one that is being started needs a moment."""
-LOOKED_AT = 10
-"""Task queues that a verdict on the deployment looks at: those in which a run has waited longest."""
-_WORKERS = 100
-_WIDTH = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,8 +122,8 @@ class Stalls:
         if sample is None:
             return []
         waiting = {name: at.oldest for name, at in sample.queues.items() if at.pending and not at.claimed}
-        looked_at = sorted(waiting, key=lambda name: (-waiting[name], name))[:LOOKED_AT]
-        found = await in_waves(_WIDTH, self._now_of, looked_at)
+        looked_at = sorted(waiting, key=lambda name: (-waiting[name], name))[: bounds.STALLED_QUEUES]
+        found = await in_waves(bounds.POOLS_AT_A_TIME, self._now_of, looked_at)
         stalls = [stall for stall in found if stall is not None and stall.waited >= GRACE]
         return sorted(stalls, key=lambda stall: (-stall.waited, stall.task_queue_id))
 
@@ -136,7 +132,7 @@ class Stalls:
 
     async def _all_quarantined(self, task_queue_id: str, now: datetime) -> bool:
         """Whether workers are known, and none of them may be given a run."""
-        records, resume = await self._workers.page(task_queue_id, keys.WORKERS[0], _WORKERS)
+        records, resume = await self._workers.page(task_queue_id, keys.WORKERS[0], bounds.WORKERS_OF_A_STALLED_QUEUE)
         alive = [record for record in records if record.expires > now or record.is_quarantined(now)]
         return resume is None and bool(alive) and all(record.is_quarantined(now) for record in alive)
 
@@ -154,10 +150,6 @@ def _minutes(time: timedelta) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min" if minutes else "less than a minute"
-
-
-MOST = 100
-"""Task queues on a page: each costs a read of its index, and one of its workers now and then."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -199,7 +191,7 @@ class TaskQueueStates:
         self._waits: Memo[str, Mapping[str, Figures]] = Memo(remembered.WAITS, now)
 
     async def page(self, *, start: str, limit: int) -> tuple[list[TaskQueueState], str | None]:
-        """A page of at most MOST task queues in the order of their ids, and the key at which the next one starts.
+        """A page of at most 100 task queues in the order of their ids, and the key at which the next one starts.
 
         Those that are neither in use nor hold a task are left out, so a page may be short. Raises InputError for a
         start outside of the listing, StorageUnavailable, ServiceUnavailable when too many lists are read.
@@ -208,7 +200,7 @@ class TaskQueueStates:
         if limit == 0:
             return [], None
         (known, resume), waits = await both(
-            self._directory.known(first, min(limit, MOST)), self._waits.read("", self._waited)
+            self._directory.known(first, min(limit, bounds.PAGE_OF_READINGS)), self._waits.read("", self._waited)
         )
         found = await self._lookups.each(lambda queue: self._state(*queue, waits), known)
         return [state for state in found if state.entry is not None or state.snapshot.rows], resume

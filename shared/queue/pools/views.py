@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+from shared.base import bounds
 from shared.base.concurrency import both, together
 from shared.base.errors import InputError, ResourceNotFound
 from shared.base.frozen import dataclass
@@ -20,9 +21,6 @@ from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.rows import Found, Loaded
 from shared.queue.tasks.rules import State
 from shared.store import keys
-
-JUDGED = 32
-"""The number of claimed runs up to which the tasks themselves are read to count them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +83,7 @@ class PoolViews:
         return list(zip(task_queue_ids, await self._counts(task_queue_ids, found), strict=True))
 
     async def _counts(self, task_queue_ids: Sequence[str], found: Sequence[PoolSnapshot]) -> list[Counts]:
-        if sum(len(snapshot.claimed) for snapshot in found) > JUDGED:
+        if sum(len(snapshot.claimed) for snapshot in found) > bounds.CLAIMED_RUNS_READ:
             return [snapshot.counts for snapshot in found]
         judged = zip(task_queue_ids, found, strict=True)
         return await together(*(self._judged(pool, snapshot) for pool, snapshot in judged))

@@ -12,6 +12,7 @@ from dataclasses import field, replace
 from datetime import datetime, timedelta
 
 from shared.auth.audit import Entry, note
+from shared.base import bounds
 from shared.base.concurrency import both, in_waves
 from shared.base.errors import ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass
@@ -157,8 +158,6 @@ class Presence:
         return True
 
 
-WIDTH = 32
-"""Runs of a removed worker that are resolved at a time."""
 REMOVAL_SECONDS = 15.0
 """Time budget of one call, in seconds; a repeat of the call continues."""
 
@@ -287,7 +286,7 @@ class Workers:
         )
         async for held in pages:
             runs = list(dict.fromkeys((row.task_id, row.run_id) for row in held))
-            outcomes = await in_waves(WIDTH, lambda run: self._end(task_queue_id, *run, worker), runs)
+            outcomes = await in_waves(bounds.TASKS_AT_A_TIME, lambda run: self._end(task_queue_id, *run, worker), runs)
             ended.extend(run for run, has_ended in zip(runs, outcomes, strict=True) if has_ended)
             if self._runtime.now() >= until:
                 break

@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import Field
 
 from shared.api.endpoint import PAGING, Call, Endpoint
-from shared.api.validation import MOST, OF_LOOKUPS, limit_of, start_of, token_of
+from shared.api.validation import limit_of, start_of, token_of
+from shared.base import bounds
 from shared.base.errors import InputError
 from shared.base.frozen import dataclass
 from shared.base.types import SLUGID_PATTERN, Closed, Unique, optional
@@ -56,7 +57,7 @@ _SLUGID = re.compile(SLUGID_PATTERN.removesuffix("$"))
 
 async def tasks(services: GroupServices, call: Call) -> Mapping[str, Any]:
     """Definitions of many tasks."""
-    page = await _ids(call, MOST)
+    page = await _ids(call, bounds.PAGE)
     found, rest = await services.batches.definitions(page.valid)
     shown = [{"taskId": each.definition.task_id, "task": each.task} for each in found]
     return {"tasks": shown, **page.next(rest)}
@@ -64,7 +65,7 @@ async def tasks(services: GroupServices, call: Call) -> Mapping[str, Any]:
 
 async def statuses(services: GroupServices, call: Call) -> Mapping[str, Any]:
     """Statuses of many tasks."""
-    page = await _ids(call, OF_LOOKUPS)
+    page = await _ids(call, bounds.PAGE_OF_LOOKUPS)
     found = await services.batches.statuses(page.valid)
     return {"statuses": [{"taskId": task_id, "status": status} for task_id, status in found], **page.next()}
 

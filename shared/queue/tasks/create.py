@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from shared.base import bounds
 from shared.base.concurrency import both, in_waves, together
 from shared.base.errors import ApiError, InputError
 from shared.queue.groups.members import NO_EDGES, MemberExists
@@ -29,9 +30,6 @@ from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.rows import CommitInDoubt, Loaded, TaskExists
 from shared.queue.tasks.rules import State, Task
 from shared.store.expiring import ExpiryStore
-
-EDGES_AT_A_TIME = 64
-"""How many dependencies are read, and how many of other groups are written, in parallel."""
 
 
 @dataclass
@@ -82,7 +80,7 @@ class _Attempt:
 
     async def withdraw(self) -> None:
         """Rolls back what this call alone has written ahead: as many edges at a time as were written."""
-        await both(self.ahead.withdraw(), in_waves(EDGES_AT_A_TIME, lambda undo: undo(), self.roll_back))
+        await both(self.ahead.withdraw(), in_waves(bounds.ROWS_AT_A_TIME, lambda undo: undo(), self.roll_back))
 
 
 class CreateTask:
@@ -178,7 +176,7 @@ class CreateTask:
                 await self._read(attempt, task_id)
                 missing += attempt.found[task_id] is None
 
-        await in_waves(EDGES_AT_A_TIME, look, task_ids)
+        await in_waves(bounds.ROWS_AT_A_TIME, look, task_ids)
 
     async def _read(self, attempt: _Attempt, task_id: str) -> None:
         task = await self._stores.tasks.status(task_id)
@@ -210,7 +208,7 @@ class CreateTask:
 
     async def _link_elsewhere(self, attempt: _Attempt) -> None:
         """Writes the edges out of tasks of other groups."""
-        await in_waves(EDGES_AT_A_TIME, lambda required: self._link(attempt, required), attempt.elsewhere)
+        await in_waves(bounds.ROWS_AT_A_TIME, lambda required: self._link(attempt, required), attempt.elsewhere)
 
     async def _link(self, attempt: _Attempt, required: str) -> None:
         """Writes one edge, then reads the task: what resolves after the read finds the edge (design 5)."""
@@ -231,7 +229,7 @@ class CreateTask:
         waiting = [each for each in edges.required if each != definition.task_id and not attempt.is_satisfied(each)]
         states = await self._stores.edges.member_states(definition.task_group_id, waiting)
         attempt.states |= states.resolved
-        await in_waves(EDGES_AT_A_TIME, lambda task_id: self._read(attempt, task_id), states.unknown)
+        await in_waves(bounds.ROWS_AT_A_TIME, lambda task_id: self._read(attempt, task_id), states.unknown)
 
     async def _commit(self, attempt: _Attempt) -> Task:
         """Dependencies that are satisfied already count; a task that waits for nothing gets its first run."""

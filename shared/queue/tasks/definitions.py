@@ -9,17 +9,16 @@ Definitions never change, so a process may keep them (design 2.8), for as long a
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
-from weakref import finalize
 
-from shared.base.errors import ServiceUnavailable
+from shared.base import bounds
 from shared.base.frozen import dataclass
 from shared.base.jsontext import memory_of, read_back
+from shared.base.memory import Memory, NoRoom
 from shared.queue.tasks.codec import PackedDefinition, unpacked_text
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.rules import Task
@@ -38,7 +37,7 @@ class DefinitionReader:
 
     def share(self, most: float = math.inf) -> Share:
         """Bytes of memory that one call may take for the definitions that it has at a time."""
-        return Share(self._cache.room, most)
+        return Share(self._cache.memory, most)
 
     async def spill(self, path: str, content: bytes) -> None:
         """Writes a definition that does not fit into a row to its blob, ahead of the commit."""
@@ -52,33 +51,33 @@ class DefinitionReader:
         None for a task that was deleted between the reads of its row and its blob. Raises NoRoom.
         """
         share = share or self.share()
-        if packed.memory < LARGE:
+        if packed.memory < bounds.SMALL_DEFINITION:
             share.count(packed.memory)
             return await self._read(task_id, packed, keep=keep)
-        room, peak = self._cache.room, 2 * packed.memory
+        memory, peak = self._cache.memory, 2 * packed.memory
         await share.take(packed.memory, peak)
         try:
             kept = self._cache.get(task_id)  # another call may have read it while this one waited
             if kept is not None and kept.fingerprint == packed.fingerprint:
-                room.free(peak)
+                memory.free(peak)
                 return kept.definition
             definition = await self._read(task_id, packed, keep=keep)
         except BaseException:
-            room.free(peak)
+            memory.free(peak)
             raise
         if definition is None:
-            room.free(peak)
+            memory.free(peak)
         else:
-            room.free(peak - packed.memory)
-            room.free_with(definition, packed.memory)
+            memory.free(peak - packed.memory)
+            memory.free_with(definition, packed.memory)
         return definition
 
     def keep(self, definition: Definition, packed: PackedDefinition) -> None:
         """Keeps the definition of a new task, whose claim may follow at once, if there is room for it."""
-        if packed.memory >= LARGE:
-            if not self._cache.room.try_take(packed.memory):
+        if packed.memory >= bounds.SMALL_DEFINITION:
+            if not self._cache.memory.try_take(packed.memory):
                 return
-            self._cache.room.free_with(definition, packed.memory)
+            self._cache.memory.free_with(definition, packed.memory)
         self._cache.put(definition, packed.fingerprint, packed.memory)
 
     async def _read(self, task_id: str, packed: PackedDefinition, *, keep: bool) -> Definition | None:
@@ -97,103 +96,12 @@ class DefinitionReader:
         return definition
 
 
-LARGE = 64 * 1024
-"""Bytes of memory: definitions from this size on count against the limit, smaller ones never wait."""
-MOST_IN_USE = 64 * 1024 * 1024
-"""Bytes for the large definitions that calls under way use, besides those that are kept for later ones."""
-MOST_IN_ANSWER = 16 * 1024 * 1024
-"""Bytes for the definitions of one answer, if it has more than one."""
-LONGEST_WAIT_FOR_ROOM = 5.0
-"""Seconds that a call waits for room, while it has none."""
-
-
-class NoRoom(ServiceUnavailable):
-    """There is no room for a definition now: the process uses as many as it can, or the call as many as it may."""
-
-    def __init__(self) -> None:
-        super().__init__("this process has as many large task definitions in memory as it can; send the call again")
-
-
-class Room:
-    """Bytes of memory for the large definitions of a process, in use or kept.
-
-    What is taken for a definition is free again when nothing refers to it any more. So no call gives back what it uses,
-    and none uses what it has given back.
-    """
-
-    def __init__(self, size: int, make_room: Callable[[], bool]) -> None:
-        """`make_room` forgets a definition that is kept; it returns whether there was one."""
-        self._size = size
-        self._make_room = make_room
-        self._taken = 0
-        # Objects may end in the middle of anything and in any thread; what they free is counted by the next call.
-        self._freed: deque[int] = deque()
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    @property
-    def taken(self) -> int:
-        """Bytes that are taken now."""
-        while self._freed:
-            self._taken -= self._freed.popleft()
-        return self._taken
-
-    def try_take(self, size: int) -> bool:
-        """Takes that many bytes if they are free and no call waits for them. One that is larger than all the room may
-        have it to itself."""
-        return not self._waiting and self._fits(size)
-
-    async def take(self, size: int) -> None:
-        """As `try_take`, and waits for its turn. Raises NoRoom when that takes too long."""
-        if self.try_take(size):
-            return
-        self._loop = asyncio.get_running_loop()
-        turn = self._loop.create_future()
-        self._waiting.append((size, turn))
-        try:
-            await asyncio.wait_for(turn, LONGEST_WAIT_FOR_ROOM)
-        except BaseException as error:
-            if turn.done() and not turn.cancelled():
-                self.free(size)
-            self._serve()
-            if isinstance(error, TimeoutError):
-                raise NoRoom from None
-            raise
-
-    def free(self, size: int) -> None:
-        """Gives back that many bytes. May be called at any time, from any thread."""
-        self._freed.append(size)
-        if self._waiting and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._serve)
-
-    def free_with(self, definition: Definition, size: int) -> None:
-        """Frees that many bytes when a definition is garbage-collected."""
-        finalize(definition, self.free, size).atexit = False
-
-    def _serve(self) -> None:
-        """Gives those who wait what they wait for, in the order in which they came."""
-        while self._waiting:
-            size, turn = self._waiting[0]
-            if not turn.done():
-                if not self._fits(size):
-                    return
-                turn.set_result(None)
-            self._waiting.popleft()
-
-    def _fits(self, size: int) -> bool:
-        while self.taken and self.taken + size > self._size:
-            if not self._make_room():
-                return False
-        self._taken += size
-        return True
-
-
 class Share:
     """What one call may take for the definitions that it has in memory at a time."""
 
-    def __init__(self, room: Room, most: float = math.inf) -> None:
+    def __init__(self, memory: Memory, most: float = math.inf) -> None:
         """`most` bytes, or one definition if it alone has more."""
-        self._room = room
+        self._memory = memory
         self._most = most
         self._used = 0
 
@@ -213,8 +121,8 @@ class Share:
         self.count(memory)
         try:
             if is_first:
-                await self._room.take(peak)
-            elif not self._room.try_take(peak):
+                await self._memory.take(peak)
+            elif not self._memory.try_take(peak):
                 raise NoRoom
         except BaseException:
             self._used -= memory
@@ -239,8 +147,8 @@ class DefinitionCache:
     row compares the fingerprint.
     """
 
-    room: Room
-    """For all large definitions of the process; those that are kept go when calls need their room."""
+    memory: Memory
+    """Of the process; large definitions that are kept go when calls need their room."""
 
     def __init__(self, capacity: int, now: Callable[[], datetime]) -> None:
         self._capacity = capacity
@@ -248,7 +156,7 @@ class DefinitionCache:
         self._entries: OrderedDict[str, Cached] = OrderedDict()
         self._large: OrderedDict[str, None] = OrderedDict()
         self._weight = 0
-        self.room = Room(capacity + MOST_IN_USE, self._forget_large)
+        self.memory = Memory(capacity + bounds.IN_HAND, self._forget_large)
 
     def get(self, task_id: str) -> Cached | None:
         """The definition of a task that has not expired."""
@@ -271,7 +179,7 @@ class DefinitionCache:
         self.forget(definition.task_id)
         self._entries[definition.task_id] = Cached(definition, fingerprint, weight)
         self._weight += weight
-        if weight >= LARGE:
+        if weight >= bounds.SMALL_DEFINITION:
             self._large[definition.task_id] = None
         while self._weight > self._capacity and self._entries:
             self.forget(next(iter(self._entries)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from shared.base import bounds
 from shared.base.concurrency import in_waves
 from shared.base.frozen import dataclass
 from shared.queue.artifacts.rows import Waiting, decode_waiting
@@ -60,10 +61,6 @@ class TaskEdges:
         return list(page.rows), page.resume
 
 
-_TRANSACTIONS = 8
-"""Transactions of edges sent side by side: all of them go to one partition."""
-_READS = 64
-"""Member rows read by themselves, side by side; more are read by range."""
 _WORTHWHILE = 16
 """Rows that a page of a range must bring to be better than as many reads."""
 
@@ -91,7 +88,9 @@ class GroupEdges:
             await self._tables.transact(keys.GROUPS, task_group_id, edges)
 
         starts = range(0, len(required), MAX_OPERATIONS)
-        await in_waves(_TRANSACTIONS, write, [required[start : start + MAX_OPERATIONS] for start in starts])
+        await in_waves(
+            bounds.TRANSACTIONS_AT_A_TIME, write, [required[start : start + MAX_OPERATIONS] for start in starts]
+        )
 
     async def page(
         self, task_group_id: str, required: str, *, start: str | None = None, end: str | None = None, limit: int
@@ -130,7 +129,7 @@ class GroupEdges:
         """What the member rows of these tasks say. An edge that counts on it must have been written before."""
         remaining = sorted(task_ids)
         rows: dict[str, Row | None] = {}
-        if len(remaining) > _READS:
+        if len(remaining) > bounds.ROWS_AT_A_TIME:
             start, end = keys.member(remaining[0]), f"{keys.member(remaining[-1])} "
             pages = rows_of(self._tables, keys.GROUPS, task_group_id, start=start, end=end, select=STATE_COLUMNS)
             async for page in pages:
@@ -138,14 +137,14 @@ class GroupEdges:
                 passed = [each for each in remaining if pages.resume is None or keys.member(each) < pages.resume]
                 rows |= {each: members.get(keys.member(each)) for each in passed}
                 remaining = remaining[len(passed) :]
-                if len(passed) < _WORTHWHILE or len(remaining) <= _READS:
+                if len(passed) < _WORTHWHILE or len(remaining) <= bounds.ROWS_AT_A_TIME:
                     break
                 pages.skip_to(keys.member(remaining[0]))
 
         async def read(task_id: str) -> None:
             rows[task_id] = await self._tables.get(keys.GROUPS, task_group_id, keys.member(task_id))
 
-        await in_waves(_READS, read, remaining)
+        await in_waves(bounds.ROWS_AT_A_TIME, read, remaining)
         states = {task_id: settled_state(row) for task_id, row in rows.items()}
         return MemberStates(
             resolved={task_id: state for task_id, state in states.items() if isinstance(state, State)},

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from datetime import timedelta
 
+from shared.base import bounds
 from shared.base.errors import ServiceUnavailable
 from shared.base.protocol import FOLLOWED_DELAY, RESOLVED_DELAY
 from shared.queue.tasks.ahead import WriteAhead
@@ -19,8 +20,6 @@ from shared.store.interface import StorageUnavailable
 
 log = logging.getLogger("taskcluster.resolution")
 
-_WAITING = 8
-"""How many resolutions may wait for each one that is under way."""
 _LEFT = {"action": "resolution_left"}
 
 
@@ -36,7 +35,7 @@ class Following:
         """`at_once` may be 0: then all is left to the messages."""
         self._resolution = resolution
         self._stores = stores
-        self._most = at_once * (1 + _WAITING)
+        self._most = at_once * (1 + bounds.RESOLUTIONS_WAITING_FOR_EACH)
         self._places = asyncio.Semaphore(at_once)
         self._under_way: set[asyncio.Task[None]] = set()
 

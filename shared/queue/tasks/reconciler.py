@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from shared.base import remembered
+from shared.base import bounds, remembered
 from shared.base.concurrency import in_waves
 from shared.base.errors import ResourceNotFound
 from shared.base.memo import Memo
@@ -22,7 +22,7 @@ from shared.queue.tasks import transitions
 from shared.queue.tasks.effects import NoDecision
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.rules import State
-from shared.store.interface import StorageUnavailable
+from shared.store.interface import MAX_PAGE, StorageUnavailable
 from shared.store.partitions import PageReader
 
 log = logging.getLogger("taskcluster.reconciler")
@@ -31,15 +31,8 @@ MIN_ROW_AGE = timedelta(minutes=1)
 """Rows younger than this are not checked: their call may be under way."""
 UNUSED_FOR = timedelta(days=30)
 """How long a pool without tasks must be unused until its queues are deleted; the next use creates them again."""
-ROWS = 1000
-"""Index rows that one request reads."""
-PAGES = 10
-"""Pages of a pool that one check of all pools reads: the oldest rows, then on from where the last check ended."""
 LONGEST_RUN = 240.0
 """Seconds that a check of all pools takes, about. The timer comes every five minutes."""
-POOLS = 50
-"""Pools of the directory that are read, and checked, before it is noted where to go on."""
-WIDTH = 8
 
 
 class Reconciler:
@@ -62,7 +55,7 @@ class Reconciler:
         """
         if task_queue_id not in self._checked:
             self._checked[task_queue_id] = True
-            await self._check_rows(task_queue_id, (await self._stores.pools.pending(task_queue_id, ROWS))[0])
+            await self._check_rows(task_queue_id, (await self._stores.pools.pending(task_queue_id, MAX_PAGE))[0])
 
     async def check_all(self, seconds: float = LONGEST_RUN) -> int:
         """Every pool of the directory, for about that many seconds; returns how many rows were looked into.
@@ -76,12 +69,12 @@ class Reconciler:
         looked_into = 0
         is_begun = False
         for start, end in ((first, ""), ("", first)) if first else (("", ""),):
-            pages = PageReader(partial(self._stores.pools.known, limit=POOLS, end=end), start)
+            pages = PageReader(partial(self._stores.pools.known, limit=bounds.RECONCILED_POOLS, end=end), start)
             async for pools in pages:
                 if not is_begun:
                     await self._note_next(pages.resume or "")
                 is_begun = True
-                looked_into += sum(await in_waves(WIDTH, self._check_logging_failures, pools))
+                looked_into += sum(await in_waves(bounds.POOLS_AT_A_TIME, self._check_logging_failures, pools))
                 await self._note_next(pages.resume or "")
                 if self._now() >= until:
                     return looked_into
@@ -115,15 +108,15 @@ class Reconciler:
         """
         pools = self._stores.pools
         looked_into = await self._check_claimed(task_queue_id)
-        rows, resume = await pools.pending(task_queue_id, ROWS)
+        rows, resume = await pools.pending(task_queue_id, MAX_PAGE)
         if not rows:
             await self._retire(task_queue_id)
         looked_into += await self._check_rows(task_queue_id, rows)
         if resume is None:
             return looked_into
         start = max(await pools.queues.checked_to(task_queue_id), resume)
-        pages = PageReader(lambda at: pools.pending(task_queue_id, ROWS, at), start)
-        left = PAGES - 1
+        pages = PageReader(lambda at: pools.pending(task_queue_id, MAX_PAGE, at), start)
+        left = bounds.RECONCILED_PAGES - 1
         async for more in pages:
             looked_into += await self._check_rows(task_queue_id, more)
             left -= 1
@@ -144,10 +137,10 @@ class Reconciler:
         """
         if task_queue_id in self._claimed_checked:
             return 0
-        rows = await self._stores.pools.claimed(task_queue_id, ROWS)
+        rows = await self._stores.pools.claimed(task_queue_id, MAX_PAGE)
         self._claimed_checked[task_queue_id] = True
         overdue = [row for row in rows if self._is_overdue(row)]
-        await in_waves(WIDTH, lambda row: self._repair_logging_failures(task_queue_id, row), overdue)
+        await in_waves(bounds.POOLS_AT_A_TIME, lambda row: self._repair_logging_failures(task_queue_id, row), overdue)
         return len(overdue)
 
     def _is_overdue(self, row: IndexRow) -> bool:
@@ -168,7 +161,7 @@ class Reconciler:
         for priority, waiting in bands.items():
             head = await self._stores.messages.head(task_queue_id, priority)
             suspects.extend(row for row in waiting if head is None or head - _latest(row) > MESSAGE_LOST_AFTER)
-        await in_waves(WIDTH, lambda row: self._repair_logging_failures(task_queue_id, row), suspects)
+        await in_waves(bounds.POOLS_AT_A_TIME, lambda row: self._repair_logging_failures(task_queue_id, row), suspects)
         return len(suspects)
 
     async def _repair_logging_failures(self, task_queue_id: str, row: IndexRow) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
+from shared.base import bounds
 from shared.base.concurrency import in_waves, together
 from shared.base.protocol import ORPHAN_AFTER
 from shared.base.retrying import MISSING_DEPENDENT, UNCOMMITTED_RESOLUTION
@@ -28,10 +29,6 @@ from shared.store.interface import Row
 from shared.telemetry.instruments import FAN_OUT_LAG
 
 log = logging.getLogger("taskcluster.resolution")
-
-PAGE = 100
-"""Edges and uploads in one message's work, side by side; the next page is a message of its own, put before this one is
-done."""
 
 
 @dataclass
@@ -83,7 +80,7 @@ class Resolution:
         Raises StorageUnavailable, ServiceUnavailable: then it is to be handled again.
         """
         is_whole = message.start is None and message.waiting is None and not message.group_only
-        at_once = await self._stores.tasks.surroundings(message.task_id, PAGE) if is_whole else None
+        at_once = await self._stores.tasks.surroundings(message.task_id, bounds.EDGES_AT_A_TIME) if is_whole else None
         read = await self._stores.tasks.load(message.task_id) if at_once is None else at_once.loaded
         if read is None:
             return
@@ -150,7 +147,7 @@ class Resolution:
             edges, uploads, rest = at_once.edges, at_once.uploads, None
         else:
             edges, uploads, rest = await self._stores.tasks.edges.page_with_uploads(
-                task.task_id, start=message.start, end=message.end, limit=PAGE
+                task.task_id, start=message.start, end=message.end, limit=bounds.EDGES_AT_A_TIME
             )
         if rest is not None:
             await self._go_on(page, rest, message.end)
@@ -163,7 +160,7 @@ class Resolution:
         message, task = page.message, page.read.task
         end = message.group_end if message.start is None else message.end
         edges, rest = await self._stores.edges.page(
-            task.task_group_id, task.task_id, start=message.start, end=end, limit=PAGE
+            task.task_group_id, task.task_id, start=message.start, end=end, limit=bounds.EDGES_AT_A_TIME
         )
         if rest is not None:
             await self._go_on(page, rest, end)
@@ -224,7 +221,7 @@ class Resolution:
             await self._remove_edge(page.read.task, dependent, edge.etag, in_group=in_group)
             return None
 
-        young = [edge for edge in await in_waves(PAGE, follow, edges) if edge is not None]
+        young = [edge for edge in await in_waves(bounds.EDGES_AT_A_TIME, follow, edges) if edge is not None]
         if not young:
             return False
         waiting = WaitingEdges(
@@ -245,7 +242,7 @@ class Resolution:
         async def follow(dependent: str) -> str | None:
             return None if await self._follow(page, dependent, rows) else dependent
 
-        missing = [each for each in await in_waves(PAGE, follow, waiting.etags) if each is not None]
+        missing = [each for each in await in_waves(bounds.EDGES_AT_A_TIME, follow, waiting.etags) if each is not None]
         if not missing:
             return
         left = (ORPHAN_AFTER - (self._stores.runtime.now() - waiting.written)).total_seconds()
@@ -261,7 +258,7 @@ class Resolution:
         async def remove(dependent: str) -> None:
             await self._remove_edge(read.task, dependent, waiting.etags[dependent], in_group=waiting.in_group)
 
-        await in_waves(PAGE, remove, missing)
+        await in_waves(bounds.EDGES_AT_A_TIME, remove, missing)
 
     async def _remove_edge(self, task: Task, dependent: str, etag: str, *, in_group: bool) -> None:
         if in_group:

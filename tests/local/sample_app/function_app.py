@@ -65,7 +65,7 @@ async def words(req: func.HttpRequest) -> str:
     return "plain"
 
 
-@blueprint.route(route="answers/{kind:alpha}", methods=["GET"])
+@blueprint.route(route="answers/{kind}", methods=["GET"])
 async def answers(req: func.HttpRequest) -> func.HttpResponse:
     """Returns various values, good and bad."""
     match req.route_params["kind"]:

@@ -1,0 +1,94 @@
+"""What a process has in memory at a time of things that may be large: one budget for all calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from weakref import finalize
+
+from shared.base.errors import ServiceUnavailable
+
+LONGEST_WAIT_FOR_ROOM = 5.0
+"""Seconds that a call waits for room, while it has none."""
+
+
+class NoRoom(ServiceUnavailable):
+    """There is no room now: the process has as much in memory as it can, or the call as much as it may."""
+
+    def __init__(self) -> None:
+        super().__init__("this process has as much in memory as it can; send the call again")
+
+
+class Memory:
+    """Bytes for the large bodies and definitions of a process, in use or kept.
+
+    What is taken for a definition is free again when nothing refers to it any more. So no call gives back what it uses,
+    and none uses what it has given back.
+    """
+
+    def __init__(self, size: int, make_room: Callable[[], bool]) -> None:
+        """`make_room` forgets something that is kept; it returns whether there was anything."""
+        self._size = size
+        self._make_room = make_room
+        self._taken = 0
+        # Objects may end in the middle of anything and in any thread; what they free is counted by the next call.
+        self._freed: deque[int] = deque()
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def taken(self) -> int:
+        """Bytes that are taken now."""
+        while self._freed:
+            self._taken -= self._freed.popleft()
+        return self._taken
+
+    def try_take(self, size: int) -> bool:
+        """Takes that many bytes if they are free and no call waits for them. One that is larger than all the room may
+        have it to itself."""
+        return not self._waiting and self._fits(size)
+
+    async def take(self, size: int) -> None:
+        """As `try_take`, and waits for its turn. Raises NoRoom when that takes too long."""
+        if self.try_take(size):
+            return
+        self._loop = asyncio.get_running_loop()
+        turn = self._loop.create_future()
+        self._waiting.append((size, turn))
+        try:
+            await asyncio.wait_for(turn, LONGEST_WAIT_FOR_ROOM)
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                self.free(size)
+            self._serve()
+            if isinstance(error, TimeoutError):
+                raise NoRoom from None
+            raise
+
+    def free(self, size: int) -> None:
+        """Gives back that many bytes. May be called at any time, from any thread."""
+        self._freed.append(size)
+        if self._waiting and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._serve)
+
+    def free_with(self, kept: object, size: int) -> None:
+        """Frees that many bytes when something is garbage-collected."""
+        finalize(kept, self.free, size).atexit = False
+
+    def _serve(self) -> None:
+        """Gives those who wait what they wait for, in the order in which they came."""
+        while self._waiting:
+            size, turn = self._waiting[0]
+            if not turn.done():
+                if not self._fits(size):
+                    return
+                turn.set_result(None)
+            self._waiting.popleft()
+
+    def _fits(self, size: int) -> bool:
+        while self.taken and self.taken + size > self._size:
+            if not self._make_room():
+                return False
+        self._taken += size
+        return True
