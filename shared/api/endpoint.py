@@ -68,10 +68,7 @@ class Endpoint(Generic[Services]):
     scopes: Template | None = None
     query: Mapping[str, str] = field(default_factory=dict)
     input: type[BaseModel] | None = None
-    input_schema: str | None = None
-    """File name of the published schema, without its ending."""
     output: type[BaseModel] | None = None
-    output_schema: str | None = None
     success: int = 200
     """HTTP status of the normal answer; 204 has no body."""
     takes_content: bool = False
@@ -93,6 +90,16 @@ class Endpoint(Generic[Services]):
         """Names of the URL parameters, in the order of the route."""
         return tuple(re.findall(r"<([^>]+)>", self.route))
 
+    @property
+    def input_schema(self) -> str | None:
+        """Name of the published schema of the body, if there is one."""
+        return schema_name(self.input)
+
+    @property
+    def output_schema(self) -> str | None:
+        """Name of the published schema of the answer, if there is one."""
+        return schema_name(self.output)
+
     @cached_property
     def opaque(self) -> frozenset[str]:
         """Properties of the body that hold any object, and are passed on without being looked into."""
@@ -105,6 +112,30 @@ class Endpoint(Generic[Services]):
         other check (contract 1.5, U)."""
         known = self.scopes is not None and params_of(self.scopes) <= set(self.params)
         return known and not self.authorised_late
+
+
+_NAMED_OTHERWISE: Mapping[str, str] = {
+    "ClientResponse": "get-client-response",
+    "EntityHistoryResponse": "get-entity-history-response",
+    "ListTaskQueuesResponse": "list-taskqueues-response",
+    "ListWorkerTypesResponse": "list-workertypes-response",
+    "RoleResponse": "get-role-response",
+    "TaskQueueResponse": "taskqueue-response",
+    "TaskResponse": "task",
+    "UpdateWorkerTypeRequest": "update-workertype-request",
+    "WorkerTypeResponse": "workertype-response",
+}
+"""Schemas that upstream names otherwise than by the rule."""
+_UNPUBLISHED = frozenset({"PingResponse", "HeartbeatResponse", "VersionResponse"})
+"""Models of answers for which upstream publishes no schema."""
+_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+def schema_name(model: type[BaseModel] | None) -> str | None:
+    """File name of a model's published schema, without its ending: `create-task-request` of CreateTaskRequest."""
+    if model is None or model.__name__ in _UNPUBLISHED:
+        return None
+    return _NAMED_OTHERWISE.get(model.__name__) or _CAPITAL.sub("-", model.__name__).lower()
 
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -194,9 +194,7 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         category=_SCOPES,
         scopes="auth:expand-scopes",
         input=Scopeset,
-        input_schema="scopeset",
         output=Scopeset,
-        output_schema="scopeset",
     ),
     Endpoint(
         name="currentScopes",
@@ -208,7 +206,6 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         category=_SCOPES,
         scopes="auth:current-scopes",
         output=Scopeset,
-        output_schema="scopeset",
     ),
     Endpoint(
         name="authenticateHawk",
@@ -220,9 +217,7 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         "returns its clientId and scopes. The service itself has to compare the hash of the payload.",
         category=_SCOPES,
         input=AuthenticateHawkRequest,
-        input_schema="authenticate-hawk-request",
         output=AuthenticateHawkResponse,
-        output_schema="authenticate-hawk-response",
     ),
     Endpoint(
         name="testAuthenticate",
@@ -234,9 +229,7 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         "secret`, whose scopes are `clientScopes`, and checks that they satisfy `requiredScopes`.",
         category=_SCOPES,
         input=TestAuthenticateRequest,
-        input_schema="test-authenticate-request",
         output=TestAuthenticateResponse,
-        output_schema="test-authenticate-response",
     ),
     Endpoint(
         name="testAuthenticateGet",
@@ -248,6 +241,5 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         "and `test:authenticate-get` is required.",
         category=_SCOPES,
         output=TestAuthenticateResponse,
-        output_schema="test-authenticate-response",
     ),
 )

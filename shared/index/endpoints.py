@@ -246,7 +246,6 @@ LIST_NAMESPACES = Endpoint(
     scopes="index:list-namespaces:<namespace>",
     query=PAGING,
     output=ListNamespacesResponse,
-    output_schema="list-namespaces-response",
     authorised_late=True,
 )
 LIST_NAMESPACES_POST = replace(
@@ -255,7 +254,6 @@ LIST_NAMESPACES_POST = replace(
     method="POST",
     query={},
     input=ListNamespacesRequest,
-    input_schema="list-namespaces-request",
     stability="deprecated",
     unlisted=True,
 )
@@ -270,7 +268,6 @@ LIST_TASKS = Endpoint(
     scopes="index:list-tasks:<namespace>",
     query=PAGING,
     output=ListTasksResponse,
-    output_schema="list-tasks-response",
     authorised_late=True,
 )
 LIST_TASKS_POST = replace(
@@ -299,7 +296,6 @@ ENDPOINTS: tuple[Endpoint[IndexServices], ...] = (
         category=_CATEGORY,
         scopes=_FIND,
         output=IndexedTaskResponse,
-        output_schema="indexed-task-response",
     ),
     Endpoint(
         name="findTasksAtIndex",
@@ -312,9 +308,7 @@ ENDPOINTS: tuple[Endpoint[IndexServices], ...] = (
         scopes={"AllOf": [{"for": "indexPath", "in": "indexPaths", "each": _FIND}]},
         query=PAGING,
         input=ListTasksAtIndex,
-        input_schema="list-tasks-at-index",
         output=ListTasksResponse,
-        output_schema="list-tasks-response",
         stability="experimental",
     ),
     LIST_NAMESPACES,
@@ -336,9 +330,7 @@ ENDPOINTS: tuple[Endpoint[IndexServices], ...] = (
         category=_CATEGORY,
         scopes="index:insert-task:<namespace>",
         input=InsertTaskRequest,
-        input_schema="insert-task-request",
         output=IndexedTaskResponse,
-        output_schema="indexed-task-response",
     ),
     Endpoint(
         name="deleteTask",

@@ -133,7 +133,6 @@ SERVICE_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
         category="Monitoring",
         scopes="queue:health",
         output=HealthResponse,
-        output_schema="health-response",
         stability="experimental",
     ),
     Endpoint(
@@ -222,7 +221,6 @@ HISTORY_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
         scopes="queue:get-history",
         query={"taskQueueId": PARAMETERS["taskQueueId"], "from": r"^[0-9TtZz :.+-]{1,40}$"},
         output=HistoryResponse,
-        output_schema="history-response",
         stability="experimental",
     ),
 )

@@ -114,7 +114,6 @@ OPERATIONS_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
         category="Monitoring",
         scopes="queue:operations",
         output=OperationsResponse,
-        output_schema="operations-response",
         stability="experimental",
     ),
     Endpoint(
@@ -128,7 +127,6 @@ OPERATIONS_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
         category="Monitoring",
         scopes="queue:operations",
         output=ListPoisonMessagesResponse,
-        output_schema="list-poison-messages-response",
         stability="experimental",
     ),
     Endpoint(
@@ -142,9 +140,7 @@ OPERATIONS_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
         category="Monitoring",
         scopes=_MANAGE,
         input=MovePoisonMessagesRequest,
-        input_schema="move-poison-messages-request",
         output=MovePoisonMessagesResponse,
-        output_schema="move-poison-messages-response",
         stability="experimental",
     ),
     Endpoint(
@@ -158,9 +154,7 @@ OPERATIONS_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
         category="Monitoring",
         scopes=_MANAGE,
         input=MovePoisonMessagesRequest,
-        input_schema="move-poison-messages-request",
         output=MovePoisonMessagesResponse,
-        output_schema="move-poison-messages-response",
         stability="experimental",
     ),
 )
@@ -265,7 +259,6 @@ ACCOUNTS: tuple[Endpoint[OverviewServices], ...] = (
         scopes="auth:audit-history:<entityType>",
         query=PAGING,
         output=EntityHistoryResponse,
-        output_schema="get-entity-history-response",
     ),
     Endpoint(
         name="listAuditHistory",
@@ -278,7 +271,6 @@ ACCOUNTS: tuple[Endpoint[OverviewServices], ...] = (
         scopes="auth:client-audit-history:<clientId>",
         query=PAGING,
         output=EntityHistoryResponse,
-        output_schema="get-entity-history-response",
     ),
 )
 """Those of the auth API, as upstream has them."""
@@ -297,7 +289,6 @@ AUDIT_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
         scopes="queue:status:<taskId>",
         query=PAGING,
         output=AuditHistoryResponse,
-        output_schema="audit-history-response",
         stability="experimental",
     ),
     Endpoint(
@@ -312,7 +303,6 @@ AUDIT_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
         scopes="queue:list-task-group:<taskGroupId>",
         query=PAGING,
         output=AuditHistoryResponse,
-        output_schema="audit-history-response",
         stability="experimental",
     ),
     Endpoint(
@@ -326,7 +316,6 @@ AUDIT_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
         scopes="queue:get-worker:<provisionerId>/<workerType>/<workerGroup>/<workerId>",
         query=PAGING,
         output=AuditHistoryResponse,
-        output_schema="audit-history-response",
         stability="experimental",
     ),
 )

@@ -147,7 +147,6 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         scopes="auth:list-clients",
         query={"prefix": r"^[A-Za-z0-9!@/:.+|_-]+$", **PAGING},
         output=ListClientsResponse,
-        output_schema="list-clients-response",
     ),
     Endpoint(
         name="client",
@@ -159,7 +158,6 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         category=_CLIENTS,
         scopes="auth:get-client:<clientId>",
         output=ClientResponse,
-        output_schema="get-client-response",
     ),
     Endpoint(
         name="createClient",
@@ -173,9 +171,7 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         category=_CLIENTS,
         scopes={"AllOf": ["auth:create-client:<clientId>", {"for": "scope", "in": "scopes", "each": "<scope>"}]},
         input=CreateClientRequest,
-        input_schema="create-client-request",
         output=CreateClientResponse,
-        output_schema="create-client-response",
     ),
     Endpoint(
         name="resetAccessToken",
@@ -188,7 +184,6 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         category=_CLIENTS,
         scopes="auth:reset-access-token:<clientId>",
         output=CreateClientResponse,
-        output_schema="create-client-response",
     ),
     Endpoint(
         name="enableClient",
@@ -200,7 +195,6 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         category=_CLIENTS,
         scopes="auth:enable-client:<clientId>",
         output=ClientResponse,
-        output_schema="get-client-response",
     ),
     Endpoint(
         name="disableClient",
@@ -213,7 +207,6 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         category=_CLIENTS,
         scopes="auth:disable-client:<clientId>",
         output=ClientResponse,
-        output_schema="get-client-response",
     ),
     Endpoint(
         name="updateClient",
@@ -226,9 +219,7 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         category=_CLIENTS,
         scopes={"AllOf": ["auth:update-client:<clientId>", {"for": "scope", "in": "scopesAdded", "each": "<scope>"}]},
         input=CreateClientRequest,
-        input_schema="create-client-request",
         output=ClientResponse,
-        output_schema="get-client-response",
     ),
     Endpoint(
         name="deleteClient",

@@ -132,7 +132,6 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         category=_ROLES,
         scopes="auth:list-roles",
         output=ListRolesResponse,
-        output_schema="list-roles-response",
     ),
     Endpoint(
         name="listRoles2",
@@ -146,7 +145,6 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         scopes="auth:list-roles",
         query=PAGING,
         output=ListRoles2Response,
-        output_schema="list-roles2-response",
     ),
     Endpoint(
         name="listRoleIds",
@@ -159,7 +157,6 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         scopes="auth:list-roles",
         query=PAGING,
         output=ListRoleIdsResponse,
-        output_schema="list-role-ids-response",
     ),
     Endpoint(
         name="role",
@@ -171,7 +168,6 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         category=_ROLES,
         scopes="auth:get-role:<roleId>",
         output=RoleResponse,
-        output_schema="get-role-response",
     ),
     Endpoint(
         name="createRole",
@@ -184,9 +180,7 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         category=_ROLES,
         scopes={"AllOf": ["auth:create-role:<roleId>", {"for": "scope", "in": "scopes", "each": "<scope>"}]},
         input=CreateRoleRequest,
-        input_schema="create-role-request",
         output=RoleResponse,
-        output_schema="get-role-response",
     ),
     Endpoint(
         name="updateRole",
@@ -199,9 +193,7 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         category=_ROLES,
         scopes={"AllOf": ["auth:update-role:<roleId>", {"for": "scope", "in": "scopesAdded", "each": "<scope>"}]},
         input=CreateRoleRequest,
-        input_schema="create-role-request",
         output=RoleResponse,
-        output_schema="get-role-response",
     ),
     Endpoint(
         name="deleteRole",

@@ -102,7 +102,6 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         "part of the public API.",
         category="Scopes and Auth",
         output=SignInOptionsResponse,
-        output_schema="sign-in-options-response",
         stability="experimental",
     ),
     Endpoint(
@@ -116,9 +115,7 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         "the role that is named after its subject. Not part of the public API.",
         category="Scopes and Auth",
         input=SignInRequest,
-        input_schema="sign-in-request",
         output=SignInResponse,
-        output_schema="sign-in-response",
         stability="experimental",
     ),
 )

@@ -225,9 +225,7 @@ ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
         category=_CATEGORY,
         scopes="queue:create-artifact:<taskId>/<runId>",
         input=PostArtifactRequest,
-        input_schema="post-artifact-request",
         output=PostArtifactResponse,
-        output_schema="post-artifact-response",
     ),
     Endpoint(
         name="finishArtifact",
@@ -240,7 +238,6 @@ ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
         category=_CATEGORY,
         scopes="queue:create-artifact:<taskId>/<runId>",
         input=FinishArtifactRequest,
-        input_schema="finish-artifact-request",
         success=204,
     ),
     Endpoint(
@@ -254,7 +251,6 @@ ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
         category=_CATEGORY,
         scopes=GET_SCOPES,
         output=GetArtifactResponse,
-        output_schema="get-artifact-response",
         success=303,
     ),
     Endpoint(
@@ -267,7 +263,6 @@ ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
         category=_CATEGORY,
         scopes=GET_SCOPES,
         output=GetArtifactResponse,
-        output_schema="get-artifact-response",
         success=303,
     ),
     Endpoint(
@@ -282,7 +277,6 @@ ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
         scopes="queue:list-artifacts:<taskId>:<runId>",
         query=PAGING,
         output=ListArtifactsResponse,
-        output_schema="list-artifacts-response",
     ),
     Endpoint(
         name="listLatestArtifacts",
@@ -295,7 +289,6 @@ ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
         scopes="queue:list-artifacts:<taskId>",
         query=PAGING,
         output=ListArtifactsResponse,
-        output_schema="list-artifacts-response",
     ),
     Endpoint(
         name="artifactInfo",
@@ -307,7 +300,6 @@ ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
         category=_CATEGORY,
         scopes="queue:list-artifacts:<taskId>:<runId>",
         output=ArtifactResponse,
-        output_schema="artifact-response",
     ),
     Endpoint(
         name="latestArtifactInfo",
@@ -319,7 +311,6 @@ ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
         category=_CATEGORY,
         scopes="queue:list-artifacts:<taskId>",
         output=ArtifactResponse,
-        output_schema="artifact-response",
     ),
     Endpoint(
         name="artifact",
@@ -332,7 +323,6 @@ ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
         category=_CATEGORY,
         scopes=GET_SCOPES,
         output=ArtifactContentResponse,
-        output_schema="artifact-content-response",
     ),
     Endpoint(
         name="latestArtifact",
@@ -344,6 +334,5 @@ ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
         category=_CATEGORY,
         scopes=GET_SCOPES,
         output=ArtifactContentResponse,
-        output_schema="artifact-content-response",
     ),
 )

@@ -234,9 +234,7 @@ ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
         category=_CATEGORY,
         scopes="object:upload:<projectId>:<name>",
         input=CreateUploadRequest,
-        input_schema="create-upload-request",
         output=CreateUploadResponse,
-        output_schema="create-upload-response",
     ),
     Endpoint(
         name="finishUpload",
@@ -248,7 +246,6 @@ ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
         category=_CATEGORY,
         scopes="object:upload:<projectId>:<name>",
         input=FinishUploadRequest,
-        input_schema="finish-upload-request",
     ),
     Endpoint(
         name="startDownload",
@@ -260,9 +257,7 @@ ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
         category=_CATEGORY,
         scopes="object:download:<name>",
         input=DownloadObjectRequest,
-        input_schema="download-object-request",
         output=DownloadObjectResponse,
-        output_schema="download-object-response",
     ),
     Endpoint(
         name="object",
@@ -274,7 +269,6 @@ ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
         category=_CATEGORY,
         scopes="object:download:<name>",
         output=GetObjectResponse,
-        output_schema="get-object-response",
     ),
     Endpoint(
         name="download",

@@ -206,9 +206,7 @@ ENDPOINTS: tuple[Endpoint[ClaimServices], ...] = (
             "AllOf": ["queue:claim-work:<taskQueueId>", "queue:worker-id:<workerGroup>/<workerId>"],
         },
         input=ClaimWorkRequest,
-        input_schema="claim-work-request",
         output=ClaimWorkResponse,
-        output_schema="claim-work-response",
         waits=True,
         raw_slash=True,
     ),
@@ -229,7 +227,6 @@ ENDPOINTS: tuple[Endpoint[ClaimServices], ...] = (
             ]
         },
         output=PollTaskUrlsResponse,
-        output_schema="poll-task-urls-response",
         stability="experimental",
         raw_slash=True,
     ),
@@ -259,9 +256,7 @@ ENDPOINTS: tuple[Endpoint[ClaimServices], ...] = (
             ]
         },
         input=TaskClaimRequest,
-        input_schema="task-claim-request",
         output=TaskClaimResponse,
-        output_schema="task-claim-response",
         stability="deprecated",
     ),
     Endpoint(
@@ -275,7 +270,6 @@ ENDPOINTS: tuple[Endpoint[ClaimServices], ...] = (
         category="Worker Interface",
         scopes="queue:reclaim-task:<taskId>/<runId>",
         output=TaskReclaimResponse,
-        output_schema="task-reclaim-response",
     ),
     Endpoint(
         name="reportCompleted",
@@ -287,7 +281,6 @@ ENDPOINTS: tuple[Endpoint[ClaimServices], ...] = (
         category="Worker Interface",
         scopes="queue:resolve-task:<taskId>/<runId>",
         output=TaskStatusResponse,
-        output_schema="task-status-response",
     ),
     Endpoint(
         name="reportFailed",
@@ -299,7 +292,6 @@ ENDPOINTS: tuple[Endpoint[ClaimServices], ...] = (
         category="Worker Interface",
         scopes="queue:resolve-task:<taskId>/<runId>",
         output=TaskStatusResponse,
-        output_schema="task-status-response",
     ),
     Endpoint(
         name="reportException",
@@ -312,8 +304,6 @@ ENDPOINTS: tuple[Endpoint[ClaimServices], ...] = (
         category="Worker Interface",
         scopes="queue:resolve-task:<taskId>/<runId>",
         input=TaskExceptionRequest,
-        input_schema="task-exception-request",
         output=TaskStatusResponse,
-        output_schema="task-status-response",
     ),
 )

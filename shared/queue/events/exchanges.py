@@ -35,11 +35,27 @@ class Entry:
     """An exchange as the reference describes it."""
 
     exchange: Exchange
-    name: str
-    title: str
     description: str
-    schema: str
     routing_key: tuple[Word, ...]
+    message: str = ""
+    """What its schema is named after, if not the exchange."""
+
+    @property
+    def name(self) -> str:
+        """As clients call it: `taskDefined` of `task-defined`."""
+        first, *others = self.exchange.split("-")
+        return first + "".join(map(str.capitalize, others))
+
+    @property
+    def title(self) -> str:
+        """As upstream's reference has it."""
+        words = self.exchange.replace("-", " ").title()
+        return "Artifact Creation Messages" if self.exchange is Exchange.ARTIFACT_CREATED else f"{words} Messages"
+
+    @property
+    def schema(self) -> str:
+        """Where the reference finds the schema of its messages."""
+        return f"v1/{self.message or self.exchange.value}-message.json#"
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -101,95 +117,64 @@ _WORKER = _task_words(run=True, worker=True)
 ENTRIES: tuple[Entry, ...] = (
     Entry(
         exchange=Exchange.TASK_DEFINED,
-        name="taskDefined",
-        title="Task Defined Messages",
         description="A task was created. Its status is the first one, unscheduled, even if the task is pending by "
         "now: a task that waits for its dependencies is announced here before it is announced as pending.",
-        schema="v1/task-defined-message.json#",
         routing_key=_NO_RUN,
     ),
     Entry(
         exchange=Exchange.TASK_PENDING,
-        name="taskPending",
-        title="Task Pending Messages",
         description="A run of a task became pending: idle workers may claim it, and need not poll as often while "
         "they listen here.",
-        schema="v1/task-pending-message.json#",
         routing_key=_RUN,
     ),
     Entry(
         exchange=Exchange.TASK_RUNNING,
-        name="taskRunning",
-        title="Task Running Messages",
         description="A worker claimed a run. Renewing the claim is not announced.",
-        schema="v1/task-running-message.json#",
         routing_key=_WORKER,
     ),
     Entry(
         exchange=Exchange.ARTIFACT_CREATED,
-        name="artifactCreated",
-        title="Artifact Creation Messages",
         description="An artifact of type `reference`, `link` or `error` was created, or one of type `object` was "
         "finished. Artifacts of type `s3` are not announced: index them when the task is completed.",
-        schema="v1/artifact-created-message.json#",
         routing_key=_WORKER,
     ),
     Entry(
         exchange=Exchange.TASK_COMPLETED,
-        name="taskCompleted",
-        title="Task Completed Messages",
         description="A worker reported that the task succeeded. The key has the words of the run that did.",
-        schema="v1/task-completed-message.json#",
         routing_key=_WORKER,
     ),
     Entry(
         exchange=Exchange.TASK_FAILED,
-        name="taskFailed",
-        title="Task Failed Messages",
         description="A worker reported that the task's own code failed, for example exited non-zero.",
-        schema="v1/task-failed-message.json#",
         routing_key=_NO_RUN,
     ),
     Entry(
         exchange=Exchange.TASK_EXCEPTION,
-        name="taskException",
-        title="Task Exception Messages",
         description="A run ended in any other way: reported by its worker, canceled, its claim or the deadline "
         "expired. The reason is the run's `reasonResolved`; a retry appears as a further, pending run.",
-        schema="v1/task-exception-message.json#",
         routing_key=_NO_RUN,
     ),
     Entry(
         exchange=Exchange.TASK_GROUP_RESOLVED,
-        name="taskGroupResolved",
-        title="Task Group Resolved Messages",
         description="Every task of the group has been resolved at least once. It may be sent again, after tasks "
         "were added to the group.",
-        schema="v1/task-group-changed-message.json#",
+        message="task-group-changed",
         routing_key=_GROUP_WORDS,
     ),
     Entry(
         exchange=Exchange.TASK_GROUP_SEALED,
-        name="taskGroupSealed",
-        title="Task Group Sealed Messages",
         description="The group was sealed: no task can be added to it any more.",
-        schema="v1/task-group-changed-message.json#",
+        message="task-group-changed",
         routing_key=_GROUP_WORDS,
     ),
     Entry(
         exchange=Exchange.TASK_PRIORITY_CHANGED,
-        name="taskPriorityChanged",
-        title="Task Priority Changed Messages",
         description="The priority of an unresolved task was changed.",
-        schema="v1/task-priority-changed-message.json#",
         routing_key=_NO_RUN,
     ),
     Entry(
         exchange=Exchange.TASK_GROUP_PRIORITY_CHANGED,
-        name="taskGroupPriorityChanged",
-        title="Task Group Priority Changed Messages",
         description="The priority of a group's unresolved tasks was changed.",
-        schema="v1/task-group-priority-changed-message.json#",
         routing_key=_GROUP_WORDS,
     ),
 )

@@ -203,7 +203,6 @@ ENDPOINTS: tuple[Endpoint[GroupServices], ...] = (
         scopes="queue:list-task-group:<taskGroupId>",
         query=PAGING,
         output=ListTaskGroupResponse,
-        output_schema="list-task-group-response",
     ),
     Endpoint(
         name="listTaskGroups",
@@ -218,7 +217,6 @@ ENDPOINTS: tuple[Endpoint[GroupServices], ...] = (
         scopes="queue:list-task-groups",
         query=PAGING,
         output=ListTaskGroupsResponse,
-        output_schema="list-task-groups-response",
         stability="experimental",
     ),
     Endpoint(
@@ -231,7 +229,6 @@ ENDPOINTS: tuple[Endpoint[GroupServices], ...] = (
         category="Task Groups",
         scopes="queue:list-task-group:<taskGroupId>",
         output=TaskGroupResponse,
-        output_schema="task-group-response",
     ),
     Endpoint(
         name="sealTaskGroup",
@@ -243,7 +240,6 @@ ENDPOINTS: tuple[Endpoint[GroupServices], ...] = (
         category="Task Groups",
         scopes="queue:seal-task-group:<schedulerId>/<taskGroupId>",
         output=TaskGroupResponse,
-        output_schema="task-group-response",
         stability="experimental",
     ),
     Endpoint(
@@ -257,7 +253,6 @@ ENDPOINTS: tuple[Endpoint[GroupServices], ...] = (
         category="Task Groups",
         scopes="queue:cancel-task-group:<schedulerId>/<taskGroupId>",
         output=CancelTaskGroupResponse,
-        output_schema="cancel-task-group-response",
         stability="experimental",
     ),
     Endpoint(
@@ -270,9 +265,7 @@ ENDPOINTS: tuple[Endpoint[GroupServices], ...] = (
         category="Task Groups",
         scopes="queue:change-task-group-priority:<schedulerId>/<taskGroupId>",
         input=ChangeTaskPriorityRequest,
-        input_schema="change-task-priority-request",
         output=TaskGroupPriorityChangeResponse,
-        output_schema="task-group-priority-change-response",
         stability="experimental",
     ),
     Endpoint(
@@ -286,6 +279,5 @@ ENDPOINTS: tuple[Endpoint[GroupServices], ...] = (
         scopes="queue:list-dependent-tasks:<taskId>",
         query=PAGING,
         output=ListDependentTasksResponse,
-        output_schema="list-dependent-tasks-response",
     ),
 )

@@ -188,7 +188,6 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
         scopes="queue:list-task-queues",
         query=PAGING,
         output=ListTaskQueuesResponse,
-        output_schema="list-taskqueues-response",
     ),
     Endpoint(
         name="getTaskQueue",
@@ -200,7 +199,6 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
         category=_METADATA,
         scopes="queue:get-task-queue:<taskQueueId>",
         output=TaskQueueResponse,
-        output_schema="taskqueue-response",
     ),
     Endpoint(
         name="pendingTasks",
@@ -213,7 +211,6 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
         category=_TASKS,
         scopes="queue:pending-count:<taskQueueId>",
         output=PendingTasksResponse,
-        output_schema="pending-tasks-response",
         stability="deprecated",
         raw_slash=True,
     ),
@@ -227,7 +224,6 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
         category=_TASKS,
         scopes={"AllOf": ["queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"]},
         output=TaskQueueCountsResponse,
-        output_schema="task-queue-counts-response",
         raw_slash=True,
     ),
     Endpoint(
@@ -243,7 +239,6 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
         scopes="queue:list-task-queue-states",
         query=PAGING,
         output=ListTaskQueueStatesResponse,
-        output_schema="list-task-queue-states-response",
         stability="experimental",
     ),
     Endpoint(
@@ -262,9 +257,7 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
             ]
         },
         input=TaskQueueCountsRequest,
-        input_schema="task-queue-counts-request",
         output=TaskQueueCountsListResponse,
-        output_schema="task-queue-counts-list-response",
         stability="experimental",
     ),
     Endpoint(
@@ -280,7 +273,6 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
         category=_TASKS,
         scopes={"AllOf": ["queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"]},
         output=TaskQueueLoadResponse,
-        output_schema="task-queue-load-response",
         stability="experimental",
         raw_slash=True,
     ),
@@ -295,7 +287,6 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
         scopes="queue:pending-list:<taskQueueId>",
         query=PAGING,
         output=ListPendingTasksResponse,
-        output_schema="list-pending-tasks-response",
         stability="experimental",
         raw_slash=True,
     ),
@@ -310,7 +301,6 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
         scopes="queue:claimed-list:<taskQueueId>",
         query=PAGING,
         output=ListClaimedTasksResponse,
-        output_schema="list-claimed-tasks-response",
         stability="experimental",
         raw_slash=True,
     ),

@@ -131,7 +131,6 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
         scopes="queue:list-provisioners",
         query=PAGING,
         output=ListProvisionersResponse,
-        output_schema="list-provisioners-response",
         stability="deprecated",
     ),
     Endpoint(
@@ -144,7 +143,6 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
         category=_METADATA,
         scopes="queue:get-provisioner:<provisionerId>",
         output=ProvisionerResponse,
-        output_schema="provisioner-response",
         stability="deprecated",
     ),
     Endpoint(
@@ -166,9 +164,7 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
             ]
         },
         input=UpdateProvisionerRequest,
-        input_schema="update-provisioner-request",
         output=ProvisionerResponse,
-        output_schema="provisioner-response",
         stability="deprecated",
     ),
     Endpoint(
@@ -182,7 +178,6 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
         scopes="queue:list-worker-types:<provisionerId>",
         query=PAGING,
         output=ListWorkerTypesResponse,
-        output_schema="list-workertypes-response",
         stability="deprecated",
     ),
     Endpoint(
@@ -195,7 +190,6 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
         category=_METADATA,
         scopes="queue:get-worker-type:<provisionerId>/<workerType>",
         output=WorkerTypeResponse,
-        output_schema="workertype-response",
         stability="deprecated",
     ),
     Endpoint(
@@ -217,9 +211,7 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
             ]
         },
         input=UpdateWorkerTypeRequest,
-        input_schema="update-workertype-request",
         output=WorkerTypeResponse,
-        output_schema="workertype-response",
         stability="deprecated",
     ),
 )

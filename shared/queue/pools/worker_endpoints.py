@@ -221,7 +221,6 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
         scopes="queue:list-workers:<provisionerId>/<workerType>",
         query={**PAGING, "quarantined": r"^(true|false)$"},
         output=ListWorkersResponse,
-        output_schema="list-workers-response",
         stability="deprecated",
     ),
     Endpoint(
@@ -235,7 +234,6 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
         category=_METADATA,
         scopes=f"queue:get-worker:{_WORKER}",
         output=WorkerResponse,
-        output_schema="worker-response",
         stability="deprecated",
     ),
     Endpoint(
@@ -249,9 +247,7 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
         category=_METADATA,
         scopes=f"queue:quarantine-worker:{_WORKER}",
         input=QuarantineWorkerRequest,
-        input_schema="quarantine-worker-request",
         output=WorkerResponse,
-        output_schema="worker-response",
         stability="experimental",
     ),
     Endpoint(
@@ -266,7 +262,6 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
         scopes=f"queue:worker-removed:{_WORKER}",
         query={"continuationToken": PAGING["continuationToken"]},
         output=WorkerRemovedResponse,
-        output_schema="worker-removed-response",
         stability="experimental",
     ),
     Endpoint(
@@ -283,9 +278,7 @@ ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
             ]
         },
         input=UpdateWorkerRequest,
-        input_schema="update-worker-request",
         output=WorkerResponse,
-        output_schema="worker-response",
         stability="experimental",
     ),
 )

@@ -116,9 +116,7 @@ ENDPOINTS: tuple[Endpoint[GroupServices], ...] = (
         scopes={"AllOf": [{"for": "taskId", "in": "taskIds", "each": "queue:get-task:<taskId>"}]},
         query=PAGING,
         input=TasksRequest,
-        input_schema="tasks-request",
         output=TasksResponse,
-        output_schema="tasks-response",
         stability="experimental",
     ),
     Endpoint(
@@ -132,9 +130,7 @@ ENDPOINTS: tuple[Endpoint[GroupServices], ...] = (
         scopes={"AllOf": [{"for": "taskId", "in": "taskIds", "each": "queue:status:<taskId>"}]},
         query=PAGING,
         input=TasksRequest,
-        input_schema="tasks-request",
         output=TasksStatusesResponse,
-        output_schema="tasks-statuses-response",
         stability="experimental",
     ),
 )

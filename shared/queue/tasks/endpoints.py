@@ -230,7 +230,6 @@ ENDPOINTS: tuple[Endpoint[TaskServices], ...] = (
         category="Tasks",
         scopes="queue:get-task:<taskId>",
         output=TaskResponse,
-        output_schema="task",
     ),
     Endpoint(
         name="status",
@@ -242,7 +241,6 @@ ENDPOINTS: tuple[Endpoint[TaskServices], ...] = (
         category="Tasks",
         scopes="queue:status:<taskId>",
         output=TaskStatusResponse,
-        output_schema="task-status-response",
     ),
     Endpoint(
         name="createTask",
@@ -256,9 +254,7 @@ ENDPOINTS: tuple[Endpoint[TaskServices], ...] = (
         category="Tasks",
         scopes=CREATION_SCOPES,
         input=CreateTaskRequest,
-        input_schema="create-task-request",
         output=TaskStatusResponse,
-        output_schema="task-status-response",
     ),
     Endpoint(
         name="scheduleTask",
@@ -270,7 +266,6 @@ ENDPOINTS: tuple[Endpoint[TaskServices], ...] = (
         category="Tasks",
         scopes=_moving("schedule"),
         output=TaskStatusResponse,
-        output_schema="task-status-response",
     ),
     Endpoint(
         name="rerunTask",
@@ -283,7 +278,6 @@ ENDPOINTS: tuple[Endpoint[TaskServices], ...] = (
         category="Tasks",
         scopes=_moving("rerun"),
         output=TaskStatusResponse,
-        output_schema="task-status-response",
     ),
     Endpoint(
         name="cancelTask",
@@ -296,7 +290,6 @@ ENDPOINTS: tuple[Endpoint[TaskServices], ...] = (
         category="Tasks",
         scopes=_moving("cancel"),
         output=TaskStatusResponse,
-        output_schema="task-status-response",
     ),
     Endpoint(
         name="changeTaskPriority",
@@ -313,9 +306,7 @@ ENDPOINTS: tuple[Endpoint[TaskServices], ...] = (
             ]
         },
         input=ChangeTaskPriorityRequest,
-        input_schema="change-task-priority-request",
         output=TaskStatusResponse,
-        output_schema="task-status-response",
         stability="experimental",
     ),
     Endpoint(
@@ -329,9 +320,7 @@ ENDPOINTS: tuple[Endpoint[TaskServices], ...] = (
         category="Tasks",
         scopes=DEFINITION_SCOPES,
         input=CreateTaskRequest,
-        input_schema="create-task-request",
         output=TaskStatusResponse,
-        output_schema="task-status-response",
         stability="deprecated",
     ),
 )
