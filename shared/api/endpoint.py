@@ -1,8 +1,7 @@
-"""What an endpoint is, and one call of it as its handler sees it.
+"""An endpoint, one call of it as its handler sees it, and the router that finds it.
 
-An endpoint is one row of the one table behind routes, references and the OpenAPI document (design 8).
-
-Finds the endpoint of a request by its raw path, in which `%2F` is no separator (design 8, contract 1.4).
+An endpoint is one row of the one table behind routes, references and the OpenAPI document (design 8). The router goes
+by the raw path, in which `%2F` is no separator (contract 1.4).
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Scopes, the expressions that endpoints ask for, and the templates that published references state them in.
+"""Scopes: satisfaction and normal form (contract 11.5), and the expressions that endpoints ask for (contract 2.2).
 
-Pure. The rules are contract 11.5 (satisfaction, normal form) and contract 2.2 (expressions and templates).
-
-Early 403: refuses callers who lack the scopes whatever the request body says. Pure.
+Pure. `certainly_missing` allows an early 403: it names scopes that are needed whatever the request body says.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""From bytes to validated bodies and parameters (contract 1.4, 1.5).
-
-Pages: the query options `limit` and `continuationToken` (contract 13).
-"""
+"""From bytes to validated bodies, parameters and page options (contract 1.4, 1.5, 13)."""
 
 from __future__ import annotations
 

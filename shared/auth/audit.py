@@ -1,8 +1,7 @@
-"""The audit log: its rows, and the entry of a call, which stands before the call changes anything (design 14).
+"""The audit log (design 14): the Audit table, and the entry of a call.
 
-The Audit table: who did what to what, a row for what it was done to and one for who did it (design 14).
-
-Who did what: an entry stands before its call changes anything, and is confirmed after that (design 14).
+An entry is written before its call changes anything and confirmed after that, as two rows: one for what was changed,
+one for who changed it.
 """
 
 from __future__ import annotations
@@ -241,7 +240,8 @@ class Audit:
         await self._store.add(entry)
 
     async def _conclude(self, write: Awaitable[None]) -> None:
-        """The call is over by now: a failure leaves an entry that is not confirmed, and that is what is known."""
+        """Confirms or removes the entry. The call is over by then, so a failure is logged: the entry stays
+        unconfirmed."""
         try:
             await write
         except StorageUnavailable as failure:

@@ -1,10 +1,7 @@
-"""Who sent a request: the targets that may have been signed, and the verification (contract 11.4, design 8).
+"""Authentication of a call: who sent it and what it may do (contract 11.4, 11.7).
 
-Which request targets a client may have signed, when the platform has changed the percent-encoding (design 8).
-
-Pure. Hawk signs the path as sent, while the Functions host decodes and encodes it again on its way to Python.
-
-Authentication of a call: from a request to a Caller, who it is and what it may do (contract 11.4, 11.7).
+Hawk signs the path as sent, while the Functions host decodes and encodes it again on its way to Python. So the
+signature is checked against each request target that the client may have signed (design 8).
 """
 
 from __future__ import annotations
@@ -188,7 +185,8 @@ class Authenticator:
         issuer = await self._keyring.client(certificate.issuer or signed.id if certificate else signed.id)
         if issuer is None:
             raise hawk.MacMismatch
-        # The MAC comes first: only a client that holds a key learns more, and only for it more is computed.
+        # Check the MAC first: the errors that follow tell more, and cost more, and are only for clients that hold a
+        # key.
         keys = [issuer.access_token]
         if certificate is not None:
             keys = [credentials.temporary_access_token(token, certificate.seed) for token in issuer.issuing_tokens]

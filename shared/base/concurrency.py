@@ -1,7 +1,4 @@
-"""Running storage requests side by side without leaving one behind.
-
-One attempt at a time for all who wait for the same.
-"""
+"""Running storage requests side by side without leaving one behind, in bounded number."""
 
 from __future__ import annotations
 
@@ -64,7 +61,8 @@ async def in_waves(width: int, work: Callable[[S], Awaitable[T]], items: Iterabl
 
 
 class Turns:
-    """Lets a few at a time do what costs much. Few wait for it, since each is a call that has a place of its own."""
+    """Lets a few at a time do what costs much. The number that waits is bounded, since each of them holds the place of
+    a call."""
 
     def __init__(self, at_once: int, most_waiting: int) -> None:
         self._most_waiting = most_waiting

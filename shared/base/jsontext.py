@@ -124,8 +124,8 @@ def read(text: bytes, measured: Measure | None = None) -> Any:
 def in_javascript(value: Any) -> Any:
     """A JSON value with the numbers that `JSON.stringify(JSON.parse(…))` gives; lists and objects are changed in place.
 
-    Every number is a double, and a whole one below 1e21 an integer, of which all digits but those that tell the double
-    from others are zero. What is beyond a double's range is null.
+    Every number is rounded to a double. A whole number below 1e21 is an integer with the double's shortest digits, then
+    zeros. A number beyond a double's range becomes null.
     """
     kind = type(value)
     if kind is dict:

@@ -31,8 +31,8 @@ class Remembered:
     fresh: timedelta = FOREVER
     """How old an entry may be."""
     absent: timedelta | None = None
-    """How old an entry may be that says that there is nothing, if that differs. These have the capacity for themselves:
-    names that nobody has push out none that somebody has."""
+    """How old an entry may be that says that there is nothing, if that differs. They have a capacity of their own, so
+    that names which do not exist push out none that do."""
     because: str
     """The reason for its capacity and its age."""
 
@@ -135,7 +135,7 @@ class Memo(Generic[K, V]):
             value = await find()
         except Exception as error:
             reading.set_exception(error)
-            reading.exception()  # perhaps no one else waits for it, which is fine
+            reading.exception()  # marks the exception as retrieved: perhaps nobody else waits for it
             raise
         else:
             self.put(key, value, since=changes, read=started)

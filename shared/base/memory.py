@@ -23,8 +23,8 @@ class NoRoom(ServiceUnavailable):
 class Memory:
     """Bytes for the large bodies and definitions of a process, in use or kept.
 
-    What is taken for a definition is free again when nothing refers to it any more. So no call gives back what it uses,
-    and none uses what it has given back.
+    Memory taken for a definition is freed when the definition is garbage-collected. So a call need not give it back,
+    and cannot do so too early.
     """
 
     def __init__(self, size: int, make_room: Callable[[], bool]) -> None:

@@ -239,7 +239,7 @@ _DELETED = "deleted"
 _IS_GONE = "gone"
 """Set in the row of an entry that was deleted, and not stored again since."""
 _KEPT = "kept"
-"""Until when the row is kept, if that is later than its entry's expiration: it may be needed until then."""
+"""When the row may be deleted, if that is later than its entry's expiration."""
 
 
 def _entry(row: Row) -> Entry | None:
@@ -262,7 +262,7 @@ def _at(row: Row) -> datetime:
 
 
 def _deleted(row: Row) -> datetime | None:
-    """When the path was deleted last: after all that had been stored by then, whatever the clocks say."""
+    """When the path was deleted last. It counts as later than every entry stored before, even if clocks disagree."""
     if _DELETED not in row.values:
         return None
     deleted = parse_date(str(row.values[_DELETED]))

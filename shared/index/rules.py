@@ -92,7 +92,7 @@ def paths_of(definition: Definition) -> list[str]:
 
 
 def entries_of(definition: Definition, resolved: datetime) -> list[Entry]:
-    """What a task that has completed asks for by its routes and `extra.index`.
+    """The entries that a completed task asks for by its routes and `extra.index`.
 
     None at all if one of the values there cannot be used (contract 18.6).
     """

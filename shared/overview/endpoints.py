@@ -1,7 +1,4 @@
-"""Endpoints about the service itself: models, rows and handlers (contract 1.2).
-
-The endpoint for how busy the service was: models, row and handler (contract 2.5).
-"""
+"""Endpoints about the service itself: ping, heartbeat, health, version, and its load over time (contract 1.2, 2.5)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""Health: whether storage and Service Bus respond, and what is wrong with the deployment.
+"""Health: whether storage and Service Bus respond, and a verdict on the whole deployment (contract 2.5).
 
-Heartbeat: whether the services that this one needs respond (Service Bus, storage).
-
-A verdict on the whole deployment with what to do, from what storage knows of it (contract 2.5).
-
-No process knows of the others, so nothing but storage is asked: a bounded number of small requests, for all who ask.
+A process knows nothing of the others, so the verdict is read from storage: a bounded number of small requests, shared
+by all who ask at the same time.
 """
 
 from __future__ import annotations

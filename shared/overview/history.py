@@ -1,8 +1,6 @@
-"""The history of the service: gauges that are read from storage, and samples of them (contract 2.5).
+"""Gauges, which are read from storage, and the history of the service (contract 2.5).
 
-Gauges that are read from storage, and so are the same in every process.
-
-How busy the service was: counted by each process, sampled by the timer, read by the console (design 10).
+Each process counts, the timer takes samples, and the console reads them (design 10).
 """
 
 from __future__ import annotations
@@ -149,8 +147,8 @@ log = logging.getLogger("taskcluster.housekeeping")
 FLUSH_SECONDS = 60.0
 """Interval in which a process writes what it has counted, if there is anything."""
 MARGIN = timedelta(seconds=5)
-"""Delay of a sample after its time: by then whatever was written before that time, by the storage's clock, is
-there to be read. Longer than clocks differ."""
+"""Delay of a sample after its time, so that all counts written before that time can be read. Longer than clocks
+differ."""
 MINUTES_KEPT = timedelta(days=2)
 """How long samples are kept."""
 HOURS_KEPT = timedelta(days=30)

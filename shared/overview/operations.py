@@ -1,9 +1,4 @@
-"""What operators ask: the internal queues, the timers, and the messages that were given up (contract 2.7).
-
-Messages that were given up: looked at, sent once more, or dropped.
-
-What an operator looks at and does: what was given up, what waits, and when the timers ran last (contract 2.7).
-"""
+"""What operators look at and change: internal queues, timers and dead-lettered messages (contract 2.7)."""
 
 from __future__ import annotations
 
@@ -76,8 +71,8 @@ async def redrive(
     """Sends messages (or one) to their queue once more, with all attempts before them. What can't be read stays.
 
     A message is put before it is removed: if this dies in between it is handled twice, which every handler allows.
-    Messages that are refused once more come back to the poison queue. They are left there: no more messages are sent
-    than there were at the start, and none that has come since.
+    Messages that are refused once more come back to the poison queue. Messages that arrive meanwhile stay there: no
+    more are sent than there were at the start.
     """
 
     async def move(message: Message) -> bool:

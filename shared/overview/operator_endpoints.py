@@ -1,7 +1,4 @@
-"""Endpoints for those who operate the deployment: models, rows and handlers (contract 2.7).
-
-Endpoints that say who did what: those of the auth API and those of the queue (contract 2.5).
-"""
+"""Endpoints for operators: internal queues, dead-lettered messages and the audit log (contract 2.5, 2.7)."""
 
 from __future__ import annotations
 

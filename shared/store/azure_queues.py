@@ -1,8 +1,7 @@
-"""Azure Queues behind `interface.Queues`.
+"""Azure Queues behind `interface.Queues`: requests to put, take, move and remove messages.
 
-Requests to put, take, move and remove messages, and what their answers say.
-
-The form is that of the Queue service's REST reference: bodies are XML, receipts are headers where nothing else is said.
+The form is that of the Queue service's REST reference: bodies are XML, receipts are headers where nothing else is
+said.
 """
 
 from __future__ import annotations

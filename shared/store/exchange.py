@@ -1,8 +1,8 @@
 """Sends hot requests and reads their answers: HTTP/1.1 by the parser of httptools, on connections that are kept.
 
-A connection carries one exchange at a time, and is closed at the first surprise: an answer that nobody asked for, that
-is no HTTP, or that is somebody else's. Certificates are checked against the roots that OpenSSL finds, or those that
-SSL_CERT_FILE names. There is no proxy and no redirection.
+A connection carries one exchange at a time. It is closed when bytes come that are not HTTP, or no answer to its
+request. Certificates are checked against the roots that OpenSSL finds, or those that SSL_CERT_FILE names. There is no
+proxy and no redirection.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class _Connection(asyncio.Protocol):
         self._all_open.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """Part of an answer, or what nobody asked for."""
+        """Bytes arrived: part of the awaited answer, or unsolicited."""
         if self._waiter is None:
             self.abort()
             return

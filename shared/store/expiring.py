@@ -89,8 +89,8 @@ class Position:
     last: str = ""
 
     def was_begun(self, expiring: Expiring) -> bool:
-        """Whether a run has tried to delete it, and has not lived to say what became of it. What a process has died
-        of before is tried by itself, and is no part of a range."""
+        """Whether a run has tried to delete it, and has not lived to say what became of it. An item whose deletion has
+        killed a process before is tried by itself, never with others."""
         if expiring.row.partition != self.bucket or not self.first <= expiring.key <= self.last:
             return False
         return self.first == self.last or not expiring.deaths

@@ -338,7 +338,7 @@ def direct(run_id: int, name: str) -> str:
 
 
 EDGES_AND_UPLOADS = ("dependent~", "direct\x7f")
-"""One range: the edges of a task, then its uploads to commit. What a resolution has to look at."""
+"""One range: the edges of a task, then its uploads to commit. The range of rows that a resolution reads."""
 IS_UPLOAD = "direct~"
 EDGES_TO_STATUS = (DEPENDENTS[0], f"{TASK_STATUS} ")
 """One range: edges, uploads, and the rows that make the task. Read in one request, all of it is of one moment."""

@@ -18,7 +18,7 @@ END = "\x7f"
 
 
 class OutOfTime(ServiceError):
-    """There was not enough time. What is done is done; `resume` is where to go on, None for the beginning."""
+    """There was not enough time. The deletions so far stand; `resume` is where to go on, None for the beginning."""
 
     def __init__(self, resume: str | None = None) -> None:
         super().__init__("there was not enough time for all of it")

@@ -1,12 +1,8 @@
-"""Requests to tables: single rows, ranges of rows, transactions, and what their answers say.
+"""Requests to tables, and what their answers say: single rows, ranges of rows, entity-group transactions.
 
 The form is that of the Table service's REST reference, with JSON and minimal metadata. A key stands in the address as
-the SDK and yarl would write it, for the signature is over the address as it is sent.
-
-Entity-group transactions as text: the multipart request, and its multipart answer.
-
-The SDK's own way goes through `email.message` and takes 3 ms of CPU, at one commit or more a call; this takes 0.3.
-The form is that of "Performing entity group transactions" in the Table service's REST reference.
+the SDK and yarl would write it, since the signature is over the address as sent. Transactions are multipart: the SDK's
+way goes through `email.message` and takes 3 ms of CPU, at one commit or more a call; this takes 0.3.
 """
 
 from __future__ import annotations

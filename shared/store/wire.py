@@ -46,7 +46,7 @@ class Patience:
 
     connect: float = 3
     read: float = 5
-    """Until something comes; a hot request, whose answer is small, until all of it has come."""
+    """Seconds until the first bytes of an answer; for hot requests, whose answers are small, until all of it."""
     total: float = 8
     retries: Retries = STORAGE_REQUEST
     bytes_per_second: int = 1 << 20
@@ -178,9 +178,9 @@ _FAILURES = (NoAnswer, AzureError, TimeoutError)
 def is_answer_to(request: Request, answer: Answer) -> bool:
     """Whether an answer belongs to this try of the request.
 
-    A connection may hold an answer that nobody has read: of a request that was given up, or a word of something in
-    between. An answer repeats the name of its request. Some come without one: a refusal is the service's if it has the
-    service's word for it, and a success if it names what was asked for.
+    A connection may hold an unread answer to an abandoned request, or an error page of a proxy. An answer repeats the
+    name of its request. Without that name, a refusal is the service's if it has one of its error codes, and a success
+    if it names what was asked for.
     """
     if (name := answer.headers.get(REQUEST_ID)) is not None:
         return name == request.headers.get(REQUEST_ID)

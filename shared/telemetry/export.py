@@ -49,7 +49,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Export:
-    """The providers at work. They send in the background, and what is left when the process ends in order."""
+    """The OpenTelemetry providers. They send in the background, and flush when the process stops in an orderly way."""
 
     traces: TracerProvider
     metrics: MeterProvider
@@ -72,7 +72,7 @@ class Export:
             logging.getLogger(NAMESPACE).propagate = False
 
     def close(self) -> None:
-        """Sends what is left, and ends."""
+        """Flushes and shuts down."""
         logging.getLogger(NAMESPACE).propagate = True
         if self.handler is not None:
             logging.getLogger(NAMESPACE).removeHandler(self.handler)

@@ -1,8 +1,8 @@
 """Structured logs: every line of the service ends with its fields as one JSON object.
 
-Between a Functions worker and its host a record is only text, so the fields are part of the text. Exporters that know
-fields (OpenTelemetry, and by it Application Insights) get them as such. What a call or a message is about is bound
-once, and in all its lines.
+Between a Functions worker and its host a record is only text, so the fields are part of the text. OpenTelemetry, and
+Application Insights through it, get the fields as attributes. The fields of a call or a message (such as its taskId)
+are bound once, and stand in each of its lines.
 """
 
 from __future__ import annotations

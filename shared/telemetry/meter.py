@@ -1,7 +1,4 @@
-"""Counts and measures in memory: a few dictionary operations a call. Exporters listen; /metrics reads.
-
-The text that Prometheus scrapes (exposition format 0.0.4).
-"""
+"""Counts and measures in memory, a few dictionary operations a call: exporters listen, and /metrics renders them."""
 
 from __future__ import annotations
 

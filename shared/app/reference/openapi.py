@@ -1,8 +1,6 @@
-"""References and the OpenAPI document, made of the table that routes requests (contract 1.1).
+"""References and the OpenAPI 3.1 documents of the services, from the table that routes requests (contract 1.1).
 
-References, which clients are generated from, made of the table that routes requests (contract 1.1).
-
-The OpenAPI 3.1 document of a service, from the same table as its reference.
+Taskcluster's clients are generated from the references.
 """
 
 from __future__ import annotations

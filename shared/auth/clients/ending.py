@@ -1,10 +1,7 @@
-"""Credentials that end soon, and those that are refused again and again (design 10).
+"""Clients whose credentials end soon or have ended, and clients that are refused repeatedly (design 10).
 
-Registered clients whose credentials are refused again and again, as processes have seen it (design 10).
-
-Registered clients that end soon, have ended, or are refused: whoever works with them stops (contract 2.5).
-
-Nothing else of a deployment's credentials has an end that the service could see: docs/operations.md lists them.
+Processes note refusals; `health` names both kinds before work stops. Nothing else of a deployment's credentials has an
+end that the service could see: docs/operations.md lists them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""What a client is, and the Clients table.
-
-Clients as authentication sees them, and the keyring that it asks for them.
-
-The Clients table: one row a client, its access token encrypted (design 3).
-"""
+"""Clients as authentication sees them, and the Clients table, with encrypted access tokens (design 3)."""
 
 from __future__ import annotations
 

@@ -79,9 +79,8 @@ class RoleStore:
     async def load(self) -> RoleSnapshot:
         """All roles as they were at one time. Raises StorageUnavailable also while changes never let it.
 
-        A page is a snapshot, several are not: they are one only if the header, which every change moves on, is the
-        same after the last page as in the first one. Roles that never were together could grant what none of them
-        may.
+        One page is a snapshot. Several pages are one only if the header, which every change rewrites, is the same
+        before and after. A mixture of roles from different times could grant what no state of them did.
         """
         async for _ in attempts(self._runtime, LOST_RACE_FOR_ROLES):
             pages, rows = await self._read()

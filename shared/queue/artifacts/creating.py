@@ -1,9 +1,7 @@
 """Creating artifacts and finishing their uploads (contract 7.1 to 7.5).
 
-createArtifact, and the calls for types that are finished by a call of their own: completeArtifact for `blob`,
-finishArtifact for `object`.
-
-Limits the artifacts of a task without a counter in any row (design 2, principle 6).
+`blob` artifacts are finished by completeArtifact, `object` artifacts by finishArtifact. The number of a task's
+artifacts is bounded without a counter in any row (design 2, principle 6).
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Endpoints for the data of artifacts: the object service, and the upload route.
+"""Endpoints of the object service that public clients use for `object` artifacts, and the upload route (design 8).
 
-Endpoints of the object service that public clients use for `object` artifacts (its own reference, v1).
-
-The upload route for artifacts (design 8): not an API, its URLs are made by createArtifact.
+The upload route belongs to no API: createArtifact makes its URLs.
 """
 
 from __future__ import annotations

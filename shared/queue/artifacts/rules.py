@@ -93,7 +93,7 @@ class Artifact:
     content_length: int | None = None
     """Bytes of the content before any encoding, as the first request stated."""
     sent_length: int | None = None
-    """The same, as the latest request stated: an encoding is recognised by it."""
+    """The length that the latest request stated; the content is encoded if it has another one."""
     is_present: bool = False
     """Whether the content is known to be there."""
     is_settled: bool = False
@@ -182,8 +182,8 @@ def check_run_takes_artifacts(run: Run, now: datetime) -> None:
 def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
     """What a repeated creation makes of a stored artifact (contract 7.3). Raises RequestConflict.
 
-    The content stays where it is as long as it comes the same way, and may be replaced there. What refers to something
-    else from now on has another version: it is announced as such, and not as a repeat.
+    The content stays where it is as long as it comes the same way, and may be replaced there. An artifact that now
+    refers to something else gets a new version, so that its event is no duplicate.
     """
     if wanted.storage_type is not StorageType.LINK and wanted.content_type != stored.content_type:
         raise RequestConflict("the artifact exists with another content type")

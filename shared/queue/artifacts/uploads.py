@@ -226,9 +226,9 @@ class Uploads:
     async def _detect(self, stored: Stored, found: BlobProperties) -> str:
         """Storage does not keep the encoding that a bare PUT states, so it is told from the content.
 
-        Workers state the length before they encode. What has another length was encoded, if it is gzip; what has the
-        same length only if it also ends as gzip of so many bytes does. That is noted only on the content that was
-        looked at: another one may have been committed meanwhile.
+        Workers state the length before they encode. Content that begins as gzip and has another length was encoded.
+        With the same length it counts as encoded only if its gzip trailer names that length. The result is noted only
+        on the content that was read: another may have been committed meanwhile.
         """
         if not begins_as_gzip(await self._part(stored, 0, GZIP_HEAD), found.length):
             return ""

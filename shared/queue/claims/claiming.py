@@ -301,7 +301,7 @@ class Claiming:
         return latest
 
     async def _prepared(self, read: Loaded, decision: Decision) -> Prepared:
-        """A claim with messages of its own, of which the lease goes where the claim comes to nothing."""
+        """A claim with messages of its own; its lease is removed if the claim fails."""
         ahead = self._stores.write_ahead()
         await ahead.ensure(decision.ahead)
 

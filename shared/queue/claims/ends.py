@@ -38,11 +38,10 @@ def expire(
     """A claim message, put at that time, is due (design 4): the claim, which `started` then, expires if it was not
     renewed. One that came to nothing gives its index row back, once none of its requests can take effect any more.
 
-    After the deadline the deadline message handles an expired claim. A run that was retried or exhausted before has
-    its index rows put right and its events announced again, since its claim message goes only after them. Of a last
-    run that was resolved otherwise the claim message should be gone: the call may have died, or its commit has come so
-    late that its resolved message was given up.
-    Raises NotExpired.
+    After the deadline the deadline message handles an expired claim. A run that was retried or exhausted before has its
+    index rows put right and its events announced again, since its claim message goes only after them. If the last run
+    was resolved in another way, its claim message should be gone: the call may have died, or its commit came after its
+    resolved message was given up. Raises NotExpired.
     """
     run = task.runs[run_id] if run_id <= task.last_run_id else None
     if started is not None and (run is None or run.started != started):

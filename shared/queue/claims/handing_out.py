@@ -126,7 +126,7 @@ class HandingOut:
             else:
                 undelivered = UndeliveredClaim.of(each.loaded.task)
                 returned.append(self._giving_back.give_back(undelivered, failure or AT_ONCE))
-        # Of a claim that is returned, the message of the run that has expired does what is left, and announces again.
+        # For a returned claim of a retry, the claim message of the expired run does these steps, and announces again.
         await together(*returned, *(self._finish(each) for each in delivered if each.decision.after))
         return [each.loaded for each in delivered]
 
@@ -218,7 +218,7 @@ class HandingOut:
         try:
             await self._executor.follow_up(claimed.loaded, Decision(task=None, after=claimed.decision.after))
         except StorageUnavailable:
-            return  # what is left are orphans, which their readers recognise
+            return  # orphans remain, which their readers recognise
         except Exception:
             note_defect(self._runtime, "clean up after the claim of", task.task_id, task.task_queue_id)
 

@@ -1,12 +1,7 @@
-"""pollTaskUrls: the URLs, what workers hand in of their answers, and how long idle workers wait (contract 15).
+"""pollTaskUrls: signed URLs with which workers poll the pending queues themselves (contract 15, design 4).
 
-Answers of Azure to a Get Messages request, as workers hand them in: nothing in them can be trusted (contract 15).
-
-Signed URLs with which workers poll the pending queues themselves (contract 15.3, design 4).
-
-Advice to those who ask for work where there is none: come back later, and later (design 4, contract 15.2).
-
-Counts of waiting workers in this process, for autoscalers other than KEDA.
+Workers hand in Azure's answers to a Get Messages request, in which nothing can be trusted. Idle workers are advised to
+come back later and later. Waiting workers are counted, for autoscalers other than KEDA.
 """
 
 from __future__ import annotations
@@ -100,7 +95,7 @@ class PollUrl:
 
 
 LIFE = timedelta(minutes=30)
-"""Of the URLs. Who has one may poll until then, also after its worker was quarantined."""
+"""Of the URLs. Their holder may poll until they end, even after its worker was quarantined."""
 
 
 class PollUrls:

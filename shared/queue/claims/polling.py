@@ -194,7 +194,7 @@ class Poller:
             pool.wake.set()
 
     def end_waits(self) -> None:
-        """Ends all waits now, as this process has more urgent things to do; who has just come has its look."""
+        """Ends all waits now, since this process is overloaded; a wait that has just begun still looks once."""
         for pool in self._pools.values():
             for waiter in pool.new:
                 waiter.looks_once = True
@@ -226,7 +226,7 @@ class Poller:
                 self._pools.pop(task_queue_id, None)
 
     async def _look(self, task_queue_id: str, pool: _Pool) -> bool:
-        """One look at the bands in use, in order, for who is new; who does not get its fill is served as well.
+        """Looks once at the bands in use, in order, for waits that have not had a look; others share what is found.
 
         Returns whether there was anything.
         """
@@ -266,7 +266,7 @@ class Poller:
                 waiter.served.set_result(None)
 
     def _serve_begun(self, pool: _Pool) -> None:
-        """Serves who has got messages, and waits for more."""
+        """Ends the waits that have some messages and still wait for more."""
         self._serve(pool, [waiter for waiter in pool.waiters if waiter.messages])
 
     async def _tell(self, task_queue_id: str, pool: _Pool) -> None:

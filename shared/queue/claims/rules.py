@@ -1,6 +1,6 @@
-"""Claims as pure functions: the table of a polled message, claiming, reclaiming (design 4, contract 5).
+"""Claims as pure functions: the table of a polled message, claiming, reclaiming, and removing a worker for good.
 
-A worker that is gone for good (contract 4.2, 14.2): pure.
+Design 4, contract 4.2, 5 and 14.2.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare
 
 
 def announced_with_its_claim(task: Task, run_id: int, decision: Decision, now: datetime) -> Decision:
-    """The same, announced with the run's claim before its end: the claim and its event may not have been received."""
+    """The decision with the event of the run's claim before that of its end: the former may not have been sent."""
     return replace(decision, events=(*claim_of(task, run_id, now), *decision.events))
 
 

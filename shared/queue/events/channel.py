@@ -116,7 +116,7 @@ class Channel:
             await asyncio.wait(self._closing)
 
     def _leave(self, items: Sequence[_Item]) -> None:
-        """What a caller no longer waits for is not sent any more, unless it is under way for others."""
+        """A message whose caller has given up is dropped, unless its batch is being sent."""
         self._callers -= 1
         for item in items:
             item.done.cancel()

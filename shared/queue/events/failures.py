@@ -1,8 +1,6 @@
-"""What goes wrong with sending events: what is raised, and the circuit breaker.
+"""Failures to send events: what is raised, and the circuit breaker.
 
-What sending events raises: a module of its own, so that importing it does not load the Service Bus SDK.
-
-A circuit breaker: while something is down calls fail at once, and one at a time tries again.
+In a module of its own, so that importing it does not load the Service Bus SDK.
 """
 
 from __future__ import annotations

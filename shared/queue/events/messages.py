@@ -130,7 +130,7 @@ def _pending(run: Run) -> Run:
 
 
 def _running(run: Run, taken_until: datetime | None) -> Run:
-    """The run as it was while its claim lasted until then."""
+    """The run as it was while `taken_until` was the end of its claim."""
     return replace(run, state=State.RUNNING, taken_until=taken_until, reason_resolved=None, resolved=None)
 
 

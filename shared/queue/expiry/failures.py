@@ -1,9 +1,4 @@
-"""What keeps the expiry job from deleting: events that are unsent, and what failed.
-
-Events that could not be sent yet, and the expired tasks that they are still rendered from (design 2.5).
-
-What the expiry job could not delete: logged and counted.
-"""
+"""What keeps the expiry job from deleting: tasks with unsent events (design 2.5), and deletions that failed."""
 
 from __future__ import annotations
 
@@ -22,7 +17,7 @@ log = logging.getLogger("taskcluster.expiration")
 LONGEST_HOLD = timedelta(days=7)
 """How long a task stays after its expiration while events are unsent.
 
-Longer than an outage that nobody ends; shorter than it takes to fill an account where one topic never takes anything.
+Longer than any outage that somebody repairs, and short enough that one broken topic does not fill the account.
 """
 
 

@@ -1,8 +1,6 @@
-"""The expiry job for groups: their tasks, then what is left of them (design 3).
+"""The expiry job for groups: their expired tasks, then the group itself (design 3).
 
-The expiry job's part for the tasks of a group: each before its place in the group, which leads to it (design 3).
-
-The expiry job's part for task groups (design 3).
+A task's rows are deleted before its member row, which leads to them.
 """
 
 from __future__ import annotations
@@ -267,14 +265,14 @@ class GroupExpiry:
         more. Returns when to look again: at the group's expiration at the latest, None if it is gone.
 
         Header, notes and the guard of the scheduler go in one transaction that holds only if no call has raised, sealed
-        or joined the group since they were read. After that no task can join it: the next task of the group makes it
-        anew, with young rows, which stay. All other rows go page by page. Raises OutOfTime.
+        or joined the group since they were read. After that no task can join the group: a later task creates it again,
+        with new rows, which this sweep leaves. All other rows go page by page. Raises OutOfTime.
         """
         (task_group_id,) = expiring.words
         start = expiring.resume if (expiring.resume or "").startswith(keys.MEMBERS[0]) else None
         later = await self._members.sweep(task_group_id, start, until, is_apart=expiring.deaths >= DEATHS)
         if start is not None:
-            later = self._now()  # nobody remembers who has stayed among those before
+            later = self._now()  # members of earlier pages may have stayed: count them anew
         first, end = keys.GROUP_AND_MEMBERS
         rows: list[Row] = []
         async for page in rows_of(

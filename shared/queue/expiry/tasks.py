@@ -1,8 +1,6 @@
-"""The expiry job for tasks: artifacts, definitions, and what is in the partition of a task (design 3).
+"""The expiry job for tasks: their blobs, their partition, and what a dead call has left there (design 3).
 
-The expiry job's part for artifacts: deletes what has expired, commits uploads that no other would.
-
-The expiry job's part for tasks: their partitions, and what a call that died has left in one.
+For artifacts it also commits uploads that no other code would commit.
 """
 
 from __future__ import annotations

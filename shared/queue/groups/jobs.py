@@ -77,8 +77,8 @@ class GroupJobs:
     async def call(self, job: GroupJob, entry: Entry | None = None) -> list[str]:
         """Does the job as far as a call's time allows; returns the tasks that were changed.
 
-        The job's message comes before the note that replaces the jobs of earlier calls: their work is in good hands by
-        then. Raises StorageUnavailable, ServiceUnavailable: the job goes on without the call.
+        Put the job's message before the note that cancels the jobs of earlier calls: it does their work too. Raises
+        StorageUnavailable, ServiceUnavailable: the job goes on without the call.
         """
         asked = self._stores.runtime.now()
         groups = self._stores.groups

@@ -1,8 +1,6 @@
-"""Listings of groups and of dependents: pages of tasks with their definitions and statuses (design 12).
+"""Listings of groups and of dependents, sealing, and lookups of many tasks (contract 2.4, 3.4, 13).
 
-Reading by a list, for few callers at a time (design 12): pages of tasks with their definitions, and lookups.
-
-Task groups, listing and sealing, and many tasks in one call (contract 2.4, 3.4, 13).
+Reading by a list is limited to a few callers at a time (design 12).
 """
 
 from __future__ import annotations
@@ -312,8 +310,8 @@ class Batches:
         return ListedTasks(tasks=tasks, resume=resume if rest is None else keys.dependent(dependents[rest]))
 
     async def _dependents(self, task: Task, start: str, limit: int) -> tuple[list[str], str | None]:
-        """A page of what the edges of both places name, in order and each once, and where the next one starts: after
-        the last one of a place that has more, nothing is known yet of that place."""
+        """A page of the dependents that both kinds of edges name, in order and without duplicates, and where the next
+        page starts. If one kind has more edges, the page ends at the last one read of that kind."""
         (outside, more_outside), (inside, more_inside) = await both(
             self._stores.tasks.edges.page(task.task_id, start=keys.dependent(start), limit=limit),
             self._stores.edges.page(

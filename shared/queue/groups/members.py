@@ -148,7 +148,7 @@ class MemberStore:
     async def restore_member(
         self, definition: Definition, packed: PackedDefinition, settled_before: datetime, edges: Edges = NO_EDGES
     ) -> None:
-        """Completes the rows of a task that does not exist, of which one is left.
+        """Completes the rows in the group of a task without a status row, of which only one is left.
 
         A member row that shows a resolution, or a rerun, is one of a task that was created since it was looked for: an
         active row put now would stay, and guard edges that no handler follows. Only when the row was last written

@@ -27,8 +27,8 @@ MARGIN = timedelta(hours=1)
 earlier a task may expire than a sweep of its group."""
 
 Leave = Callable[[], Awaitable[None]]
-"""Rolls back a member whose task was refused. Its group stays, also one that was made for it: with the header gone, an
-earlier try of the request that made it could take effect late and make it again."""
+"""Rolls back a member whose task was refused. The group stays, even if this call created it: an earlier try of the
+request that created the header could take effect late and restore it."""
 
 
 @dataclass(frozen=True, slots=True)

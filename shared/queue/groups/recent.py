@@ -1,11 +1,7 @@
 """The list of task groups, latest first (contract 2.5).
 
-The list of task groups, latest first: one row a group in the directory, written ahead of the group (contract 2.5).
-
-The rows are in one partition, so that a page is one range query whenever its groups were created. A row counts only
-while the header of its group names it: others are orphans of calls that created nothing, which the expiry job removes.
-
-The task groups that were created last (contract 2.5).
+It is one partition of the directory, so that a page is one range query. A row is written ahead of its group, and
+counts only while the group's header names it. Others are orphans of failed calls, which the expiry job removes.
 """
 
 from __future__ import annotations
@@ -33,7 +29,7 @@ class CreatedGroup:
     task_id: str
     """Its first task; "" for a group that was created before that was noted."""
     project_id: str
-    """That of its first task; "" likewise."""
+    """That of its first task; "" for such a group as well."""
     created: datetime
     """When its first task was accepted."""
     name: str

@@ -228,7 +228,7 @@ class GroupStore:
 
 
 def due_of(task: Task, generation: int) -> str:
-    """What a group's header says while the resolution of this task has yet to be checked for being the last."""
+    """The value of `due` in a group's header until the group was checked after this task's resolution."""
     return "~".join((task.task_id, str(generation), *([task.life] if task.life else [])))
 
 

@@ -26,7 +26,7 @@ from shared.store.expiring import ExpiryStore, is_over
 from shared.store.interface import Create, Delete, Merge, Operation, Replace, Row, Storage, TransactionRefused, Value
 
 REFRESHED_EVERY = timedelta(minutes=5)
-"""A row that is seen again is written this often at most, whatever sees it: what it says is so old at the most."""
+"""Shortest time between two writes of a row, so its `lastDateActive` is at most this old."""
 DECLARED_LIFE = timedelta(days=5)
 """How long something is listed that was declared without an expiration (contract 8)."""
 
@@ -73,7 +73,8 @@ class DirectoryStore:
         """When this process knew each row to have been written last, and its expiration."""
 
     async def seen(self, task_queue_id: str, life: timedelta) -> None:
-        """Notes that a task queue is in use, to be listed for so long, with its provisioner. Raises StorageUnavailable.
+        """Notes that a task queue and its provisioner are in use: they are listed for at least `life` from now. Raises
+        StorageUnavailable.
 
         No request when this process knows of a refresh in the last minutes.
         """
@@ -84,7 +85,7 @@ class DirectoryStore:
         )
 
     async def lasts(self, task_queue_id: str, expires: datetime) -> None:
-        """Notes that a task queue is in use, to be listed until then at least, with its provisioner.
+        """Notes that a task queue and its provisioner are in use: they are listed until `expires` at least.
 
         Where others write it, too, some minutes are added: the workers of a pool that start together do not write one
         after the other. Raises StorageUnavailable, ServiceUnavailable.

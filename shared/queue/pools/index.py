@@ -1,10 +1,7 @@
-"""The index of pools, read: what is pending and running, a pool's snapshot, and the rows that vouch for a status.
+"""Reading the index rows of pools: which runs of a task queue are pending and running (design 3, contract 9).
 
-Reads the index rows of pools: which runs of a task queue are pending and running (design 3, contract 9).
-
-Which runs of a pool have index rows, read once for all who ask at the same time.
-
-What a pool's index says of runs that may not have changed: rows that vouch for statuses seen before (design 11).
+A snapshot is read once for all who ask at the same time. Rows that have not changed prove that statuses seen before
+are still current (design 11).
 """
 
 from __future__ import annotations
@@ -69,7 +66,7 @@ class Indexed:
 
 
 class _Different:
-    """Counts different things in eight bytes each, by their hashes: of a run that has two rows one counts."""
+    """Counts distinct runs by their hashes, of eight bytes each: a run with two rows counts once."""
 
     def __init__(self) -> None:
         self._hashes = [array("q") for _ in range(64)]
@@ -190,7 +187,7 @@ class PoolSnapshots:
         return found
 
     def _forget(self, now: datetime) -> None:
-        """Copies that nobody may be given any more."""
+        """Copies that are too old to be used."""
         while self._copies:
             first = next(iter(self._copies))
             if now - self._copies[first][0] <= COPY_LASTS:

@@ -1,8 +1,4 @@
-"""How busy the service was: the figures of a time, and the History table (contract 2.5).
-
-How busy the service was: what is counted between two samples, and how samples are summed up (contract 2.5).
-
-The History table: what processes have counted, samples, and sums of samples (design 10).
+"""Load over time: what is counted between two samples, and the History table (contract 2.5, design 10).
 
 A row of a sample has its total in one column and its task queues, by a hash of their names, in sixteen others: the
 history of one task queue is read without the others, and a sample is written at once.
@@ -58,7 +54,7 @@ def seconds_of(number: int) -> float:
 
 
 def floor(moment: datetime, step: timedelta) -> datetime:
-    """The last multiple of a step, counted from midnight, that is not later."""
+    """`moment` rounded down to a multiple of `step`, counted from midnight."""
     midnight = datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
     return midnight + (moment - midnight) // step * step
 

@@ -59,7 +59,7 @@ class ListProvisionersResponse(Closed):
 
 
 class UpdateProvisionerRequest(Closed):
-    """What is declared of a provisioner; what is left out stays."""
+    """A declaration of a provisioner; properties that are left out keep their value."""
 
     stability: Stability = optional()
     description: Description = optional()
@@ -100,7 +100,7 @@ class ListWorkerTypesResponse(Closed):
 
 
 class UpdateWorkerTypeRequest(Closed):
-    """What is declared of a worker type; what is left out stays."""
+    """A declaration of a worker type; properties that are left out keep their value."""
 
     stability: Stability = optional()
     description: Description = optional()

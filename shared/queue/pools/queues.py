@@ -2,8 +2,8 @@
 
 Queues of a pool that was not used for a while are deleted, and made again with the next use. No message is lost:
 
-* A call that uses a pool's queues has read its header within the last hour, and one that reads "last used more
-  than a day ago" says first that it is used now, by the header's ETag.
+* A call that uses a pool's queues has read its header within the last hour. If the header says "last used more than a
+  day ago", the call first updates it, by its ETag.
 * Queues are deleted only after the header was replaced, by its ETag, while it said "not used for days". So no call has
   put a message since, or will put one that relies on what was read before.
 * From then on the header says since when they are being deleted. For two minutes no call makes them again: Azure

@@ -198,8 +198,8 @@ class PoolStore:
     async def change(
         self, changes: Sequence[ChangePoolRows], task_queue_id: str, worker: Sequence[Operation] = ()
     ) -> str:
-        """Replaces rows of one pool in one transaction, with an operation on a worker's row if given: then returns
-        that row's ETag. The row of a claim replaces none but its own, of which the answer was lost.
+        """Replaces rows of one pool in one transaction, with an operation on a worker's row if given: then returns that
+        row's ETag. A claim's row may exist only if it is this claim's own, from a try whose answer was lost.
 
         Without the rows to remove that are not there: a row too many, which a late request may leave, is one that
         readers see through and the reconciler removes. Raises ClaimRowTaken; TransactionRefused only for the worker's

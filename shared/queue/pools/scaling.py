@@ -21,7 +21,7 @@ class Scale:
     """What is configured of a scaled job."""
 
     target: float = 1.0
-    """What one worker is for: runs at a time."""
+    """Runs that one worker works on at a time."""
     minimum: int = 0
     maximum: int = 100
     """Workers at a time."""

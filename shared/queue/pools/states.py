@@ -1,9 +1,4 @@
-"""The states of task queues: what waits and runs, and those in which nothing takes what waits (contract 9).
-
-Task queues in which tasks wait and nothing takes them, by rows that workers' calls write anyway (contract 9).
-
-All task queues with what waits and runs in them, those included that no worker has ever asked (contract 2.5).
-"""
+"""The states of task queues, and those in which tasks wait and no worker takes them (contract 2.5, 9)."""
 
 from __future__ import annotations
 
@@ -55,7 +50,7 @@ class Stall:
 
     @property
     def brief(self) -> str:
-        """The same as one of several."""
+        """As part of a list of several."""
         return f"{self.task_queue_id} ({self.pending:,} pending, the oldest for {_minutes(self.waited)}; {self._why})"
 
     @property

@@ -1,6 +1,6 @@
 """Write ahead: what a state needs is written before it commits, and rolled back if the call is refused (design 2.2).
 
-Also whether it is worth while to commit on what this process has committed last, without a read (design 2.8).
+Also decides whether to try a commit on the remembered task, without a read (design 2.8).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ENOUGH = 0.75
 
 
 class FirstTries:
-    """The share of tasks that nobody else has committed since this process did.
+    """The share of first tries that succeeded: nobody else had committed the task since this process did.
 
     It is high while one process serves a task's worker from the claim on, and low where many processes share the calls.
     """

@@ -1,7 +1,4 @@
-"""A task's definition: immutable from its creation on (contract 3).
-
-Rules for a new task: dates, and dependencies as they are found (contract 3.3, 3.5, 3.6).
-"""
+"""A task's definition, which never changes, and the rules for a new task: dates, dependencies (contract 3)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
-"""Definitions: how they are stored and read, and those that a process remembers (design 3, 2.8).
+"""Definitions: stored in a row or a blob (design 3), and kept in memory for later calls (design 2.8).
 
-Reads definitions from their stored form: unpacked, from a blob if they did not fit into the row (design 3).
-
-Definitions in memory: those that are kept for later calls, and room for the large ones of all calls.
-
-Definitions never change, so a process may keep them (design 2.8), for as long as their task can be there.
+A definition never changes, so a process may keep it for as long as its task can exist.
 """
 
 from __future__ import annotations
@@ -142,9 +138,9 @@ class Cached:
 class DefinitionCache:
     """The definitions used last, up to a total weight: about the bytes of memory that they take.
 
-    An id may be used again once its task has expired and was deleted. So a definition is of no use after its
-    expiration, which is half an hour before the expiry job may delete the task; and who has read the task's status
-    row compares the fingerprint.
+    An id may be used again once its task has expired and was deleted. So a definition is not returned after its
+    expiration, half an hour before the expiry job may delete the task. Callers that have read the status row compare
+    the fingerprint as well.
     """
 
     memory: Memory

@@ -1,8 +1,6 @@
-"""Edges from a required task to its dependents: in its partition, and in its group (design 3, 5).
+"""Edges from a required task to its dependents, in its partition or, within one group, in the group's (design 3, 5).
 
-Edges in the partition of the task that others wait for, and the uploads beside them (design 3).
-
-Edges between tasks of one group, and what its member rows say of the tasks that a new one waits for (design 5).
+Also reads what member rows say of the tasks that a new one waits for.
 """
 
 from __future__ import annotations

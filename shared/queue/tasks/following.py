@@ -26,9 +26,9 @@ _LEFT = {"action": "resolution_left"}
 class Following:
     """Does the work of a resolved message right after the call that has committed, and then removes the message.
 
-    Nobody waits for it, and the platform does not know of it: it may end the process, or stop it for a while. So it is
-    no more than a handler that came early: whatever it leaves undone, the message has done. No more than `at_once` go
-    on at a time; those that would wait for too long are left to their messages.
+    No caller waits for this work, and the platform may stop the process in the middle of it. So it is no more than a
+    handler that came early: whatever it leaves undone, the message has done. No more than `at_once` go on at a time;
+    those that would wait for too long are left to their messages.
     """
 
     def __init__(self, resolution: Resolution, stores: Stores, at_once: int) -> None:

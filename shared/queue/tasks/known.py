@@ -1,13 +1,11 @@
-"""What a process knows of tasks without reading them: the status that it saw last, and the rows that vouch for it.
+"""What a process remembers of tasks, so that it need not read them.
 
 Of an unresolved task that it has committed last it knows all, so that the next commit needs no read (design 2.8).
 
 A status may be shown again for a second after it was seen. That of a task that is neither running nor resolved may be
 shown for longer, as long as rows that a range query brings along are unchanged (design 11): the member row in the
-group, and for a pending run the index row in its pool. Each row's ETag is kept with a
-sequence number: a row proves that a status is current only if the row was read first.
-
-What a process remembers of tasks that exist, so that createTask need not read them.
+group, and for a pending run the index row in its pool. Each row's ETag is kept with a sequence number: a row proves
+that a status is current only if the row was read first.
 """
 
 from __future__ import annotations
@@ -64,7 +62,7 @@ class Known:
         return self.since is not None and self.member.etag == etag and self.member.order < self.since.order
 
     def is_pending(self, run_id: int, etag: str) -> bool:
-        """The same of the index row of a pending run."""
+        """Likewise, of the index row of a pending run."""
         seen = self.pending.get(run_id, _NEVER)
         return self.since is not None and seen.etag == etag and seen.order < self.since.order
 
@@ -170,8 +168,8 @@ class _Known:
 class KnownTasks:
     """Tasks with their groups. Neither a task's group nor its expiration ever changes, and no task goes before that.
 
-    An id may be used again after its task has expired: so what is remembered is good for a caller that needs the task
-    until then, and says nothing to any other.
+    An id may be used again after its task has expired, so an entry counts only for callers that need the task no longer
+    than it lasts.
     """
 
     def __init__(self) -> None:
@@ -185,7 +183,7 @@ class KnownTasks:
             self._known[task.task_id] = known
 
     def group_of(self, task_id: str, now: datetime, until: datetime) -> str | None:
-        """The group of a task that exists until then; None where that is not known.
+        """The group of a task that will not expire before `until`; None if this process does not know one.
 
         Nor is it said of a task that this process has just seen resolved: a client that has seen it may expect a task
         which waits for that one alone to be pending at once.

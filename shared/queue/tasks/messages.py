@@ -225,7 +225,7 @@ class Messages:
         return await self.put_resolved_again(message, visible_in.total_seconds())
 
     async def put_resolved_again(self, message: ResolvedMessage, visible_in: float) -> MessageHandle:
-        """Puts what is left of a resolved message's work, visible after that many seconds."""
+        """Puts a message for the rest of a resolved message's work, visible after that many seconds."""
         return await self._put(message.body(), visible_in)
 
     async def put_pointer(self, pointer: str) -> MessageHandle:

@@ -235,7 +235,7 @@ class Resolution:
         return True
 
     async def _look_again(self, read: Loaded, run: Run, message: ResolvedMessage, waiting: WaitingEdges) -> None:
-        """The edges that had no dependent yet. What was rewritten since was rewritten by a call that has seen the
+        """The edges that had no dependent yet. An edge that was rewritten since belongs to a call that has seen the
         resolution, or will."""
         page, rows = _Page(read, run, message), PendingRows(self._stores.pools)
 
