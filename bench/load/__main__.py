@@ -25,6 +25,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from azure.storage.queue import QueueServiceClient
+
 from bench.load.bench import FULL, QUICK, Bench, Preset
 from bench.load.client import Target
 from bench.load.compare import compare
@@ -39,6 +41,7 @@ from local.child import ChildError
 from local.ports import Ports, PortTakenError
 from local.stack import Stack, StackOptions
 from local.state import StackState
+from shared.queue.tasks.internal_messages import RESOLVED_QUEUE
 
 DOCUMENT = state.ROOT / "docs" / "performance.md"
 MARKS = ("<!-- made by ./dev bench document -->", "<!-- end of the measurement -->")
@@ -108,6 +111,10 @@ def _measure(target: Target, preset: Preset, clients: int, stack: Stack | None) 
             meter.processes = {name: child.pid for name, child in children.items()}
             meter.logs = HostLogs(sorted(state.logs_folder(port).glob("host-*.log")))
             bench.storage = stack.azurite.connection_string
+            queues = QueueServiceClient.from_connection_string(bench.storage)
+            meter.unsettled = lambda: int(
+                queues.get_queue_client(RESOLVED_QUEUE).get_queue_properties().approximate_message_count or 0
+            )
         bench.run()
     return result
 

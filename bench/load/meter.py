@@ -11,7 +11,6 @@ from bench.load.crowd import Seen, percentile
 from bench.load.hostlog import Cost, HostLogs
 from bench.load.machine import Use, cores_in_use, use_of
 from bench.load.result import Result, Row
-from shared.queue.tasks.internal_messages import RESOLVED_QUEUE
 
 SETTLED_SECONDS = 60.0
 LOOK_SECONDS = 0.25
@@ -25,7 +24,8 @@ class Meter:
     say: Callable[[str], None]
     processes: Mapping[str, int] = field(default_factory=dict)
     logs: HostLogs | None = None
-    _settling: dict[str, Cost] = field(default_factory=dict, init=False)
+    unsettled: Callable[[], int] = lambda: 0
+    """Messages of resolutions that are not followed up yet, as far as that can be seen."""
 
     @contextmanager
     def measured(self, part: str) -> Iterator[Callable[..., Seen]]:
@@ -56,30 +56,16 @@ class Meter:
 
         yield measure
 
-    def settled(self, seen: Seen, count: int) -> Seen:
-        """After the resolutions have been followed up, as far as the hosts' logs show it: their cost counts as well."""
-        if self.logs is None:
-            return seen
-        until, done = time.monotonic() + SETTLED_SECONDS, 0
-        self._settling = {}
-        while done < count and time.monotonic() < until:
-            self._read_into(self._settling)
-            done = self._settling.get(RESOLVED_QUEUE, Cost()).calls
-            if done < count:
-                time.sleep(LOOK_SECONDS)
+    def settled(self, seen: Seen) -> Seen:
+        """After the resolutions have been followed up: their CPU counts as well."""
+        until = time.monotonic() + SETTLED_SECONDS
+        while self.unsettled() and time.monotonic() < until:
+            time.sleep(LOOK_SECONDS)
         return seen
 
     def costs(self) -> dict[str, Cost]:
         """What was logged since the last time."""
-        costs, self._settling = self._settling, {}
-        self._read_into(costs)
-        return costs
-
-    def _read_into(self, costs: dict[str, Cost]) -> None:
-        for name, cost in (self.logs.read() if self.logs is not None else {}).items():
-            total = costs.setdefault(name, Cost())
-            total.calls += cost.calls
-            total.requests += cost.requests
+        return self.logs.read() if self.logs is not None else {}
 
     def cpu(self, before: Mapping[str, Use], count: float) -> dict[str, float]:
         """Milliseconds of each process since `before`, for each of so many."""
