@@ -81,6 +81,8 @@ class Endpoint(Generic[Services]):
     """Whether its handler authorises, though the URL has all that is needed (contract 1.5, H)."""
     unlisted: bool = False
     """Whether references leave it out: another form of an endpoint that they name."""
+    scopes_of_anonymous: bool = False
+    """Whether only callers without credentials need the scopes, all of which the URL names."""
     raw_slash: bool = False
     """Whether the taskQueueId may also be written with a bare slash (contract 1.4)."""
 
@@ -217,7 +219,9 @@ class Call:
             return
         expression = render(template, given)
         if expression is not None:
-            (await self.caller()).require(expression)
+            caller = await self.caller()
+            if caller.client_id is None or not self.endpoint.scopes_of_anonymous:
+                caller.require(expression)
 
     def authorise_with(self, param: str) -> Callable[[Sequence[str]], Awaitable[None]]:
         """Authorises with values of `param` that only the use-case finds: the scopes that are given away, for example.

@@ -202,9 +202,11 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         route="/scopes/current",
         handler=current_scopes,
         title="Get Current Scopes",
-        description="Returns the expanded scopes of the request, whatever kind of credentials it has.",
+        description="Returns the expanded scopes of the request, whatever kind of credentials it has. Whoever has "
+        "credentials needs no scope for it.",
         category=_SCOPES,
         scopes="auth:current-scopes",
+        scopes_of_anonymous=True,
         output=Scopeset,
     ),
     Endpoint(

@@ -54,6 +54,8 @@ What a program that was written for Taskcluster may notice, in one place.
   `superseded`, and scopes from before tasks had credentials of their own (contract [2.2](contract.md#contract-2-2)).
 * **claimWork** gives a call that already waits no task, but answers it with an empty list, early, so that it calls
   again (contract [5.1](contract.md#contract-5-1)).
+* **`currentScopes`** shows all credentials their own scopes. In Taskcluster they need `auth:current-scopes`, which the
+  role `anonymous` grants in public deployments.
 * **JSON is compact**, without line breaks and indentation.
 * **A leap second** (`23:59:60`), which the schemas allow, is the second after it. Taskcluster accepts it in createTask,
   and takes it for 1970: a task with such a deadline is resolved at once. insertTask, createArtifact and createClient
