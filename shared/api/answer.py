@@ -75,7 +75,7 @@ def not_found() -> Answer:
 
 
 def echo(body: bytes, payload: Any) -> Any:
-    """A request's body as an error repeats it: `payload` as it was parsed, of a long one how it begins."""
+    """A request's body as an error repeats it: `payload` as it was parsed, or the beginning of a long one."""
     if len(body) <= MOST_ECHOED:
         return payload or {}
     return f"{body[: MOST_ECHOED // 2].decode(errors='replace')}… (cut: the body has {len(body)} bytes)"
@@ -117,7 +117,7 @@ _ROBOTS = b"User-agent: *\nDisallow: /\n"
 
 
 def version_of(build: str) -> Mapping[str, str]:
-    """What is deployed, in the form of Mozilla's Dockerflow; what is not known is empty."""
+    """The deployed version, in the form of Mozilla's Dockerflow; unknown fields are empty."""
     return {"version": VERSION, "commit": "", "source": "", "build": build}
 
 

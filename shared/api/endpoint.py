@@ -48,7 +48,7 @@ PAGING: Mapping[str, str] = {"continuationToken": r".+", "limit": r"^[0-9]+$"}
 """Query options of endpoints that answer pages (contract 13)."""
 
 Services = TypeVar("Services", contravariant=True, default=Any)
-"""What a handler asks of the process: the services of its context, which those of the whole process are as well."""
+"""The services that a handler uses: those of its context. The services of the whole process are a subtype."""
 Handler = Callable[[Services, "Call"], Awaitable[Answer | Mapping[str, Any]]]
 """Calls one use-case; returns the JSON object of a 200, or an Answer."""
 
@@ -80,7 +80,7 @@ class Endpoint(Generic[Services]):
     authorised_late: bool = False
     """Whether its handler authorises, though the URL has all that is needed (contract 1.5, H)."""
     unlisted: bool = False
-    """Whether references leave it out: another form of an endpoint that they name."""
+    """Whether references leave it out, as another form of an endpoint that they name."""
     scopes_of_anonymous: bool = False
     """Whether only callers without credentials need the scopes, all of which the URL names."""
     raw_slash: bool = False
@@ -126,7 +126,7 @@ _NAMED_OTHERWISE: Mapping[str, str] = {
     "UpdateWorkerTypeRequest": "update-workertype-request",
     "WorkerTypeResponse": "workertype-response",
 }
-"""Schemas that upstream names otherwise than by the rule."""
+"""Models whose published schemas do not follow the rule of `schema_name`."""
 _UNPUBLISHED = frozenset({"PingResponse", "HeartbeatResponse", "VersionResponse"})
 """Models of answers for which upstream publishes no schema."""
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
@@ -181,7 +181,7 @@ class Call:
 
     @property
     def run_id(self) -> int:
-        """The number of a run; one that no run has stands for those with very many digits."""
+        """The number of a run. A number with very many digits becomes one that no run has."""
         digits = self.params["runId"].lstrip("0") or "0"
         return int(digits[:9])
 
@@ -197,7 +197,7 @@ class Call:
         return self._caller
 
     async def authorise_ahead(self) -> None:
-        """Refuses whom no body could help: by the endpoint's scope expression, as far as the URL fills it in.
+        """Refuses callers who lack the scopes whatever the body says, by what the URL fills in of the scope expression.
 
         Raises AuthenticationFailed, InsufficientScopes.
         """

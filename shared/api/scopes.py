@@ -61,7 +61,7 @@ class ScopeSet:
         return scope in self._exact or self._covered_by_star(scope)
 
     def has_beginning(self, text: str) -> bool:
-        """Whether the held scopes satisfy any scope that begins so."""
+        """Whether the held scopes satisfy some scope that starts with this text."""
         position = bisect_left(self._stars, text)
         return (
             self._covered_by_star(text)
@@ -219,7 +219,7 @@ def _fill(text: str, params: Params) -> str:
 
 @lru_cache(maxsize=1024)
 def _pieces(text: str) -> list[str]:
-    """What is between placeholders, and their names, in turns."""
+    """The texts between placeholders and the names of the placeholders, alternately."""
     return _PLACEHOLDER.split(text)
 
 
@@ -229,7 +229,7 @@ def holds(held: ScopeSet, template: Template, params: Params) -> bool:
 
 
 def _each_holds(held: ScopeSet, template: object, params: Params) -> Iterator[bool]:
-    """Of each of the expressions that a template renders to."""
+    """The same for each of the expressions that a template renders to."""
     if isinstance(template, str):
         yield _fill(template, params) in held
         return

@@ -99,7 +99,7 @@ class Parts:
 
     @cached_property
     def following_executor(self) -> Executor:
-        """Of calls whose resolutions this process follows up itself."""
+        """For calls whose resolutions this process follows up itself."""
         return Executor(self.stores, self.following)
 
     @cached_property

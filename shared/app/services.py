@@ -1,6 +1,6 @@
 """The use cases of one process, as endpoints and triggers call them. `shared.app.assembly` puts them together.
 
-A handler names the services of its context; the one object that the process has is all of them.
+A handler is typed with the services of its context; the process has one object that implements all of them.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ class Entry:
     def after(
         self, authorise: Callable[[Sequence[str]], Awaitable[None]]
     ) -> Callable[[Sequence[str]], Awaitable[None]]:
-        """Begins once the caller is authorised, so that who may do nothing leaves no entry."""
+        """Begins after authorisation, so that refused callers leave no entry."""
 
         async def authorise_and_begin(values: Sequence[str]) -> None:
             await authorise(values)
@@ -205,8 +205,8 @@ class Audit:
     async def entry(
         self, subject: Subject, action: str, client_id: str | None, detail: str = ""
     ) -> AsyncIterator[Entry]:
-        """The entry of a call that is made inside. It stays as it is, not confirmed, where nobody knows what became
-        of the call; it goes where the call was refused, or changed nothing.
+        """The entry of a call that is made inside. It stays unconfirmed if the outcome of the call is unknown, and is
+        removed if the call was refused or changed nothing.
 
         Raises StorageUnavailable only before anything is changed.
         """
@@ -231,7 +231,8 @@ class Audit:
             await self._conclude(self._store.confirm(written) if entry.happens else self._store.remove(written))
 
     async def _begin(self, entry: AuditEntry) -> None:
-        """The rows that have both deleted one day come first: else a death would leave them for good."""
+        """Schedule the deletion of both rows first: if the process died in between, unscheduled rows would stay for
+        good."""
         due = self._due(entry.created)
         if new := [each for each in entry.partitions if self._scheduled.get(each) != due]:
             await self._expiry.histories(new, due)
@@ -279,7 +280,7 @@ class Audit:
         return None if first is None else self._due(first)
 
     def _due(self, created: datetime) -> datetime:
-        """When what was written on that day is too old: all of a day together."""
+        """When the entries of that day are too old; those of one day expire together."""
         tomorrow = created.astimezone(UTC).date() + timedelta(days=1)
         return datetime.combine(tomorrow, time(), UTC) + self._kept
 

@@ -104,7 +104,7 @@ def signed_targets(url: str, headers: Mapping[str, str], *, route: str = "", par
 def is_ambiguous(url: str, headers: Mapping[str, str], params: Mapping[str, str]) -> bool:
     """Whether `signed_targets` may lack the one that the client signed, since the platform has decoded the path.
 
-    Of a single character that clients treat differently it has both spellings, but not every mixture of several.
+    It includes both spellings of each character that clients treat differently, but not every mixture of several.
     """
     if raw_target(url, headers) is not None:
         return False
@@ -249,7 +249,7 @@ def _check_issuer(certificate: credentials.Certificate, client_id: str, issuing:
 
 
 def _restricted(held: ScopeSet, authorized: object, roles: Roles) -> ScopeSet:
-    """The scopes that callers left themselves, expanded: some of those that they have (contract 11.4)."""
+    """The `authorizedScopes` of a request, expanded: a part of the caller's scopes (contract 11.4)."""
     if not isinstance(authorized, list) or not all(map(scope_rules.is_valid, authorized)):
         raise AuthenticationFailed("ext.authorizedScopes must be an array of valid scopes")
     available = held.union(_expanded(roles, [ANONYMOUS]))

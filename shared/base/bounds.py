@@ -19,8 +19,8 @@ POOLS_AT_A_TIME = 8
 TASKS_AT_A_TIME = 32
 """Tasks that one call on many reads or changes at a time: a third of the connections."""
 ROWS_AT_A_TIME = 64
-"""Small rows that are read by their keys at a time: dependencies, members of a group, paths of the index. All lists of
-such rows together have as many."""
+"""Small rows that are read by their keys at a time: dependencies, members of a group, paths of the index. This is also
+the most for all lookups by lists of one process."""
 EDGES_AT_A_TIME = 100
 """Dependents and uploads that one message of a resolution deals with; the rest is a message of its own. As many as
 there are connections."""
@@ -61,7 +61,7 @@ PAGE_OF_SCOPES = 4_000_000
 SCOPES_WITHOUT_PAGES = 16_000_000
 """Characters of scopes of a listing that upstream defines without pages."""
 STARVATION_ROWS = 100
-"""The oldest pending runs of a pool, of which those that have waited too long are sought."""
+"""Oldest pending runs of a pool that are searched for runs that have waited too long."""
 ACTIVE_ROWS = 5
 """Active rows in one request of a group's check: nearly always the first one ends it."""
 ACTIVE_PAGES = 20
@@ -73,7 +73,7 @@ RECONCILED_PAGES = 10
 SAMPLED_QUEUES = 500
 """Task queues that a sample reads, and that have a gauge: a backend of metrics keeps a series for each of them."""
 SAMPLED_IDLE_QUEUES = 100
-"""Of these the ones that had no task the last time, in turn."""
+"""How many of these are reserved for task queues without tasks, in turn."""
 STALLED_QUEUES = 10
 """Task queues that a verdict on the deployment looks at: those in which a run has waited longest."""
 WORKERS_OF_A_STALLED_QUEUE = 100
@@ -90,8 +90,8 @@ SMALL_BODY = 16 * _KIB
 SMALL_DEFINITION = 64 * _KIB
 """Bytes in memory of a definition that takes no room of the large ones, and never waits."""
 IN_HAND = 112 * _MIB
-"""Bytes in memory of parsed bodies and definitions that are not small and that calls use, besides the definitions that
-are kept for later ones: the smallest instance has 512 MB for everything."""
+"""Bytes in memory of the bodies and definitions, except small ones, that calls use. Definitions that are kept for later
+calls come on top. The smallest instance has 512 MB for everything."""
 DEFINITIONS_IN_ANSWER = 16 * _MIB
 """Bytes of the definitions in one answer, if it has more than one."""
 EXPANDED_SCOPES = 200_000

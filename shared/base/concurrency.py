@@ -17,7 +17,7 @@ S = TypeVar("S")
 
 async def together(*awaitables: Awaitable[T]) -> list[T]:
     """Awaits all, also when one fails, and only then raises the first failure: nothing runs after the reply."""
-    if len(awaitables) < 2:  # a task of its own costs more than many a thing that is awaited
+    if len(awaitables) < 2:  # a task of its own often costs more than what is awaited
         return [await each for each in awaitables]
     outcomes = await asyncio.gather(*awaitables, return_exceptions=True)
     _raise_first(outcomes)

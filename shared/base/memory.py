@@ -1,4 +1,4 @@
-"""What a process has in memory at a time of things that may be large: one budget for all calls."""
+"""One budget of memory for large request bodies and definitions, of all calls in a process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Memory:
         self._size = size
         self._make_room = make_room
         self._taken = 0
-        # Objects may end in the middle of anything and in any thread; what they free is counted by the next call.
+        # Finalizers run at any time and in any thread, so what they free is counted by the next call.
         self._freed: deque[int] = deque()
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -32,7 +32,8 @@ Longer than `ORPHAN_AFTER`: nothing is added any more.
 """
 
 MESSAGE_LOST_AFTER = timedelta(minutes=10)
-"""A queue whose first message was put this much later than a run's index row was written has lost that run's message.
+"""If the first message of a queue was put this much later than a run's index row was written, that run's message is
+lost.
 
 Longer than `ORPHAN_AFTER`: the message of a run whose commit may come is no lost one.
 """

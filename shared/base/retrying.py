@@ -23,7 +23,7 @@ class Retries:
     """Tries in all, the first one included."""
     factor: float = 2
     jitter: tuple[float, float] = (1, 1)
-    """Between what chance multiplies a pause: (0, 1) is full jitter."""
+    """Bounds of the random factor of a pause: (0, 1) is full jitter."""
 
     def pause(self, number: int, chance: float = 0.0) -> float:
         """The pause after that many pauses before it; `chance` is a number in [0, 1)."""
@@ -32,7 +32,7 @@ class Retries:
         return pause * (low + (high - low) * chance)
 
     def after(self, pause: float) -> float:
-        """The pause that follows one, where the pause itself is what is known."""
+        """The pause after a given pause, where the number of pauses is unknown."""
         return min(self.longest, pause * self.factor)
 
 

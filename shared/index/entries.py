@@ -52,7 +52,7 @@ class Index:
         return entry
 
     async def find_all(self, paths: Sequence[str], start: int, limit: int) -> Found:
-        """The entries of those of the paths that have one, from a position in the list on.
+        """The entries of the paths that have one, from a position in the list on.
 
         `paths` are all different. Each is read, so that not all of them are looked up in one call: as many as the page
         may have entries, and 64 at least. Raises ServiceUnavailable when too many lists are read.

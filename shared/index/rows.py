@@ -274,8 +274,8 @@ def _kept(row: Row) -> datetime:
 
 
 def _remembered(row: Row, entry: Entry) -> dict[str, Value]:
-    """What an entry's row keeps of the one that it replaces: the latest deletion, and until when an earlier completion
-    may be handled once more."""
+    """Properties that a new entry's row takes over from the one that it replaces: when the path was deleted last, and
+    until when an earlier completion may be handled again."""
     deleted = _deleted(row)
     remembered: dict[str, Value] = {} if deleted is None else {_DELETED: format_date(deleted)}
     if _kept(row) > entry.expires:

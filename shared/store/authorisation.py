@@ -25,9 +25,9 @@ from shared.store.wire import Answer, Authorisation, Request
 
 TOKEN_SCOPE = "https://storage.azure.com/.default"  # noqa: S105 - a scope, not a secret
 _EARLY_SECONDS = 300
-"""A token that is valid for less is replaced, where it does not say by itself when."""
+"""A token with less validity than this is replaced, unless it names its own refresh time."""
 _JITTER_SECONDS = 60
-"""Not all processes ask for a new one at the same moment."""
+"""Spread of that time, so that not all processes ask for a new token at once."""
 _CLAIMS = re.compile(r'\bclaims="([^"]+)"')
 
 

@@ -107,7 +107,7 @@ class Connections:
                 connection.abort()
                 raise AnswerToAnother
             if may_pass(answer.status) and REQUEST_ID not in answer.headers:
-                connection.abort()  # a word of something in between: the service's own may follow
+                connection.abort()  # an error page of a proxy: the service's own answer may follow
             self._keep(origin, connection)
             return answer
 
@@ -268,8 +268,8 @@ class _Connection(asyncio.Protocol):
             self._fail(Disconnected(has_begun=self._received > 0))
 
     def _ends_with_the_connection(self) -> bool:
-        """Whether the end of the connection is that of the answer. Storage services say how long theirs are; what
-        stands in between may not, when it reports a trouble."""
+        """Whether the end of the connection is that of the answer. Storage services state the length of their answers;
+        a proxy that reports an error may not."""
         if not self._has_head or "Content-Length" in self._headers or "Transfer-Encoding" in self._headers:
             return False
         return self._status >= 300

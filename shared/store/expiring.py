@@ -60,7 +60,7 @@ class Expiring:
     failures: int = 0
     """How many times in a row it could not be deleted."""
     deaths: int = 0
-    """How many of these times the process has died, in a row."""
+    """How many of the latest of these failures, in a row, were deaths of the process."""
     resume: str | None = None
     """Where to go on with what took longer than a run."""
 
@@ -111,8 +111,8 @@ class ExpiryStore:
         await self.write(expires, "task", (task_id, task_group_id), {"taskGroupId": task_group_id})
 
     async def tasks(self, task_group_id: str, failed: Collection[str], others: Collection[str]) -> None:
-        """The same for tasks that a sweep of their group leaves: soon, and for those that have failed after a back-off.
-        At most a hundred of each."""
+        """As `task`, for tasks that a sweep leaves behind: due soon, or after a back-off for those that have failed. At
+        most a hundred of each."""
         values: dict[str, Value] = {"taskGroupId": task_group_id}
         after = self._now() + FIRST_RETRY - EXPIRY_GRACE_PERIOD
         for task_ids, due, more in ((failed, after, {_FAILURES: 1}), (others, self._now(), {})):
@@ -278,7 +278,7 @@ class ExpiryStore:
             return
 
     def bucket(self, expires: datetime) -> str:
-        """The hour in which something is due; one that has passed is this one."""
+        """The hour in which something is due; the present hour if that has passed."""
         return keys.hour(_due(max(expires, self._now())))
 
     async def _upsert(self, bucket: str, key: str, values: Mapping[str, Value]) -> None:

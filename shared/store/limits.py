@@ -101,7 +101,7 @@ def check_transaction(partition: str, operations: Sequence[Operation]) -> None:
 
 
 def transaction_size(partition: str, operations: Sequence[Operation]) -> int:
-    """Bytes of the body of a transaction, or some more."""
+    """An upper bound of the bytes of a transaction's body."""
     return sum(
         _overhead(partition, operation)
         + (0 if isinstance(operation, Delete) else entity_size(partition, operation.key, operation.values))

@@ -262,7 +262,7 @@ class Wire:
         return answer
 
     async def _try(self, request: Request) -> tuple[Answer, int]:
-        """The last answer, and the first of its statuses that speaks of a trouble that may pass, or 0."""
+        """The last answer, and its first status of a transient failure (408, 429, 5xx), or 0."""
         time_of = asyncio.get_running_loop().time
         end = time_of() + self._patience.total
         for pause in self._patience.pauses():
@@ -319,7 +319,7 @@ def _unavailable(error: Exception) -> StorageUnavailable:
 
 
 def may_pass(status: int) -> bool:
-    """Whether an HTTP status speaks of a trouble that may pass."""
+    """Whether an HTTP status means a transient failure."""
     return status in {408, 429} or (status >= 500 and status not in {501, 505})
 
 
@@ -329,7 +329,7 @@ def _failure(what: str, status: int | None) -> StorageUnavailable:
 
 
 def _passing_status(request: Request, answer: Answer) -> int:
-    """The first status of an answer that speaks of a trouble that may pass, or 0."""
+    """The first status of an answer that means a transient failure, or 0."""
     if may_pass(answer.status):
         return answer.status
     if request.statuses is None:

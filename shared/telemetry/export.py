@@ -195,7 +195,7 @@ def _taker(meter: metrics.Meter, instrument: Instrument) -> _Take:
 
 
 class _Gauge:
-    """Values that are reported only while they are fresh: tomorrow another process may read them."""
+    """Values that are reported only while they are fresh: another process may read the gauges next time."""
 
     def __init__(self) -> None:
         self._values: dict[tuple[tuple[str, str], ...], tuple[float, float]] = {}

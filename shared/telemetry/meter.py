@@ -94,7 +94,8 @@ class Meter:
 
 
 def bounded(labels: Labels, known: Collection[Labels]) -> Labels:
-    """The labels under which a counter or histogram counts: beyond `MOST_SERIES`, all others go to one series."""
+    """The labels under which a counter or histogram counts: beyond `bounds.SERIES` of them, all others share one
+    series."""
     return labels if labels in known or len(known) < bounds.SERIES else (OTHER,) * len(labels)
 
 

@@ -85,7 +85,7 @@ class ClientAccounts:
     async def page(self, prefix: str, *, start: str, limit: int) -> tuple[list[dict[str, Any]], str | None]:
         """Clients whose id starts with the prefix, from a key on, and the key at which the next page starts.
 
-        Static clients are among them. A page ends early where what its clients expand to becomes too much.
+        Static clients are among them. A page ends early if the expanded scopes of its clients have too many characters.
         """
         records, resume = await self._clients.page(prefix, start=start, limit=limit)
         keys = {row_key(record.client_id): record for record in records} | {
@@ -277,7 +277,7 @@ class ClientAccounts:
             try:
                 return self._vault.open(record.client_id, record.sealed_token)
             except CannotOpen:
-                pass  # made with a key that is gone: no repeat of ours
+                pass  # sealed with a key that is gone: no repeat of this call
         raise RequestConflict(f"There is a client {record.client_id} already, and it is another one")
 
     async def _schedule_deletion(self, record: ClientRecord) -> None:

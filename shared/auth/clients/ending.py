@@ -55,7 +55,8 @@ class RefusedStore:
         return {client_id: each for client_id, each in found.items() if each.last >= time}
 
     async def forget(self, until: datetime) -> None:
-        """Removes clients that have not been refused since then, a page at most: a request, and one for each."""
+        """Removes clients that have not been refused since then, up to a page of them: one request, and one for
+        each."""
         page = await self._tables.query(HISTORY, _PARTITION, start="", end="\x7f")
         for row in page.rows:
             if _refused(row).last < until:
@@ -72,7 +73,7 @@ def _refused(row: Row) -> Refused:
 NOTICE = timedelta(days=30)
 """How long before its end a client is named."""
 SHORTEST = 3
-"""A client is not named in more than this part of its time: one that is made for a week has two days of notice."""
+"""The notice is at most this fraction of a client's lifetime: a client that lives for a week has two days of notice."""
 FLUSH_SECONDS = 60.0
 """Interval in which a process writes which clients are refused, if any are."""
 AGAIN = timedelta(minutes=2)
@@ -140,8 +141,8 @@ class _Seen:
 class RefusedCredentials:
     """Clients that exist and are refused again and again, in any process: what fails already, and why.
 
-    A refusal costs its caller nothing: it is noted in memory, and written later. Names that nobody has registered are
-    not noted, since anybody can make them up; what others sign with names that exist is, and looks like a wrong token.
+    A refusal costs its caller nothing: it is noted in memory, and written later. Unregistered names are not noted,
+    since anybody can make them up. A forged request with a registered name is noted, and looks like a wrong token.
     """
 
     def __init__(self, store: RefusedStore, runtime: Runtime) -> None:
@@ -192,7 +193,7 @@ class RefusedCredentials:
         self._runtime.meter.set(ENDING_CREDENTIALS, len(await self.known()), "refused")
 
     async def forget(self) -> None:
-        """Removes what is no longer so, once an hour. Raises StorageUnavailable."""
+        """Removes clients that are no longer refused, once an hour. Raises StorageUnavailable."""
         now = self._runtime.now()
         if self._forgotten is None or now - self._forgotten >= WITHIN:
             await self._store.forget(now - LATELY)

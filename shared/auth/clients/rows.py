@@ -49,7 +49,7 @@ class Client:
     """When it stops to work; None for never."""
     disabled: bool = False
     retired_tokens: tuple[str, ...] = field(default=(), repr=False)
-    """Tokens from before a rotation: what was issued with them stays valid, requests signed with them are not."""
+    """Tokens from before a rotation: credentials issued with them stay valid, requests signed with them are refused."""
 
     @property
     def issuing_tokens(self) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class Keyring(Protocol):
         ...
 
     async def used(self, client: Client) -> None:
-        """Notes that this client has just proved itself, or has issued credentials that were. Never fails."""
+        """Notes that a request was signed by this client, or with credentials that it has issued. Never fails."""
         ...
 
     def refused(self, client: Client, why: Refusal) -> None:
@@ -231,8 +231,8 @@ class ClientStore:
         """Removes the client if it has expired and asked for that. Returns whether it is gone;
         `ahead` comes before that.
 
-        For the cleaning up of what the Expiry table says is due; a client that was prolonged stays, as it has a later
-        row there. One that was changed meanwhile is judged again: a change need not prolong it.
+        For the expiry job; a client that was prolonged stays, since it has a later row in the Expiry table. One that
+        was changed meanwhile is judged again: a change need not prolong it.
         """
         async for _ in attempts(self._runtime):
             record = await self.load(client_id)

@@ -145,7 +145,7 @@ class RoleAccounts:
 
         async def attempt(snapshot: RoleSnapshot) -> None:
             if role_id in snapshot.records:
-                note(entry, None)  # and so it stays where the role is gone at the next attempt: it may be our own doing
+                note(entry, None)  # stays so if the role is gone at the next attempt: this call may have removed it
                 await self._roles.delete(snapshot, role_id)
                 note(entry, True)
 
@@ -193,7 +193,7 @@ def _existing(snapshot: RoleSnapshot, role_id: str) -> RoleRecord:
 
 
 def _had(snapshot: RoleSnapshot, record: RoleRecord) -> ScopeSet:
-    """What the role grants before a change; what it leads to does not count where that is too much."""
+    """What the role grants before a change. If its expansion is too large, only its own scopes count."""
     try:
         return snapshot.roles.expand(record.scopes)
     except ExpansionTooLarge:

@@ -118,7 +118,7 @@ class Roles:
     def shown(self, scopes: Iterable[str]) -> list[str]:
         """The expansion as descriptions of clients and roles show it; the scopes themselves where it is too large.
 
-        Those who could mend such a client or role must be able to look at it.
+        Operators must be able to look at such a client or role to mend it.
         """
         try:
             return list(self.expand(scopes))
@@ -164,7 +164,8 @@ class Roles:
             yield from self._rule(prefix + "*").grants(role[len(prefix) :], work)
 
     def _assuming_all(self, prefix: str, work: Work) -> Iterator[str]:
-        """What every role grants whose id starts with the prefix; of a star in it, any continuation is meant."""
+        """What every role grants whose id starts with the prefix. A star at the end of such an id stands for any
+        continuation."""
         for role in self.starting_with(prefix):
             yield from self._rule(role).grants("*", work)
 
@@ -191,7 +192,7 @@ class PrefixIndex:
         self.parents: dict[str, str | None] = {}
         """Of each prefix the longest other one with which it starts."""
         self.depth = 0
-        """How many of them are prefixes of each other at the most."""
+        """The longest chain of prefixes, each of which starts with the one before."""
         open_ones: list[str] = []
         for prefix in self._sorted:
             while open_ones and not prefix.startswith(open_ones[-1]):

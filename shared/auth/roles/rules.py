@@ -39,7 +39,7 @@ _LONGEST_ID = 512
 _ASSUMED_SUFFIX = 100
 """Characters that those who assume a role with a star are taken to choose."""
 _SOME_TEXT = (PARAMETER * _ASSUMED_SUFFIX)[:_ASSUMED_SUFFIX]
-"""Stands for them: no role is likely to be about this very text."""
+"""Stands for those characters; no role is likely to name this text."""
 
 
 class RolesRefused(ServiceError):
@@ -50,8 +50,8 @@ class _Node(NamedTuple):
     """A point in the graph of what leads to what.
 
     `role`: one role. `under`: all roles whose ids start with the text. `over`: the role whose id is the text and a
-    star, and all roles with a star whose prefixes are shorter prefixes of the text. Without the latter two kinds the
-    graph could have as many edges as there are pairs of roles.
+    star, and all roles with a star whose prefixes are shorter prefixes of the text. Without `under` and `over` the
+    graph could have an edge for each pair of roles.
     """
 
     kind: str
@@ -65,9 +65,9 @@ class _Reach:
     steps: int = 0
     """Roles and scopes."""
     length: int = 0
-    """Characters of the longest scope that has nothing of the text that a star matched."""
+    """Characters of the longest scope without a parameter."""
     growth: int = 0
-    """Characters by which the longest other scope is longer than that text."""
+    """Characters that the longest scope with a parameter has besides it."""
 
     def too_large(self, depth: int) -> bool:
         """Whether an expansion might pass the limits; `depth` is how deep roles with a star are nested."""
@@ -203,7 +203,7 @@ class _Graph:
 
 
 def _nested(ids: list[str], prefixes: set[str]) -> dict[str, list[_Node]]:
-    """Of each prefix the next longer ones under it, and those roles under it that are not under one of these."""
+    """For each prefix: the next longer prefixes under it, and the roles under it that are under none of those."""
     under: dict[str, list[_Node]] = {prefix: [] for prefix in prefixes}
     nodes = [_Node("under", prefix) for prefix in prefixes] + [_Node("role", role) for role in ids]
     open_ones: list[str] = []

@@ -28,11 +28,11 @@ Fetch = Callable[[str], Awaitable[bytes]]
 """The content at a URL. Raises OSError, TimeoutError or ValueError when it cannot be had."""
 
 FirstExchange = Callable[[str, datetime], Awaitable[datetime]]
-"""When an ID token was exchanged first: now, unless it was before. Given are what stands for the token, and until when
-it is valid. Raises StorageUnavailable."""
+"""When an ID token was first exchanged: now, unless it was before. Its arguments are the token's hash and its
+expiration. Raises StorageUnavailable."""
 
 ALGORITHMS: Mapping[str, tuple[str, str]] = {"RS256": ("kty", "RSA"), "ES256": ("crv", "P-256")}
-"""Signatures that count, with what their keys have to say of themselves."""
+"""Accepted signature algorithms, with the property that a published key of each must have."""
 LEEWAY = timedelta(minutes=1)
 """How far the clocks of the provider and of this service may differ."""
 KEYS_LAST = timedelta(hours=1)
@@ -112,8 +112,8 @@ class SignIn:
         )
 
     async def _exchange(self, id_token: str, expires: int) -> None:
-        """Raises AuthenticationFailed for a token that was exchanged before. The signature does not count: there may
-        be others for the same content."""
+        """Raises AuthenticationFailed for a token that was exchanged before. The signature is left out of the hash: the
+        same content can have several valid signatures."""
         until = datetime.fromtimestamp(min(expires, _LATEST), UTC) + LEEWAY
         first = await self._first_exchange(digest_of(id_token.rpartition(".")[0]), until)
         if self._now() - first > AGAIN_WITHIN:

@@ -47,7 +47,7 @@ class Created:
 
     artifact: Artifact
     etag: str
-    """Of its row, if this call has written that while the run was running and the content had not come; else ""."""
+    """The ETag of its row, if this call wrote the row while the run was running and before any content; else ""."""
     upload_until: datetime
     """In whole seconds."""
     loaded: Loaded | None

@@ -200,7 +200,7 @@ def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
     again = replace(wanted, content_type=stored.content_type, content_length=stored.content_length)
     if wanted.upload is not stored.upload or wanted.details != stored.details:
         return again
-    if wanted.upload is Upload.RELAY:  # what is there stays known until other content is
+    if wanted.upload is Upload.RELAY:  # properties of the stored content stay known until it is replaced
         again = replace(
             again,
             is_present=stored.is_present,
@@ -228,8 +228,8 @@ def upload_of(mode: UploadMode, content_length: int | None, relay_limit: int) ->
 
 
 def _most_encoded(content_length: int) -> int:
-    """Bytes that no encoder makes more of than it was given so many: a header with a name, and what cannot be
-    compressed, in blocks of which even poor encoders add less than a sixty-fourth."""
+    """The most bytes that encoding content of that length can give: a header with a name, and incompressible blocks, to
+    which even poor encoders add less than a sixty-fourth."""
     return content_length + (content_length >> 6) + 1024
 
 
@@ -282,7 +282,7 @@ def begins_as_gzip(head: bytes, length: int) -> bool:
 
 
 def is_made_of(content_length: int, trailer: bytes) -> bool:
-    """Whether gzip that ends so says that it was made of so many bytes, as far as 32 bits tell."""
+    """Whether a gzip trailer states that length of the original, modulo 2^32."""
     return content_length % (1 << 8 * GZIP_TRAILER) == int.from_bytes(trailer, "little")
 
 

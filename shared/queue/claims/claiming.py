@@ -107,8 +107,8 @@ class Claiming:
         return delivered
 
     async def _one_of_each_task(self, prepared: Sequence[Prepared]) -> Sequence[Prepared]:
-        """Without further claims of a run that was received more than once, as a put that was sent again may leave two
-        messages: one transaction cannot hold both, and in doubt about one of them the other would be given back.
+        """Drops further claims of a run that was received more than once: a retried put may leave two messages. One
+        transaction cannot hold both, and if one were in doubt, the other would be given back.
 
         Their messages are shown again later, when the run is in the claim of the first one.
         """

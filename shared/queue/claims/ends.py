@@ -124,10 +124,10 @@ class UndeliveredClaim:
 def take_back(task: Task, claim: UndeliveredClaim, visible: datetime | None = None) -> Decision:
     """Undoes an undelivered claim: the run is pending again, without a retry, at once or when it is to be `visible`.
 
-    So a worker that was quarantined, removed, or has called again while its claim was made does not delay the task.
-    The claim message goes last: until then it looks after the index rows. A claim that the task is not in gives its row
-    back; while its commit may still come, the task is committed unchanged, so that it loses its race.
-    Raises NoDecision when the run is not to be given back any more.
+    So a claim whose worker was quarantined, was removed or has called again meanwhile does not delay the task. The
+    claim message goes last: until then it looks after the index rows. A claim that the task is not in gives its row
+    back; while its commit may still come, the task is committed unchanged, so that it loses its race. Raises NoDecision
+    when the run is not to be given back any more.
     """
     run_id, worker = claim.run_id, claim.worker
     run = task.runs[run_id] if run_id <= task.last_run_id else None

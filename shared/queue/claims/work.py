@@ -198,7 +198,7 @@ class Work:
         Where this process knows of no other, it looks only after a moment: a worker that gets work at once costs no
         request.
         """
-        with suppress(StorageUnavailable):  # then an older wait may still get a run, until takenUntil
+        with suppress(StorageUnavailable):  # an older wait may then still get a run, which is lost until takenUntil
             if not record.etag or self._presence.is_noted(record):
                 if await comes_within(found, NOTED_AFTER):
                     return
@@ -239,7 +239,7 @@ class Work:
         return messages
 
     async def _release(self, message: PendingMessage) -> None:
-        with suppress(StorageUnavailable):  # then it shows itself when the time is over for which it was polled
+        with suppress(StorageUnavailable):  # it becomes visible by itself, when its visibility timeout ends
             await self._stores.messages.show(message.handle)
 
     async def found_for_claim(self, task_id: str) -> Loaded:

@@ -37,7 +37,7 @@ class _Sweep:
     later: list[datetime] = field(default_factory=list)
     """When to look again at what stays although it is due."""
     failures: list[Exception] = field(default_factory=list)
-    """Of tasks that may not have expired: they stay."""
+    """Member rows of tasks that may not have expired; they stay."""
 
 
 @dataclass
@@ -88,8 +88,9 @@ class MemberExpiry:
         return await self._leave(task_group_id, task_id, member)
 
     async def sweep(self, task_group_id: str, start: str | None, until: datetime, *, is_apart: bool) -> datetime | None:
-        """Deletes the tasks of a group that have expired, page by page, from a member row on. With `is_apart` each gets
-        a row of its own instead: the process has died of one of them, and of which one shows when each is tried alone.
+        """Deletes the tasks of a group that have expired, page by page, from a member row on. With `is_apart` each task
+        gets a row of its own instead: the deletion of one of them has killed the process, and trying each alone shows
+        which.
 
         Returns when to look again at those that stay although they are due, None if there are none. Raises OutOfTime
         with the member row to go on from; the first failure when many tasks in a row cannot be deleted.
@@ -139,7 +140,7 @@ class MemberExpiry:
 
         await in_waves(bounds.BACKGROUND, delete, members)
         if len(batch.failed) >= bounds.BACKGROUND and len(batch.failed) + len(batch.unbegun) == len(members):
-            raise next(iter(batch.failed.values()))  # it is hardly the tasks that it fails of
+            raise next(iter(batch.failed.values()))  # the cause is hardly these tasks
         await self._leave_to_own_rows(sweep, members, batch)
         staying = batch.stay.union(batch.unbegun)
         await self._leave_together(sweep, [member for member in members if member.key not in staying])
@@ -233,7 +234,7 @@ class MemberExpiry:
         )
 
     def _is_settled(self, row: Row) -> bool:
-        """Whether no call that is under way can rely on the row any more: it would have rewritten it."""
+        """Whether the row is so old that no call under way relies on it; such a call would have rewritten it."""
         return row.timestamp + ROWS_COMPLETE_AFTER <= self._now()
 
 
@@ -313,7 +314,7 @@ class GroupExpiry:
         return None
 
     def _is_settled(self, row: Row) -> bool:
-        """Whether it is no row of a call that makes the group just now."""
+        """Whether the row is too old to be of a call that is creating the group."""
         return row.timestamp + ROWS_COMPLETE_AFTER <= self._now()
 
 

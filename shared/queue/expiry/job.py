@@ -215,7 +215,7 @@ class Expiration:
         return _Outcome.DONE
 
     def _end(self, until: datetime) -> datetime:
-        """Until when a run of the job, which ends at that time, works on what it begins now."""
+        """Time limit of an item that a run begins now; the run itself ends at `until`."""
         return min(until, self._now() + LONGEST)
 
     async def _leave_rest(self, expiring: Expiring, resume: str | None, until: datetime) -> _Outcome:

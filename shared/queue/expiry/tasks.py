@@ -277,7 +277,7 @@ class TaskExpiry:
         return None
 
     def _is_settled(self, row: Row) -> bool:
-        """Whether no call that is under way can rely on the row any more: it would have rewritten it."""
+        """Whether the row is so old that no call under way relies on it; such a call would have rewritten it."""
         return row.timestamp + ROWS_COMPLETE_AFTER <= self._now()
 
 

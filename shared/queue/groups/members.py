@@ -31,7 +31,7 @@ from shared.store.interface import (
 )
 
 _UNKNOWN: Mapping[str, Value] = {"definition": b""}
-"""Of a member row whose definition may be that of another call than the one that creates the task."""
+"""Marks a member row whose definition may be that of another call than the one that creates the task."""
 _SMALL = 16_000
 """Bytes of a packed definition that a member row carries along, so that listing a group needs no read per task."""
 _SMALL_IN_MEMORY = 256 * 1024
@@ -99,8 +99,8 @@ class MemberStore:
         return Joined(member=etags[1], active=etags[2], edges=_etags(operations, etags, start, guards))
 
     async def create_group(self, definition: Definition, packed: PackedDefinition, edges: Edges, listed: str) -> Joined:
-        """Makes the group with its first member; `listed` is the key of its row in the list of groups. What guards the
-        edges of a task is not there in a group that is new: they are written without.
+        """Makes the group with its first member; `listed` is the key of its row in the list of groups. A new group has
+        no active rows that could guard the edges, so they are written without guards.
 
         Raises GroupExists, MemberExists.
         """

@@ -114,7 +114,7 @@ class GroupStatuses:
     async def _unscheduled(
         self, page: MemberPage, tasks: dict[str, tuple[Known, Task]], latest: int
     ) -> dict[str, Task]:
-        """Those of the tasks without an index row that were not resolved since, either.
+        """The tasks without an index row that have not been resolved since.
 
         The row of a run that was resolved is removed after the member row has changed. So that has to be looked at
         after the index, once more if it was read before.
@@ -139,7 +139,7 @@ class GroupStatuses:
                 if self._serves(latest, since, with_claimed=with_claimed):
                     return latest
                 if latest.is_complete and len(latest.pending) < most * MAX_PAGE:
-                    earliest = min(since, latest.since)  # so that pages of a group, read in turn, share one reading
+                    earliest = min(since, latest.since)  # successive pages of a group share one reading
             pool.latest = await self._vouchers.read(task_queue_id, earliest, most, with_claimed=with_claimed)
             return pool.latest
 

@@ -71,8 +71,8 @@ class GroupStore:
     async def add_active(self, task_group_id: str, task_id: str, generation: int) -> str | None:
         """Counts a task that is being opened again. The ETag if the row is new, None if it existed: rewritten.
 
-        The member row says so, too: a call that lists the group, or whose task waits for this one, knows from that row
-        alone whether the last state that it shows is the latest one.
+        The member row is marked as well, so that listings and calls with dependents know from that row alone whether
+        the last state in it is current.
         """
         key, values = keys.active(task_id, generation), active_values(self._now())
         member: Operation = Merge(keys.member(task_id), {_opened(generation): True})
@@ -189,7 +189,7 @@ class GroupStore:
     async def note_job(self, task_group_id: str, kind: str, asked: datetime) -> None:
         """Notes the latest call of a kind on all tasks of the group: jobs of earlier ones have no more to do.
 
-        Nothing of a group that has just been deleted: the note would stay, and there is no task to work on.
+        Does nothing if the group has just been deleted: the note would stay for ever.
         """
         note = Upsert(keys.job(kind), {"asked": format_date(asked)})
         try:

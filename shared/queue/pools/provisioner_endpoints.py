@@ -94,7 +94,7 @@ def task_queue_of(params: Mapping[str, str]) -> str:
 
 
 def new_task_queue_of(params: Mapping[str, str]) -> str:
-    """The same where it may have to be made: a URL allows more than a worker type may be called (trap 29).
+    """As `task_queue_of`, for calls that may create it: a URL allows names that no worker type may have (trap 29).
 
     Raises InputError.
     """

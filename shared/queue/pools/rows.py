@@ -141,8 +141,8 @@ class PoolStore:
             return
 
     async def give_back(self, row: ReturnRow) -> None:
-        """Puts the row of a pending run in the place of that of a claim which came to nothing. Where that is not there,
-        the claim has not removed the pending run's, or another call has put it back; or it is that of another claim.
+        """Puts the row of a pending run in the place of that of a claim which came to nothing. If the claim's row is
+        missing, nothing changes: the pending row was never removed, or another call has restored it.
         """
         key = keys.claimed(row.claimed)
         found = await self._tables.get(keys.POOLS, keys.pool(row.task_queue_id), key)

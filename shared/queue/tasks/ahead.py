@@ -36,7 +36,7 @@ from shared.runtime import Runtime
 from shared.store.interface import ReceiptLost
 
 _WEIGHT = 1 / 16
-"""Of the latest one among all first tries: the last few dozen decide."""
+"""Weight of the latest first try in the average: the last few dozen decide."""
 _ENOUGH = 0.75
 """A first try that fails costs up to three requests, and one that succeeds saves one."""
 
@@ -191,7 +191,7 @@ class WriteAhead:
         return _Written(handle=handle, hint_id=hint_id, roll_back=lambda: self._messages.remove(handle))
 
     def _moved(self, handle: MessageHandle) -> _Written:
-        """In vain it is shown: it may be of a later run by now, and whoever sees it goes by the status row."""
+        """Showing it does no harm if it is of a later run by now: whoever receives it goes by the status row."""
         return _Written(handle=handle, roll_back=lambda: self._messages.show(handle))
 
     async def _put_pending(self, effect: PutPending | HoldPending, hint_id: str) -> _Written:

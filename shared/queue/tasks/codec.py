@@ -28,13 +28,13 @@ _CHUNK = 60_000
 _BESIDE_ABOVE = 128 * 1024
 """Bytes of JSON beyond which (de)compressing would hold up other calls; zlib lets them go on in another thread."""
 _UNPACKED_BESIDE_ABOVE = 512 * 1024
-"""The same of memory that a packed definition will take."""
+"""The same limit for the memory that a packed definition will take."""
 _QUICK = 2
 """zlib's level for large definitions: a few per cent larger than by default, three times as fast."""
 MEMORY = "memory"
 """Property with the approximate number of bytes that a definition takes in memory."""
 _UNPACKED = 8
-"""Bytes in memory for a packed one, of rows that do not tell: they were written before it was noted."""
+"""Bytes in memory per byte of a packed definition, for old rows without that property."""
 _SPILL_ABOVE = 480_000
 """Bytes of a packed definition beyond which it goes to a blob; an entity holds 1 MiB, emulators count base64."""
 

@@ -167,7 +167,7 @@ class CreateTask:
         return unknown
 
     async def _look_up(self, attempt: _Attempt, task_ids: Iterable[str]) -> None:
-        """Reads dependencies. It ends when as many are missing as a refusal names."""
+        """Reads dependencies. It stops when as many are missing as one refusal names."""
         missing = 0
 
         async def look(task_id: str) -> None:

@@ -138,8 +138,8 @@ class Redelivery:
         self._outages: dict[Exchange, _Outage] = {}
 
     async def event_due(self, event: Event) -> None:
-        """Renders and publishes the event as of then. One of a claim that was given back is dropped. So is one of a
-        task that was deleted, also if its id is used again: it is lost, logged and counted.
+        """Renders and publishes the event as of then. A pointer of a claim that was given back is dropped. A pointer of
+        a deleted task is dropped, logged and counted as lost, also if the id is used again.
 
         Raises Postponed, StorageUnavailable; ValueError for an event that cannot have happened to its task.
         """

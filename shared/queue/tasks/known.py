@@ -140,7 +140,7 @@ def _version(task: Task) -> tuple[str, int]:
 
 
 def _later(before: _Seen, etag: str, seen: Moment) -> _Seen:
-    """A row that has still the same ETag was seen first when it was first seen; an older sight changes nothing."""
+    """For the same ETag the earliest sight counts; a sight from before the known one changes nothing."""
     return before if before.etag == etag or before.order > seen.order else _Seen(etag, seen.order)
 
 

@@ -39,7 +39,7 @@ class _Page:
     run: Run
     message: ResolvedMessage
     is_continued: bool = False
-    """Whether a message that was put by now has what follows."""
+    """Whether another message has the work that follows."""
 
     def __post_init__(self) -> None:
         self.end = self.message.end
@@ -127,8 +127,8 @@ class Resolution:
     def _work(self, page: _Page, at_once: Surroundings | None) -> list[Awaitable[bool]]:
         """What a page asks for. Each part returns whether other messages have work left.
 
-        The deadline message is the timer behind all of this, so it goes last, and only where no other message has work
-        left that may still fail for good: at the deadline it has everything done once more.
+        The deadline message is the backup of all this work: at the deadline it has everything done once more. So it is
+        removed last, and only when no other message has work left.
         """
         if page.message.start is not None:
             in_group = page.message.start.startswith(keys.UNBLOCKS)

@@ -226,8 +226,8 @@ class Task:
     def includes(self, attempt: Task) -> bool | None:
         """Whether the commit that was to write `attempt` (made by `after_commit`) is part of this state's history.
 
-        None: unknown, since too many commits have followed. That another call has created the task is
-        certain where the definition is another one.
+        None: unknown, since too many commits have followed. A different definition proves that another call has created
+        the task.
         """
         if attempt.sequence == 0 and self.fingerprint != attempt.fingerprint:
             return False

@@ -283,7 +283,7 @@ def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str)
 
 
 def _asked_last(task: Task, now: datetime) -> datetime:
-    """When a change was asked for that has seen the task: after what the task notes, by a clock that may be ahead."""
+    """The time of a priority change, moved after the one that the task notes, since clocks differ."""
     return now if task.prioritised is None else max(now, task.prioritised + timedelta(milliseconds=1))
 
 
