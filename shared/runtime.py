@@ -47,8 +47,8 @@ def attempts(
 
     The body reads, decides, and writes on condition that no one else has written since. It returns when that succeeds,
     and continues with the next attempt when it does not. After the loop the caller says what a lost race means, usually
-    by raising ServiceUnavailable: the call may be repeated. It is tried as often as `retries` says, and for
-    `at_least` so long.
+    by raising ServiceUnavailable: the call may be repeated. There are as many attempts as `retries` says, and more
+    until `at_least` has passed.
     """
     return _Attempts(runtime, retries, runtime.now() + at_least)
 

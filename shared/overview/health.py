@@ -227,7 +227,7 @@ class Health:
         )
 
     async def _refusals(self) -> Finding | None:
-        """Clients that fail already, without those whose end is a finding of its own."""
+        """Clients that are refused, except those whose end is a finding of its own."""
         ended = {each.client_id for each in await self._ending.known() if each.has_ended}
         refused = [(name, each) for name, each in (await self._refused.known()).items() if name not in ended]
         if not refused:

@@ -191,7 +191,7 @@ class History:
         self._recorder = Recorder()
         runtime.meter.listen(self._recorder.note)
         self._outgoing: tuple[str, dict[str, Figures]] | None = None
-        """What could not be written for certain, and its key: it is written once, however often that is tried."""
+        """Counts whose write has an unknown outcome, and their key: retries under the same key count them once."""
         self._sampled: datetime | None = None
         self._summed: datetime | None = None
 

@@ -1,9 +1,8 @@
 """Tables, their partition and row keys, and the blob paths of artifacts (design 3).
 
-Row keys of one kind are neighbours, so a range query reads them. The key of an artifact holds its name escaped so that
-keys sort as names do, cut where it gets too long, and a hash of the whole name: names hold what keys forbid, and are
-longer than keys may be. Names that agree in their first some 230 to 460 characters are listed in the order of their
-hashes.
+Row keys of one kind are neighbours, so a range query reads them. Names of artifacts may hold forbidden characters and
+be longer than keys. So a key has the name escaped, in a way that keeps the order of names, cut to a length, and a hash
+of the whole name. Names that agree in their first some 230 to 460 characters are listed in the order of their hashes.
 """
 
 from __future__ import annotations
@@ -317,12 +316,12 @@ def index_task(name: str) -> str:
 
 
 def index_namespace(name: str) -> str:
-    """A namespace of the index, in the one that it is in."""
+    """Row of a namespace of the index, in the partition of its parent namespace."""
     return f"{INDEX_NAMESPACES[0]}{_index_name(name)}"
 
 
 def _index_name(name: str) -> str:
-    """In the order of names; a hash ends one that gets too long when it is escaped."""
+    """Keys in the order of names; a key that would be too long is cut, and ends with a hash."""
     escaped = name.translate(_ESCAPES)
     return escaped if len(escaped) <= _LONGEST else f"{escaped[:_LONGEST]} {digest_of(name)}"
 

@@ -203,8 +203,8 @@ class PrefixIndex:
 
     def longest(self, text: str, work: Work | None = None) -> str | None:
         """The longest prefix with which the text starts, or None."""
-        # Whatever lies in order between a prefix and a text that starts with it starts with it, too. So all prefixes of
-        # the text are the greatest one that is not after it, or parents of that.
+        # Every text between a prefix and a text that starts with it, in sorted order, starts with that prefix as well.
+        # So all prefixes of the text are the greatest one that is not after it, or parents of that.
         position = bisect_right(self._sorted, text)
         candidate = self._sorted[position - 1] if position else None
         while candidate is not None and not text.startswith(candidate):

@@ -215,7 +215,8 @@ class ArtifactStore:
         return None if row is None else decode_waiting(row)
 
     async def committed(self, task_id: str, uploads: Sequence[Waiting]) -> list[Waiting]:
-        """Notes that uploads are committed, fifty a request. Returns those announced again, or deleted, meanwhile."""
+        """Notes that uploads are committed, fifty a request. Returns uploads that were announced again, or deleted,
+        meanwhile."""
         remaining, left = list(uploads), []
         while remaining:
             batch = remaining[:_PER_TRANSACTION]

@@ -111,8 +111,8 @@ class Uploads:
         """Stores the first content that came through this service for an artifact, whose row had that ETag when it was
         created: without a read. False where a read has to tell what may be done.
 
-        Nothing is overwritten, and nobody sees the blob until the row, which changes only while the run is running,
-        says that it is there. Raises StorageUnavailable.
+        Nothing is overwritten. Nobody sees the blob until the row says that it is there, and the row changes only while
+        the run is running. Raises StorageUnavailable.
         """
         container, path = keys.container(name), keys.path(task_id, run_id, name, version)
         known = as_header(encoding, "")
@@ -153,8 +153,8 @@ class Uploads:
     async def replace_object(self, stored: Stored, content: bytes, encoding: str = "", **details: Any) -> Stored:
         """Stores the data of an object in a place of its own, and then says so, with `details`.
 
-        So what is slow, and lands after the upload was finished, changes nothing. Raises RequestConflict when the
-        upload is finished, ServiceUnavailable when the object was changed meanwhile.
+        So a slow write that lands after the upload was finished changes nothing. Raises RequestConflict when the upload
+        is finished, ServiceUnavailable when the object was changed meanwhile.
         """
         if stored.artifact.details.get("isFinished"):
             raise RequestConflict("the object's upload is finished")
@@ -212,7 +212,7 @@ class Uploads:
             await self._artifacts.forget(upload)
 
     async def _commit(self, container: str, path: str, name: str, content_type: str) -> bool:
-        """Only of a block that is new: a blob that was committed before keeps the encoding that was found out."""
+        """Commits the block only if it is new: a blob that was committed before keeps the encoding noted for it."""
         return await self._blobs.commit_blocks(
             container,
             path,

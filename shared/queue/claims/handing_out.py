@@ -40,7 +40,7 @@ class Prepared:
     decision: Decision
     ahead: WriteAhead
     claim_id: str
-    """In the row of the claim, as another one of the run may have begun in the same millisecond."""
+    """Names the claim in its row, since another claim of the run may have begun in the same millisecond."""
     release: Callable[[bool], Awaitable[None]]
     """Shows the run's message again where the claim comes to nothing: at once, or later."""
 
@@ -66,7 +66,7 @@ class Prepared:
         return claim_ends.returned(task, self.task.last_run_id, started, self.claim_id)
 
     async def drop(self) -> None:
-        """Leaves the run to another claim of its call: of this one nothing is there yet but its messages."""
+        """Leaves the run to another claim of the same call; of this claim only messages have been written."""
         try:
             await self.ahead.withdraw()
         except StorageUnavailable:
@@ -171,7 +171,7 @@ class HandingOut:
         return []
 
     async def _commit(self, prepared: Prepared, unavailable: list[Exception]) -> _Claimed | None:
-        """One of which it is not known whether it was, or will be, committed is given back: nobody gets it."""
+        """A claim whose commit is in doubt is given back."""
         try:
             committed = await self._executor.commit_once(prepared.read, prepared.decision, prepared.ahead)
         except CommitLost as lost:

@@ -102,11 +102,11 @@ class _Pool:
     loop: asyncio.Task[None] | None = None
     last_found: float = 0.0
     expected: int = 0
-    """Messages that those would take whose waits were ended for them, and who have not come again yet."""
+    """Messages for which waits were ended and whose clients have not called again yet."""
     asked: float = 0.0
     """When waits were last ended for messages."""
     urgency: int = 1
-    """For how many times as many messages as there are waits are ended."""
+    """Factor between the messages that are there and the waits that are ended for them."""
 
     @property
     def new(self) -> list[_Waiter]:

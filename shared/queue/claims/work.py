@@ -174,8 +174,8 @@ class Work:
         record: WorkerRecord,
         work_request: WorkRequest,
     ) -> list[Loaded]:
-        """Claims what the messages name. Where nobody waits for the answer any more, since the call is cancelled or
-        the worker has called again, the claims come to their end all the same, and are given back."""
+        """Claims what the messages name. If the call is cancelled, or the worker has called again, claims that are
+        being made are completed, and then given back."""
         claiming = asyncio.ensure_future(
             self._claiming.claim(task_queue_id, messages, worker, record, work_request),
         )

@@ -29,7 +29,7 @@ _OUTCOMES_THAT_THE_SDK_FORGETS = frozenset({"released", "modified"})
 
 
 class _Delivery:
-    """What was sent and has no outcome yet: the link looks at the fields, and says what becomes of it."""
+    """A delivery that was sent and has no outcome yet; the SDK's link reads the fields and reports the outcome."""
 
     sent = True
     timeout = 0

@@ -33,7 +33,8 @@ REFUSALS_IN_A_ROW = 3
 
 
 class EventPublisher:
-    """The process's connections to Service Bus. Nothing is held back: what `publish` has not sent, it forgets."""
+    """The process's connections to Service Bus. It keeps nothing: messages that `publish` could not send are
+    dropped."""
 
     def __init__(
         self,

@@ -219,7 +219,8 @@ class Expiration:
         return min(until, self._now() + LONGEST)
 
     async def _leave_rest(self, expiring: Expiring, resume: str | None, until: datetime) -> _Outcome:
-        """To the next run, if this one is over; else to a later hour, so that others have their turn."""
+        """Leaves the rest to the next run if this one is out of time, else to a later hour, so that others have their
+        turn."""
         if self._now() < until:
             await self._expiry.reschedule(expiring, self._now(), resume)
             return _Outcome.DONE

@@ -203,7 +203,7 @@ class TaskExpiry:
         return self._now()
 
     async def definition(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes the content of a large definition, also of one that was refused; not while its task is there, which
+        """Deletes the blob of a large definition, also if createTask was refused; not while its task exists, which
         could not be read without it."""
         path = str(expiring.values["path"])
         row = await self._tables.get(keys.TASKS, expiring.words[0], keys.TASK_DEFINITION)

@@ -101,7 +101,7 @@ class GroupCheck:
     def _was_unresolved(self, task_group_id: str, row: Active) -> bool:
         """Whether a check has seen the row's task unresolved after it had seen the row, as it still is.
 
-        Then it is not settled since, or its row would be gone; one that came back has another ETag.
+        Then it has not been settled since: its row would be gone, and a restored row has another ETag.
         """
         seen = self._unresolved.get(task_group_id)
         if seen is None or seen.row != row:

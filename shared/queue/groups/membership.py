@@ -37,7 +37,8 @@ class Place:
 
     leave: Leave
     is_guarded: bool
-    """Whether all that the task waits for in its group had its guard there: then none of it needs to be looked at."""
+    """Whether each required task in the group had its active row: then none of them has been settled, and none need be
+    read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Membership:
         self._runtime = runtime
         self._known: Memo[str, _Known] = Memo(remembered.GROUPS)
         self._sweeps: Memo[tuple[str, str], bool] = Memo(remembered.SWEEPS)
-        """Groups, and the hours of their ends or before, for which this process has scheduled a sweep."""
+        """The sweeps that this process has scheduled, by group and hour."""
 
     async def join(self, definition: Definition, packed: PackedDefinition, edges: Edges = NO_EDGES) -> Place:
         """Adds the task as an active member, with its first edges out of tasks of its group. What will delete it, once

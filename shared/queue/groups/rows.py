@@ -176,7 +176,7 @@ def was_created(row: Row) -> bool:
 
 
 class Unsettled(Enum):
-    """What a member row says of a task of which it gives no state."""
+    """What a member row without a state says of its task."""
 
     OPEN = "open"
     """No resolution of the task has been settled: its handler is to come, and will read the edges after this."""
@@ -187,8 +187,8 @@ class Unsettled(Enum):
 def settled_state(row: Row | None) -> State | Unsettled:
     """The state in which a member's task is resolved, as its row shows it.
 
-    A rerun marks the generation in the row that it may be about to commit, and marks and states stay: so a state above
-    which there is no mark is that of the task at the time at which the row was read.
+    A rerun marks its generation in the row before it commits, and marks and states stay. So a state without a later
+    mark is the state of the task when the row was read.
     """
     if row is None:
         return Unsettled.UNKNOWN

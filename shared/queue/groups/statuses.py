@@ -155,7 +155,7 @@ _VOUCHED = frozenset({State.PENDING, State.UNSCHEDULED})
 
 
 def _since(known: Known, task: Task) -> datetime:
-    """No index row of the task is of an earlier time."""
+    """A lower bound of the time in the task's index row."""
     if task.state is State.PENDING:
         return task.last_run.scheduled
     assert known.since is not None, "its status was seen"

@@ -185,8 +185,8 @@ class HistoryStore:
         await self._create(_TALLIES, key, _parts(queues))
 
     async def tallies(self, after: datetime | None, until: datetime) -> Tallied:
-        """What processes have written before `until` and no sample has removed, with the sum of what was written since
-        `after`: memory for the keys and for one page. Raises StorageUnavailable."""
+        """Reads what processes have written before `until` and no sample has removed, and sums up what was written
+        since `after`. It keeps the keys and one page in memory. Raises StorageUnavailable."""
         found: list[str] = []
         queues: dict[str, Figures] = {}
         async for page in rows_of(self._tables, keys.HISTORY, _TALLIES):

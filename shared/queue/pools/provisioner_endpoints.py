@@ -73,7 +73,7 @@ async def declare_worker_type(services: PoolServices, call: Call) -> Mapping[str
 async def declared(call: Call, request: BaseModel) -> Declaration:
     """What a request declares, authorised property by property.
 
-    Raises InputError for nothing: that needs no scope, and it must not make anything.
+    Raises InputError for an empty declaration, which needs no scope and so must change nothing.
     """
     properties = request.model_dump(exclude_none=True)
     await call.authorise({"properties": sorted(properties)})

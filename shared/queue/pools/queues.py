@@ -185,8 +185,9 @@ class PoolQueues:
     async def _unlist(self, task_queue_id: str) -> None:
         """Removes the pool's row from the directory, unless it is listed there: there is nothing for the reconciler.
 
-        Who uses the pool writes the header first, then the row. So if the header, read after the row, says that the
-        pool is not in use, either the row has changed by its deletion, or it is made again after that.
+        Who uses the pool writes the header first, then the row. Read the header after the row. If it says that the pool
+        is not in use, a caller that uses the pool now will change the row before its deletion, or create it again
+        afterwards.
         """
         key = keys.listed(task_queue_id)
         row = await self._tables.get(keys.DIRECTORY, keys.POOL, key)

@@ -293,13 +293,13 @@ class Workers:
         return ended, pages.resume
 
     async def _mark_removed(self, task_queue_id: str, worker: Worker) -> None:
-        """From now on no call of the worker that has begun already writes rows of claims: all that are, or may yet be,
-        committed have theirs."""
+        """From now on no earlier call of the worker writes rows of claims. So every claim that is, or may yet be,
+        committed has its row by now."""
         async for _ in attempts(self._runtime):
             record = await self._workers.read(task_queue_id, worker.worker_group, worker.worker_id)
             now = self._runtime.now()
             if not record.etag:
-                # It may be claiming for the first time. It is not shown, and goes again with its expiry row.
+                # It may be claiming for the first time. Its row is not listed, and the expiry job deletes it.
                 record = replace(record, expires=now)
                 await self._expiry.worker(task_queue_id, worker.worker_group, worker.worker_id, now)
             try:

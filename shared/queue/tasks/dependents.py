@@ -30,7 +30,7 @@ class _NotListed(NoDecision):
 
 
 class PendingRows:
-    """Index rows of the runs that dependents of one page get, written together: they wait for each other."""
+    """Index rows of the runs that dependents of one page get: collected, and written in one transaction."""
 
     def __init__(self, pools: PoolStore) -> None:
         self._pools = pools
@@ -78,7 +78,7 @@ class PendingRows:
 
 
 class RowToCome:
-    """A dependent whose row the others wait for, until it is known whether there is one. A context manager."""
+    """A dependent that may get a row; the others wait until that is known. A context manager."""
 
     def __init__(self, rows: PendingRows) -> None:
         self._rows = rows

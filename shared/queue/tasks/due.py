@@ -102,7 +102,7 @@ class Timers:
 
 
 SPREAD = 5.0
-"""Seconds over which the pointers of one pause come back."""
+"""Seconds over which the pointers that wait for one pause are spread."""
 
 
 class Postponed(ServiceError):

@@ -60,7 +60,7 @@ class TaskEdges:
 
 
 _WORTHWHILE = 16
-"""Rows that a page of a range must bring to be better than as many reads."""
+"""A page of a range must bring at least this many wanted rows to be cheaper than single reads."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -196,8 +196,8 @@ class Executor:
     async def _try_unread(self, last: Loaded, decide: Decide, ahead: WriteAhead) -> tuple[Loaded, Decision] | None:
         """Commits what is decided on a task that may have changed; None where only a read can tell what to answer.
 
-        That is a refusal, that nothing is to be changed, and that somebody else holds a message.
-        Raises CommitLost, CommitInDoubt, ServiceUnavailable, StorageUnavailable.
+        Those are a refusal, no change, and a message that somebody else holds. Raises CommitLost, CommitInDoubt,
+        ServiceUnavailable, StorageUnavailable.
         """
         try:
             decision = decide(last, self._runtime.now())
@@ -216,7 +216,7 @@ class Executor:
     async def carry_out(
         self, read: Loaded, decide: Decide, ahead: WriteAhead, *, at_least: timedelta = timedelta(0)
     ) -> Loaded:
-        """As `run`, for a task that was read already. Lost races are tried again for `at_least` so long."""
+        """As `run`, for a task that was read already. Lost races are retried for `at_least` that long."""
         return await self._finish(*await self.commit(read, decide, ahead, at_least=at_least), ahead)
 
     async def _finish(self, committed: Loaded, decision: Decision, ahead: WriteAhead) -> Loaded:

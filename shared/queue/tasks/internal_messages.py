@@ -32,7 +32,7 @@ INTERNAL_QUEUES = (CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, EVENTS_QUEUE, GR
 
 
 RunNumber = Annotated[int, Field(ge=0)]
-"""Also one that no task has: a report names any run, and its message is written before the task is read."""
+"""It may be of a run that no task has: a report names any run, and its message is written before the task is read."""
 
 
 class MalformedMessage(ServiceError, ValueError):
@@ -84,7 +84,7 @@ class Body(BaseModel):
 
 
 class UndeliveredBody(BaseModel):
-    """What shows in the status row that a run is still in the claim that no worker has received."""
+    """How to recognise in the status row that a run is still held by the undelivered claim."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 

@@ -99,8 +99,8 @@ class Resolution:
     async def _page(self, page: _Page, at_once: Surroundings | None) -> None:
         """A page of edges and uploads, with the message of the next page ahead of it; the first one settles the task.
 
-        A page that fails is put again, as a message that ends where the next page starts. If it was tried again as
-        it is, every try would lead to the next page once more, and every try of that one to the page after it.
+        A page that fails is put again, as a message that ends where the next page starts. If the whole message were
+        retried, each retry would put a message for the next page again, and so on for each page after it.
         """
         try:
             left = await together(*self._work(page, at_once))
