@@ -243,6 +243,7 @@ class Life:
         for message in await queues.get(queue, count=2, hidden_for=300):
             if self._chance.random() < 0.5:
                 await queues.delete(queue, message.receipt)
+                self._of.robbed.add(pool)
 
 
 async def _created(services: Services, definition: Any) -> bool:
