@@ -125,7 +125,7 @@ function Filters({ filter, owners, projects }) {
     setSaid(filter.owner);
   };
   return html`<div class="buttons filters">
-    <input type="search" aria-label="Filter by name" placeholder="Filter by name or revision" value=${filter.name} onInput=${(/** @type {any} */ event) => setQuery({ name: event.target.value })} />
+    <input type="search" aria-label="Filter by name" placeholder="Name or revision" value=${filter.name} onInput=${(/** @type {any} */ event) => setQuery({ name: event.target.value })} />
     <${Choice} label="State" all="Any state" of=${GROUP_STATES} value=${filter.state} change=${(/** @type {string} */ state) => setQuery({ state })} />
     <${Choice} label="Owner" all="All owners" of=${owners} value=${filter.owner} change=${(/** @type {string} */ owner) => setQuery({ owner })} />
     ${projects.length > 0 && html`<${Choice} label="Project" all="All projects" of=${projects} value=${filter.project} change=${(/** @type {string} */ project) => setQuery({ project })} />`}
