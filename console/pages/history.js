@@ -50,7 +50,7 @@ export default function HistoryPage({ query }) {
       </select>
     </div>
     <${Loaded} of=${polled} label="Loading the samples">
-      ${(/** @type {{samples: Sample[]}} */ { samples }) => (samples.length < 2 ? html`<${Empty}>There are no samples of this time yet; one is taken every five minutes, and summed up by the hour for longer spans.<//>` : html`<${Plots} samples=${samples} />`)}
+      ${(/** @type {{samples: Sample[]}} */ { samples }) => (samples.length < 2 ? html`<${Empty}>There are fewer than two samples of this time yet, and no line is drawn through less; one is taken every five minutes, and summed up by the hour for longer spans.<//>` : html`<${Plots} samples=${samples} />`)}
     <//>
   </article>`;
 }

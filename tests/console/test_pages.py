@@ -158,7 +158,7 @@ def test_a_history_without_samples_says_when_there_will_be_some(open_page: OpenP
     # As on the first five minutes of a deployment: this one has samples already.
     page.route("**/api/queue/v1/history?*", lambda route: route.fulfill(json={"intervalSeconds": 300, "samples": []}))
     page.goto("/history")
-    expect(page.get_by_text("There are no samples of this time yet")).to_be_visible()
+    expect(page.get_by_text("There are fewer than two samples of this time yet")).to_be_visible()
 
 
 def test_the_theme_is_the_systems_until_one_chooses(settled: Scene, open_page: OpenPage) -> None:
