@@ -155,16 +155,25 @@ def _called(
             own = {**environment, **step.get("env", {})}
             (folder / f"{index}.sh").write_text(filled_in(step["run"], given))
             sets = " ".join(shlex.quote(f"{key}={filled_in(str(value), given)}") for key, value in own.items())
-            files = f"CALLS={folder}/{index} GITHUB_OUTPUT={folder}/{index} GITHUB_STEP_SUMMARY={folder}/{index}"
+            files = f"CALLS={folder}/{index} GITHUB_OUTPUT={folder}/{index}.output"
             script += [f"( export {files} {sets}; set {options}; . ./{index}.sh ) || echo fails >> {index}"]
         subprocess.run(
             ["bash", "-c", "\n".join(script)],
-            env={"PATH": os.environ["PATH"], "RUNNER_TEMP": "(temp)", "GITHUB_REPOSITORY": "Team/Queue"},
+            env={
+                "PATH": os.environ["PATH"],
+                "RUNNER_TEMP": "(temp)",
+                "GITHUB_REPOSITORY": "Team/Queue",
+                "GITHUB_STEP_SUMMARY": "/dev/null",
+            },
             check=True,
             capture_output=True,
             timeout=60,
         )
-        return [_read(folder / str(index)) for index in range(len(steps))]
+        return [[*_read(folder / str(index)), *_outputs(folder / f"{index}.output")] for index in range(len(steps))]
+
+
+def _outputs(path: Path) -> list[str]:
+    return [f"output {line}" for line in _read(path)]
 
 
 def _read(path: Path) -> list[str]:
