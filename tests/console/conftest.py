@@ -13,7 +13,7 @@ from local import state
 from local.ports import Ports
 from local.stack import Stack, StackOptions
 from tests.clients.deployment import Credentials, Deployment
-from tests.console.browser import WAIT_MILLISECONDS, Watch, launched, program, storage_of
+from tests.console.browser import WAIT_MILLISECONDS, Shared, Watch, launched, program, storage_of, watched
 from tests.console.history import record_history
 from tests.console.scene import LOG, Scene, lately, lines
 from tests.host.conftest import QUICK
@@ -72,25 +72,39 @@ def watch() -> Iterator[Watch]:
 OpenPage = Callable[..., Page]
 
 
+@pytest.fixture(scope="package")
+def shared(browser: Browser, deployment: Deployment) -> Shared:
+    """The browser of the first page of each test."""
+    return Shared(browser, deployment.root_url)
+
+
 @pytest.fixture
-def open_page(browser: Browser, deployment: Deployment, watch: Watch) -> Iterator[OpenPage]:
+def open_page(browser: Browser, deployment: Deployment, shared: Shared, watch: Watch) -> Iterator[OpenPage]:
     """Opens a page in a browser of its own, by default one in which root has signed in."""
     contexts: list[BrowserContext] = []
 
     def new(path: str, credentials: Credentials | None = deployment.root, **options: Any) -> Page:
-        if credentials is not None:
-            options["storage_state"] = storage_of(deployment.root_url, credentials)
-        context = browser.new_context(base_url=deployment.root_url, **options)
+        if options.keys() <= {"viewport"} and shared.context not in contexts:
+            context = shared.begin(credentials)
+        else:
+            if credentials is not None:
+                options["storage_state"] = storage_of(deployment.root_url, credentials)
+            context = watched(browser.new_context(base_url=deployment.root_url, **options))
         contexts.append(context)
-        context.set_default_timeout(WAIT_MILLISECONDS)
         watch.follow(context)
         page = context.new_page()
+        if "viewport" in options:
+            page.set_viewport_size(options["viewport"])
         page.goto(path)
         return page
 
     yield new
     for context in contexts:
-        context.close()
+        if context is shared.context:
+            shared.end()
+            watch.leave(context)
+        else:
+            context.close()
 
 
 @pytest.fixture
