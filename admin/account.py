@@ -15,7 +15,6 @@ from datetime import timedelta
 from typing import TypeVar
 
 from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
-from azure.identity.aio import DefaultAzureCredential
 
 from admin.connection import LOCALLY, reason
 from admin.output import fail
@@ -95,6 +94,8 @@ async def open_account(environment: Mapping[str, str] = os.environ) -> AsyncIter
             "STORAGE_ACCOUNT_NAME is not set: the storage account of the deployment (then your `az login` is used). "
             + LOCALLY
         )
+    from azure.identity.aio import DefaultAzureCredential  # half a second, which a connection string does not need
+
     async with DefaultAzureCredential() as credential, AzureStorage(Endpoints.of_account(name), credential) as account:
         yield account
 

@@ -10,8 +10,6 @@ import typer
 
 from admin.connection import credentials, root_url
 from admin.output import fail, say, show
-from admin.verification import CHECKS
-from admin.verification.core import Deployment, run
 
 DIFFERS = "differs"
 
@@ -28,6 +26,9 @@ def verify(
     them; one task runs in the pool verify/verify, and verify/verify-idle is asked for one. On the local stack some
     differences are expected, and named.
     """
+    from admin.verification import CHECKS  # with the clients of all services, which take longer than other commands
+    from admin.verification.core import Deployment, run
+
     names = [check.name for check in CHECKS]
     unknown = [name for name in only or [] if name not in names]
     if unknown:

@@ -1,13 +1,17 @@
 """Storage connections that triggers name: a connection string, or the `<name>__…` family of settings for identities."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from azure.core.pipeline.transport import AioHttpTransport
-from azure.identity.aio import DefaultAzureCredential
 from azure.storage.queue.aio import QueueServiceClient
 
 from local.host.errors import HostError
+
+if TYPE_CHECKING:
+    from azure.identity.aio import DefaultAzureCredential
 
 # Short, since the listeners come back by themselves; the SDK's own defaults wait for minutes.
 _RETRIES: dict[str, Any] = {"retry_total": 3, "initial_backoff": 0.2, "increment_base": 0.3, "random_jitter_range": 0.1}
@@ -49,6 +53,8 @@ class Connections:
             raise HostError(f"function {function}: {key} is not a storage connection string ({error})") from None
 
     def _from_identity(self, key: str) -> QueueServiceClient:
+        from azure.identity.aio import DefaultAzureCredential  # a quarter of what a host that does without would import
+
         client_id = self._settings.get(f"{key}__clientId")
         credential = DefaultAzureCredential(managed_identity_client_id=client_id)
         self._credentials.append(credential)
