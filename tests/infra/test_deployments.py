@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from local.deployments import description, differences, grants
+from local.deployments.__main__ import az
 from local.templates import scenarios, syntax
 from local.templates.__main__ import evaluate, findings
 from local.templates.deployment import deploy
@@ -460,3 +463,15 @@ def test_main_bicep_and_descriptions_know_the_same_types() -> None:
     declared = {each.name: each.target for each in syntax.read(templates.INFRA / "main.bicep").of("param")}
     assert description.types() == declared
     assert description.variables().keys() == declared.keys()
+
+
+@pytest.mark.parametrize("answer", ["", "true"])
+def test_an_az_that_fails_is_not_believed_whatever_it_prints(
+    answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken for an answer, a sign-in that has ended would be a deployment that is not there yet."""
+    (tmp_path / "az").write_text(f"#!/bin/sh\necho {answer}\necho sign in >&2\nexit 1\n")
+    (tmp_path / "az").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(description.Refused, match="sign in"):
+        az("group", "exists")
