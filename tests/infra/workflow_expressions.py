@@ -11,7 +11,12 @@ _WHOLE = re.compile(r"\$\{\{(.*?)\}\}")
 
 def filled_in(text: str, given: Mapping[str, object]) -> str:
     """A text with its expressions replaced by their values."""
-    return _WHOLE.sub(lambda match: str(value(match[1], given) or ""), text)
+    return _WHOLE.sub(lambda match: _written(value(match[1], given)), text)
+
+
+def _written(found: object) -> str:
+    """As GitHub writes a value into a text: booleans in lower case, null as nothing."""
+    return str(found).lower() if isinstance(found, bool) else str(found or "")
 
 
 def holds(condition: str, given: Mapping[str, object]) -> bool:
