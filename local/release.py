@@ -104,7 +104,7 @@ def notes(root: Path = ROOT, *, worker_image: str = "") -> str:
     assert match is not None, f"CHANGELOG.md has a section of {number}"
     parts = [_absolute(match[1].strip(), f"{repository(root)}/blob/v{number}/")]
     if worker_image:
-        parts.append(f"### Worker image\n\n```sh\nazd env set QUEUE_WORKER_IMAGE {worker_image}\n```")
+        parts.append(f"### Worker image\n\n```sh\n./dev deployment set workerImage {worker_image}\nazd provision\n```")
     return "\n\n".join(parts) + "\n"
 
 

@@ -118,7 +118,9 @@ def test_every_image_of_the_repository_is_looked_at() -> None:
 def test_notes_are_the_section_with_links_that_work_on_their_page(ready: Path) -> None:
     text = release.notes(ready, worker_image=f"ghcr.io/team/worker@{DIGEST}")
     assert text.startswith("The first version.")
-    assert f"QUEUE_WORKER_IMAGE ghcr.io/team/worker@{DIGEST}" in text
+    assert f"./dev deployment set workerImage ghcr.io/team/worker@{DIGEST}\nazd provision\n" in text, (
+        "descriptions win over azd's environment"
+    )
     links = re.findall(r"\]\(([^)]+)\)", text)
     assert links
     assert all(link.startswith(("https://", "#")) for link in links), links
