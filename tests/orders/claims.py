@@ -1,8 +1,9 @@
 """The orders of a claim (design 4): its row stands ahead of its commit, and its message looks after the row.
 
 A variant takes one rule away; each loses something (`test_claims`). There is one task, whose status is (version, run,
-state, claim, until); its rows are ("pending", run) and ("claimed", moment, run), the latter of a claim. Claims begin at
-moments of their own, unless their names say otherwise ("moment/claim").
+state, claim, until), and ("started", run) the claim of each run; its rows are ("pending", run) and
+("claimed", moment, run), the latter of a claim. Claims begin at moments of their own, unless their names say otherwise
+("moment/claim").
 """
 
 from __future__ import annotations
@@ -124,6 +125,7 @@ class Claim:
         if db["status"] != self.status:
             return db["status"]
         db["status"] = (bump(db), self.run, "running", self.me, self.began + LASTS)
+        db["started", self.run] = self.me
         return "ok"
 
     def write_ahead(self) -> Generator[Request, Any, bool]:
@@ -177,10 +179,10 @@ def remove_message(db: Database, message: Any) -> None:
 def take_back(me: str, run: int, before: int, without: Without) -> Requests:
     """A claim that nobody was given: as if it had not been made. `before` is the version that it was decided on."""
     for _ in range(3):
-        status = yield "R task", lambda db: db["status"]
+        status, by = yield "R task", lambda db: (db["status"], db.get(("started", run), ""))
         is_claimed = status[2:4] == ("running", me)
         if not is_claimed and status[0] != before:
-            if moment(status[3]) != moment(me):
+            if moment(by) != moment(me):
                 yield exchange(me, run, run if status[1:3] == (run, "pending") else None, without)
             return
         if without is Without.MESSAGE_LAST:
@@ -206,6 +208,7 @@ def _pending_again(status: Any, run: int) -> Callable[[Database], str]:
         if db["status"] != status:
             return "lost"
         db["status"] = (bump(db), run, "pending", "", 0)
+        db.pop(("started", run), None)
         return "ok"
 
     return back
