@@ -84,7 +84,7 @@ def open_page(browser: Browser, deployment: Deployment, shared: Shared, watch: W
     contexts: list[BrowserContext] = []
 
     def new(path: str, credentials: Credentials | None = deployment.root, **options: Any) -> Page:
-        if options.keys() <= {"viewport"} and shared.context not in contexts:
+        if path.startswith("/") and options.keys() <= {"viewport"} and shared.context not in contexts:
             context = shared.begin(credentials)
         else:
             if credentials is not None:
