@@ -1,4 +1,4 @@
-"""`./dev test`: the checks of the repository, in the order in which they fail fastest, types beside all others."""
+"""`./dev test`: the checks of the repository, in the order in which they fail fastest, long ones beside all others."""
 
 import os
 import signal
@@ -32,8 +32,8 @@ PROCESSES = 3
 ALL_TESTS = "ALL_TESTS"
 """Tells tests/selection.py that what is random may differ from other runs."""
 
-BESIDE = {"Types"}
-"""Checks that keep one processor busy for a minute: they run beside the others, whose end they wait for."""
+BESIDE = {"Types", "Console"}
+"""Checks that keep one processor busy for long: they run beside the others, whose end they wait for."""
 
 GRACE_SECONDS = 60.0
 """In which a check that is interrupted ends."""

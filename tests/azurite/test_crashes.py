@@ -1,7 +1,7 @@
 """The simulator's crash suite on a real Azurite: the same scenarios and invariants, killed in the SDKs' transport.
 
-The quick suite takes one kill point of each scenario, always the same one; a failure says how to
-repeat it. The large suite kills after every third request, beginning with one of the first three.
+The default suite takes one kill point of each scenario, always the same one; a failure says how to repeat it. The large
+suite runs each undisturbed, and kills after every third request, beginning with one of the first three.
 The simulator's crash suite takes each kill point with a repeat and without one.
 """
 
@@ -20,7 +20,7 @@ from tests.azurite.inside import PRELOAD
 from tests.simulator import artifact_invariants, invariants
 from tests.simulator.artifact_scenarios import ARTIFACT_SCENARIOS
 from tests.simulator.daily import todays_seed
-from tests.simulator.running import VICTIM, Attempt, attempt
+from tests.simulator.running import VICTIM, Attempt, attempt, requests
 from tests.simulator.scenarios import SCENARIOS, Scenario
 from tests.twin.gate import Call, Kill, Killed, Phase
 
@@ -40,9 +40,9 @@ def worlds() -> Iterator[Worlds]:
 
 @pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
 def test_killed_at_a_request_by_chance(scenario: Scenario, worlds: Worlds) -> None:
-    """The scenario does on Azurite what it says; then one of its kill points."""
+    """One of its kill points: it makes the same requests as on the twin."""
     chance = _chance(scenario)
-    number = 1 + chance.randrange(len(_undisturbed(scenario, worlds)))
+    number = 1 + chance.randrange(len(requests(scenario)))
     phase, repeat = chance.choice(list(Phase)), chance.choice([True, False])
     with _repeatable("by_chance", scenario):
         _killed(worlds, scenario, number, phase, repeat=repeat)
