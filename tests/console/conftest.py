@@ -80,11 +80,17 @@ def shared(browser: Browser, deployment: Deployment) -> Shared:
 
 @pytest.fixture
 def open_page(browser: Browser, deployment: Deployment, shared: Shared, watch: Watch) -> Iterator[OpenPage]:
-    """Opens a page in a browser of its own, by default one in which root has signed in."""
+    """Opens a page in a browser of its own, by default one in which root has signed in.
+
+    `own_clock` is for tests that install a clock, which stays in a context to its end.
+    """
     contexts: list[BrowserContext] = []
 
-    def new(path: str, credentials: Credentials | None = deployment.root, **options: Any) -> Page:
-        if path.startswith("/") and options.keys() <= {"viewport"} and shared.context not in contexts:
+    def new(
+        path: str, credentials: Credentials | None = deployment.root, *, own_clock: bool = False, **options: Any
+    ) -> Page:
+        is_own = own_clock or not path.startswith("/") or not options.keys() <= {"viewport"}
+        if not is_own and shared.context not in contexts:
             context = shared.begin(credentials)
         else:
             if credentials is not None:
