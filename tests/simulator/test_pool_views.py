@@ -285,7 +285,7 @@ def test_what_a_removal_could_not_announce_is_announced_at_taken_until() -> None
 
 def test_a_removal_that_takes_long_goes_on_where_it_stopped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shared.queue.pools.workers.REMOVAL_SECONDS", 0.0)
-    monkeypatch.setattr("shared.queue.pools.index.AT_ONCE", 10)
+    monkeypatch.setattr("shared.queue.pools.index.MAX_PAGE", 10)
 
     async def story() -> None:
         await create(world, 11)
