@@ -10,10 +10,8 @@ from shared.auth.roles import endpoints as roles
 from shared.auth.sign_in import endpoints as sign_in
 from shared.base.frozen import dataclass
 from shared.index import endpoints as index
-from shared.overview import endpoints as history
 from shared.overview import endpoints as service
-from shared.overview import operator_endpoints as audit
-from shared.overview import operator_endpoints as operations
+from shared.overview import operator_endpoints as operators
 from shared.queue.artifacts import endpoints as artifacts
 from shared.queue.artifacts import object_endpoints as objects
 from shared.queue.claims import endpoints as work
@@ -37,8 +35,8 @@ QUEUE = Api(
     prefix="/api/queue/v1",
     endpoints=(
         *service.SERVICE_ENDPOINTS,
-        *history.HISTORY_ENDPOINTS,
-        *operations.OPERATIONS_ENDPOINTS,
+        *service.HISTORY_ENDPOINTS,
+        *operators.OPERATIONS_ENDPOINTS,
         *tasks.ENDPOINTS,
         *batches.ENDPOINTS,
         *groups.ENDPOINTS,
@@ -47,14 +45,14 @@ QUEUE = Api(
         *provisioners.ENDPOINTS,
         *task_queues.ENDPOINTS,
         *workers.ENDPOINTS,
-        *audit.AUDIT_ENDPOINTS,
+        *operators.AUDIT_ENDPOINTS,
     ),
 )
 AUTH = Api(
     prefix="/api/auth/v1",
     endpoints=(
         *service.SERVICE_ENDPOINTS,
-        *audit.ACCOUNTS,
+        *operators.ACCOUNTS,
         *clients.ENDPOINTS,
         *roles.ENDPOINTS,
         *scopes.ENDPOINTS,

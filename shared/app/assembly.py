@@ -1,11 +1,11 @@
-"""Puts the use cases together: what each is made of. What several have in common is in parts.py."""
+"""Puts the use cases together: what each is made of. What several have in common is in components.py."""
 
 from __future__ import annotations
 
 import time
 from datetime import timedelta
 
-from shared.app.parts import Parts, deadline_delay
+from shared.app.components import Components, deadline_delay
 from shared.app.services import Services
 from shared.auth.authenticate import Authenticator
 from shared.auth.clients.accounts import ClientAccounts
@@ -42,107 +42,118 @@ def assemble(
     settings: Settings, runtime: Runtime, storage: Storage, publisher: Publisher, ask_events: Ask | None = None
 ) -> Services:
     """The use-cases on the given storage and publisher; `ask_events` fails when Service Bus does not answer."""
-    parts = Parts(settings, runtime, storage, publisher, ask_events)
-    stores = parts.stores
+    components = Components(settings, runtime, storage, publisher, ask_events)
+    stores = components.stores
     return Services(
         settings=settings,
         runtime=runtime,
         stores=stores,
-        authenticator=Authenticator(parts.keyring, settings.root_url, runtime.now),
-        memory=parts.definitions.memory,
-        heartbeat=parts.heartbeat,
+        authenticator=Authenticator(components.keyring, settings.root_url, runtime.now),
+        memory=components.definitions.memory,
+        heartbeat=components.heartbeat,
         health=Health(
-            parts.heartbeat,
+            components.heartbeat,
             storage.queues,
-            parts.expiry,
-            parts.ending_credentials,
-            parts.refused_credentials,
-            parts.stalls,
+            components.expiry,
+            components.ending_credentials,
+            components.refused_credentials,
+            components.stalls,
             runtime.now,
         ),
-        end_polls=parts.poller.end_waits,
-        create_task=_create_task(parts),
-        lifecycle=Lifecycle(stores, parts.following_executor),
-        work=parts.work,
-        giving_back=parts.giving_back,
-        poll_urls=parts.poll_urls,
-        back_off=parts.back_off,
-        timers=Timers(stores, parts.following_executor, parts.group_check, deadline_delay(settings)),
-        resolution=parts.resolution,
-        following=parts.following,
+        end_polls=components.poller.end_waits,
+        create_task=_create_task(components),
+        lifecycle=Lifecycle(stores, components.following_executor),
+        work=components.work,
+        giving_back=components.giving_back,
+        poll_urls=components.poll_urls,
+        back_off=components.back_off,
+        timers=Timers(stores, components.following_executor, components.group_check, deadline_delay(settings)),
+        resolution=components.resolution,
+        following=components.following,
         redelivery=Redelivery(stores),
-        groups=Groups(stores, parts.pages, _group_statuses(parts)),
-        recent_groups=RecentGroups(stores.groups, parts.recent_groups, parts.lookups),
-        group_jobs=GroupJobs(stores, parts.executor),
-        batches=Batches(stores, parts.pages, parts.lookups),
-        artifacts=parts.artifacts,
-        directory=Directory(parts.directory),
+        groups=Groups(stores, components.pages, _group_statuses(components)),
+        recent_groups=RecentGroups(stores.groups, components.recent_groups, components.lookups),
+        group_jobs=GroupJobs(stores, components.executor),
+        batches=Batches(stores, components.pages, components.lookups),
+        artifacts=components.artifacts,
+        directory=Directory(components.directory),
         task_queue_states=TaskQueueStates(
-            parts.directory,
-            parts.snapshots,
-            parts.stalls,
-            parts.worker_rows,
-            parts.history_rows,
-            parts.lookups,
+            components.directory,
+            components.snapshots,
+            components.stalls,
+            components.worker_rows,
+            components.history_rows,
+            components.lookups,
             runtime.now,
         ),
-        workers=Workers(stores, parts.executor, parts.worker_rows, parts.directory, parts.pool_index, parts.expiry),
-        pool_views=PoolViews(stores, parts.pages, parts.lookups, parts.pool_index, parts.snapshots, parts.stalls),
-        gauges=parts.gauges,
-        waiting_workers=WaitingWorkers(
-            runtime, {"claimWork": parts.poller.waiting, "pollTaskUrls": parts.poll_urls.waiting}
+        workers=Workers(
+            stores,
+            components.executor,
+            components.worker_rows,
+            components.directory,
+            components.pool_index,
+            components.expiry,
         ),
-        refused_credentials=parts.refused_credentials,
-        history=History(parts.history_rows, parts.gauges, runtime),
-        operations=Operations(storage.queues, parts.expiry, parts.pools, parts.history_rows, runtime),
-        reconciler=parts.reconciler,
-        index=parts.index,
-        expiration=_expiration(parts),
-        keyring=parts.keyring,
-        audit=parts.audit,
-        sign_in=_sign_in(parts),
+        pool_views=PoolViews(
+            stores, components.pages, components.lookups, components.pool_index, components.snapshots, components.stalls
+        ),
+        gauges=components.gauges,
+        waiting_workers=WaitingWorkers(
+            runtime, {"claimWork": components.poller.waiting, "pollTaskUrls": components.poll_urls.waiting}
+        ),
+        refused_credentials=components.refused_credentials,
+        history=History(components.history_rows, components.gauges, runtime),
+        operations=Operations(storage.queues, components.expiry, components.pools, components.history_rows, runtime),
+        reconciler=components.reconciler,
+        index=components.index,
+        expiration=_expiration(components),
+        keyring=components.keyring,
+        audit=components.audit,
+        sign_in=_sign_in(components),
         workload_sign_in=_workload_sign_in(settings),
-        clients=ClientAccounts(parts.clients, parts.keyring, parts.vault, parts.expiry, runtime),
-        roles=RoleAccounts(parts.roles, parts.keyring, runtime),
+        clients=ClientAccounts(components.clients, components.keyring, components.vault, components.expiry, runtime),
+        roles=RoleAccounts(components.roles, components.keyring, runtime),
     )
 
 
-def _create_task(parts: Parts) -> CreateTask:
-    members = MemberStore(parts.storage, parts.known, parts.runtime.now)
-    membership = Membership(parts.stores.groups, members, parts.expiry, parts.recent_groups, parts.runtime)
-    longest = timedelta(days=parts.settings.max_task_deadline_days)
-    return CreateTask(parts.stores, parts.executor, membership, parts.expiry, longest)
+def _create_task(components: Components) -> CreateTask:
+    members = MemberStore(components.storage, components.known, components.runtime.now)
+    membership = Membership(
+        components.stores.groups, members, components.expiry, components.recent_groups, components.runtime
+    )
+    longest = timedelta(days=components.settings.max_task_deadline_days)
+    return CreateTask(components.stores, components.executor, membership, components.expiry, longest)
 
 
-def _group_statuses(parts: Parts) -> GroupStatuses:
-    vouchers = PoolVouchers(parts.storage, parts.known)
-    return GroupStatuses(parts.stores.groups, vouchers, parts.known, parts.runtime)
+def _group_statuses(components: Components) -> GroupStatuses:
+    vouchers = PoolVouchers(components.storage, components.known)
+    return GroupStatuses(components.stores.groups, vouchers, components.known, components.runtime)
 
 
-def _expiration(parts: Parts) -> Expiration:
-    storage, stores, runtime = parts.storage, parts.stores, parts.runtime
+def _expiration(components: Components) -> Expiration:
+    storage, stores, runtime = components.storage, components.stores, components.runtime
     unsent_events, failures = UnsentEvents(storage.queues, runtime), ExpiryFailures(runtime)
-    tasks = TaskExpiry(storage, stores, parts.artifacts.expiry, parts.definitions, unsent_events)
-    members = MemberExpiry(storage, stores, tasks, parts.expiry, unsent_events, failures)
+    tasks = TaskExpiry(storage, stores, components.artifacts.expiry, components.definitions, unsent_events)
+    members = MemberExpiry(storage, stores, tasks, components.expiry, unsent_events, failures)
     return Expiration(
-        parts.expiry,
+        components.expiry,
         tasks,
         members,
-        GroupExpiry(storage, stores.groups, parts.recent_groups, members, unsent_events, runtime),
-        parts.worker_rows,
-        parts.directory,
-        parts.clients,
-        parts.artifacts.expiry,
-        parts.index,
+        GroupExpiry(storage, stores.groups, components.recent_groups, members, unsent_events, runtime),
+        components.worker_rows,
+        components.directory,
+        components.clients,
+        components.artifacts.expiry,
+        components.index,
         unsent_events,
-        parts.audit,
+        components.audit,
         failures,
         runtime,
     )
 
 
-def _sign_in(parts: Parts) -> SignIn | None:
-    settings = parts.settings
+def _sign_in(components: Components) -> SignIn | None:
+    settings = components.settings
     if not settings.openid_issuer:
         return None
     provider = Provider(
@@ -153,7 +164,7 @@ def _sign_in(parts: Parts) -> SignIn | None:
         user_claim=settings.openid_user_claim,
         roles=settings.openid_role_pairs,
     )
-    return SignIn(provider, fetch, time.monotonic, parts.expiry.id_token, parts.runtime.now)
+    return SignIn(provider, fetch, time.monotonic, components.expiry.id_token, components.runtime.now)
 
 
 def _workload_sign_in(settings: Settings) -> WorkloadSignIn | None:

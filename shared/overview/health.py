@@ -212,7 +212,7 @@ class Health:
         )
 
     async def _credentials(self, has_ended: bool) -> Finding | None:
-        found = [each for each in await self._ending.known() if each.has_ended == has_ended]
+        found = [each for each in await self._ending.current() if each.has_ended == has_ended]
         if not found:
             return None
         named = ", ".join(f"{each.client_id} ({format_date(each.expires)})" for each in found[:_NAMED])
@@ -228,8 +228,8 @@ class Health:
 
     async def _refusals(self) -> Finding | None:
         """Clients that are refused, except those whose end is a finding of its own."""
-        ended = {each.client_id for each in await self._ending.known() if each.has_ended}
-        refused = [(name, each) for name, each in (await self._refused.known()).items() if name not in ended]
+        ended = {each.client_id for each in await self._ending.current() if each.has_ended}
+        refused = [(name, each) for name, each in (await self._refused.current()).items() if name not in ended]
         if not refused:
             return None
         named = ", ".join(

@@ -25,7 +25,7 @@ MEANS = {
 }
 KNOWS_THE_ROOT_TOKEN = {
     "shared/base/settings.py",
-    "shared/app/parts.py",  # the client that requests are checked by, and the issuer of claims and objects
+    "shared/app/components.py",  # the client that requests are checked by, and the issuer of claims and objects
     "shared/auth/sign_in/endpoints.py",
     "shared/index/endpoints.py",
 }

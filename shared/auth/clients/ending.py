@@ -106,13 +106,13 @@ class EndingCredentials:
         self._runtime = runtime
         self._kept: Memo[str, Sequence[Ending]] = Memo(remembered.ENDING, runtime.now)
 
-    async def known(self) -> Sequence[Ending]:
+    async def current(self) -> Sequence[Ending]:
         """Those there are, the first to end first. Raises StorageUnavailable."""
         return await self._kept.read("", self._look)
 
     async def measure(self) -> None:
         """Sets the gauge. Raises StorageUnavailable."""
-        known = await self.known()
+        known = await self.current()
         ended = sum(each.has_ended for each in known)
         self._runtime.meter.set(ENDING_CREDENTIALS, ended, "ended")
         self._runtime.meter.set(ENDING_CREDENTIALS, len(known) - ended, "ending")
@@ -184,13 +184,13 @@ class RefusedCredentials:
             except StorageUnavailable:
                 log.warning("refused clients cannot be written yet", extra={"action": "refused_wait"})
 
-    async def known(self) -> Mapping[str, Refused]:
+    async def current(self) -> Mapping[str, Refused]:
         """Clients that were refused lately. Raises StorageUnavailable."""
         return await self._kept.read("", self._look)
 
     async def measure(self) -> None:
         """Sets the gauge. Raises StorageUnavailable."""
-        self._runtime.meter.set(ENDING_CREDENTIALS, len(await self.known()), "refused")
+        self._runtime.meter.set(ENDING_CREDENTIALS, len(await self.current()), "refused")
 
     async def forget(self) -> None:
         """Removes clients that are no longer refused, once an hour. Raises StorageUnavailable."""

@@ -77,7 +77,7 @@ class RoleStore:
         self._runtime = runtime or Runtime()
 
     async def load(self) -> RoleSnapshot:
-        """All roles as they were at one time. Raises StorageUnavailable also while changes never let it.
+        """All roles as they were at one time. Raises StorageUnavailable also if changes keep it from reading one.
 
         One page is a snapshot. Several pages are one only if the header, which every change rewrites, is the same
         before and after. A mixture of roles from different times could grant what no state of them did.

@@ -120,8 +120,8 @@ class PoolViews:
         return runs, resume if rest is None else key_of(kind, rows[rest])
 
     async def _find(self, task_queue_id: str, row: Indexed, wanted: State) -> tuple[Found, int] | None:
-        """The status row decides, so that what an index row has outlived is not shown, nor a task of another pool: the
-        caller is authorised for this one alone."""
+        """The status row decides: outdated index rows are not shown, nor tasks of another pool, for which the caller
+        may not be authorised."""
         found = await self._stores.tasks.find(row.task_id)
         if found is None or row.run_id != found.task.last_run_id:
             return None

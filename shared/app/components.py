@@ -1,4 +1,4 @@
-"""The parts of one process that several use cases have in common, each made at its first use."""
+"""Components of one process that several use cases share, each made at its first use."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from shared.store.expiring import ExpiryStore
 from shared.store.interface import Storage
 
 
-class Parts:
+class Components:
     """Stores, caches and use cases that others use; those that use others come first."""
 
     def __init__(
