@@ -62,6 +62,7 @@ def test_a_difference_ends_with_code_1_and_its_name(operator: Operator) -> None:
     assert code == 1
     assert json.loads(output)[0]["result"] == "differs"
     assert "there is no topic elsewhere/task-defined" in json.loads(output)[0]["found"]
+    assert "(TOPIC_PREFIX is 'elsewhere/')" in json.loads(output)[0]["found"]
     assert messages.splitlines()[-1] == "not as docs/assumptions.md says: topics"
 
 

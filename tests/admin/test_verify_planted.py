@@ -220,7 +220,8 @@ PLANTS: tuple[tuple[str, str, Plant], ...] = (
     ("blocks-commit-once", "not what was uploaded", _blob(download_blob=other_content)),
     ("timers-run", "no record of timers", _timers()),
     ("timers-run", "no record of reconcile", _timers(("expire", timedelta(minutes=1)))),
-    ("timers-run", "expire ran", _timers(("expire", timedelta(hours=1)), ("reconcile", timedelta(minutes=1)))),
+    ("timers-run", "expire ran", _timers(("expire", timedelta(minutes=21)), ("reconcile", timedelta(minutes=1)))),
+    ("timers-run", "reconcile ran", _timers(("expire", timedelta(minutes=1)), ("reconcile", timedelta(minutes=11)))),
     ("topics", "do not know duplicates", _admin(list_topics=no_duplicates_known)),
     ("topic-room", "is full to 88%", _admin(get_topic_runtime_properties=nearly_full)),
     ("topic-room", "has no size", _admin(get_topic=without_a_size)),
@@ -269,7 +270,7 @@ def test_what_does_otherwise_is_found(
 RIGHT: tuple[tuple[str, Plant], ...] = (
     ("transactions-of-a-hundred", _tables(submit_transaction=at_most(100))),
     ("row-sizes", _tables(create_entity=within(1024 * 1024))),
-    ("timers-run", _timers(("expire", timedelta(minutes=9)), ("reconcile", timedelta(minutes=1)))),
+    ("timers-run", _timers(("expire", timedelta(minutes=19)), ("reconcile", timedelta(minutes=9)))),
 )
 """Where the local stack differs from Azure: what Azure does."""
 
