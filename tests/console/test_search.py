@@ -55,6 +55,7 @@ def test_groups_queues_workers_and_index_paths_are_suggested(
     _box(page).press("Enter")
     expect(page).to_have_url(f"{scene.deployment.root_url}/tasks/groups/{scene.group}")
     expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("heading", name=f"decision-{named}", exact=True)).to_be_visible()
 
     queue, before = scene.task_queue, len(watch.requests)
     page.keyboard.press("/")
