@@ -76,8 +76,6 @@ SAMPLED_IDLE_QUEUES = 100
 """How many of these are reserved for task queues without tasks, in turn."""
 STALLED_QUEUES = 10
 """Task queues that a verdict on the deployment looks at: those in which a run has waited longest."""
-WORKERS_OF_A_STALLED_QUEUE = 100
-"""Workers of each that are looked at, for one that could take the run."""
 CLAIMED_RUNS_READ = 32
 """Claimed runs of a task queue up to which their tasks are read to count them; beyond, their rows are counted."""
 EVENTS_OF_A_SEND = 500

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from shared.queue.claims.rules import Worker
 from shared.queue.pools.states import ASKED_LATELY, GRACE
 from shared.telemetry.instruments import STALLED
 from tests.simulator.test_health import _create_queues, health_of
 from tests.simulator.test_health import codes as codes_of
+from tests.simulator.test_short_pages import one_row_a_page
 from tests.simulator.world import POOL, WORKER, World
 
 SECOND = timedelta(seconds=1)
@@ -84,15 +87,23 @@ def test_a_worker_that_asks_again_and_again_is_always_noted_as_one_that_asked_la
 
 
 def test_workers_in_quarantine_take_nothing(world: World) -> None:
+    one_row_a_page(world)  # all that are known count, not those of one page
+    other = replace(WORKER, worker_id="w-2")
+
+    async def quarantine(worker: Worker, time: timedelta) -> None:
+        until = world.clock.now() + time
+        await world.services.workers.quarantine(POOL, worker, until, client_id="me", info="broken")
+
     async def story() -> None:
         await world.claim()
+        await world.services.work.claim_work(POOL, other, 1, 1.5)
         await world.create()
-        until = world.clock.now() + timedelta(days=1)
-        await world.services.workers.quarantine(POOL, WORKER, until, client_id="me", info="broken")
+        await quarantine(WORKER, timedelta(days=1))
+        await quarantine(other, timedelta(days=1))
         await _pass(world, GRACE)
         assert await world.claim() == []
         assert await stalled(world) == "quarantined"
-        await world.services.workers.quarantine(POOL, WORKER, world.clock.now(), client_id="me", info="mended")
+        await quarantine(other, timedelta())
         assert await stalled(world) is None
 
     world.run(story())

@@ -126,10 +126,13 @@ class Stalls:
         return await self.of(task_queue_id, await self._snapshots.of_pool(task_queue_id))
 
     async def _all_quarantined(self, task_queue_id: str, now: datetime) -> bool:
-        """Whether workers are known, and none of them may be given a run."""
-        records, resume = await self._workers.page(task_queue_id, keys.WORKERS[0], bounds.WORKERS_OF_A_STALLED_QUEUE)
-        alive = [record for record in records if record.expires > now or record.is_quarantined(now)]
-        return resume is None and bool(alive) and all(record.is_quarantined(now) for record in alive)
+        """Whether workers are known, and none of them may be given a run: the first that may ends the search."""
+        any_known = False
+        async for records in self._workers.pages(task_queue_id):
+            any_known = any_known or any(record.is_quarantined(now) for record in records)
+            if any(record.expires > now and not record.is_quarantined(now) for record in records):
+                return False
+        return any_known
 
 
 def _waits_alone(snapshot: PoolSnapshot) -> bool:

@@ -16,6 +16,7 @@ from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.interface import (
     MAX_OPERATIONS,
+    MAX_PAGE,
     Create,
     Delete,
     Merge,
@@ -26,7 +27,7 @@ from shared.store.interface import (
     TransactionRefused,
     Value,
 )
-from shared.store.partitions import rows_of
+from shared.store.partitions import PageReader, rows_of
 
 SEEN_EVERY = timedelta(minutes=30)
 """A worker that claims nothing is written this often at most (contract 8)."""
@@ -157,6 +158,10 @@ class WorkerStore:
             keys.POOLS, keys.pool(task_queue_id), start=start, end=keys.WORKERS[1], limit=limit
         )
         return [_decode(row) for row in page.rows], page.resume
+
+    def pages(self, task_queue_id: str) -> PageReader[WorkerRecord]:
+        """All workers of a pool, expired ones included, page after page."""
+        return PageReader(lambda at: self.page(task_queue_id, at or keys.WORKERS[0], MAX_PAGE))
 
     async def counted(self, task_queue_id: str) -> WorkerCounts:
         """How many workers of a pool are known by now: of the first thousand."""
