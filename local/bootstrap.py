@@ -17,6 +17,7 @@ import sysconfig
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,8 @@ class Step:
     stamp: str
     proof: str
     install: Callable[[Path], None]
+    after: tuple[str, ...] = ()
+    """Stamps of the steps that it comes after. Others are taken beside it."""
 
     def digest(self, root: Path) -> str:
         """A hash of everything that the installation depends on."""
@@ -77,9 +80,25 @@ def set_up(root: Path, steps: Sequence[Step]) -> None:
             say("Another ./dev is setting up; waiting for it.")
             fcntl.flock(lock, fcntl.LOCK_EX)
         todo = [step for step in steps if not step.is_done(root)]
+        _run_all(root, todo)
+
+
+def _run_all(root: Path, todo: Sequence[Step]) -> None:
+    """Each as soon as those that it comes after have ended. Raises the error of the first that failed, at the end."""
+    with ThreadPoolExecutor(len(todo) or 1) as threads:
+        running: dict[str, Future[None]] = {}
         for number, step in enumerate(todo, 1):
-            say(f"[{number}/{len(todo)}] {step.title}")
-            step.run(root)
+            before = [running[stamp] for stamp in step.after if stamp in running]
+            running[step.stamp] = threads.submit(_run_after, before, f"[{number}/{len(todo)}] {step.title}", step, root)
+    for each in running.values():
+        each.result()
+
+
+def _run_after(before: Sequence[Future[None]], title: str, step: Step, root: Path) -> None:
+    for each in before:
+        each.result()
+    say(title)
+    step.run(root)
 
 
 def install_python_packages(root: Path) -> None:
@@ -98,8 +117,28 @@ def install_python_packages(root: Path) -> None:
         run_quietly([sys.executable, "-m", "venv", "--clear", str(venv)], root)
         if not is_profile_guided():
             say(f"Python {python_build()}: 10 to 25 % slower than Debian's or python.org's, also in what is measured.")
-    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
-    run_quietly([*pip, *LOCKED, "-r", "constraints.txt"], root)
+    pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+    if asks_another_index(subprocess.run([*pip, "config", "list"], capture_output=True, text=True, check=False).stdout):
+        run_quietly([*pip, "install", *LOCKED, "-r", "constraints.txt"], root)
+        return
+    (venv / "uv.txt").write_text(locked(root, "uv"))
+    run_quietly([*pip, "install", *LOCKED, "-r", str(venv / "uv.txt")], root)
+    uv = [str(venv / "bin" / "uv"), "pip", "install", "--python", str(venv / "bin" / "python")]
+    run_quietly([*uv, "--system-certs", "--compile-bytecode", *LOCKED, "-r", "constraints.txt"], root)
+
+
+def locked(root: Path, *names: str) -> str:
+    """Those of the locked packages, with their hashes, as a file for pip; what they need has to be named as well."""
+    blocks = re.findall(
+        r"^([a-z0-9-]+)(==.*(?:\n    --hash=.*)+\n)", (root / "constraints.txt").read_text(), re.MULTILINE
+    )
+    assert set(names) <= {name for name, _ in blocks}
+    return "".join(name + rest for name, rest in blocks if name in names)
+
+
+def asks_another_index(configuration: str) -> bool:
+    """Whether pip is told to ask another index than PyPI, or by a proxy; uv does not read pip's configuration."""
+    return re.search(r"^\S+\.(index-url|extra-index-url|no-index|proxy)=", configuration, re.MULTILINE) is not None
 
 
 def is_profile_guided() -> bool:
@@ -185,7 +224,7 @@ def _show_progress(lines: list[str], over: threading.Event) -> None:
 
 def say(text: str) -> None:
     """Progress goes to standard error, so that the output of a command stays clean."""
-    print(text, file=sys.stderr, flush=True)
+    print(f"{text}\n", end="", file=sys.stderr, flush=True)  # in one piece: two installations may speak at once
 
 
 def _is_usable(python: Path) -> bool:
@@ -239,7 +278,7 @@ def _node_hint() -> str:
 
 STEPS = (
     Step(
-        title="Python packages into .venv (a minute or two)",
+        title="Python packages into .venv (half a minute)",
         inputs=("constraints.txt",),
         stamp=f".venv/{STAMP}",
         proof=".venv/bin/python",
@@ -258,6 +297,7 @@ STEPS = (
         stamp=f"console/vendor/{STAMP}",
         proof="console/vendor/preact.js",
         install=install_console_libraries,
+        after=(f".venv/{STAMP}", f"node_modules/{STAMP}"),
     ),
 )
 

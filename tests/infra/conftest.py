@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from local import package
+from local import bootstrap, package
+from local.state import ROOT
 from tests.infra.packages import PYTHON
 from tests.infra.play import Play, stage
-from tests.local import python313 as library
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def interpreter(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     subprocess.run([str(PYTHON), "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
     pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    (folder / "server.txt").write_text(library.locked("uvicorn", "click", "h11"))
+    (folder / "server.txt").write_text(bootstrap.locked(ROOT, "uvicorn", "click", "h11"))
     locked = ["--require-hashes", "--no-deps", "-r", str(folder / "server.txt")]
     subprocess.run([*pip, *locked], check=True, capture_output=True)
     return python

@@ -1,6 +1,5 @@
 """Keeps a virtual environment of Python 3.13 with Microsoft's worker library."""
 
-import re
 import sys
 from pathlib import Path
 
@@ -9,15 +8,6 @@ from local.python313 import WANTED, find
 
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ".venv-3.13"
-
-
-def locked(*names: str) -> str:
-    """Those of the locked packages, with their hashes, as a file for pip; what they need has to be named as well."""
-    blocks = re.findall(
-        r"^([a-z0-9-]+)(==.*(?:\n    --hash=.*)+\n)", (ROOT / "constraints.txt").read_text(), re.MULTILINE
-    )
-    assert set(names) <= {name for name, _ in blocks}
-    return "".join(name + rest for name, rest in blocks if name in names)
 
 
 def python_with_library() -> Path | None:
@@ -35,7 +25,11 @@ def python_with_library() -> Path | None:
         bootstrap.run_quietly([str(interpreter), "-m", "venv", "--clear", str(root / VENV)], root)
         pip = [str(root / VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
         more = root / VENV / "requirements.txt"
-        more.write_text(locked("azure-functions-runtime", "azurefunctions-extensions-base", "uvicorn", "click", "h11"))
+        more.write_text(
+            bootstrap.locked(
+                ROOT, "azure-functions-runtime", "azurefunctions-extensions-base", "uvicorn", "click", "h11"
+            )
+        )
         bootstrap.run_quietly([*pip, *bootstrap.LOCKED, "-r", "requirements.txt", "-r", str(more)], root)
 
     step = bootstrap.Step(

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,42 @@ def test_two_runs_at_once_install_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join(10)
     assert len(runs) == 1
+
+
+def test_what_does_not_wait_for_each_other_is_installed_at_once(tmp_path: Path) -> None:
+    ended: list[str] = []
+    both = threading.Barrier(2)
+
+    def install(title: str) -> Callable[[Path], None]:
+        def at_once(where: Path) -> None:
+            if title != "last":
+                both.wait(10)
+            (where / title).mkdir()
+            ended.append(title)
+
+        return at_once
+
+    def step(title: str, *after: str) -> Step:
+        return Step(title, ("lock",), f"{title}/.stamp", title, install(title), after)
+
+    (tmp_path / "lock").write_text("1")
+    set_up(tmp_path, [step("python"), step("npm"), step("last", "python/.stamp", "npm/.stamp")])
+    assert sorted(ended[:2]) == ["npm", "python"]
+    assert ended[2:] == ["last"]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "another"),
+    [
+        ("", False),
+        (":env:.cert='/a.pem'\n:env:.find-links='/wheels'\n", False),
+        ("global.timeout='60'\nglobal.index-url='https://packages.example.com/simple'\n", True),
+        (":env:.index-url='https://packages.example.com/simple'\n", True),
+        ("install.proxy='http://proxy.example.com'\n", True),
+    ],
+)
+def test_where_pip_is_told_to_ask_another_index_it_installs_itself(configuration: str, another: bool) -> None:
+    assert bootstrap.asks_another_index(configuration) == another
 
 
 def test_a_command_that_fails_is_shown_with_its_output(tmp_path: Path) -> None:
