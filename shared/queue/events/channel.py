@@ -13,13 +13,49 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from azure.servicebus.aio import ServiceBusSender
-from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
+from azure.servicebus.exceptions import (
+    MessageSizeExceededError,
+    MessagingEntityDisabledError,
+    MessagingEntityNotFoundError,
+    ServiceBusAuthorizationError,
+    ServiceBusError,
+    ServiceBusQuotaExceededError,
+    ServiceBusServerBusyError,
+)
 
 from shared.base import bounds
+from shared.base.errors import ServiceError
 from shared.queue.events.failures import Breaker
 from shared.queue.events.link import Link
 from shared.queue.events.messages import EventMessage
-from shared.queue.events.refusals import REFUSALS, Blocked, NotOpen, SendTimeout, may_be_about_one_message
+
+REFUSALS = (
+    MessageSizeExceededError,
+    MessagingEntityDisabledError,
+    MessagingEntityNotFoundError,
+    ServiceBusAuthorizationError,
+    ServiceBusQuotaExceededError,
+    ServiceBusServerBusyError,
+)
+"""Service Bus answered, and the answer was no: trying again at once won't help, and other topics may do well."""
+
+
+class SendTimeout(ServiceError):
+    """Service Bus did not answer in time."""
+
+
+class Blocked(ServiceError):
+    """Not tried, since Service Bus has been failing."""
+
+
+class NotOpen(ServiceError):
+    """The connection is still being opened, or could not be."""
+
+
+def may_be_about_one_message(error: ServiceBusError) -> bool:
+    """Whether a batch may have been refused for one of its messages: for its size, or a reason without an SDK type."""
+    return isinstance(error, MessageSizeExceededError) or type(error) is ServiceBusError
+
 
 OPEN_SECONDS = 10.0
 """How long opening a connection may take. It goes on when callers have left: the next one finds it open."""
