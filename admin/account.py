@@ -18,9 +18,9 @@ from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 
 from admin.connection import LOCALLY, reason
 from admin.output import fail
+from shared.base.concurrency import Lookups
 from shared.index.entries import Index
 from shared.index.rows import IndexStore
-from shared.queue.groups.listing import Lookups
 from shared.queue.groups.store import GroupStore
 from shared.queue.pools.rows import PoolStore
 from shared.queue.tasks.definitions import DefinitionCache

@@ -10,6 +10,7 @@ from shared.auth.clients.ending import EndingCredentials, RefusedCredentials, Re
 from shared.auth.clients.rows import ROOT_CLIENT_ID, Client, ClientStore, root_client
 from shared.auth.keyring import TableKeyring
 from shared.auth.roles.rows import RoleStore
+from shared.base.concurrency import Lookups
 from shared.base.settings import Settings
 from shared.base.vault import Vault
 from shared.index.entries import Index
@@ -20,6 +21,7 @@ from shared.queue.artifacts.creating import Artifacts, Finishing
 from shared.queue.artifacts.objects import Objects
 from shared.queue.artifacts.reading import Reading
 from shared.queue.artifacts.rows import ArtifactStore
+from shared.queue.artifacts.services import ArtifactUseCases
 from shared.queue.artifacts.upload_urls import Relay, UploadUrls
 from shared.queue.artifacts.uploads import Uploads
 from shared.queue.claims.handing_out import GivingBack
@@ -29,7 +31,7 @@ from shared.queue.claims.work import Issuer, Work
 from shared.queue.events.announcer import Announcer, Publisher
 from shared.queue.expiry.tasks import ArtifactExpiry
 from shared.queue.groups.check import GroupCheck
-from shared.queue.groups.listing import Lookups, Pages
+from shared.queue.groups.listing import Pages
 from shared.queue.groups.recent import RecentGroupStore
 from shared.queue.groups.store import GroupStore
 from shared.queue.pools.directory import DirectoryStore
@@ -39,7 +41,6 @@ from shared.queue.pools.rows import PoolStore
 from shared.queue.pools.states import Stalls
 from shared.queue.pools.worker_rows import WorkerStore
 from shared.queue.pools.workers import Presence
-from shared.queue.services import ArtifactUseCases
 from shared.queue.tasks.definitions import DefinitionCache
 from shared.queue.tasks.dependents import Dependents
 from shared.queue.tasks.edges import GroupEdges

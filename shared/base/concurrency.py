@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar, cast
 
+from shared.base import bounds
 from shared.base.errors import ServiceUnavailable
 
 TOO_MANY_LISTS = "this process is reading as many lists as it can; send the call again"
@@ -83,6 +84,32 @@ class Turns:
             yield
         finally:
             self._free.release()
+
+
+class Lookups:
+    """Reads something small for each of a list.
+
+    All lists share the reads that may be under way, so that one with something that cannot be read holds up no other.
+    """
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._reads = asyncio.Semaphore(bounds.ROWS_AT_A_TIME)
+
+    async def each(self, find: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:
+        """What `find` finds for each item. Raises what it raises, ServiceUnavailable when too many lists are read."""
+
+        async def found(item: S) -> T:
+            async with self._reads:
+                return await find(item)
+
+        if self._calls >= bounds.LISTS_OF_LOOKUPS:
+            raise ServiceUnavailable(TOO_MANY_LISTS)
+        self._calls += 1
+        try:
+            return await in_waves(bounds.TASKS_AT_A_TIME, found, items)
+        finally:
+            self._calls -= 1
 
 
 async def comes_within(event: asyncio.Event, seconds: float) -> bool:

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from shared.base import bounds
-from shared.base.concurrency import together
+from shared.base.concurrency import Lookups, together
 from shared.base.errors import InputError, ResourceNotFound
 from shared.base.frozen import dataclass
 from shared.index.rows import IndexStore, Namespace
 from shared.index.rules import MOST_DATA, Entry, entries_of, is_path, paths_of
-from shared.queue.groups.listing import Lookups
 from shared.queue.tasks.codec import compact
 from shared.queue.tasks.definition import Definition
 from shared.store.expiring import Expiring

@@ -1,107 +1,27 @@
-"""What the endpoints of the Queue call, by family, and its handlers of internal messages and timers."""
+"""The use cases of the Queue: those of its endpoints, by subject, and those of its internal messages and timers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from shared.auth.audit import Audit
 from shared.base.frozen import dataclass
-from shared.base.settings import Settings
-from shared.queue.artifacts.creating import Artifacts, Finishing
-from shared.queue.artifacts.objects import Objects
-from shared.queue.artifacts.reading import Reading
-from shared.queue.artifacts.upload_urls import Relay, UploadUrls
-from shared.queue.artifacts.uploads import Uploads
+from shared.queue.artifacts.services import ArtifactServices
+from shared.queue.claims.endpoints import ClaimServices
 from shared.queue.claims.handing_out import GivingBack
-from shared.queue.claims.poll_urls import BackOff, PollUrls, WaitingWorkers
-from shared.queue.claims.work import Work
 from shared.queue.expiry.job import Expiration
-from shared.queue.expiry.tasks import ArtifactExpiry
-from shared.queue.groups.jobs import GroupJobs
-from shared.queue.groups.listing import Batches, Groups
-from shared.queue.groups.recent import RecentGroups
-from shared.queue.pools.states import TaskQueueStates
-from shared.queue.pools.views import Directory, PoolViews
-from shared.queue.pools.workers import Workers
-from shared.queue.tasks.create import CreateTask
+from shared.queue.groups.endpoints import GroupServices
+from shared.queue.pools.endpoints import PoolServices
+from shared.queue.tasks.batches import BatchServices
 from shared.queue.tasks.due import Redelivery, Timers
+from shared.queue.tasks.endpoints import TaskServices
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.following import Following
-from shared.queue.tasks.lifecycle import Lifecycle
 from shared.queue.tasks.reconciler import Reconciler
 from shared.queue.tasks.resolution import Resolution
-from shared.runtime import Runtime
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskServices:
-    """Tasks: to create, to read and to change them."""
-
-    audit: Audit
-    create_task: CreateTask
-    lifecycle: Lifecycle
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClaimServices:
-    """Work: to claim it, to go on with it and to report how it ended."""
-
-    settings: Settings
-    lifecycle: Lifecycle
-    work: Work
-    poll_urls: PollUrls
-    back_off: BackOff
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupServices:
-    """Task groups, and many tasks at once."""
-
-    audit: Audit
-    batches: Batches
-    groups: Groups
-    group_jobs: GroupJobs
-    recent_groups: RecentGroups
-
-
-@dataclass(frozen=True, kw_only=True)
-class PoolServices:
-    """Provisioners, task queues and workers."""
-
-    runtime: Runtime
-    audit: Audit
-    directory: Directory
-    pool_views: PoolViews
-    task_queue_states: TaskQueueStates
-    waiting_workers: WaitingWorkers
-    workers: Workers
-
-
-@dataclass(frozen=True, kw_only=True)
-class ArtifactUseCases:
-    """The use-cases of artifacts."""
-
-    creation: Artifacts
-    finishing: Finishing
-    reading: Reading
-    urls: UploadUrls
-    relay: Relay
-    objects: Objects
-    uploads: Uploads
-    expiry: ArtifactExpiry
-
-
-@dataclass(frozen=True, kw_only=True)
-class ArtifactServices:
-    """Artifacts and the objects that hold their data."""
-
-    settings: Settings
-    runtime: Runtime
-    artifacts: ArtifactUseCases
-
-
-@dataclass(frozen=True, kw_only=True)
-class QueueServices(TaskServices, ClaimServices, GroupServices, PoolServices, ArtifactServices):
+class QueueServices(TaskServices, BatchServices, ClaimServices, GroupServices, PoolServices, ArtifactServices):
     """All of the Queue, with what its internal messages and timers do."""
 
     stores: Stores

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
-from shared.base.errors import ServiceError
+from shared.base.errors import InputError, ServiceError
 from shared.store.interface import MAX_OPERATIONS, MAX_PAGE, Delete, Row, Tables, TransactionRefused
 
 T = TypeVar("T")
@@ -23,6 +23,15 @@ class OutOfTime(ServiceError):
     def __init__(self, resume: str | None = None) -> None:
         super().__init__("there was not enough time for all of it")
         self.resume = resume
+
+
+def page_start(start: str, within: tuple[str, str]) -> str:
+    """Where a page starts: at the first key, or at that of a token. Raises InputError for one of another listing."""
+    if not start:
+        return within[0]
+    if not within[0] <= start < within[1]:
+        raise InputError("invalid continuationToken")
+    return start
 
 
 class PageReader(Generic[T]):

@@ -26,7 +26,7 @@ from shared.queue.artifacts.objects import object_name
 from shared.queue.artifacts.reading import Authorise
 from shared.queue.artifacts.rows import Stored
 from shared.queue.artifacts.rules import OPAQUE, Artifact, StorageType, as_header
-from shared.queue.services import ArtifactServices
+from shared.queue.artifacts.services import ArtifactServices
 
 STORAGE_TYPE = "x-taskcluster-artifact-storage-type"
 

@@ -20,8 +20,8 @@ from shared.base.types import Closed, Date, ProjectId, SlugId, optional
 from shared.queue.artifacts.models import ContentType, Length, Url
 from shared.queue.artifacts.objects import hashes_of
 from shared.queue.artifacts.rows import Stored
+from shared.queue.artifacts.services import ArtifactServices
 from shared.queue.artifacts.upload_urls import RELAY_PREFIX
-from shared.queue.services import ArtifactServices
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{64}$")]
 Sha512 = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{128}$")]

@@ -10,11 +10,13 @@ from pydantic import Field, StringConstraints
 from shared.api.answer import Answer, json_answer
 from shared.api.endpoint import Call, Endpoint
 from shared.base.dates import format_date
+from shared.base.frozen import dataclass
+from shared.base.settings import Settings
 from shared.base.types import Closed, Date, Id, OneOf, RunId, Unique, optional
-from shared.queue.claims.poll_urls import LONGEST_ANSWER
+from shared.queue.claims.poll_urls import LONGEST_ANSWER, BackOff, PollUrls
 from shared.queue.claims.rules import Worker
-from shared.queue.claims.work import Claim
-from shared.queue.services import ClaimServices
+from shared.queue.claims.work import Claim, Work
+from shared.queue.tasks.lifecycle import Lifecycle
 from shared.queue.tasks.models import TaskResponse, TaskStatus, TaskStatusResponse
 from shared.queue.tasks.rules import REPORTED, Resolved
 
@@ -91,6 +93,17 @@ class TaskExceptionRequest(Closed):
     """Why a run could not be brought to an end."""
 
     reason: Annotated[str, OneOf(REPORTED)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimServices:
+    """What these endpoints call: to claim work, to go on with it and to report how it ended."""
+
+    settings: Settings
+    lifecycle: Lifecycle
+    work: Work
+    poll_urls: PollUrls
+    back_off: BackOff
 
 
 async def claim_work(services: ClaimServices, call: Call) -> Answer:

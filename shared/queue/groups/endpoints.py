@@ -9,15 +9,15 @@ from typing import Any
 from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.validation import continued, limit_of, start_of, token_of
 from shared.auth import audit
-from shared.auth.audit import Entry
+from shared.auth.audit import Audit, Entry
 from shared.base.dates import format_date
 from shared.base.errors import RequestConflict
+from shared.base.frozen import dataclass
 from shared.base.types import Closed, Count, Date, Id, Priority, SlugId, Unique, optional
-from shared.queue.groups.jobs import GroupJob
-from shared.queue.groups.listing import ListedTasks
-from shared.queue.groups.recent import RecentGroup
+from shared.queue.groups.jobs import GroupJob, GroupJobs
+from shared.queue.groups.listing import Batches, Groups, ListedTasks
+from shared.queue.groups.recent import RecentGroup, RecentGroups
 from shared.queue.groups.rows import Group
-from shared.queue.services import GroupServices
 from shared.queue.tasks.models import ChangeTaskPriorityRequest, TaskDefinitionAndStatus
 
 
@@ -84,6 +84,17 @@ class ListDependentTasksResponse(Closed):
     taskId: SlugId
     tasks: list[TaskDefinitionAndStatus]
     continuationToken: str = optional()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupServices:
+    """What the endpoints of task groups call."""
+
+    audit: Audit
+    batches: Batches
+    groups: Groups
+    group_jobs: GroupJobs
+    recent_groups: RecentGroups
 
 
 async def list_task_group(services: GroupServices, call: Call) -> Mapping[str, Any]:

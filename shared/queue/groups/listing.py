@@ -5,17 +5,16 @@ Reading by a list is limited to a few callers at a time (design 12).
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
 from shared.auth.audit import Entry, note
 from shared.base import bounds, remembered
-from shared.base.concurrency import TOO_MANY_LISTS, Turns, both, in_waves
+from shared.base.concurrency import Lookups, Turns, both, in_waves
 from shared.base.dates import format_date, parse_date
-from shared.base.errors import InputError, ResourceNotFound, ServiceUnavailable
+from shared.base.errors import ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
 from shared.base.memory import NoRoom
@@ -31,6 +30,7 @@ from shared.queue.tasks.rows import Found, Loaded, TaskStore
 from shared.queue.tasks.rules import Task
 from shared.runtime import attempts
 from shared.store import keys
+from shared.store.partitions import page_start
 
 T = TypeVar("T")
 F = TypeVar("F")
@@ -103,32 +103,6 @@ class Pages:
                 if unpacked is not None:
                     filled.append(unpacked)
         return filled, None
-
-
-class Lookups:
-    """Reads something small for each of a list.
-
-    All lists share the reads that may be under way, so that one with something that cannot be read holds up no other.
-    """
-
-    def __init__(self) -> None:
-        self._calls = 0
-        self._reads = asyncio.Semaphore(bounds.ROWS_AT_A_TIME)
-
-    async def each(self, find: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:
-        """What `find` finds for each item. Raises what it raises, ServiceUnavailable when too many lists are read."""
-
-        async def found(item: S) -> T:
-            async with self._reads:
-                return await find(item)
-
-        if self._calls >= bounds.LISTS_OF_LOOKUPS:
-            raise ServiceUnavailable(TOO_MANY_LISTS)
-        self._calls += 1
-        try:
-            return await in_waves(bounds.TASKS_AT_A_TIME, found, items)
-        finally:
-            self._calls -= 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -245,15 +219,6 @@ class Groups:
         assert packed is not None, "its definition is in the row"
         definition = await self._stores.tasks.definitions.unpack(found.member.task_id, packed, share, keep=False)
         return None if definition is None else Listed(definition=definition, priority=final["priority"], status=final)
-
-
-def page_start(start: str, within: tuple[str, str]) -> str:
-    """Where a page starts: at the first key, or at that of a token. Raises InputError for one of another listing."""
-    if not start:
-        return within[0]
-    if not within[0] <= start < within[1]:
-        raise InputError("invalid continuationToken")
-    return start
 
 
 def sealed_event(group: Group) -> GroupEvent:

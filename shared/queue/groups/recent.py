@@ -9,15 +9,16 @@ from __future__ import annotations
 from datetime import datetime
 
 from shared.base import bounds
+from shared.base.concurrency import Lookups
 from shared.base.dates import format_date, parse_date
 from shared.base.frozen import dataclass
-from shared.queue.groups.listing import Lookups, page_start
 from shared.queue.groups.rows import Group
 from shared.queue.groups.store import GroupStore
 from shared.queue.tasks.definition import Definition
 from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.interface import Delete, Row, Storage, TransactionRefused, Upsert
+from shared.store.partitions import page_start
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,10 @@ from typing import Any, TypeVar
 
 from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.validation import continued, limit_of, start_of
+from shared.auth.audit import Audit
 from shared.base.dates import format_date
+from shared.base.frozen import dataclass
+from shared.queue.claims.poll_urls import WaitingWorkers
 from shared.queue.pools.directory import Entry
 from shared.queue.pools.index import Counts
 from shared.queue.pools.load import waited
@@ -23,9 +26,23 @@ from shared.queue.pools.models import (
     TaskQueueLoadResponse,
     TaskQueueResponse,
 )
-from shared.queue.pools.states import Stall, TaskQueueState
-from shared.queue.pools.views import ListedRun
-from shared.queue.services import PoolServices
+from shared.queue.pools.states import Stall, TaskQueueState, TaskQueueStates
+from shared.queue.pools.views import Directory, ListedRun, PoolViews
+from shared.queue.pools.workers import Workers
+from shared.runtime import Runtime
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolServices:
+    """What the endpoints of provisioners, task queues and workers call."""
+
+    runtime: Runtime
+    audit: Audit
+    directory: Directory
+    pool_views: PoolViews
+    task_queue_states: TaskQueueStates
+    waiting_workers: WaitingWorkers
+    workers: Workers
 
 
 async def list_task_queues(services: PoolServices, call: Call) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from shared.base.dates import parse_date
 from shared.base.errors import InputError
 from shared.base.types import TASK_QUEUE_PATTERN
 from shared.queue.pools.directory import Declaration, Entry
-from shared.queue.pools.endpoints import described, ids_of, page_of
+from shared.queue.pools.endpoints import PoolServices, described, ids_of, page_of
 from shared.queue.pools.models import (
     ListProvisionersResponse,
     ListWorkerTypesResponse,
@@ -24,7 +24,6 @@ from shared.queue.pools.models import (
     UpdateWorkerTypeRequest,
     WorkerTypeResponse,
 )
-from shared.queue.services import PoolServices
 
 _TASK_QUEUE = re.compile(TASK_QUEUE_PATTERN.removesuffix("$"))
 

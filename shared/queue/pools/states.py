@@ -7,15 +7,15 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from shared.base import bounds, remembered
-from shared.base.concurrency import both, in_waves
+from shared.base.concurrency import Lookups, both, in_waves
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
-from shared.queue.groups.listing import Lookups, page_start
 from shared.queue.pools.directory import REFRESHED_EVERY, DirectoryStore, Entry, Kind
 from shared.queue.pools.index import PoolSnapshot, PoolSnapshots
 from shared.queue.pools.load import HOURS, Figures, HistoryStore
 from shared.queue.pools.worker_rows import WorkerCounts, WorkerStore
 from shared.store import keys
+from shared.store.partitions import page_start
 
 Reason = Literal["no-worker", "not-asked", "quarantined"]
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Literal
 
 from shared.base import bounds
-from shared.base.concurrency import both, together
+from shared.base.concurrency import Lookups, both, together
 from shared.base.errors import InputError, ResourceNotFound
 from shared.base.frozen import dataclass
-from shared.queue.groups.listing import Lookups, Pages, page_start
+from shared.queue.groups.listing import Pages
 from shared.queue.pools.directory import MOST_ACTIONS, Declaration, DirectoryStore, Entry, Kind, packed_actions
 from shared.queue.pools.index import Counts, Indexed, PoolIndex, PoolSnapshot, PoolSnapshots, is_row_of, key_of
 from shared.queue.pools.states import Stall, Stalls
@@ -21,6 +21,7 @@ from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.rows import Found, Loaded
 from shared.queue.tasks.rules import State
 from shared.store import keys
+from shared.store.partitions import page_start
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,7 +17,6 @@ from shared.base.concurrency import both, in_waves
 from shared.base.errors import ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass
 from shared.queue.claims.rules import Worker, worker_removed
-from shared.queue.groups.listing import page_start
 from shared.queue.pools.directory import DirectoryStore, Kind
 from shared.queue.pools.index import PoolIndex
 from shared.queue.pools.rows import PoolStore
@@ -30,7 +29,7 @@ from shared.runtime import attempts
 from shared.store import keys
 from shared.store.expiring import ExpiryStore
 from shared.store.interface import TransactionRefused
-from shared.store.partitions import PageReader
+from shared.store.partitions import PageReader, page_start
 
 LIFE_BY_CLAIM_TASK = timedelta(days=5)
 """How long a task queue is listed after claimTask."""

@@ -14,7 +14,7 @@ from shared.base import bounds
 from shared.base.errors import InputError
 from shared.base.frozen import dataclass
 from shared.base.types import SLUGID_PATTERN, Closed, Unique, optional
-from shared.queue.services import GroupServices
+from shared.queue.groups.listing import Batches
 from shared.queue.tasks.models import TaskResponse, TaskStatus
 
 
@@ -55,7 +55,14 @@ class TasksStatusesResponse(Closed):
 _SLUGID = re.compile(SLUGID_PATTERN.removesuffix("$"))
 
 
-async def tasks(services: GroupServices, call: Call) -> Mapping[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class BatchServices:
+    """What these endpoints call."""
+
+    batches: Batches
+
+
+async def tasks(services: BatchServices, call: Call) -> Mapping[str, Any]:
     """Definitions of many tasks."""
     page = await _ids(call, bounds.PAGE)
     found, rest = await services.batches.definitions(page.valid)
@@ -63,7 +70,7 @@ async def tasks(services: GroupServices, call: Call) -> Mapping[str, Any]:
     return {"tasks": shown, **page.next(rest)}
 
 
-async def statuses(services: GroupServices, call: Call) -> Mapping[str, Any]:
+async def statuses(services: BatchServices, call: Call) -> Mapping[str, Any]:
     """Statuses of many tasks."""
     page = await _ids(call, bounds.PAGE_OF_LOOKUPS)
     found = await services.batches.statuses(page.valid)
@@ -104,7 +111,7 @@ async def _ids(call: Call, default: int) -> _Ids:
     return _Ids(task_ids=task_ids, start=start, end=start + limit_of(call.query, default))
 
 
-ENDPOINTS: tuple[Endpoint[GroupServices], ...] = (
+ENDPOINTS: tuple[Endpoint[BatchServices], ...] = (
     Endpoint(
         name="tasks",
         method="POST",

@@ -9,14 +9,25 @@ from typing import Any
 from shared.api.endpoint import Call, Endpoint
 from shared.api.scopes import Params
 from shared.auth import audit
-from shared.auth.audit import Entry
+from shared.auth.audit import Audit, Entry
 from shared.base.dates import a_year_after, format_date, parse_date
 from shared.base.errors import InputError
+from shared.base.frozen import dataclass
 from shared.base.priority import PRIORITIES, at_least
-from shared.queue.services import TaskServices
+from shared.queue.tasks.create import CreateTask
 from shared.queue.tasks.definition import Definition
+from shared.queue.tasks.lifecycle import Lifecycle
 from shared.queue.tasks.models import ChangeTaskPriorityRequest, CreateTaskRequest, TaskResponse, TaskStatusResponse
 from shared.queue.tasks.rows import Loaded
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskServices:
+    """What the endpoints of tasks call: to create, to read and to change them."""
+
+    audit: Audit
+    create_task: CreateTask
+    lifecycle: Lifecycle
 
 
 def complete_definition(task_id: str, request: CreateTaskRequest) -> Definition:
