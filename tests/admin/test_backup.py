@@ -25,9 +25,8 @@ from shared.app.services import Services
 from shared.auth.roles.rows import TABLE as ROLES
 from shared.auth.roles.rows import RoleRecord, RoleStore
 from shared.base.ids import new_slugid
-from shared.queue.claims.rules import Worker
 from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE
-from shared.queue.tasks.rules import Resolved, State
+from shared.queue.tasks.rules import Resolved, State, Worker
 from shared.runtime import Runtime, utc_now
 from shared.store.connection import AzureStorage
 from tests.simulator.topics import Topics

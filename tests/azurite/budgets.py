@@ -13,13 +13,12 @@ from shared.app.services import Services
 from shared.base.dates import format_date
 from shared.base.ids import new_slugid
 from shared.base.settings import Settings
-from shared.queue.claims.rules import Worker
 from shared.queue.claims.work import Claim
 from shared.queue.events.messages import EventMessage
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.internal_messages import GROUP_QUEUE, ResolvedMessage
 from shared.queue.tasks.messages import pending_queue
-from shared.queue.tasks.rules import Resolved
+from shared.queue.tasks.rules import Resolved, Worker
 from shared.runtime import Runtime, utc_now
 from shared.store.counting import Operations, counting
 from shared.store.interface import Storage

@@ -16,10 +16,9 @@ from shared.base.ids import new_slugid
 from shared.queue.artifacts.rows import ArtifactStore, Stored
 from shared.queue.artifacts.rules import Artifact, StorageType, Upload
 from shared.queue.artifacts.uploads import BLOCK
-from shared.queue.claims.rules import Worker
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.internal_messages import ResolvedMessage
-from shared.queue.tasks.rules import Resolved
+from shared.queue.tasks.rules import Resolved, Worker
 from shared.runtime import Runtime, utc_now
 from shared.store import keys
 from shared.store.interface import Storage

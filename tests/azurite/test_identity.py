@@ -21,9 +21,8 @@ from yarl import URL
 from local.azurite import Azurite
 from shared.app.assembly import assemble
 from shared.base.ids import new_slugid
-from shared.queue.claims.rules import Worker
 from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, ResolvedMessage
-from shared.queue.tasks.rules import Resolved, State
+from shared.queue.tasks.rules import Resolved, State, Worker
 from shared.runtime import Runtime, utc_now
 from shared.store.connection import AzureStorage, Endpoints
 from shared.store.interface import StorageUnavailable, Upsert

@@ -15,13 +15,13 @@ from shared.queue.events.rules import ArtifactEvent, Exchange, GroupEvent, TaskE
 from shared.queue.tasks import transitions
 from shared.queue.tasks.definition import Definition, initial_task
 from shared.queue.tasks.effects import Decision
-from shared.queue.tasks.rules import MessageHandle, PriorityChange, Resolved, Task
+from shared.queue.tasks.rules import MessageHandle, PriorityChange, Resolved, Task, Worker
 
 TASK_ID = "AAAAAAAAQACAAAAAAAAAAA"
 GROUP_ID = "BBBBBBBBRBCBBBBBBBBBBQ"
 CREATED = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 HANDLE = MessageHandle(queue="q", message_id="m", pop_receipt="r")
-WORKER = claims.Worker(worker_group="group-1", worker_id="worker-1")
+WORKER = Worker(worker_group="group-1", worker_id="worker-1")
 
 
 def definition(task_id: str = TASK_ID, **changes: Any) -> Definition:
@@ -80,7 +80,7 @@ class Life:
     def schedule(self) -> list[EventMessage]:
         return self.apply(transitions.schedule(self.task, self.now, "hint"))
 
-    def claim(self, worker: claims.Worker = WORKER) -> list[EventMessage]:
+    def claim(self, worker: Worker = WORKER) -> list[EventMessage]:
         taken_until = self.now + timedelta(minutes=20)
         return self.apply(claims.claim(self.task, worker, HANDLE, taken_until, self.now))
 

@@ -20,10 +20,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from shared.app.services import Services
 from shared.base.errors import ApiError
 from shared.base.priority import PRIORITIES
-from shared.queue.claims.rules import Worker
 from shared.queue.events.failures import EventsUnavailable
 from shared.queue.groups.jobs import GroupJob
-from shared.queue.tasks.rules import Resolved, Task
+from shared.queue.tasks.rules import Resolved, Task, Worker
 from shared.store.interface import StorageUnavailable
 from tests.simulator import invariants
 from tests.simulator.running import VICTIM, finish

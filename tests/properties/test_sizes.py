@@ -15,11 +15,19 @@ from shared.queue.artifacts import rows as stored
 from shared.queue.artifacts import rules
 from shared.queue.artifacts.rules import Artifact, StorageType
 from shared.queue.claims import rules as claims
-from shared.queue.claims.rules import Worker
 from shared.queue.tasks import transitions
 from shared.queue.tasks.codec import encode_task
 from shared.queue.tasks.definition import MAX_DEPENDENCIES
-from shared.queue.tasks.rules import MAX_OPERATIONS_KEPT, MAX_RUNS, MessageHandle, MessageHandles, Resolved, State, Task
+from shared.queue.tasks.rules import (
+    MAX_OPERATIONS_KEPT,
+    MAX_RUNS,
+    MessageHandle,
+    MessageHandles,
+    Resolved,
+    State,
+    Task,
+    Worker,
+)
 from shared.store import limits
 from shared.store.interface import Value
 from tests.selection import examples

@@ -15,11 +15,11 @@ from shared.base.priority import PRIORITIES, Priority
 from shared.queue.claims import ends as claim_ends
 from shared.queue.claims import rules as claims
 from shared.queue.claims.ends import NotExpired
-from shared.queue.claims.rules import NotClaimed, Worker
+from shared.queue.claims.rules import NotClaimed
 from shared.queue.tasks import transitions
 from shared.queue.tasks.definition import initial_task
 from shared.queue.tasks.effects import Decision, HoldPending, PutClaim, PutPending, PutResolved, ShowPending, TakeLease
-from shared.queue.tasks.rules import Resolved, State, Task
+from shared.queue.tasks.rules import Resolved, State, Task, Worker
 from tests.selection import examples
 from tests.unit.tasks import CLAIM_TIMEOUT, NOW, a_definition, handle
 

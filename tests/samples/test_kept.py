@@ -13,9 +13,8 @@ import pytest
 from local.release import version
 from local.state import ROOT
 from shared.base.errors import ServiceError
-from shared.queue.claims.rules import Worker
 from shared.queue.tasks.internal_messages import INTERNAL_QUEUES
-from shared.queue.tasks.rules import Resolved, State
+from shared.queue.tasks.rules import Resolved, State, Worker
 from shared.store import keys
 from tests.admin.test_restore import KINDS
 from tests.samples.__main__ import sample

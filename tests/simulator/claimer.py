@@ -7,9 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from shared.app.services import Services
-from shared.queue.claims.rules import Worker
 from shared.queue.claims.work import Claim
-from shared.queue.tasks.rules import State
+from shared.queue.tasks.rules import State, Worker
 from shared.store import keys
 from shared.store.counting import Kind
 from tests.simulator import invariants

@@ -14,9 +14,8 @@ from shared.app.services import Services
 from shared.base.dates import format_date
 from shared.base.errors import InputError
 from shared.queue.artifacts.rules import Upload
-from shared.queue.claims.rules import Worker
 from shared.queue.tasks.internal_messages import ResolvedMessage
-from shared.queue.tasks.rules import Resolved
+from shared.queue.tasks.rules import Resolved, Worker
 from shared.store import keys
 from tests.simulator import artifact_scenarios
 from tests.simulator.expiring import EARLY, HOUR, everybody, relay

@@ -9,11 +9,10 @@ from typing import Any
 
 from shared.app.services import Services
 from shared.base.priority import Priority
-from shared.queue.claims.rules import Worker
 from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks import transitions
 from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedMessage
-from shared.queue.tasks.rules import Resolved
+from shared.queue.tasks.rules import Resolved, Worker
 from shared.store.interface import Receipt
 from tests.simulator.situations import GROUP, OTHER_GROUP, A, fixed
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, World, resolved_message

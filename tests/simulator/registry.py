@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from shared.app.services import Services
 from shared.base.dates import parse_date
-from shared.queue.claims.rules import Worker
 from shared.queue.pools.workers import KnownWorker
+from shared.queue.tasks.rules import Worker
 from tests.simulator.world import POOL, WORKER, World
 
 MINUTE = 60.0

@@ -13,8 +13,8 @@ from shared.app.assembly import assemble
 from shared.app.services import Services
 from shared.base.priority import PRIORITIES
 from shared.queue.claims.polling import Starvation
-from shared.queue.claims.rules import Worker
 from shared.queue.tasks.effects import SetRowPriority, row_of
+from shared.queue.tasks.rules import Worker
 from shared.runtime import Runtime
 from shared.store.counting import counting
 from shared.store.interface import StorageUnavailable

@@ -14,9 +14,8 @@ import pytest
 
 from shared.app.services import Services
 from shared.queue.claims.polling import CALLS_AGAIN, STILL_THERE
-from shared.queue.claims.rules import Worker
 from shared.queue.claims.work import Claim
-from shared.queue.tasks.rules import State
+from shared.queue.tasks.rules import State, Worker
 from shared.store import keys
 from shared.store.counting import Kind
 from tests.simulator import invariants

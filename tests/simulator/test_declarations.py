@@ -10,8 +10,8 @@ import pytest
 
 from shared.app.assembly import assemble
 from shared.base.errors import InputError, ResourceNotFound
-from shared.queue.claims.rules import Worker
 from shared.queue.pools.directory import Declaration
+from shared.queue.tasks.rules import Worker
 from shared.store import keys
 from shared.store.counting import Kind
 from tests.simulator.registry import DAY, HOUR, MINUTE, after, expire, listed, poll

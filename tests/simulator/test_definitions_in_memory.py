@@ -21,11 +21,10 @@ from shared.base.concurrency import together
 from shared.base.ids import new_slugid
 from shared.base.jsontext import memory_of, write
 from shared.base.memory import NoRoom
-from shared.queue.claims.rules import Worker
 from shared.queue.claims.work import Claim
 from shared.queue.tasks.codec import MEMORY
 from shared.queue.tasks.definition import Definition, Json
-from shared.queue.tasks.rules import Resolved
+from shared.queue.tasks.rules import Resolved, Worker
 from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.counting import Kind

@@ -16,9 +16,9 @@ from shared.base.dates import parse_date
 from shared.base.errors import InsufficientScopes
 from shared.queue.artifacts import object_endpoints as objects
 from shared.queue.artifacts.reading import LIFE
-from shared.queue.claims.rules import Worker
 from shared.queue.pools import worker_endpoints as workers
 from shared.queue.tasks import batches
+from shared.queue.tasks.rules import Worker
 from tests.simulator.artifact_scenarios import artifact
 from tests.simulator.registry import after
 from tests.simulator.situations import A, B, running

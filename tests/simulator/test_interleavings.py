@@ -11,8 +11,7 @@ import pytest
 from shared.app.services import Services
 from shared.base.errors import ApiError
 from shared.base.remembered import BANDS
-from shared.queue.claims.rules import Worker
-from shared.queue.tasks.rules import Task
+from shared.queue.tasks.rules import Task, Worker
 from tests.simulator import invariants
 from tests.simulator.parties import WORKERS
 from tests.simulator.races import RACES, Race

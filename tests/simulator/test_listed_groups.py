@@ -12,9 +12,8 @@ import pytest
 from shared.app.services import Services
 from shared.base.errors import ApiError
 from shared.base.priority import PRIORITIES
-from shared.queue.claims.rules import Worker
 from shared.queue.tasks.effects import row_of
-from shared.queue.tasks.rules import Resolved, State
+from shared.queue.tasks.rules import Resolved, State, Worker
 from shared.store import keys
 from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable

@@ -12,10 +12,9 @@ import pytest
 
 from shared.app.services import Services
 from shared.base.errors import InputError, ServiceUnavailable
-from shared.queue.claims.rules import Worker
 from shared.queue.claims.work import Claim
 from shared.queue.tasks.messages import pending_queue
-from shared.queue.tasks.rules import Resolved, State
+from shared.queue.tasks.rules import Resolved, State, Worker
 from shared.store.interface import Message, ReceiptLost
 from tests.simulator.hostile import LONGEST, delete, poll_answer, take
 from tests.simulator.world import POOL, WORKER, World

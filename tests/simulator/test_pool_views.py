@@ -8,11 +8,10 @@ from datetime import timedelta
 import pytest
 
 from shared.base.errors import InputError
-from shared.queue.claims.rules import Worker
 from shared.queue.pools.index import Counts
 from shared.queue.pools.views import ListedRun
 from shared.queue.tasks.effects import row_of
-from shared.queue.tasks.rules import Resolved, State
+from shared.queue.tasks.rules import Resolved, State, Worker
 from shared.store.counting import counting
 from tests.simulator import invariants
 from tests.simulator.running import attempt, requests

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from shared.base.errors import RequestConflict
-from shared.queue.claims.rules import Worker
 from shared.queue.pools.index import Counts
 from shared.queue.tasks.effects import ChangePoolRows, row_of
-from shared.queue.tasks.rules import State
+from shared.queue.tasks.rules import State, Worker
 from shared.store import keys
 from tests.simulator.situations import A
 from tests.simulator.world import WORKER, World

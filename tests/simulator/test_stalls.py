@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from shared.queue.claims.rules import Worker
 from shared.queue.pools.states import ASKED_LATELY, GRACE
+from shared.queue.tasks.rules import Worker
 from shared.telemetry.instruments import STALLED
 from tests.simulator.test_health import _create_queues, health_of
 from tests.simulator.test_health import codes as codes_of

@@ -16,13 +16,11 @@ import pytest
 from shared.app.services import Services
 from shared.base.concurrency import together
 from shared.base.errors import ApiError
-from shared.queue.claims.ends import UndeliveredClaim
 from shared.queue.claims.handing_out import AT_ONCE, Prepared
-from shared.queue.claims.rules import Worker
 from shared.queue.pools.worker_rows import WorkerRecord
 from shared.queue.pools.workers import WorkRequest
 from shared.queue.tasks.rows import CommitLost, Loaded
-from shared.queue.tasks.rules import Resolved, State
+from shared.queue.tasks.rules import Resolved, State, UndeliveredClaim, Worker
 from shared.store.interface import StorageUnavailable
 from tests.simulator import invariants
 from tests.simulator.company import remove_worker

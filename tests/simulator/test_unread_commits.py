@@ -15,10 +15,9 @@ import pytest
 from shared.app.services import Services
 from shared.base.dates import format_date
 from shared.base.errors import RequestConflict, ResourceNotFound, ServiceUnavailable
-from shared.queue.claims.rules import Worker
 from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedMessage
 from shared.queue.tasks.known import KnownStatuses
-from shared.queue.tasks.rules import Resolved, State
+from shared.queue.tasks.rules import Resolved, State, Worker
 from shared.store import keys
 from shared.store.counting import Kind, counting
 from tests.azurite.budget_table import figures

@@ -9,7 +9,7 @@ import pytest
 from shared.base import bounds
 from shared.queue.claims import poll_urls as waiting_workers
 from shared.queue.claims.poll_urls import LIFE
-from shared.queue.claims.rules import Worker
+from shared.queue.tasks.rules import Worker
 from shared.store.counting import Kind
 from shared.telemetry.instruments import WAITING_WORKERS
 from tests.simulator.claimer import a_world

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from shared.app.services import Services
-from shared.queue.claims.rules import Worker
+from shared.queue.tasks.rules import Worker
 from shared.store.counting import Kind
 from tests.simulator.claimer import (
     ANOTHER,

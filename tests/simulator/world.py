@@ -20,7 +20,6 @@ from shared.base.dates import format_date, parse_date
 from shared.base.errors import ApiError
 from shared.base.settings import Settings
 from shared.index.rules import paths_of
-from shared.queue.claims.rules import Worker
 from shared.queue.claims.work import Claim
 from shared.queue.events.pointers import from_json
 from shared.queue.groups.jobs import GroupJob
@@ -38,7 +37,7 @@ from shared.queue.tasks.internal_messages import (
     ResolvedBody,
     ResolvedMessage,
 )
-from shared.queue.tasks.rules import Task
+from shared.queue.tasks.rules import Task, Worker
 from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.interface import Row, StorageUnavailable

@@ -6,9 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from shared.queue.claims.rules import Worker
 from shared.queue.tasks.effects import ChangePoolRows, HoldPending, PoolRow, PutPending, ShowPending
-from shared.queue.tasks.rules import Created, Resolved, Run, State, Task
+from shared.queue.tasks.rules import Created, Resolved, Run, State, Task, Worker
 from tests.unit.tasks import (
     CLAIM_TIMEOUT,
     ID,

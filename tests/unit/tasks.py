@@ -8,11 +8,19 @@ from typing import Any
 
 from shared.base.dates import format_date
 from shared.queue.claims import ends as claim_ends
-from shared.queue.claims.ends import UndeliveredClaim
-from shared.queue.claims.rules import Worker
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.effects import Decision
-from shared.queue.tasks.rules import Created, MessageHandle, MessageHandles, Resolved, Run, State, Task
+from shared.queue.tasks.rules import (
+    Created,
+    MessageHandle,
+    MessageHandles,
+    Resolved,
+    Run,
+    State,
+    Task,
+    UndeliveredClaim,
+    Worker,
+)
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -11,8 +11,8 @@ from shared.base.errors import RequestConflict, ResourceNotFound
 from shared.base.protocol import ORPHAN_AFTER
 from shared.queue.claims import ends as claim_ends
 from shared.queue.claims import rules as claims
-from shared.queue.claims.ends import NotExpired, UndeliveredClaim
-from shared.queue.claims.rules import NotClaimed, Verdict, Worker
+from shared.queue.claims.ends import NotExpired
+from shared.queue.claims.rules import NotClaimed, Verdict
 from shared.queue.tasks.effects import (
     Decision,
     HoldPending,
@@ -25,7 +25,7 @@ from shared.queue.tasks.effects import (
     TakeLease,
     row_of,
 )
-from shared.queue.tasks.rules import Created, Resolved, Run, State, Task
+from shared.queue.tasks.rules import Created, Resolved, Run, State, Task, UndeliveredClaim, Worker
 from tests.unit.tasks import (
     CLAIM_TIMEOUT,
     GROUP,

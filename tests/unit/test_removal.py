@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.queue.claims.rules import Worker, worker_removed
+from shared.queue.claims.rules import worker_removed
 from shared.queue.events.rules import Exchange
 from shared.queue.tasks.effects import Decision, NoDecision
-from shared.queue.tasks.rules import Created, Resolved, Run, State, Task
+from shared.queue.tasks.rules import Created, Resolved, Run, State, Task, Worker
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GONE = Worker(worker_group="group", worker_id="gone")

@@ -9,7 +9,6 @@ import pytest
 
 from shared.queue.claims import ends as claim_ends
 from shared.queue.claims import rules as claims
-from shared.queue.claims.rules import Worker
 from shared.queue.events import rules as announcements
 from shared.queue.tasks.effects import (
     AddPendingRow,
@@ -23,7 +22,7 @@ from shared.queue.tasks.effects import (
     ReturnRow,
     TakeLease,
 )
-from shared.queue.tasks.rules import Created, MessageHandles, Resolved
+from shared.queue.tasks.rules import Created, MessageHandles, Resolved, Worker
 from tests.unit.effects import (
     EXPIRED,
     FIRST,

@@ -13,6 +13,7 @@ from shared.base.errors import ServiceError
 from shared.base.frozen import dataclass
 from shared.queue.artifacts.rules import MAX_OF_TASK, MAX_RUN, Artifact, StorageType, Upload
 from shared.queue.tasks.codec import SCHEMA, check_schema, compact
+from shared.queue.tasks.edges import Waiting, decode_waiting
 from shared.runtime import Runtime, attempts
 from shared.store import keys
 from shared.store.interface import (
@@ -60,32 +61,6 @@ class Stored:
     def path(self) -> str:
         """The path of its blob."""
         return keys.path(self.task_id, self.run_id, self.artifact.name, self.artifact.version)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Waiting:
-    """An upload whose block waits, or may wait, for its commit."""
-
-    task_id: str
-    run_id: int
-    name: str
-    content_type: str
-    version: str
-    """Of the artifact; "" when its content no longer comes this way, so that there is nothing to commit."""
-    until: datetime
-    """When its URL expires."""
-    key: str
-    etag: str
-
-    @property
-    def container(self) -> str:
-        """The container of its blob."""
-        return keys.container(self.name)
-
-    @property
-    def path(self) -> str:
-        """The path of its blob."""
-        return keys.path(self.task_id, self.run_id, self.name, self.version)
 
 
 class ArtifactStore:
@@ -258,24 +233,6 @@ def deletion(stored: Stored) -> list[Operation]:
     """The operations that delete an artifact if it is as it was read, and note its blob, which is deleted next."""
     row = Delete(keys.artifact(stored.run_id, stored.artifact.name), stored.etag)
     return [row, Upsert(keys.STRAYS, {})] if stored.artifact.has_blob else [row]
-
-
-WAITING_COLUMNS = ("name", "contentType", "version", "until")
-"""Properties of the row of an upload."""
-
-
-def decode_waiting(row: Row) -> Waiting:
-    """A row of an upload."""
-    return Waiting(
-        task_id=row.partition,
-        run_id=int(row.key.split("~")[1]),
-        name=str(row.values["name"]),
-        content_type=str(row.values["contentType"]),
-        version=str(row.values["version"]),
-        until=parse_date(str(row.values["until"])),
-        key=row.key,
-        etag=row.etag,
-    )
 
 
 def encode(artifact: Artifact) -> dict[str, Value]:

@@ -15,7 +15,7 @@ from typing import Any
 from shared.base import bounds
 from shared.base.concurrency import in_waves
 from shared.base.errors import RequestConflict, ResourceNotFound, ServiceUnavailable
-from shared.queue.artifacts.rows import ArtifactStore, Stored, Waiting
+from shared.queue.artifacts.rows import ArtifactStore, Stored
 from shared.queue.artifacts.rules import (
     GZIP_HEAD,
     GZIP_TRAILER,
@@ -30,6 +30,7 @@ from shared.queue.artifacts.rules import (
     is_made_of,
     seen_length,
 )
+from shared.queue.tasks.edges import Waiting
 from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.expiring import ExpiryStore

@@ -14,7 +14,7 @@ from shared.base.errors import ResourceNotFound, ServiceUnavailable
 from shared.base.retrying import UNCLAIMED_MESSAGE
 from shared.queue.claims import rules as claims
 from shared.queue.claims.handing_out import HandingOut, Prepared, note_defect
-from shared.queue.claims.rules import NotClaimed, Verdict, Worker
+from shared.queue.claims.rules import NotClaimed, Verdict
 from shared.queue.pools.worker_rows import WorkerRecord
 from shared.queue.pools.workers import WorkRequest
 from shared.queue.tasks.definitions import Share
@@ -22,7 +22,7 @@ from shared.queue.tasks.effects import Decision, NoDecision, PutClaim, PutPendin
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.messages import PendingMessage
 from shared.queue.tasks.rows import CommitLost, Loaded
-from shared.queue.tasks.rules import MessageHandle, Task
+from shared.queue.tasks.rules import MessageHandle, Task, Worker
 from shared.queue.tasks.transitions import renew_message
 from shared.runtime import attempts
 from shared.store.interface import ReceiptLost, StorageUnavailable

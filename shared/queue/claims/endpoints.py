@@ -14,11 +14,10 @@ from shared.base.frozen import dataclass
 from shared.base.settings import Settings
 from shared.base.types import Closed, Date, Id, OneOf, RunId, Unique, optional
 from shared.queue.claims.poll_urls import LONGEST_ANSWER, BackOff, PollUrls
-from shared.queue.claims.rules import Worker
 from shared.queue.claims.work import Claim, Work
 from shared.queue.tasks.lifecycle import Lifecycle
 from shared.queue.tasks.models import TaskResponse, TaskStatus, TaskStatusResponse
-from shared.queue.tasks.rules import REPORTED, Resolved
+from shared.queue.tasks.rules import REPORTED, Resolved, Worker
 
 Url = Annotated[str, StringConstraints(pattern=r"^https?://")]
 NotEmpty = Annotated[str, StringConstraints(min_length=1)]

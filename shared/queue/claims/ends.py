@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from shared.base.frozen import dataclass
 from shared.base.protocol import LATEST_COMMIT, ORPHAN_AFTER
-from shared.queue.claims.rules import Worker, announced_with_its_claim, removal
+from shared.queue.claims.rules import announced_with_its_claim, removal
 from shared.queue.events import rules as announcements
 from shared.queue.tasks.effects import (
     AddPendingRow,
@@ -20,7 +19,7 @@ from shared.queue.tasks.effects import (
     ShowPending,
     row_of,
 )
-from shared.queue.tasks.rules import RETRY_OF, Resolved, State, Task
+from shared.queue.tasks.rules import RETRY_OF, Resolved, State, Task, UndeliveredClaim
 from shared.queue.tasks.transitions import hold_pending, interrupt, resolved_again
 
 
@@ -91,34 +90,6 @@ def _audit_retried(task: Task, run_id: int) -> Decision:
     )
     events = (announcements.exception(task, run_id), announcements.pending(task, next_id))
     return Decision(task=None, after=((rows,),), events=events)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UndeliveredClaim:
-    """A claim that is known to have been given to no worker, by what shows it in the status row."""
-
-    task_id: str
-    run_id: int
-    worker: Worker
-    taken_until: datetime
-    sequence: int
-    """Of its commit, which may not have happened, or may still come."""
-    started: datetime | None
-    """Names its index row; None where an older version of the app has made it."""
-
-    @classmethod
-    def of(cls, claimed: Task) -> UndeliveredClaim:
-        """The claim of the last run of a task as its commit was to leave it."""
-        run = claimed.last_run
-        assert run.taken_until is not None, "a claimed run is taken until some time"
-        return cls(
-            task_id=claimed.task_id,
-            run_id=claimed.last_run_id,
-            worker=Worker(worker_group=run.worker_group or "", worker_id=run.worker_id or ""),
-            taken_until=run.taken_until,
-            sequence=claimed.sequence,
-            started=run.started,
-        )
 
 
 def take_back(task: Task, claim: UndeliveredClaim, visible: datetime | None = None) -> Decision:

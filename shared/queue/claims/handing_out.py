@@ -14,7 +14,6 @@ from shared.base.concurrency import together
 from shared.base.errors import ApiError, ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass
 from shared.queue.claims import ends as claim_ends
-from shared.queue.claims.ends import UndeliveredClaim
 from shared.queue.claims.rules import rows_ahead
 from shared.queue.events.rules import Exchange
 from shared.queue.pools.rows import ClaimRowTaken
@@ -24,7 +23,7 @@ from shared.queue.tasks.ahead import WriteAhead
 from shared.queue.tasks.effects import ChangePoolRows, Decision, NoDecision, ReturnRow
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.rows import CommitLost, Loaded
-from shared.queue.tasks.rules import Task
+from shared.queue.tasks.rules import Task, UndeliveredClaim
 from shared.runtime import Runtime
 from shared.store.interface import StorageUnavailable
 from shared.telemetry.instruments import FAILED_CLAIMS

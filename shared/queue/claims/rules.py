@@ -10,7 +10,6 @@ from datetime import datetime
 from enum import Enum, auto
 
 from shared.base.errors import RequestConflict
-from shared.base.frozen import dataclass
 from shared.base.protocol import ORPHAN_AFTER, REPEATS_RECOGNISED
 from shared.queue.events import rules as announcements
 from shared.queue.events.rules import TaskEvent
@@ -26,7 +25,7 @@ from shared.queue.tasks.effects import (
     TakeLease,
     row_of,
 )
-from shared.queue.tasks.rules import MessageHandle, Resolved, Run, State, Task
+from shared.queue.tasks.rules import MessageHandle, Resolved, Run, State, Task, Worker
 from shared.queue.tasks.transitions import (
     hold_pending,
     interrupt,
@@ -36,14 +35,6 @@ from shared.queue.tasks.transitions import (
     resolved_again,
     with_retry,
 )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Worker:
-    """Who claims."""
-
-    worker_group: str
-    worker_id: str
 
 
 class Verdict(Enum):

@@ -14,11 +14,9 @@ from shared.base.errors import InputError, ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass
 from shared.queue.claims import rules as claims
 from shared.queue.claims.claiming import Claiming
-from shared.queue.claims.ends import UndeliveredClaim
 from shared.queue.claims.handing_out import AFTER_DEFECT, AT_ONCE, GivingBack, HandingOut
 from shared.queue.claims.poll_urls import MalformedAnswer, parse_poll_answer
 from shared.queue.claims.polling import STILL_THERE, Poller
-from shared.queue.claims.rules import Worker
 from shared.queue.pools.worker_rows import WorkerRecord
 from shared.queue.pools.workers import Presence, WorkRequest
 from shared.queue.tasks.definition import Json
@@ -27,7 +25,7 @@ from shared.queue.tasks.internal_messages import MalformedMessage
 from shared.queue.tasks.messages import PendingMessage
 from shared.queue.tasks.reconciler import Reconciler
 from shared.queue.tasks.rows import Loaded
-from shared.queue.tasks.rules import Task
+from shared.queue.tasks.rules import Task, UndeliveredClaim, Worker
 from shared.queue.tasks.transitions import refuse_after_deadline
 from shared.store.interface import StorageUnavailable
 from shared.telemetry.instruments import FAILED_CLAIMS

@@ -15,12 +15,12 @@ from shared.auth.audit import NOBODY
 from shared.base.concurrency import both
 from shared.base.dates import format_date, parse_date
 from shared.base.types import Closed, Date, Id, ProvisionerId, RunId, SlugId, TaskQueueId, Unique, WorkerType, optional
-from shared.queue.claims.rules import Worker
 from shared.queue.pools.endpoints import PoolServices
 from shared.queue.pools.models import Action
 from shared.queue.pools.provisioner_endpoints import declared, new_task_queue_of, task_queue_of, with_actions
 from shared.queue.pools.worker_rows import WorkerRecord
 from shared.queue.pools.workers import KnownWorker
+from shared.queue.tasks.rules import Worker
 
 
 class TaskRun(Closed):

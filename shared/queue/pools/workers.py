@@ -16,7 +16,7 @@ from shared.base import bounds
 from shared.base.concurrency import both, in_waves
 from shared.base.errors import ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass
-from shared.queue.claims.rules import Worker, worker_removed
+from shared.queue.claims.rules import worker_removed
 from shared.queue.pools.directory import DirectoryStore, Kind
 from shared.queue.pools.index import PoolIndex
 from shared.queue.pools.rows import PoolStore
@@ -24,7 +24,7 @@ from shared.queue.pools.worker_rows import LIFE, Quarantine, WorkerRecord, Worke
 from shared.queue.tasks.effects import ChangePoolRows, Decision, NoDecision
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.rows import Loaded
-from shared.queue.tasks.rules import Task
+from shared.queue.tasks.rules import Task, Worker
 from shared.runtime import attempts
 from shared.store import keys
 from shared.store.expiring import ExpiryStore

@@ -1,21 +1,67 @@
 """Edges from a required task to its dependents, in its partition or, within one group, in the group's (design 3, 5).
 
-Also reads what member rows say of the tasks that a new one waits for.
+The rows of uploads that wait for their commit lie behind a task's edges and are read with them. Also reads what member
+rows say of the tasks that a new one waits for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from shared.base import bounds
 from shared.base.concurrency import in_waves
+from shared.base.dates import parse_date
 from shared.base.frozen import dataclass
-from shared.queue.artifacts.rows import Waiting, decode_waiting
 from shared.queue.groups.rows import STATE_COLUMNS, Unsettled, settled_state
 from shared.queue.tasks.rules import State
 from shared.store import keys
 from shared.store.interface import MAX_OPERATIONS, Create, Delete, Row, Storage, TransactionRefused, Upsert
 from shared.store.partitions import PageReader, rows_of
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waiting:
+    """An upload whose block waits, or may wait, for its commit."""
+
+    task_id: str
+    run_id: int
+    name: str
+    content_type: str
+    version: str
+    """Of the artifact; "" when its content no longer comes this way, so that there is nothing to commit."""
+    until: datetime
+    """When its URL expires."""
+    key: str
+    etag: str
+
+    @property
+    def container(self) -> str:
+        """The container of its blob."""
+        return keys.container(self.name)
+
+    @property
+    def path(self) -> str:
+        """The path of its blob."""
+        return keys.path(self.task_id, self.run_id, self.name, self.version)
+
+
+WAITING_COLUMNS = ("name", "contentType", "version", "until")
+"""Properties of the row of an upload."""
+
+
+def decode_waiting(row: Row) -> Waiting:
+    """A row of an upload."""
+    return Waiting(
+        task_id=row.partition,
+        run_id=int(row.key.split("~")[1]),
+        name=str(row.values["name"]),
+        content_type=str(row.values["contentType"]),
+        version=str(row.values["version"]),
+        until=parse_date(str(row.values["until"])),
+        key=row.key,
+        etag=row.etag,
+    )
 
 
 class TaskEdges:

@@ -19,8 +19,7 @@ from shared.base.errors import ServiceError
 from shared.base.frozen import dataclass
 from shared.base.retrying import UNCOMMITTED_RESOLUTION
 from shared.base.types import Date, Id, Priority, SlugId
-from shared.queue.claims.ends import UndeliveredClaim
-from shared.queue.claims.rules import Worker
+from shared.queue.tasks.rules import UndeliveredClaim, Worker
 
 CLAIM_QUEUE = "claim"
 DEADLINE_QUEUE = "deadline"

@@ -13,7 +13,6 @@ from shared.base.dates import format_date
 from shared.base.frozen import dataclass
 from shared.base.priority import PRIORITIES, Priority
 from shared.base.protocol import LONGEST_TIMER, RESOLVED_DELAY
-from shared.queue.claims.ends import UndeliveredClaim
 from shared.queue.tasks.internal_messages import (
     Body,
     ClaimBody,
@@ -25,7 +24,7 @@ from shared.queue.tasks.internal_messages import (
     decode_body,
     encode_body,
 )
-from shared.queue.tasks.rules import MessageHandle, Task
+from shared.queue.tasks.rules import MessageHandle, Task, UndeliveredClaim
 from shared.runtime import Runtime
 from shared.store.interface import Message, Receipt, ReceiptLost, Storage, StorageUnavailable
 from shared.store.limits import MAX_MESSAGE

@@ -12,13 +12,13 @@ from shared.base import bounds
 from shared.base.concurrency import in_waves, together
 from shared.base.protocol import ORPHAN_AFTER
 from shared.base.retrying import MISSING_DEPENDENT, UNCOMMITTED_RESOLUTION
-from shared.queue.artifacts.rows import Waiting
 from shared.queue.artifacts.uploads import Uploads
 from shared.queue.events import rules as announcements
 from shared.queue.groups.check import GroupCheck
 from shared.queue.groups.store import due_of
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.dependents import Dependents, PendingRows
+from shared.queue.tasks.edges import Waiting
 from shared.queue.tasks.effects import ChangePoolRows, row_of
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.internal_messages import ResolvedMessage, WaitingEdges

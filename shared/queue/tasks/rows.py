@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from shared.base.errors import ResourceNotFound, ServiceError, ServiceUnavailable
 from shared.base.frozen import dataclass
-from shared.queue.artifacts.rows import WAITING_COLUMNS, Waiting, decode_waiting
 from shared.queue.tasks.codec import (
     TASK_COLUMNS,
     PackedDefinition,
@@ -22,7 +21,7 @@ from shared.queue.tasks.codec import (
 )
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.definitions import DefinitionCache, DefinitionReader, Share
-from shared.queue.tasks.edges import TaskEdges
+from shared.queue.tasks.edges import WAITING_COLUMNS, TaskEdges, Waiting, decode_waiting
 from shared.queue.tasks.known import KnownStatuses
 from shared.queue.tasks.rules import State, Task
 from shared.store import keys

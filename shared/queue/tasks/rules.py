@@ -260,3 +260,39 @@ class Task:
             "state": self.state.value,
             "runs": [run.as_json(run_id) for run_id, run in enumerate(self.runs)],
         }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Worker:
+    """Who claims."""
+
+    worker_group: str
+    worker_id: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UndeliveredClaim:
+    """A claim that is known to have been given to no worker, by what shows it in the status row."""
+
+    task_id: str
+    run_id: int
+    worker: Worker
+    taken_until: datetime
+    sequence: int
+    """Of its commit, which may not have happened, or may still come."""
+    started: datetime | None
+    """Names its index row; None where an older version of the app has made it."""
+
+    @classmethod
+    def of(cls, claimed: Task) -> UndeliveredClaim:
+        """The claim of the last run of a task as its commit was to leave it."""
+        run = claimed.last_run
+        assert run.taken_until is not None, "a claimed run is taken until some time"
+        return cls(
+            task_id=claimed.task_id,
+            run_id=claimed.last_run_id,
+            worker=Worker(worker_group=run.worker_group or "", worker_id=run.worker_id or ""),
+            taken_until=run.taken_until,
+            sequence=claimed.sequence,
+            started=run.started,
+        )

@@ -14,13 +14,12 @@ from typing import TypeVar
 
 from shared.app.services import Services
 from shared.base.errors import ApiError, ServiceUnavailable
-from shared.queue.claims.rules import Worker
 from shared.queue.claims.work import Claim
 from shared.queue.events.failures import EventsUnavailable
 from shared.queue.events.rules import GroupEvent
 from shared.queue.tasks.due import Postponed
 from shared.queue.tasks.internal_messages import EVENTS_QUEUE
-from shared.queue.tasks.rules import Resolved
+from shared.queue.tasks.rules import Resolved, Worker
 from shared.store import keys
 from shared.store.interface import StorageUnavailable
 from tests.simulator import invariants

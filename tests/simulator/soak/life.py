@@ -16,11 +16,10 @@ from shared.index.rules import Entry
 from shared.queue.artifacts.rows import decode
 from shared.queue.artifacts.rules import Artifact, StorageType, Upload
 from shared.queue.artifacts.uploads import BLOCK
-from shared.queue.claims.rules import Worker
 from shared.queue.claims.work import Claim
 from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks.messages import pending_queue
-from shared.queue.tasks.rules import Resolved, Task
+from shared.queue.tasks.rules import Resolved, Task, Worker
 from shared.store import keys
 from tests.simulator.artifact_scenarios import relay_to
 from tests.simulator.expiring import everybody
