@@ -97,7 +97,7 @@ def main(workers: int, minutes: float, port: int) -> None:
     """On a stack of its own."""
     ports = Ports.derive(port)
     try:
-        with Stack.start(StackOptions(ports, in_memory=True)) as stack:
+        with Stack.start(StackOptions(ports, in_memory=True, storage_apart=True)) as stack:
             asyncio.run(bench(stack, workers, minutes))
     finally:
         shutil.rmtree(state.folder(ports.api), ignore_errors=True)

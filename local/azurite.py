@@ -1,7 +1,8 @@
-"""Azurite, the storage emulator from npm: one process each for blobs, queues and tables.
+"""Azurite, the storage emulator from npm: a process each for blobs, queues and tables, or one for all.
 
-Three processes, since Azurite is single-threaded, and a busy table would slow the queues down. All are started
-with telemetry off, and with `azurite-preload.cjs`, which says what it cures.
+Three processes where data is kept or speed is measured, since Azurite is single-threaded, and a busy table would slow
+the queues down. One costs a third of the CPU and memory before its first request. All are started with telemetry off,
+and with `azurite-preload.cjs`, which says what it cures.
 """
 
 import contextlib
@@ -19,6 +20,7 @@ ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1
 
 SERVICES = ("blob", "queue", "table")
 READY_SECONDS = 60
+_LISTENING = r"listening on port (\d+)"
 
 _ROOT = Path(__file__).resolve().parent.parent
 _PRELOAD = Path(__file__).resolve().parent / "azurite-preload.cjs"
@@ -38,46 +40,51 @@ class Azurite:
         cls,
         *,
         in_memory: bool = False,
+        apart: bool = False,
         data: Path | None = None,
         logs: Path | None = None,
         ports: Mapping[str, int] | None = None,
         arguments: Sequence[str] = (),
         preloads: Sequence[Path] = (),
     ) -> Self:
-        """Start the three processes and wait until they listen.
+        """Start it and wait until it listens.
 
-        `in_memory` keeps nothing on disk; otherwise the data lies in the folder `data` and is there again at the
-        next start. `logs` is a folder (default: a temporary one). `ports` names a port for each of `SERVICES`
-        (default: any free ones). `arguments` are further ones of Azurite's own; `preloads` are further modules for
-        node to load first.
+        `in_memory` keeps nothing on disk, and is one process, unless the services are to be `apart`; otherwise the
+        data lies in the folder `data` and is there again at the next start. `logs` is a folder (default: a temporary
+        one). `ports` names a port for each of `SERVICES` (default: any free ones). `arguments` are further ones of
+        Azurite's own; `preloads` are further modules for node to load first.
         Raises ValueError if neither or both of `in_memory` and `data` are given, ChildError if a process fails.
         """
         if in_memory == (data is not None):
             raise ValueError("Azurite needs either in_memory=True or a data folder")
-        main = {service: _main(service) for service in SERVICES}
+        processes: dict[str, Sequence[str]] = {"azurite": SERVICES}
+        if not in_memory or apart:
+            processes = {f"azurite-{service}": (service,) for service in SERVICES}
         with contextlib.ExitStack() as undo:
             scratch = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="azurite-")))
-            children = {}
-            for service in SERVICES:
-                location = scratch / service if data is None else data / service
+            started: dict[Sequence[str], Child] = {}
+            for name, services in processes.items():
+                location = (data or scratch) / "-".join(services)
                 location.mkdir(parents=True, exist_ok=True)
-                children[service] = Child.start(
-                    f"azurite-{service}",
+                started[services] = Child.start(
+                    name,
                     [
                         "node",
                         *(word for module in (_PRELOAD, *preloads) for word in ("-r", str(module))),
-                        *_argv(service, main[service], location, in_memory, (ports or {}).get(service, 0)),
+                        *_argv(services, location, in_memory, ports or {}),
                         *arguments,
                     ],
-                    log=(logs or scratch) / f"azurite-{service}.log",
+                    log=(logs or scratch) / f"{name}.log",
                     env={"AZURITE_FOLLOWS_STDIN": "1"},
                     cwd=location,
                 )
-                undo.callback(children[service].stop, grace=5)
-            listening = {}
-            for service, child in children.items():
-                ready = child.wait_for(r"listening on port (\d+)", READY_SECONDS)
-                listening[service] = int(ready[1])
+                undo.callback(started[services].stop, grace=5)
+            children: dict[str, Child] = {}
+            listening: dict[str, int] = {}
+            for services, child in started.items():
+                ready = child.wait_for("(?s)" + ".*?".join([_LISTENING] * len(services)), READY_SECONDS)
+                listening |= {service: int(port) for service, port in zip(services, ready.groups(), strict=True)}
+                children |= dict.fromkeys(services, child)
             return cls(children, listening, undo.pop_all())
 
     @property
@@ -87,12 +94,12 @@ class Azurite:
 
     @property
     def pids(self) -> dict[str, int]:
-        """Process id of each of `SERVICES`."""
+        """Process id of each of `SERVICES`, which may be the same."""
         return {service: child.pid for service, child in self._children.items()}
 
     @property
     def children(self) -> dict[str, Child]:
-        """The process of each of `SERVICES`."""
+        """The process of each of `SERVICES`, which may be the same."""
         return dict(self._children)
 
     def stop(self) -> None:
@@ -118,20 +125,19 @@ def storage_connection_string(ports: Mapping[str, int]) -> str:
     return f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={ACCOUNT_KEY};{endpoints}"
 
 
-def _main(service: str) -> Path:
-    script = _ROOT / "node_modules" / "azurite" / "dist" / "src" / service / "main.js"
+def _argv(services: Sequence[str], location: Path, in_memory: bool, ports: Mapping[str, int]) -> list[str]:
+    scripts = _ROOT / "node_modules" / "azurite" / "dist" / "src"
+    script = scripts / services[0] / "main.js" if len(services) == 1 else scripts / "azurite.js"
     if not script.exists():
         raise FileNotFoundError(f"{script} is not there: run `npm ci` (or any ./dev command) first")
-    return script
-
-
-def _argv(service: str, script: Path, location: Path, in_memory: bool, port: int) -> list[str]:
+    addresses = [
+        word
+        for service in services
+        for word in (f"--{service}Host", "127.0.0.1", f"--{service}Port", str(ports.get(service, 0)))
+    ]
     return [
         str(script),
-        f"--{service}Host",
-        "127.0.0.1",
-        f"--{service}Port",
-        str(port),
+        *addresses,
         *(["--inMemoryPersistence"] if in_memory else ["--location", str(location)]),
         "--disableTelemetry",
         "--skipApiVersionCheck",

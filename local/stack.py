@@ -56,6 +56,8 @@ class StackOptions:
     """Match-all subscriptions declared on every topic."""
     in_memory: bool = False
     """Keep no data on disk."""
+    storage_apart: bool = False
+    """A process for each service of storage also where no data is kept."""
     fresh: bool = False
     """Remove the data of an earlier stack on this port first."""
     take_seconds: int | None = None
@@ -274,6 +276,7 @@ def _start_azurite(options: StackOptions) -> Azurite:
     folder = state.folder(options.ports.api)
     azurite = Azurite.start(
         in_memory=options.in_memory,
+        apart=options.storage_apart,
         data=None if options.in_memory else folder / DATA,
         logs=state.logs_folder(options.ports.api),
         ports=options.ports.storage,

@@ -123,7 +123,7 @@ def _measure(target: Target, preset: Preset, clients: int, stack: Stack | None) 
 def _own_stack(port: int, hosts: int) -> Iterator[Stack]:
     ports = Ports.derive(port, hosts)
     try:
-        with Stack.start(StackOptions(ports, in_memory=True, fresh=True), _say) as stack:
+        with Stack.start(StackOptions(ports, in_memory=True, storage_apart=True, fresh=True), _say) as stack:
             yield stack
     finally:
         shutil.rmtree(state.folder(port), ignore_errors=True)

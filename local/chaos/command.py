@@ -35,6 +35,7 @@ def main(port: int, *, tasks: int, workers: int, seed: int | None) -> int:
         hosts=HOSTS,
         subscriptions=(SUBSCRIPTION,),
         in_memory=True,
+        storage_apart=True,
         take_seconds=TAKE_SECONDS,
         app_settings=SETTINGS,
     )

@@ -1,6 +1,6 @@
 "use strict";
 /*
- * Loaded into each Azurite process by the crash tests (`node -r`), after local/azurite-preload.cjs.
+ * Loaded into Azurite, one process for all services, by the crash tests (`node -r`), after local/azurite-preload.cjs.
  *
  * 1. Clock. A request with the header `clock` (milliseconds since 1970) sets the time that Azurite sees from then
  *    on: a visibility of hours passes at once, and time stands still between requests.
@@ -28,9 +28,9 @@ globalThis.Date = class Date extends RealDate {
   }
 };
 
-const service = path.dirname(process.argv[1]);
-const Loki = require(require.resolve("lokijs", { paths: [service] }));
-const { default: MemoryExtentStore } = require(path.join(service, "../common/persistence/MemoryExtentStore.js"));
+const source = path.dirname(process.argv[1]);
+const Loki = require(require.resolve("lokijs", { paths: [source] }));
+const { default: MemoryExtentStore } = require(path.join(source, "common/persistence/MemoryExtentStore.js"));
 
 const collections = new Map();
 const { addCollection } = Loki.prototype;
@@ -40,21 +40,21 @@ Loki.prototype.addCollection = function (name, options) {
   return collection;
 };
 
-let extents;
+const stores = new Map();
 const { init } = MemoryExtentStore.prototype;
 MemoryExtentStore.prototype.init = function () {
-  extents = this;
+  stores.set(this.categoryName, this);
   return init.call(this);
 };
 
-async function content(persistency) {
+async function content(service, persistency) {
   const pieces = [];
-  for await (const piece of await extents.readExtent(persistency)) pieces.push(piece);
+  for await (const piece of await stores.get(service).readExtent(persistency)) pieces.push(piece);
   return Buffer.concat(pieces).toString("base64");
 }
 
 async function contents(blocks) {
-  const read = await Promise.all(blocks.map((block) => content(block.persistency)));
+  const read = await Promise.all(blocks.map((block) => content("blob", block.persistency)));
   return Buffer.concat(read.map((text) => Buffer.from(text, "base64"))).toString("base64");
 }
 
@@ -80,7 +80,7 @@ const looks = {
     return Promise.all(
       found.map(async (message) => ({
         queue: message.queueName,
-        text: await content(message.persistency),
+        text: await content("queue", message.persistency),
         messageId: message.messageId,
         popReceipt: message.popReceipt,
         visible: new RealDate(message.timeNextVisible).getTime(),
@@ -97,7 +97,7 @@ const looks = {
       etag: blob.properties.etag,
       content: await (blob.committedBlocksInOrder?.length
         ? contents(blob.committedBlocksInOrder)
-        : content(blob.persistency)),
+        : content("blob", blob.persistency)),
     }));
     return {
       committed: await Promise.all(blobs),

@@ -239,7 +239,7 @@ def test_a_killed_parent_leaves_nothing_running(tmp_path: Path) -> None:
 
 def test_a_port_that_is_taken_is_named(azurite: Azurite) -> None:
     taken = azurite.ports["blob"]
-    with pytest.raises(ChildError, match=rf"azurite-blob ended(?s:.*){taken}"):
+    with pytest.raises(ChildError, match=rf"azurite ended(?s:.*){taken}"):
         Azurite.start(in_memory=True, ports={"blob": taken})
 
 

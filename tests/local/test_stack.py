@@ -154,7 +154,7 @@ def test_a_host_that_has_just_ended_does_not_keep_the_state_from_being_saved(app
 def test_a_part_that_cannot_be_replaced_takes_the_stack_down(app: Path, ports: Ports) -> None:
     with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
         stack.azurite.children["queue"].kill()
-        with pytest.raises(ChildError, match="azurite-queue ended with exit code -9"):
+        with pytest.raises(ChildError, match="azurite ended with exit code -9"):
             stack.supervise(threading.Event(), _ignore)
 
 
