@@ -36,7 +36,7 @@ from shared.api.caller import Caller, Verifier
 from shared.api.endpoint import Authenticate, Call, Match, Router
 from shared.api.validation import check_size, is_json, validate_params, validate_payload, validate_query
 from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE
-from shared.app.reference import endpoints as references
+from shared.app.reference import documents as references
 from shared.app.services import Services
 from shared.auth.authenticate import is_ambiguous, raw_target, signed_targets, target_of
 from shared.auth.hawk import MacMismatch

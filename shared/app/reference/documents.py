@@ -1,17 +1,20 @@
-"""Every document that the deployment publishes about itself, by its path (contract 1.1).
-
-exchanges.json, as clients are generated from it (contract 1.1).
-"""
+"""Every document that the deployment publishes about itself, by its path, and the endpoints that answer with them
+(contract 1.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
+from shared.api.answer import Answer, to_json
+from shared.api.endpoint import Call, Endpoint
 from shared.app import apis
 from shared.app.reference import meta_schemas
 from shared.app.reference.openapi import Service, api_reference, manifest, openapi
 from shared.app.reference.schemas import models_of, queue_models, schema_path, service_schemas
+from shared.app.services import Services
+from shared.base.version import VERSION
 from shared.queue.events.exchanges import ENTRIES, EXCHANGE_PREFIX, Entry, Word
 
 
@@ -118,3 +121,28 @@ def documents(root_url: str, version: str) -> Mapping[str, Any]:
         **others,
         **meta_schemas.meta_schemas(root_url),
     }
+
+
+async def document(services: Services, call: Call) -> Answer:
+    """The document at this path."""
+    return Answer(body=to_json(_documents(services.settings.root_url)[call.endpoint.route]))
+
+
+@cache
+def _documents(root_url: str) -> Mapping[str, Any]:
+    """Made when the first one is asked for: it takes a tenth of a second."""
+    return documents(root_url, VERSION)
+
+
+ENDPOINTS: tuple[Endpoint, ...] = tuple(
+    Endpoint(
+        name=path,
+        method="GET",
+        route=path,
+        handler=document,
+        title=path.rpartition("/")[2],
+        description="A document that describes this deployment.",
+        category="References",
+    )
+    for path in PATHS
+)
