@@ -1,6 +1,6 @@
 """The workers of a task queue on this machine, started and counted as a Container Apps job starts and counts them.
 
-Each look at the load starts as many workers as KEDA would (shared.queue.pools.scaling), and each worker ends by itself
+Each look at the load starts as many workers as KEDA would (local.scaling), and each worker ends by itself
 when it has been idle for a while. The defaults are those of the job's template, infra/workers/defaults.json.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from local import state
 from local.child import Child
-from shared.queue.pools.scaling import Scale, starts
+from local.scaling import Scale, starts
 
 IDLE_SECONDS = 1.0
 """The longest pause of a worker between two looks for a task, in signed mode. On one machine these cost nothing."""

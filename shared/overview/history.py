@@ -25,7 +25,6 @@ from shared.queue.pools.load import (
     sampled,
     summed_up,
 )
-from shared.queue.pools.scaling import desired
 from shared.queue.pools.states import GRACE, Stalls
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.internal_messages import EVENTS_QUEUE, INTERNAL_QUEUES
@@ -132,7 +131,7 @@ class Gauges:
         self._meter.set(PENDING, counts.pending, *labels)
         self._meter.set(CLAIMED, counts.claimed, *labels)
         self._meter.set(OLDEST_PENDING, age, *labels)
-        self._meter.set(DESIRED_WORKERS, desired(counts.unresolved), *labels)
+        self._meter.set(DESIRED_WORKERS, counts.unresolved, *labels)
         self._meter.set(STALLED, stall.pending if stall is not None and stall.waited >= GRACE else 0, *labels)
 
     async def _backlog(self) -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
-
-from shared.base.frozen import dataclass
 
 Strategy = Literal["default", "accurate"]
 
@@ -53,8 +52,3 @@ def starts(values: Sequence[float | None], *, running: int, starting: int = 0, s
     else:
         number = wanted - starting
     return max(0, min(number, math.ceil(value)))
-
-
-def desired(unresolved: int, *, target: float = 1.0) -> int:
-    """How many workers a task queue would have if there were no limit: one for each `target` unresolved runs."""
-    return math.ceil(unresolved / target)
