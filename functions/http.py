@@ -19,8 +19,8 @@ import azure.functions as func
 
 from functions import process, telemetry_export
 from functions.console import FOLDER, Site, sources
-from functions.load import Bodies, Contents, Load
 from functions.observation import observed
+from functions.overload import Bodies, Contents, Load
 from shared.api.answer import (
     MOST_ECHOED,
     SAME_AS,

@@ -54,9 +54,9 @@ SAMPLES = {
         ["tests/unit/test_wire.py", "tests/azurite/test_tables.py", "tests/azurite/test_queues.py"],
     ),
     "functions": Sample(
-        ["functions.load.*", "functions.queue_triggers._*"],
+        ["functions.overload.*", "functions.queue_triggers._*"],
         [
-            "tests/unit/test_load.py",
+            "tests/unit/test_overload.py",
             "tests/simulator/test_event_pointers.py",
             "tests/simulator/test_internal_messages.py",
         ],

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from functions.load import Bodies, Contents, Load
+from functions.overload import Bodies, Contents, Load
 from shared.base.bounds import CALLS_WAITING_FOR_EACH, SMALL_BODY
 from shared.base.errors import ApiError, InputError, InsufficientScopes, MalformedPayload, ServiceUnavailable
 from shared.base.memory import Memory
